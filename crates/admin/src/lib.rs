@@ -1,0 +1,1 @@
+//! The admin console: SHOW and commands, PgBouncer's words and columns.

@@ -1,0 +1,1 @@
+//! One table of options: parser, defaults, ranges, reference page, SHOW CONFIG.

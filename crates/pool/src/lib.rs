@@ -1,0 +1,1 @@
+//! Who gets which server when: queue, limits, lifetimes. Pure; time is an argument.

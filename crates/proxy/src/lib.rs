@@ -1,0 +1,1 @@
+//! The only crate with sockets: workers, listeners, timers, the event loop.

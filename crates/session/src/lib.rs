@@ -1,0 +1,1 @@
+//! One PostgreSQL conversation per side, as pure state machines.

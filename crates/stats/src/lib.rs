@@ -1,0 +1,1 @@
+//! Counters, histograms and snapshots as plain structs.

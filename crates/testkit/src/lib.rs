@@ -1,0 +1,1 @@
+//! Scripted peers, virtual time and other things tests are made of.
