@@ -1,1 +1,42 @@
 //! Bytes to PostgreSQL protocol messages and back, in both directions, and nothing else.
+//!
+//! Protocol versions 3.0 and 3.2. Decoding takes two steps. [`frame::header`] looks at five bytes and
+//! says what comes and how long it is; that is all a pooler needs for most traffic, and the bytes are
+//! forwarded as they came. Where somebody must look inside, a view of [`frontend`] or [`backend`]
+//! borrows the body of one frame. [`startup`] reads the messages that have no tag, [`options`] the
+//! command-line switches inside the startup parameter of that name. [`encode`] appends messages to a
+//! buffer of the caller. [`sqlstate`] names the error codes.
+//!
+//! **Invariants.** Not enough bytes is `Ok(None)`. A declared length is compared with PostgreSQL's own
+//! limit before anything else happens. No decoder allocates by a number that the peer sent, and none
+//! panics. An encoder either appends exactly one whole message (or one whole head) or leaves the
+//! buffer as it was. There is no socket, clock, thread or global in this crate.
+//!
+//! ```
+//! use weir_wire::frame::{self, Side};
+//! use weir_wire::{encode, frontend};
+//!
+//! let mut buf = Vec::new();
+//! encode::query(&mut buf, b"select 1")?;
+//!
+//! // A part of a message is not an error: more bytes will come.
+//! assert_eq!(frame::frame(&buf[..7], Side::Frontend)?, None);
+//!
+//! let frame = frame::frame(&buf, Side::Frontend)?.expect("the whole message is there");
+//! assert_eq!(frame.header.tag, frontend::tag::QUERY);
+//! assert_eq!(frontend::Query::parse(frame.body)?.sql, b"select 1");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod backend;
+pub mod encode;
+pub mod frame;
+pub mod frontend;
+#[doc(hidden)]
+pub mod fuzzing;
+pub mod options;
+mod read;
+pub mod sqlstate;
+pub mod startup;
+
+pub use read::{MessageError, Strings};

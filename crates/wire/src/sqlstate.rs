@@ -1,0 +1,74 @@
+//! SQLSTATE codes: five characters that say what went wrong, and PostgreSQL's names for them.
+
+mod codes;
+
+use std::fmt;
+
+/// A SQLSTATE: five ASCII digits or upper-case letters. The constants are PostgreSQL's whole table
+/// (manual, appendix "PostgreSQL Error Codes"), named as its `ERRCODE_…` macros.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SqlState([u8; 5]);
+
+impl SqlState {
+    /// Takes five digits or upper-case letters, anything else is `None`.
+    #[must_use]
+    pub const fn from_bytes(code: [u8; 5]) -> Option<Self> {
+        let [a, b, c, d, e] = code;
+        if is_code(a) && is_code(b) && is_code(c) && is_code(d) && is_code(e) {
+            Some(Self(code))
+        } else {
+            None
+        }
+    }
+
+    /// As [`SqlState::from_bytes`], for the value of an error field.
+    #[must_use]
+    pub fn from_slice(code: &[u8]) -> Option<Self> {
+        code.try_into().ok().and_then(Self::from_bytes)
+    }
+
+    /// The five characters.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("both constructors admit ASCII only")
+    }
+
+    /// The five characters as bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 5] {
+        &self.0
+    }
+
+    /// The first two characters, which name the class.
+    #[must_use]
+    pub const fn class(self) -> [u8; 2] {
+        let [a, b, ..] = self.0;
+        [a, b]
+    }
+
+    /// PostgreSQL's condition name, for example `syntax_error`. `None` for a code that is not in its
+    /// table, or has no name there.
+    #[must_use]
+    pub fn condition(self) -> Option<&'static str> {
+        codes::CONDITIONS
+            .iter()
+            .find(|(code, _)| *code == self)
+            .map(|(_, name)| *name)
+    }
+}
+
+const fn is_code(byte: u8) -> bool {
+    byte.is_ascii_digit() || byte.is_ascii_uppercase()
+}
+
+impl fmt::Display for SqlState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for SqlState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SqlState({})", self.as_str())
+    }
+}
