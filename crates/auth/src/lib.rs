@@ -1,1 +1,63 @@
-//! Ways to prove who one is: MD5, SCRAM, clear text, as state machines in both roles.
+//! Ways to prove who one is: MD5, SCRAM-SHA-256 and clear text, as state machines in both roles.
+//!
+//! Nothing here reads a clock, a socket or a random generator: salts and nonces are arguments,
+//! messages are byte slices. The slow key derivation is never run by a state machine; it is
+//! handed out as a [`kdf::KdfRequest`] to be run on a thread that may block.
+//!
+//! - [`login::Exchange`] checks one client, whatever the method; start here.
+//! - [`scram::ScramServer`] and [`scram::ScramClient`] are the two roles of SCRAM-SHA-256,
+//!   [`md5`] is both roles of MD5.
+//! - [`userlist::UserList`] reads an auth_file into [`stored::StoredSecret`]s.
+//! - [`secret`] has the types that hold secrets: without `Debug`, `Display` or `PartialEq`, wiped
+//!   when dropped.
+//!
+//! A client that logs in by SCRAM, both roles talking to each other:
+//!
+//! ```
+//! use weir_auth::kdf::{ScramKeys, derive};
+//! use weir_auth::login::{Account, Exchange, LoginInput, LoginRandom, Method, Opening, Progress};
+//! use weir_auth::scram::{Nonce, ScramClient, Step};
+//! use weir_auth::secret::{Secret, ServerSecret};
+//! use weir_auth::userlist::UserList;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let users = UserList::parse(b"\"alice\" \"pencil\"\n")?;
+//! let opening = Exchange::begin(LoginInput {
+//!     method: Method::Scram,
+//!     user: b"alice",
+//!     account: users.get(b"alice").map_or(Account::Unknown, |s| Account::Known(s.clone())),
+//!     random: LoginRandom { md5_salt: [1; 4], scram_nonce: [2; 18] }, // draw fresh ones
+//!     server_secret: &ServerSecret::new([3; 32]),
+//!     iterations: 4096,
+//! });
+//! let Opening::Ask { mut exchange, .. } = opening else { panic!("SCRAM asks") };
+//!
+//! let nonce = Nonce::from_random([4; 18]); // draw a fresh one
+//! let mut client = ScramClient::with_password(Secret::from("pencil"), nonce);
+//! let first = client.first_message()?;
+//! let mut body = b"SCRAM-SHA-256\0".to_vec();
+//! body.extend(i32::try_from(first.len())?.to_be_bytes());
+//! body.extend(first);
+//!
+//! // The stored password is in the clear, so keys have to be derived first.
+//! let Progress::NeedKdf(request) = exchange.handle_response(&body)? else { panic!() };
+//! let keys = ScramKeys::from_salted(&derive(&request)); // slow: off the event loop
+//! let Progress::Continue(server_first) = exchange.provide_keys(&keys)? else { panic!() };
+//! let Step::NeedKeys(request) = client.handle_server_first(&server_first)? else { panic!() };
+//! let client_final = client.provide_keys(&ScramKeys::from_salted(&derive(&request)))?;
+//! let Progress::Accepted(acceptance) = exchange.handle_response(&client_final)? else { panic!() };
+//! client.handle_server_final(&acceptance.final_message.unwrap_or_default())?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod crypto;
+
+pub mod kdf;
+pub mod login;
+pub mod md5;
+pub mod mock;
+pub mod scram;
+pub mod secret;
+pub mod stored;
+pub mod userlist;

@@ -1,0 +1,211 @@
+//! From a password to SCRAM keys.
+//!
+//! [`derive`] is slow on purpose (milliseconds) and must never run on an event loop (SEC-61); the
+//! state machines of this crate only hand out a [`KdfRequest`] and take the [`ScramKeys`] back.
+
+use pbkdf2::pbkdf2_hmac;
+use sha2::Sha256;
+use stringprep::saslprep;
+use zeroize::Zeroize;
+
+use crate::crypto;
+use crate::secret::ClientKey;
+use crate::secret::KEY_LEN;
+use crate::secret::SaltedPassword;
+use crate::secret::Secret;
+use crate::secret::ServerKey;
+use crate::secret::StoredKey;
+
+/// The most PBKDF2 iterations that we compute at the demand of a server (SEC-61). PostgreSQL's
+/// default is 4096.
+pub const ITERATIONS_MAX: u32 = 100_000;
+
+/// Iterations for verifiers that we make ourselves: the default of PostgreSQL's
+/// `scram_iterations`.
+pub const ITERATIONS_DEFAULT: u32 = 4096;
+
+/// A derivation to be made somewhere else than on an event loop.
+#[derive(Clone)]
+pub struct KdfRequest {
+    password: Secret,
+    salt: Vec<u8>,
+    iterations: u32,
+}
+
+impl KdfRequest {
+    /// Describes a derivation from a password as the user typed it; SASLprep is applied here.
+    ///
+    /// `iterations` below 1 counts as 1.
+    #[must_use]
+    pub fn new(password: &Secret, salt: Vec<u8>, iterations: u32) -> Self {
+        Self {
+            password: prepare(password),
+            salt,
+            iterations: iterations.max(1),
+        }
+    }
+
+    /// The salt of the verifier that the keys will fit.
+    #[must_use]
+    pub fn salt(&self) -> &[u8] {
+        &self.salt
+    }
+
+    /// PBKDF2 rounds, at least 1.
+    #[must_use]
+    pub fn iterations(&self) -> u32 {
+        self.iterations
+    }
+
+    /// A name for the result in a cache: equal requests give equal names, and without
+    /// `process_key` a name tells nothing about the password.
+    #[must_use]
+    pub fn cache_key(&self, process_key: &[u8; KEY_LEN]) -> [u8; KEY_LEN] {
+        let salt_len = (self.salt.len() as u64).to_be_bytes();
+        let rounds = self.iterations.to_be_bytes();
+        crypto::hmac(
+            process_key,
+            &[&rounds, &salt_len, &self.salt, self.password.expose()],
+        )
+    }
+}
+
+/// The keys that both roles of a SCRAM exchange work with.
+#[derive(Clone)]
+pub struct ScramKeys {
+    /// What a client proves.
+    pub client_key: ClientKey,
+    /// What a server proves.
+    pub server_key: ServerKey,
+}
+
+impl ScramKeys {
+    /// RFC 5802 section 3, the cheap step after PBKDF2.
+    #[must_use]
+    pub fn from_salted(salted: &SaltedPassword) -> Self {
+        Self {
+            client_key: ClientKey::new(crypto::hmac(salted.expose(), &[b"Client Key"])),
+            server_key: ServerKey::new(crypto::hmac(salted.expose(), &[b"Server Key"])),
+        }
+    }
+
+    /// The hash of the client key, which is what a verifier holds.
+    #[must_use]
+    pub fn stored_key(&self) -> StoredKey {
+        StoredKey::new(crypto::sha256(self.client_key.expose()))
+    }
+}
+
+/// Runs PBKDF2. Slow: a few milliseconds at 4096 iterations; call it on a thread that may block.
+#[must_use]
+pub fn derive(request: &KdfRequest) -> SaltedPassword {
+    let mut out = [0; KEY_LEN];
+    pbkdf2_hmac::<Sha256>(
+        request.password.expose(),
+        &request.salt,
+        request.iterations,
+        &mut out,
+    );
+    let salted = SaltedPassword::new(out);
+    out.zeroize();
+    salted
+}
+
+/// SASLprep as PostgreSQL applies it: a password that is not valid UTF-8, has prohibited
+/// characters or vanishes under it is used as it is, and pure ASCII is never touched.
+fn prepare(password: &Secret) -> Secret {
+    let bytes = password.expose();
+    let prepared = std::str::from_utf8(bytes)
+        .ok()
+        .and_then(|text| saslprep(text).ok());
+    match prepared {
+        Some(text) if !text.is_empty() => Secret::new(text.into_owned().into_bytes()),
+        _ => password.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stored::ScramVerifier;
+    use crate::stored::StoredSecret;
+
+    /// Derives from `password` with the verifier's own salt and compares the keys.
+    fn check(password: &[u8], verifier: &str) {
+        let StoredSecret::Scram(stored) = StoredSecret::parse(verifier.as_bytes()) else {
+            panic!("not a verifier: {verifier}");
+        };
+        let request = KdfRequest::new(
+            &Secret::new(password.to_vec()),
+            stored.salt().to_vec(),
+            stored.iterations(),
+        );
+        let keys = ScramKeys::from_salted(&derive(&request));
+        let made = ScramVerifier::from_keys(&keys, stored.salt().to_vec(), stored.iterations());
+        assert!(made.to_text().ct_eq(verifier.as_bytes()));
+    }
+
+    // The verifiers below were made by PostgreSQL 15 with CREATE ROLE ... PASSWORD.
+
+    #[test]
+    fn keys_equal_those_of_postgresql_for_ascii() {
+        check(
+            b"pencil",
+            "SCRAM-SHA-256$4096:00ZwZFQtFSz6QGVCVmRknA==$\
+             M1yQobhCeihmxyyOe00jQNM5Is0mO1qC9tExporSKEQ=:\
+             lazRMVYAnmT+5oKcSiFBhmgMEWHktOjmTOyok2ERRso=",
+        );
+    }
+
+    #[test]
+    fn keys_equal_those_of_postgresql_after_saslprep() {
+        check(
+            "I\u{AD}X".as_bytes(),
+            "SCRAM-SHA-256$4096:UUDZh0ZFPHJacx0fBrmjtg==$\
+             j4Mv7EKfMJF6a+YRg27MGc/VAriWEeLKfzubsb8pNCY=:\
+             NOeX6JPG61tt4jt3K6WQ9LEfYs2smoxQcdwJ2PY+A5s=",
+        );
+        check(
+            "\u{AA}\u{2168}".as_bytes(),
+            "SCRAM-SHA-256$4096:zO+84DbzQnCYrLZjnP+2yw==$\
+             eSYZBNy58Eq0eergfQuuMV225BfTPlscfiOdkwpBSGc=:\
+             HKaLZeTW/2t3s0aQF4WlHSmNyBBG/M37qlKgdOcpmGA=",
+        );
+    }
+
+    #[test]
+    fn keys_equal_those_of_postgresql_for_a_prohibited_character() {
+        check(
+            b"p\x07w",
+            "SCRAM-SHA-256$4096:19gm64n0lJ6Y6Q1X4clrww==$\
+             W0/AikPTF96WeIRSUlVWlU70ZhZGrbhz9Knzy8q5Sog=:\
+             Nf9zrED0z68tcUiGqHRiMFJP3Mk1rDBXYOtSkvmD/jA=",
+        );
+    }
+
+    #[test]
+    fn a_password_that_is_not_utf8_or_vanishes_is_used_as_it_is() {
+        assert!(prepare(&Secret::new(vec![0xff, 0xfe])).ct_eq(&[0xff, 0xfe]));
+        assert!(prepare(&Secret::from("\u{AD}")).ct_eq("\u{AD}".as_bytes()));
+    }
+
+    #[test]
+    fn cache_keys_differ_when_any_part_differs() {
+        let name = |password: &str, salt: &[u8], rounds, process| {
+            KdfRequest::new(&Secret::from(password), salt.to_vec(), rounds)
+                .cache_key(&[process; 32])
+        };
+        let base = name("a", b"s", 1, 0);
+        assert_eq!(base, name("a", b"s", 1, 0));
+        for other in [
+            name("b", b"s", 1, 0),
+            name("a", b"t", 1, 0),
+            name("a", b"s", 2, 0),
+            name("a", b"s", 1, 1),
+            name("", b"sa", 1, 0),
+            name("sa", b"", 1, 0),
+        ] {
+            assert_ne!(base, other);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677; PostgreSQL manual 55.3 "SASL Authentication").
+//!
+//! Works on the text of the SCRAM messages, not on wire frames.
+
+mod client;
+mod error;
+mod message;
+mod server;
+
+use crate::crypto;
+
+pub use client::PassThrough;
+pub use client::ScramClient;
+pub use client::Step;
+pub use error::ScramError;
+pub use error::ScramMessage;
+pub use server::Accepted;
+pub use server::ScramServer;
+
+/// The name of the mechanism in AuthenticationSASL and SASLInitialResponse.
+pub const MECHANISM: &str = "SCRAM-SHA-256";
+
+/// The longest nonce that we take from a peer, in bytes (SEC-22). PostgreSQL's own have 24.
+pub const NONCE_LEN_MAX: usize = 1024;
+
+/// The longest salt that we take from a server, in bytes, decoded. PostgreSQL's have 16.
+pub const SALT_LEN_MAX: usize = 1024;
+
+/// How many random bytes a nonce is made of; base64 makes 24 characters of them.
+pub const NONCE_RANDOM_LEN: usize = 18;
+
+/// The TLS channel that an exchange is tied to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChannelBinding {
+    /// No binding: SCRAM-SHA-256-PLUS is not offered.
+    None,
+}
+
+/// One side's part of the nonce: printable ASCII without comma, 1 to [`NONCE_LEN_MAX`] bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nonce(Vec<u8>);
+
+impl Nonce {
+    /// Makes a nonce from bytes of a cryptographic random generator.
+    #[must_use]
+    pub fn from_random(random: [u8; NONCE_RANDOM_LEN]) -> Self {
+        Self(crypto::base64_encode(&random).into_bytes())
+    }
+
+    /// Takes a nonce that is printable already.
+    ///
+    /// # Errors
+    /// [`ScramError::NonceLength`] or [`ScramError::NonceNotPrintable`].
+    pub fn from_printable(text: &[u8]) -> Result<Self, ScramError> {
+        message::check_nonce(text)?;
+        Ok(Self(text.to_vec()))
+    }
+
+    /// The characters as sent.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests;

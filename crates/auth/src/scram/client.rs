@@ -1,0 +1,244 @@
+//! The client's role: we log in to a server, and check that it knows us too.
+
+use std::mem;
+
+use subtle::ConstantTimeEq;
+
+use super::Nonce;
+use super::ScramError;
+use super::message;
+use crate::crypto;
+use crate::kdf::ITERATIONS_MAX;
+use crate::kdf::KdfRequest;
+use crate::kdf::ScramKeys;
+use crate::secret::ClientKey;
+use crate::secret::KEY_LEN;
+use crate::secret::Secret;
+use crate::secret::StoredKey;
+use crate::stored::ScramVerifier;
+
+/// No channel binding, no authorization identity.
+const GS2_HEADER: &str = "n,,";
+
+/// What a client's own SCRAM login left behind: enough to log in to a server that holds the very
+/// same verifier, and to no other (SEC-64). As good as a password; keep it as briefly as one.
+#[derive(Clone)]
+pub struct PassThrough {
+    client_key: ClientKey,
+    verifier: ScramVerifier,
+}
+
+impl PassThrough {
+    /// Puts both together; `None` when the key does not belong to the verifier.
+    #[must_use]
+    pub fn new(client_key: ClientKey, verifier: ScramVerifier) -> Option<Self> {
+        let stored_key = StoredKey::new(crypto::sha256(client_key.expose()));
+        let fits = stored_key.ct_eq(verifier.stored_key());
+        fits.then_some(Self {
+            client_key,
+            verifier,
+        })
+    }
+
+    /// The verifier that the client logged in with.
+    #[must_use]
+    pub fn verifier(&self) -> &ScramVerifier {
+        &self.verifier
+    }
+
+    fn into_keys(self) -> ScramKeys {
+        let server_key = self.verifier.server_key().clone();
+        ScramKeys {
+            client_key: self.client_key,
+            server_key,
+        }
+    }
+}
+
+/// What to do after the server's first message.
+pub enum Step {
+    /// Compute the keys off the event loop, then call [`ScramClient::provide_keys`].
+    NeedKeys(KdfRequest),
+    /// Send this as SASLResponse.
+    Send(Vec<u8>),
+}
+
+/// Logs in to one server.
+///
+/// ```text
+/// new ─first_message─> sent first ─handle_server_first─> sent final ─handle_server_final─> done
+///                                        │                   ^
+///                                        └> needs keys ──provide_keys
+/// ```
+///
+/// After an error every call answers [`ScramError::OutOfOrder`]. Only when `handle_server_final`
+/// said `Ok` may the server be believed.
+pub struct ScramClient {
+    source: Option<Source>,
+    nonce: Nonce,
+    iterations_max: u32,
+    state: State,
+}
+
+enum Source {
+    PassThrough(PassThrough),
+    Password(Secret),
+}
+
+enum State {
+    Created,
+    SentFirst,
+    NeedsKeys(Opened),
+    SentFinal { server_signature: [u8; KEY_LEN] },
+    Done,
+}
+
+/// What the server's first message fixed.
+struct Opened {
+    server_first: Vec<u8>,
+    /// Both parts of the nonce, ours first.
+    nonce: Vec<u8>,
+}
+
+impl ScramClient {
+    /// Logs in with a password as the user wrote it. `nonce` must be fresh.
+    #[must_use]
+    pub fn with_password(password: Secret, nonce: Nonce) -> Self {
+        Self::new(Source::Password(password), nonce)
+    }
+
+    /// Logs in with what a client's own login left behind. `nonce` must be fresh.
+    #[must_use]
+    pub fn with_pass_through(keys: PassThrough, nonce: Nonce) -> Self {
+        Self::new(Source::PassThrough(keys), nonce)
+    }
+
+    fn new(source: Source, nonce: Nonce) -> Self {
+        let source = Some(source);
+        Self {
+            source,
+            nonce,
+            iterations_max: ITERATIONS_MAX,
+            state: State::Created,
+        }
+    }
+
+    /// Sets how many iterations the server may demand; [`ITERATIONS_MAX`] unless called.
+    #[must_use]
+    pub fn iterations_max(mut self, max: u32) -> Self {
+        self.iterations_max = max;
+        self
+    }
+
+    /// The client-first-message, for SASLInitialResponse. The name is left empty as libpq does:
+    /// the startup message said it.
+    ///
+    /// # Errors
+    /// [`ScramError::OutOfOrder`] when called twice.
+    pub fn first_message(&mut self) -> Result<Vec<u8>, ScramError> {
+        let State::Created = mem::replace(&mut self.state, State::Done) else {
+            return Err(ScramError::OutOfOrder);
+        };
+        self.state = State::SentFirst;
+        Ok([GS2_HEADER.as_bytes(), &self.first_bare()].concat())
+    }
+
+    /// Takes the server-first-message (AuthenticationSASLContinue).
+    ///
+    /// # Errors
+    /// What the message violates, [`ScramError::IterationsTooMany`] above the limit of work, or
+    /// [`ScramError::VerifierMismatch`] when pass-through does not fit this server.
+    pub fn handle_server_first(&mut self, text: &[u8]) -> Result<Step, ScramError> {
+        let State::SentFirst = mem::replace(&mut self.state, State::Done) else {
+            return Err(ScramError::OutOfOrder);
+        };
+        let first = message::server_first(text)?;
+        // The server must have added something of its own.
+        match first.nonce.strip_prefix(self.nonce.as_bytes()) {
+            Some(added) if !added.is_empty() => {}
+            _ => return Err(ScramError::NonceMismatch),
+        }
+        let opened = Opened {
+            server_first: text.to_vec(),
+            nonce: first.nonce.to_vec(),
+        };
+        match self.source.take().ok_or(ScramError::OutOfOrder)? {
+            Source::PassThrough(keys) => {
+                if !keys
+                    .verifier
+                    .has_same_salt_as(&first.salt, first.iterations)
+                {
+                    return Err(ScramError::VerifierMismatch);
+                }
+                Ok(Step::Send(self.finish(&opened, &keys.into_keys())))
+            }
+            Source::Password(password) => {
+                let max = self.iterations_max;
+                if first.iterations > max {
+                    let iterations = first.iterations;
+                    return Err(ScramError::IterationsTooMany { iterations, max });
+                }
+                self.state = State::NeedsKeys(opened);
+                Ok(Step::NeedKeys(KdfRequest::new(
+                    &password,
+                    first.salt,
+                    first.iterations,
+                )))
+            }
+        }
+    }
+
+    /// Takes the keys that [`Step::NeedKeys`] asked for; returns the SASLResponse to send.
+    ///
+    /// # Errors
+    /// [`ScramError::OutOfOrder`] when nobody asked.
+    pub fn provide_keys(&mut self, keys: &ScramKeys) -> Result<Vec<u8>, ScramError> {
+        let State::NeedsKeys(opened) = mem::replace(&mut self.state, State::Done) else {
+            return Err(ScramError::OutOfOrder);
+        };
+        Ok(self.finish(&opened, keys))
+    }
+
+    /// Takes the server-final-message (AuthenticationSASLFinal). `Ok` means that the server
+    /// knows the verifier.
+    ///
+    /// # Errors
+    /// [`ScramError::SignatureMismatch`] when it does not, else what the message violates.
+    pub fn handle_server_final(&mut self, text: &[u8]) -> Result<(), ScramError> {
+        let State::SentFinal { server_signature } = mem::replace(&mut self.state, State::Done)
+        else {
+            return Err(ScramError::OutOfOrder);
+        };
+        let signature = message::server_final(text)?;
+        let fits: bool = signature
+            .as_slice()
+            .ct_eq(server_signature.as_slice())
+            .into();
+        if fits {
+            Ok(())
+        } else {
+            Err(ScramError::SignatureMismatch)
+        }
+    }
+
+    fn first_bare(&self) -> Vec<u8> {
+        [b"n=,r=", self.nonce.as_bytes()].concat()
+    }
+
+    /// Makes the client-final-message and remembers the signature to expect.
+    fn finish(&mut self, opened: &Opened, keys: &ScramKeys) -> Vec<u8> {
+        let binding = crypto::base64_encode(GS2_HEADER.as_bytes());
+        let mut text = format!("c={binding},r=").into_bytes();
+        text.extend_from_slice(&opened.nonce);
+        let bare = self.first_bare();
+        let signed: &[&[u8]] = &[&bare, b",", &opened.server_first, b",", &text];
+        let signature = crypto::hmac(keys.stored_key().expose(), signed);
+        let proof = crypto::xor(keys.client_key.expose(), &signature);
+        let server_signature = crypto::hmac(keys.server_key.expose(), signed);
+        self.state = State::SentFinal { server_signature };
+        let proof = crypto::base64_encode(proof.as_slice());
+        text.extend_from_slice(b",p=");
+        text.extend_from_slice(proof.as_bytes());
+        text
+    }
+}

@@ -1,0 +1,118 @@
+//! What can go wrong in a SCRAM exchange.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// One of the four messages of an exchange (RFC 5802 section 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScramMessage {
+    /// From the client: header, name and nonce.
+    ClientFirst,
+    /// From the server: nonce, salt and iterations.
+    ServerFirst,
+    /// From the client: channel binding, nonce and proof.
+    ClientFinal,
+    /// From the server: its signature.
+    ServerFinal,
+}
+
+impl fmt::Display for ScramMessage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::ClientFirst => "client-first-message",
+            Self::ServerFirst => "server-first-message",
+            Self::ClientFinal => "client-final-message",
+            Self::ServerFinal => "server-final-message",
+        })
+    }
+}
+
+/// Why an exchange ended. None of the variants holds bytes of the peer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ScramError {
+    /// The peer left out an attribute, sent it twice or in the wrong place.
+    #[error("{message}: expected attribute \"{attribute}\"")]
+    Attribute {
+        /// Where.
+        message: ScramMessage,
+        /// The attribute that had to stand there.
+        attribute: char,
+    },
+    /// The client asked to act as somebody else; PostgreSQL has no such thing.
+    #[error("client uses authorization identity, but it is not supported")]
+    AuthorizationIdentity,
+    /// An attribute is there, but its value cannot be read.
+    #[error("{message}: malformed value of attribute \"{attribute}\"")]
+    BadValue {
+        /// Where.
+        message: ScramMessage,
+        /// Of which attribute.
+        attribute: char,
+    },
+    /// The client's `c=` is not the header that it began with (SEC-63).
+    #[error("channel binding check failed")]
+    ChannelBindingMismatch,
+    /// The client demands channel binding, which was not offered (SEC-63).
+    #[error("client requires channel binding, but it was not offered")]
+    ChannelBindingRefused,
+    /// The server wants more work than we grant (SEC-61).
+    #[error("server demands {iterations} iterations, the limit is {max}")]
+    IterationsTooMany {
+        /// What it wants.
+        iterations: u32,
+        /// What we grant.
+        max: u32,
+    },
+    /// The peer needs an extension that nobody knows (`m=`).
+    #[error("{message}: peer requires an unsupported extension")]
+    MandatoryExtension {
+        /// Where.
+        message: ScramMessage,
+    },
+    /// A nonce is empty or longer than [`super::NONCE_LEN_MAX`].
+    #[error("nonce has a length of {len} bytes")]
+    NonceLength {
+        /// Bytes found.
+        len: usize,
+    },
+    /// The nonce is not the one that this exchange began with.
+    #[error("nonce does not match")]
+    NonceMismatch,
+    /// A nonce has a character that RFC 5802 forbids.
+    #[error("nonce contains non-printable characters")]
+    NonceNotPrintable,
+    /// A message came, or we were called, when it was not its turn.
+    #[error("SCRAM message out of order")]
+    OutOfOrder,
+    /// The client does not know the password, or the user does not exist.
+    #[error("client proof does not match")]
+    ProofMismatch,
+    /// The server answered with `e=`.
+    #[error("server reported an error in the SCRAM exchange")]
+    ServerReported,
+    /// The server does not know the verifier: it is not who it says.
+    #[error("invalid server signature")]
+    SignatureMismatch,
+    /// There is something behind the last attribute.
+    #[error("{message}: garbage at the end")]
+    TrailingBytes {
+        /// Where.
+        message: ScramMessage,
+    },
+    /// Pass-through: the server's salt or iterations are not those of the client's login.
+    #[error(
+        "the server holds another SCRAM verifier than the one the client logged in with; \
+         salt, iterations and keys must be identical on both sides"
+    )]
+    VerifierMismatch,
+}
+
+impl ScramError {
+    /// Whether the exchange was well formed and only the credentials did not fit.
+    #[must_use]
+    pub fn is_wrong_credentials(&self) -> bool {
+        matches!(self, Self::ProofMismatch)
+    }
+}
