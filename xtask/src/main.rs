@@ -1,3 +1,86 @@
-//! What CI and developers run.
+//! What CI and developers run: `cargo xtask --help` lists it. Nothing here ships.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool talks"
+)]
 
-fn main() {}
+mod bench;
+mod ci;
+mod demo;
+mod docs;
+mod lab;
+mod sqlstate;
+mod tidy;
+mod workspace;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Chores of the Weir workspace
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Flags {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Measure Weir against other poolers on this machine
+    Bench {
+        #[command(subcommand)]
+        bench: Bench,
+    },
+    /// Everything that CI checks: format, lints, docs, tidy, licences, then all tests
+    Ci(ci::Flags),
+    /// Show a pgbench run through Weir beside the same run direct
+    Demo(demo::Flags),
+    /// Write docs/reference from the tables in the code
+    Docs {
+        /// Write nothing; fail if a page is stale
+        #[arg(long)]
+        check: bool,
+    },
+    /// Write the SQLSTATE table of crates/wire from PostgreSQL's errcodes.txt
+    #[command(visible_alias = "codegen")]
+    Sqlstate {
+        /// src/backend/utils/errcodes.txt of a PostgreSQL source tree, or the installed errcodes.txt
+        errcodes: PathBuf,
+    },
+    /// Check what neither the compiler nor clippy knows about this repository
+    Tidy,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// CPU per transaction, throughput and p99 of Weir and PgBouncer in one interleaved run
+    Smoke(bench::Flags),
+}
+
+fn main() -> ExitCode {
+    match run(Flags::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
+    match task {
+        Task::Bench {
+            bench: Bench::Smoke(flags),
+        } => bench::smoke(&flags),
+        Task::Ci(flags) => ci::run(&flags),
+        Task::Demo(flags) => demo::run(&flags),
+        Task::Docs { check: true } => docs::check(),
+        Task::Docs { check: false } => docs::write(),
+        Task::Sqlstate { errcodes } => sqlstate::write(&errcodes),
+        Task::Tidy => tidy::run(),
+    }
+}

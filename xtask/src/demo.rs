@@ -1,0 +1,306 @@
+//! `cargo xtask demo`: the same pgbench run direct and through Weir, in short alternating rounds,
+//! side by side. Starts everything it needs and stops it again.
+
+use std::io::{IsTerminal, stdout};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Result;
+use fastrand::Rng;
+use tempfile::TempDir;
+
+use crate::lab::clock;
+use crate::lab::interrupt::Interrupt;
+use crate::lab::pgbench::{Load, Outcome, Protocol, Script};
+use crate::lab::postgres::{Cluster, DATABASE, USER, answers, free_port};
+use crate::lab::process::{Process, raise_open_files};
+use crate::lab::statistics::{median, range};
+use crate::lab::table::{Table, bar, thousands};
+use crate::lab::target::{require_weir, weir_binary};
+use crate::workspace;
+
+#[derive(clap::Args)]
+pub(crate) struct Flags {
+    /// Rounds; each runs direct and through Weir once
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Seconds that are measured per run
+    #[arg(long, default_value_t = 3)]
+    seconds: u64,
+    /// Clients of pgbench
+    #[arg(long, default_value_t = 100)]
+    clients: u32,
+}
+
+const WEIR_PORT: u16 = 6432;
+const WARM_UP: Duration = Duration::from_millis(700);
+const SCALE: u32 = 10;
+const STEPS: u32 = 4;
+const BAR_WIDTH: u32 = 24;
+
+type Metric = fn(&Run) -> f64;
+type Format = fn(f64) -> String;
+
+/// One run each way, and how many connections PostgreSQL had to serve meanwhile.
+struct Run {
+    outcome: Outcome,
+    connections: u32,
+}
+
+#[derive(Default)]
+struct Side {
+    runs: Vec<Run>,
+}
+
+/// # Errors
+/// Anything that cannot be started, a failing run, or Ctrl-C before the table was shown.
+pub(crate) fn run(flags: &Flags) -> Result<()> {
+    let interrupt = Interrupt::install()?;
+    raise_open_files()?;
+    let binary = weir_binary(&workspace::target_directory());
+    require_weir(&binary)?;
+
+    step(1, "Starting a throw-away PostgreSQL");
+    let cluster = Cluster::start(flags.clients + 50)?;
+    note(&format!(
+        "it listens on {} and vanishes when the demo ends",
+        cluster.address()
+    ));
+    interrupt.check()?;
+
+    step(2, "Filling pgbench's tables (1,000,000 accounts)");
+    cluster.fill(SCALE)?;
+    interrupt.check()?;
+
+    step(3, "Putting Weir in front, without any configuration");
+    let weir = Weir::start(&binary, cluster.address())?;
+    note(&format!("weir run --upstream {}", cluster.address()));
+    note(&format!("it listens on {}", weir.address));
+
+    step(
+        4,
+        &format!(
+            "pgbench -S with {} clients, direct and through Weir by turns",
+            flags.clients
+        ),
+    );
+    let (direct, pooled) = measure(flags, &cluster, &weir, &interrupt)?;
+    println!("\n{}", summary(&direct, &pooled));
+    try_it(&weir, &interrupt);
+    println!("Stopping Weir and PostgreSQL.");
+    Ok(())
+}
+
+/// Weir in front of the cluster. Fields drop in this order.
+struct Weir {
+    process: Process,
+    _directory: TempDir,
+    address: SocketAddr,
+}
+
+impl Weir {
+    /// On its own default port if that is free.
+    fn start(binary: &Path, upstream: SocketAddr) -> Result<Self> {
+        let directory = tempfile::Builder::new().prefix("weir-demo-").tempdir()?;
+        let mut command = Command::new(binary);
+        command.args(["run", "--upstream", &upstream.to_string()]);
+        let usual = SocketAddr::from(([127, 0, 0, 1], WEIR_PORT));
+        let mut address = usual;
+        if answers(usual) {
+            address.set_port(free_port()?);
+            note(&format!(
+                "port {WEIR_PORT} is taken, using {}",
+                address.port()
+            ));
+            command.env("WEIR_LISTEN_PORT", address.port().to_string());
+        }
+        let log = directory.path().join("weir.log");
+        let mut process = Process::start("weir", &mut command, &log)?;
+        process.await_ready(Duration::from_secs(15), &log, || answers(address))?;
+        Ok(Self {
+            process,
+            _directory: directory,
+            address,
+        })
+    }
+}
+
+fn measure(
+    flags: &Flags,
+    cluster: &Cluster,
+    weir: &Weir,
+    interrupt: &Interrupt,
+) -> Result<(Side, Side)> {
+    let pgbench = cluster.programs().path("pgbench")?;
+    let mut rng = Rng::with_seed(clock::since_epoch().as_secs());
+    let (mut direct, mut pooled) = (Side::default(), Side::default());
+    for round in 1..=flags.rounds {
+        let mut order = [false, true];
+        rng.shuffle(&mut order);
+        let seed = rng.u64(1..u64::from(u32::MAX));
+        for through_weir in order {
+            let (address, pid) = if through_weir {
+                (weir.address, Some(weir.process.pid()))
+            } else {
+                (cluster.address(), None)
+            };
+            let load = Load {
+                script: Script::SelectOnly,
+                protocol: Protocol::Simple,
+                clients: flags.clients,
+                threads: 1,
+                warm_up: WARM_UP,
+                measured: Duration::from_secs(flags.seconds),
+                seed,
+            };
+            let mut connections = 0;
+            let outcome = load.run_with(&pgbench, address, pid, interrupt, || {
+                connections = backends(cluster).unwrap_or_default();
+            })?;
+            let name = if through_weir { "Weir" } else { "direct" };
+            println!(
+                "  round {round}/{}  {name:<6}  {}",
+                flags.rounds,
+                brief(&outcome)
+            );
+            let side = if through_weir {
+                &mut pooled
+            } else {
+                &mut direct
+            };
+            side.runs.push(Run {
+                outcome,
+                connections,
+            });
+        }
+    }
+    Ok((direct, pooled))
+}
+
+fn backends(cluster: &Cluster) -> Result<u32> {
+    let sql = "SELECT count(*) FROM pg_stat_activity \
+               WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+    Ok(cluster.query("postgres", sql)?.parse()?)
+}
+
+fn brief(outcome: &Outcome) -> String {
+    let rate = thousands(outcome.per_second);
+    let failures = match outcome.failures {
+        0 => String::new(),
+        count => format!(", {count} FAILED"),
+    };
+    format!(
+        "{rate:>8} transactions/s, p99 {:>6.2} ms{failures}",
+        milliseconds(outcome.p99_us)
+    )
+}
+
+/// Bars for throughput and p99, then the table with medians and spread.
+fn summary(direct: &Side, pooled: &Side) -> String {
+    let mut text = String::new();
+    for (title, unit, value) in [
+        ("Throughput", "transactions/s", per_second as Metric),
+        ("p99 latency", "ms", p99),
+    ] {
+        let middle = [direct, pooled].map(|side| median(&side.values(value)));
+        let full = middle.into_iter().fold(0.0, f64::max);
+        text.push_str(&format!("{title}\n"));
+        for (name, middle) in ["direct", "Weir"].into_iter().zip(middle) {
+            let shown = if unit == "ms" {
+                format!("{middle:.2}")
+            } else {
+                thousands(middle)
+            };
+            let bar = bar(middle, full, BAR_WIDTH);
+            let width = BAR_WIDTH as usize;
+            text.push_str(&format!("  {name:<7} {bar:<width$} {shown} {unit}\n"));
+        }
+    }
+    let mut table = Table::new(&["median (min–max)", "direct", "through Weir"]);
+    let rows: [(&str, Metric, Format); 4] = [
+        ("transactions per second", per_second, thousands),
+        (
+            "mean latency, ms",
+            |run| run.outcome.mean_us / 1000.0,
+            |ms| format!("{ms:.2}"),
+        ),
+        ("p99 latency, ms", p99, |ms| format!("{ms:.2}")),
+        (
+            "connections PostgreSQL serves",
+            |run| f64::from(run.connections),
+            thousands,
+        ),
+    ];
+    for (name, value, format) in rows {
+        let cells = [direct, pooled].map(|side| spread(&side.values(value), format));
+        table.row([name.to_owned()].into_iter().chain(cells).collect());
+    }
+    let cpu = pooled.values(|run| run.outcome.cpu_us.unwrap_or(f64::NAN));
+    let cpu = spread(&cpu, |micros| format!("{micros:.1}"));
+    table.row(vec![
+        "pooler's CPU per transaction, µs".to_owned(),
+        "–".to_owned(),
+        cpu,
+    ]);
+    format!("{text}\n{}", table.markdown())
+}
+
+impl Side {
+    fn values(&self, value: Metric) -> Vec<f64> {
+        self.runs.iter().map(value).collect()
+    }
+}
+
+fn per_second(run: &Run) -> f64 {
+    run.outcome.per_second
+}
+
+fn p99(run: &Run) -> f64 {
+    milliseconds(run.outcome.p99_us)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "latencies stay far below 2^52 microseconds"
+)]
+fn milliseconds(micros: u64) -> f64 {
+    micros as f64 / 1000.0
+}
+
+fn spread(values: &[f64], format: Format) -> String {
+    let (low, high) = range(values);
+    format!(
+        "{} ({}–{})",
+        format(median(values)),
+        format(low),
+        format(high)
+    )
+}
+
+/// With a terminal, leaves everything running until Ctrl-C.
+fn try_it(weir: &Weir, interrupt: &Interrupt) {
+    let (host, port) = (weir.address.ip(), weir.address.port());
+    let psql = format!("psql -h {host} -p {port} -U {USER} {DATABASE}");
+    if !stdout().is_terminal() {
+        println!("With a terminal the demo would now wait for you to try: {psql}");
+        return;
+    }
+    println!(
+        "Try it from another terminal:\n\n    {psql}\n    {psql_console}\n",
+        psql_console = format_args!("psql -h {host} -p {port} -U {USER} pgbouncer -c 'SHOW POOLS'")
+    );
+    println!("Ctrl-C stops everything.");
+    // Ends with the interrupt, which is what we wait for.
+    while interrupt.wait(Duration::from_secs(3600)).is_ok() {}
+    println!();
+}
+
+fn step(number: u32, what: &str) {
+    println!("[{number}/{STEPS}] {what}");
+}
+
+fn note(what: &str) {
+    println!("      {what}");
+}

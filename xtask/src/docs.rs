@@ -1,0 +1,62 @@
+//! `docs/reference`: pages that are generated from the tables in the code, and the check that the
+//! committed pages are what the code says today.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace;
+
+/// A generated page: its path from the root, and its text.
+struct Page {
+    path: &'static str,
+    text: String,
+}
+
+/// One entry per generated page.
+fn pages() -> Vec<Page> {
+    Vec::new()
+}
+
+/// Writes every page.
+pub(crate) fn write() -> Result<()> {
+    for page in pages() {
+        let path = page.full_path();
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        fs::write(&path, &page.text).with_context(|| format!("cannot write {}", page.path))?;
+        println!("wrote {}", page.path);
+    }
+    Ok(())
+}
+
+/// Fails if a committed page differs from what the code says.
+pub(crate) fn check() -> Result<()> {
+    let stale = stale();
+    if stale.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "{} not what the code says; run: cargo xtask docs",
+        stale.join(", ")
+    );
+}
+
+/// Pages that are missing or differ.
+pub(crate) fn stale() -> Vec<&'static str> {
+    pages()
+        .into_iter()
+        .filter(|page| {
+            fs::read_to_string(page.full_path()).ok().as_deref() != Some(page.text.as_str())
+        })
+        .map(|page| page.path)
+        .collect()
+}
+
+impl Page {
+    fn full_path(&self) -> PathBuf {
+        workspace::root().join(self.path)
+    }
+}

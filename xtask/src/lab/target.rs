@@ -1,0 +1,206 @@
+//! What is measured: PostgreSQL itself, PgBouncer, or Weir with so many workers. Both poolers read
+//! the very same ini file, so that no setting can differ.
+
+use std::fmt;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use tempfile::TempDir;
+
+use crate::lab::postgres::{DATABASE, USER, answers, free_port, private_directory};
+use crate::lab::process::{Account, Process, find_program};
+
+const START_LIMIT: Duration = Duration::from_secs(15);
+
+/// One column of a comparison.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Serialize)]
+pub(crate) enum Target {
+    Direct,
+    PgBouncer,
+    Weir { workers: u8 },
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Direct => formatter.write_str("direct"),
+            Self::PgBouncer => formatter.write_str("pgbouncer"),
+            Self::Weir { workers } => write!(formatter, "weir{workers}"),
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "direct" => Ok(Self::Direct),
+            "pgbouncer" => Ok(Self::PgBouncer),
+            _ => text
+                .strip_prefix("weir")
+                .and_then(|workers| workers.parse().ok())
+                .filter(|&workers| workers > 0)
+                .map(|workers| Self::Weir { workers })
+                .ok_or_else(|| "use direct, pgbouncer, weir1, weir2, ...".to_owned()),
+        }
+    }
+}
+
+/// How poolers are started for a measurement.
+pub(crate) struct Setup {
+    pub(crate) upstream: SocketAddr,
+    pub(crate) pool_size: u32,
+    pub(crate) weir: PathBuf,
+    /// Pins the pooler to these CPUs (taskset's list syntax).
+    pub(crate) cpus: Option<String>,
+}
+
+/// A target that accepts connections at `address`. Fields drop in this order.
+pub(crate) struct Running {
+    process: Option<Process>,
+    _directory: Option<TempDir>,
+    pub(crate) address: SocketAddr,
+}
+
+impl Running {
+    /// The process whose CPU time is the pooler's; none for a direct connection.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::pid)
+    }
+}
+
+impl Setup {
+    /// Starts a fresh process for `target` and waits until it accepts connections.
+    pub(crate) fn start(&self, target: Target) -> Result<Running> {
+        let account = match target {
+            Target::Direct => {
+                return Ok(Running {
+                    process: None,
+                    _directory: None,
+                    address: self.upstream,
+                });
+            }
+            Target::PgBouncer => Account::for_servers()?,
+            Target::Weir { .. } => Account::Ourselves,
+        };
+        let directory = private_directory(account)?;
+        let port = free_port()?;
+        let file = self.write_files(directory.path(), port, account)?;
+        let mut command = match target {
+            Target::Weir { workers } => {
+                let mut command = self.command(&self.weir);
+                command.arg("run").env("WEIR_WORKERS", workers.to_string());
+                command
+            }
+            Target::PgBouncer | Target::Direct => self.command(&find_pgbouncer()?),
+        };
+        command.arg(&file).current_dir(directory.path());
+        account.apply(&mut command);
+        let log = directory.path().join("output.log");
+        let mut process = Process::start(&target.to_string(), &mut command, &log)?;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        process.await_ready(START_LIMIT, &log, || answers(address))?;
+        Ok(Running {
+            process: Some(process),
+            _directory: Some(directory),
+            address,
+        })
+    }
+
+    /// taskset replaces itself by the program, so the pid stays the pooler's.
+    fn command(&self, program: &Path) -> Command {
+        match &self.cpus {
+            None => Command::new(program),
+            Some(cpus) => {
+                let mut command = Command::new("taskset");
+                command.args(["-c", cpus]).arg(program);
+                command
+            }
+        }
+    }
+
+    fn write_files(&self, directory: &Path, port: u16, account: Account) -> Result<PathBuf> {
+        let users = directory.join("users.txt");
+        fs::write(&users, format!("\"{USER}\" \"\"\n"))?;
+        let file = directory.join("pooler.ini");
+        fs::write(&file, self.ini(directory, port))?;
+        account.own(&users)?;
+        account.own(&file)?;
+        Ok(file)
+    }
+
+    /// PgBouncer's documented advice for transaction pooling of many clients; logging of every
+    /// connection and of statistics is off for both.
+    fn ini(&self, directory: &Path, port: u16) -> String {
+        let Self {
+            upstream,
+            pool_size,
+            ..
+        } = self;
+        format!(
+            "[databases]\n\
+             {DATABASE} = host={} port={} dbname={DATABASE}\n\
+             \n\
+             [pgbouncer]\n\
+             listen_addr = 127.0.0.1\n\
+             listen_port = {port}\n\
+             unix_socket_dir =\n\
+             auth_type = trust\n\
+             auth_file = {}\n\
+             pool_mode = transaction\n\
+             default_pool_size = {pool_size}\n\
+             max_client_conn = 2000\n\
+             ignore_startup_parameters = extra_float_digits\n\
+             log_connections = 0\n\
+             log_disconnections = 0\n\
+             log_stats = 0\n",
+            upstream.ip(),
+            upstream.port(),
+            directory.join("users.txt").display(),
+        )
+    }
+}
+
+pub(crate) fn find_pgbouncer() -> Result<PathBuf> {
+    find_program("pgbouncer", &[]).context("PgBouncer is needed (package pgbouncer)")
+}
+
+/// The release binary: `WEIR_BIN`, else where cargo puts it.
+pub(crate) fn weir_binary(target_directory: &Path) -> PathBuf {
+    std::env::var_os("WEIR_BIN").map_or_else(
+        || target_directory.join("release").join("weir"),
+        PathBuf::from,
+    )
+}
+
+/// Fails with the command to type if the binary has not been built.
+pub(crate) fn require_weir(binary: &Path) -> Result<()> {
+    if binary.is_file() {
+        return Ok(());
+    }
+    Err(anyhow!(
+        "{} is not there; build it with: cargo build --release -p weir-cli",
+        binary.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_targets_survive_a_round_trip() {
+        for name in ["direct", "pgbouncer", "weir1", "weir12"] {
+            assert_eq!(name.parse::<Target>().unwrap().to_string(), name);
+        }
+        for wrong in ["", "weir", "weir0", "weirx", "pgcat"] {
+            assert!(wrong.parse::<Target>().is_err(), "{wrong}");
+        }
+    }
+}
