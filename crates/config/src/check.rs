@@ -1,0 +1,196 @@
+//! What no single option can know: contradictions between options, and promises that this version cannot keep yet.
+//! What would weaken security when ignored is refused here, never noted.
+
+use crate::error::ErrorKind;
+use crate::options::{Opt, Scope};
+use crate::raw::{Origin, Raw, Values, error_at};
+use crate::settings::{FALLBACK, Format, Settings, default_of};
+use crate::types::{AuthType, SslMode};
+use crate::value::Value;
+
+/// The console's database, which no entry may take.
+pub(crate) const CONSOLE: &str = "pgbouncer";
+
+/// Checks the whole, adding to the mistakes and notes of `raw`. `file` is named where no line is to blame.
+pub(crate) fn check(raw: &mut Raw, settings: &Settings, format: Format, file: &Origin) {
+    check_unsupported(raw, settings, file);
+    check_listeners(raw, settings, file);
+    check_auth(raw, settings, file);
+    check_databases(raw, settings);
+    note_sizes(raw, settings);
+    note_not_effective(raw, format);
+}
+
+fn conflict(raw: &mut Raw, key: &str, file: &Origin, kind: ErrorKind, message: String) {
+    let at = raw
+        .global
+        .get(key)
+        .map_or_else(|| file.clone(), |(_, origin)| origin.clone());
+    let mut error = error_at(&at, kind, message);
+    error.key = Some(key.to_owned());
+    raw.fail(error);
+}
+
+fn check_unsupported(raw: &mut Raw, settings: &Settings, file: &Origin) {
+    let global = &settings.global;
+    let mut refuse = |key: &str, value: &str| {
+        let message = format!("{key} = {value} is not supported yet by this version");
+        conflict(raw, key, file, ErrorKind::Unsupported, message);
+    };
+    match global.client_tls_sslmode {
+        SslMode::Disable | SslMode::Allow | SslMode::Prefer => {}
+        mode => refuse("client_tls_sslmode", mode.as_str()),
+    }
+    match global.server_tls_sslmode {
+        SslMode::Disable | SslMode::Allow | SslMode::Prefer => {}
+        mode => refuse("server_tls_sslmode", mode.as_str()),
+    }
+    match global.auth_type {
+        auth @ (AuthType::Cert | AuthType::Hba | AuthType::Ldap | AuthType::Pam) => {
+            refuse("auth_type", auth.as_str());
+        }
+        _ => {}
+    }
+}
+
+fn check_listeners(raw: &mut Raw, settings: &Settings, file: &Origin) {
+    let global = &settings.global;
+    if global.listen_addr.is_empty() && global.unix_socket_dir.is_empty() {
+        let message = "listen_addr and unix_socket_dir are both empty, so nobody could connect";
+        conflict(
+            raw,
+            "listen_addr",
+            file,
+            ErrorKind::Conflict,
+            message.to_owned(),
+        );
+    }
+    let dir = &global.unix_socket_dir;
+    if dir == "@" || !(dir.is_empty() || dir.starts_with(['/', '@', '.'])) {
+        let message = "unix_socket_dir must be a path that starts with / or ., or @name".to_owned();
+        conflict(raw, "unix_socket_dir", file, ErrorKind::BadValue, message);
+    }
+}
+
+fn check_auth(raw: &mut Raw, settings: &Settings, file: &Origin) {
+    let global = &settings.global;
+    if settings.trust_loopback {
+        return;
+    }
+    let auth = global.auth_type;
+    let needs_file = !matches!(auth, AuthType::Any);
+    if needs_file && global.auth_file.is_empty() {
+        let message = format!("auth_type {auth} needs auth_file, or no client could log in");
+        if global.auth_user.is_empty() && settings.databases.values().all(|d| d.auth_user.is_none())
+        {
+            conflict(raw, "auth_file", file, ErrorKind::Conflict, message);
+        } else {
+            raw.note(message);
+        }
+    }
+    if matches!(auth, AuthType::Any | AuthType::Trust)
+        && !global
+            .listen_addr
+            .iter()
+            .all(crate::types::ListenAddr::is_loopback)
+    {
+        raw.note(format!(
+            "auth_type {auth} lets in everybody who can reach listen_addr"
+        ));
+    }
+}
+
+fn check_databases(raw: &mut Raw, settings: &Settings) {
+    let origins: Vec<_> = raw
+        .databases
+        .iter()
+        .map(|(name, (_, at))| (name.clone(), at.clone()))
+        .collect();
+    for (name, at) in origins {
+        let Some(entry) = settings.databases.get(&name) else {
+            continue;
+        };
+        if name == CONSOLE {
+            let message = "the database name \"pgbouncer\" is reserved for the console";
+            raw.fail_at(&at, ErrorKind::Conflict, message);
+        }
+        if entry.host.is_empty() && settings.global.unix_socket_dir.is_empty() {
+            let message =
+                format!("database \"{name}\" has no host, and unix_socket_dir is empty as well");
+            raw.fail_at(&at, ErrorKind::Conflict, message);
+        }
+        if entry.user.is_none() && entry.password.is_some() {
+            raw.note(format!(
+                "{at}: database \"{name}\" has a password without a user; not used"
+            ));
+        }
+        let any = settings.global.auth_type == AuthType::Any && !settings.trust_loopback;
+        if any && entry.user.is_none() {
+            raw.note(format!(
+                "{at}: auth_type any needs a user in database \"{name}\"; its clients are refused"
+            ));
+        }
+    }
+}
+
+fn note_sizes(raw: &mut Raw, settings: &Settings) {
+    let global = &settings.global;
+    let too_many = |min: u32, size: u32| size > 0 && min > size;
+    if too_many(global.min_pool_size, global.default_pool_size) {
+        raw.note("min_pool_size is above default_pool_size; the pool stays at the latter".into());
+    }
+    for name in settings.databases.keys() {
+        let lookup = if name == FALLBACK { "x" } else { name };
+        let Some(pool) = settings.pool(lookup, "") else {
+            continue;
+        };
+        let own = settings
+            .databases
+            .get(name)
+            .is_some_and(|d| d.min_pool_size.is_some());
+        if own && too_many(pool.min_pool_size, pool.pool_size) {
+            raw.note(format!(
+                "database \"{name}\": min_pool_size is above its pool size and stays at that"
+            ));
+        }
+    }
+}
+
+/// One note names every option that was set to something but does nothing yet.
+fn note_not_effective(raw: &mut Raw, format: Format) {
+    let idle = |scope: Scope, values: &Values| -> Vec<&'static str> {
+        let set = |opt: &&Opt| {
+            let given = values.get(opt.name).map(|(value, _)| value);
+            given.is_some_and(|value| *value != default_of(opt, format) && *value != Value::Unset)
+        };
+        scope
+            .options()
+            .iter()
+            .filter(|opt| !opt.effective)
+            .filter(set)
+            .map(|o| o.name)
+            .collect()
+    };
+    let mut names = idle(Scope::Global, &raw.global);
+    let mut entries = Vec::new();
+    for (values, _) in raw.databases.values() {
+        entries.extend(idle(Scope::Database, values));
+    }
+    entries.sort_unstable();
+    entries.dedup();
+    names.extend(
+        entries
+            .iter()
+            .filter(|name| !raw.global.contains_key(**name)),
+    );
+    let mut texts: Vec<String> = names.into_iter().map(str::to_owned).collect();
+    if !raw.peers.is_empty() {
+        texts.push("[peers]".to_owned());
+    }
+    if !texts.is_empty() {
+        raw.note(format!(
+            "accepted, but not effective yet: {}",
+            texts.join(", ")
+        ));
+    }
+}

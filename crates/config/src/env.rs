@@ -1,0 +1,62 @@
+//! Options from the environment: `WEIR_` and the option's name in upper case.
+
+use crate::error::ErrorKind;
+use crate::options::{Scope, nearest};
+use crate::raw::{Origin, Raw, error_at, quoted};
+use crate::value::Dialect;
+
+const PREFIX: &str = "WEIR_";
+/// Names that belong to the command line, not to the configuration.
+pub(crate) const RESERVED: &[&str] = &["WEIR_CONFIG", "WEIR_UPSTREAM", "WEIR_LOG"];
+/// Names that tests of the project use for themselves begin so.
+const RESERVED_PREFIX: &str = "WEIR_TEST_";
+
+/// Sets every option that the environment names, over whatever the file said.
+pub(crate) fn apply(raw: &mut Raw, env: impl Iterator<Item = (String, String)>) {
+    let mut vars: Vec<_> = env.filter(|(name, _)| name.starts_with(PREFIX)).collect();
+    vars.sort_unstable();
+    for (name, text) in vars {
+        let rest = name.strip_prefix(PREFIX).unwrap_or_default();
+        let key = rest.to_ascii_lowercase();
+        let at = Origin::Environment(name.clone());
+        match Scope::Global.find(&key) {
+            Some(opt) if key.to_ascii_uppercase() == rest => {
+                let mut global = std::mem::take(&mut raw.global);
+                raw.parse_into(&mut global, opt, text.trim(), Dialect::Native, &at);
+                raw.global = global;
+            }
+            _ if is_reserved(&name) || is_service_link(rest, &text) => {}
+            _ => unknown(raw, &name, &key, &at),
+        }
+    }
+}
+
+fn unknown(raw: &mut Raw, name: &str, key: &str, at: &Origin) {
+    let mut error = error_at(at, ErrorKind::UnknownKey, String::new());
+    error.message = format!("unknown variable {}", quoted(name));
+    error.key = Some(name.to_owned());
+    error.suggestion = Scope::Global
+        .nearest(key)
+        .map(|near| format!("{PREFIX}{}", near.to_ascii_uppercase()))
+        .or_else(|| nearest(name, RESERVED.iter().copied()).map(str::to_owned));
+    raw.fail(error);
+}
+
+fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name) || name.starts_with(RESERVED_PREFIX)
+}
+
+/// Kubernetes gives every pod such variables for each service of its name space, and a service for this program is
+/// likely to be called "weir" or "weir-something" (Kubernetes manual, "Discovering services").
+fn is_service_link(rest: &str, value: &str) -> bool {
+    let padded = format!("_{rest}");
+    let is_url = value.starts_with("tcp://") || value.starts_with("udp://");
+    padded.ends_with("_SERVICE_HOST")
+        || padded.ends_with("_SERVICE_PORT")
+        || padded.contains("_SERVICE_PORT_")
+        || (padded.ends_with("_PORT") && is_url)
+        || padded.split_once("_PORT_").is_some_and(|(_, port)| {
+            let digits = port.trim_start_matches(|c: char| c.is_ascii_digit());
+            digits.len() < port.len() && (digits.starts_with("_TCP") || digits.starts_with("_UDP"))
+        })
+}

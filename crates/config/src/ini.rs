@@ -1,0 +1,264 @@
+//! PgBouncer's ini file, as PgBouncer reads it: its own grammar, line by line, without regular expressions.
+//! Every step consumes at least one byte or one line, so no input can make it loop.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::connstr;
+use crate::error::ErrorKind;
+use crate::options::Scope;
+use crate::raw::{Origin, Raw, Values, quoted};
+use crate::value::Dialect;
+
+/// How deep `%include` may nest (PgBouncer's limit).
+const INCLUDE_DEPTH_MAX: usize = 10;
+/// Files read in all; a tree of includes could otherwise grow with a power of its depth.
+const FILE_COUNT_MAX: usize = 1_000;
+/// Longest database and user name in bytes.
+const DATABASE_LEN_MAX: usize = 63;
+const USER_LEN_MAX: usize = 127;
+
+/// The section that a line stands in. It carries on through the end of an included file, as in PgBouncer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Section {
+    None,
+    Unknown,
+    In(Scope),
+}
+
+struct Reader<'a> {
+    raw: &'a mut Raw,
+    read: &'a mut dyn FnMut(&Path) -> io::Result<String>,
+    section: Section,
+    /// Where `[pgbouncer]` began, once it has.
+    main: Option<Origin>,
+    /// The files being read, outermost first.
+    stack: Vec<PathBuf>,
+    file_count: usize,
+}
+
+/// Reads an ini file with what it includes.
+pub(crate) fn read_file(
+    raw: &mut Raw,
+    path: &Path,
+    read: &mut dyn FnMut(&Path) -> io::Result<String>,
+) {
+    let at = Origin::File(path.to_string_lossy().into(), 0);
+    let stack = Vec::new();
+    let mut reader = Reader {
+        raw,
+        read,
+        section: Section::None,
+        main: None,
+        stack,
+        file_count: 0,
+    };
+    let was_read = reader.file(path, &at);
+    if was_read && reader.main.is_none() && reader.raw.errors.is_empty() {
+        let message = "no section [pgbouncer]; a native configuration file must end in .toml";
+        reader.raw.fail_at(&at, ErrorKind::Syntax, message);
+    }
+}
+
+impl Reader<'_> {
+    /// Reads one file; mistakes about the file itself are at `from`.
+    fn file(&mut self, path: &Path, from: &Origin) -> bool {
+        let name = path.to_string_lossy();
+        self.file_count += 1;
+        if self.file_count > FILE_COUNT_MAX {
+            self.raw
+                .fail_at(from, ErrorKind::Syntax, "too many files are included");
+            return false;
+        }
+        let text = match (self.read)(path) {
+            Ok(text) => text,
+            Err(why) => {
+                let message = format!("cannot read {}: {why}", quoted(&name));
+                self.raw.fail_at(from, ErrorKind::Read, message);
+                return false;
+            }
+        };
+        self.stack.push(path.to_owned());
+        let file: Arc<str> = name.into();
+        for (number, line) in (1u32..).zip(text.lines()) {
+            if self.raw.is_full() {
+                break;
+            }
+            self.line(line.trim(), &Origin::File(Arc::clone(&file), number));
+        }
+        self.stack.pop();
+        true
+    }
+
+    fn line(&mut self, line: &str, at: &Origin) {
+        if line.contains('\0') {
+            self.raw
+                .fail_at(at, ErrorKind::Syntax, "a NUL byte is not allowed");
+        } else if let Some(rest) = line.strip_prefix('[') {
+            self.enter(rest, at);
+        } else if let Some(rest) = line.strip_prefix('%') {
+            self.include(rest, at);
+        } else if !line.is_empty() && !line.starts_with([';', '#']) {
+            self.assign(line, at);
+        }
+    }
+
+    fn enter(&mut self, rest: &str, at: &Origin) {
+        let name = rest.strip_suffix(']').unwrap_or(rest);
+        self.section = match name {
+            _ if name.len() == rest.len() => Section::Unknown,
+            "pgbouncer" => Section::In(Scope::Global),
+            "databases" => Section::In(Scope::Database),
+            "users" => Section::In(Scope::User),
+            "peers" => Section::In(Scope::Peer),
+            _ => Section::Unknown,
+        };
+        if self.section == Section::In(Scope::Global) {
+            self.enter_main(at);
+        }
+        if self.section != Section::Unknown {
+            return;
+        }
+        let known = ["databases", "peers", "pgbouncer", "users"];
+        let message = match name.len() == rest.len() {
+            true => "a section must be [name] with nothing behind it".to_owned(),
+            false => format!("unknown section {}", quoted(name)),
+        };
+        let mut error = crate::raw::error_at(at, ErrorKind::UnknownKey, message);
+        error.suggestion = crate::options::nearest(name, known.into_iter()).map(str::to_owned);
+        self.raw.fail(error);
+    }
+
+    /// PgBouncer sets everything back to the defaults each time it enters the section.
+    fn enter_main(&mut self, at: &Origin) {
+        let before = self.main.replace(at.clone());
+        if let Some(before) = before.filter(|_| !self.raw.global.is_empty()) {
+            self.raw.global.clear();
+            self.raw.note(format!(
+                "{at}: [pgbouncer] begins again, so the options set under {before} are dropped, \
+                 as in PgBouncer"
+            ));
+        }
+    }
+
+    fn include(&mut self, rest: &str, at: &Origin) {
+        let path = rest
+            .strip_prefix("include")
+            .filter(|p| p.starts_with([' ', '\t']));
+        let Some(path) = path.map(str::trim) else {
+            self.raw
+                .fail_at(at, ErrorKind::Syntax, "the only directive is %include FILE");
+            return;
+        };
+        let path = PathBuf::from(path);
+        if self.stack.contains(&path) {
+            let message = format!("{} includes itself", quoted(&path.to_string_lossy()));
+            self.raw.fail_at(at, ErrorKind::Syntax, message);
+        } else if self.stack.len() > INCLUDE_DEPTH_MAX {
+            let message = format!("%include nests deeper than {INCLUDE_DEPTH_MAX}");
+            self.raw.fail_at(at, ErrorKind::Syntax, message);
+        } else {
+            self.file(&path, at);
+        }
+    }
+
+    fn assign(&mut self, line: &str, at: &Origin) {
+        let (key, value) = match split_assignment(line) {
+            Ok(pair) => pair,
+            Err(message) => return self.raw.fail_at(at, ErrorKind::Syntax, message),
+        };
+        match self.section {
+            Section::In(Scope::Global) => self.global(&key, value, at),
+            Section::In(scope) => self.entry(scope, key, value, at),
+            // Already reported with the section's own line.
+            Section::Unknown => {}
+            Section::None => {
+                self.raw.fail_at(
+                    at,
+                    ErrorKind::Syntax,
+                    "a key stands before the first section",
+                );
+            }
+        }
+    }
+
+    fn global(&mut self, key: &str, value: &str, at: &Origin) {
+        if let Some(opt) = self.raw.find(Scope::Global, key, "section [pgbouncer]", at) {
+            let mut global = std::mem::take(&mut self.raw.global);
+            self.raw
+                .parse_into(&mut global, opt, value, Dialect::Ini, at);
+            self.raw.global = global;
+        }
+    }
+
+    fn entry(&mut self, scope: Scope, name: String, value: &str, at: &Origin) {
+        let mut values = Values::new();
+        let section = match scope {
+            Scope::Database => "section [databases]",
+            Scope::User => "section [users]",
+            _ => "section [peers]",
+        };
+        connstr::parse(value, self.raw, at, |raw, key, text, after_password| {
+            if after_password && scope.find(key).is_none() {
+                let message = "unknown key after \"password\" in section [databases]; \
+                               a password with blanks needs single quotes";
+                raw.fail_at(at, ErrorKind::UnknownKey, message);
+            } else if let Some(opt) = raw.find(scope, key, section, at) {
+                raw.parse_into(&mut values, opt, text, Dialect::Entry, at);
+            }
+        });
+        insert_entry(self.raw, scope, name, values, at);
+    }
+}
+
+/// Adds a checked entry of `[databases]`, `[users]` or `[peers]` by its name.
+pub(crate) fn insert_entry(raw: &mut Raw, scope: Scope, name: String, values: Values, at: &Origin) {
+    let entry = (values, at.clone());
+    let bytes_max = if scope == Scope::Database {
+        DATABASE_LEN_MAX
+    } else {
+        USER_LEN_MAX
+    };
+    if name.is_empty() || name.contains('\0') || name.len() > bytes_max {
+        let message = format!("a name must have 1 to {bytes_max} bytes and no NUL byte");
+        return raw.fail_at(at, ErrorKind::BadValue, message);
+    }
+    let shown = quoted(&name);
+    let before = match scope {
+        Scope::Database => raw.databases.insert(name, entry),
+        Scope::User => raw.users.insert(name, entry),
+        Scope::Peer | Scope::Global => {
+            match name.parse().ok().filter(|id| (1..=65_535).contains(id)) {
+                Some(id) => raw.peers.insert(id, entry),
+                None => {
+                    let message = format!("a peer's id must be from 1 to 65535, not {shown}");
+                    return raw.fail_at(at, ErrorKind::BadValue, message);
+                }
+            }
+        }
+    };
+    if let Some((_, before)) = before {
+        raw.note(format!(
+            "{at}: {shown} was set at {before} already; this one wins"
+        ));
+    }
+}
+
+/// Splits `key = value`. The key is `[A-Za-z0-9_.*-]+`, or anything in single quotes with `''` for a quote.
+fn split_assignment(line: &str) -> Result<(String, &str), &'static str> {
+    let (key, rest) = match line.strip_prefix('\'') {
+        Some(rest) => connstr::unquote(rest).ok_or("the single quote of the key does not end")?,
+        None => {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "_.*-".contains(c);
+            let rest = line.trim_start_matches(plain);
+            let key = line.get(..line.len() - rest.len()).unwrap_or_default();
+            (key.to_owned(), rest)
+        }
+    };
+    match rest.trim_start().strip_prefix('=') {
+        Some(value) if !key.is_empty() => Ok((key, value.trim())),
+        _ if line.starts_with('"') => Err("a name is quoted by single quotes, not by double ones"),
+        _ => Err("expected key = value, a [section] or a comment"),
+    }
+}

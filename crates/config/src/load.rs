@@ -1,0 +1,164 @@
+//! From files and environment to settings. Everything is read and checked before anything is believed.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use crate::error::{ConfigError, ErrorKind};
+use crate::raw::{Origin, Raw};
+use crate::settings::{FALLBACK, Format, Settings};
+use crate::types::{AuthType, HostAddr};
+use crate::value::{Dialect, Value};
+use crate::{check, env, ini, native};
+
+/// A configuration that passed every check.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// What to run with.
+    pub settings: Settings,
+    /// Warnings worth logging once; among them one line with all options that are not effective yet.
+    pub notes: Vec<String>,
+    /// Where each value that was given came from: `pool_mode`, `databases.NAME.host`, `users.NAME.pool_size`, `peers.ID.port`.
+    pub sources: BTreeMap<String, Origin>,
+}
+
+/// Loads a file: weir.toml by its extension `.toml`, anything else as PgBouncer's ini. `read` is asked for each file,
+/// `env` are the environment's variables, of which those named `WEIR_…` count and win over the file.
+///
+/// # Errors
+/// Every mistake found, in the order of the file. The configuration is then refused whole.
+pub fn load(
+    path: &Path,
+    read: &mut dyn FnMut(&Path) -> io::Result<String>,
+    env: impl Iterator<Item = (String, String)>,
+) -> Result<Loaded, Vec<ConfigError>> {
+    let mut raw = Raw::default();
+    let native = path
+        .extension()
+        .is_some_and(|ext| ext.eq_ignore_ascii_case("toml"));
+    let format = if native { Format::Native } else { Format::Ini };
+    match format {
+        Format::Native => native::read_file(&mut raw, path, read),
+        Format::Ini => ini::read_file(&mut raw, path, read),
+    }
+    env::apply(&mut raw, env);
+    finish(raw, format, &path.to_string_lossy(), |_| {})
+}
+
+/// The configuration of `weir run --upstream HOST:PORT`: one `*` database on that host, transaction pooling, listening
+/// on port 6432 of the loopback addresses only, clients let in without a password (see `Settings::trust_loopback`).
+/// The port may be left out (5432); IPv6 addresses stand in brackets. `env` as in [`load`].
+///
+/// # Errors
+/// Every mistake found. Listening beyond loopback is one, unless `WEIR_AUTH_TYPE` says how clients log in.
+pub fn upstream(
+    host_port: &str,
+    env: impl Iterator<Item = (String, String)>,
+) -> Result<Loaded, Vec<ConfigError>> {
+    let at = Origin::Argument("--upstream");
+    let mut raw = Raw::default();
+    let mut global = std::mem::take(&mut raw.global);
+    for (key, text) in [
+        ("listen_addr", "127.0.0.1, ::1"),
+        ("unix_socket_dir", ""),
+        ("pool_mode", "transaction"),
+        ("auth_type", "any"),
+    ] {
+        if let Some(opt) = crate::Scope::Global.find(key) {
+            raw.parse_into(&mut global, opt, text, Dialect::Native, &at);
+        }
+    }
+    raw.global = global;
+    match split_host_port(host_port) {
+        Ok((host, port)) => {
+            let mut values = BTreeMap::new();
+            values.insert("host", (Value::List(vec![host.to_string()]), at.clone()));
+            values.insert("port", (Value::Int(i64::from(port)), at.clone()));
+            raw.databases
+                .insert(FALLBACK.to_owned(), (values, at.clone()));
+        }
+        Err(message) => raw.fail_at(&at, ErrorKind::BadValue, message),
+    }
+    env::apply(&mut raw, env);
+    // Who names an auth_type has chosen; everybody else gets the trust that only loopback may have.
+    let chosen = !matches!(raw.global.get("auth_type"), Some((_, Origin::Argument(_))));
+    if !chosen {
+        check_loopback(&mut raw);
+    }
+    finish(raw, Format::Native, "--upstream", |settings| {
+        settings.trust_loopback = !chosen && settings.global.auth_type == AuthType::Any;
+        settings.global.conffile.clear();
+    })
+}
+
+fn check_loopback(raw: &mut Raw) {
+    let Some((Value::List(addresses), at)) = raw.global.get("listen_addr").cloned() else {
+        return;
+    };
+    let far = |text: &String| {
+        crate::types::ListenAddr::parse(text).is_ok_and(|address| !address.is_loopback())
+    };
+    if addresses.iter().any(far) {
+        let message = "listen_addr reaches beyond loopback, where clients need a password: \
+                       set WEIR_AUTH_TYPE and WEIR_AUTH_FILE, or use a configuration file";
+        raw.fail_at(&at, ErrorKind::Conflict, message);
+    }
+}
+
+fn split_host_port(text: &str) -> Result<(HostAddr, u16), String> {
+    let (host, port) = match text.rsplit_once(':') {
+        // Several colons without brackets can only be an IPv6 address.
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, port),
+        _ => (text, "5432"),
+    };
+    let port = port.parse().ok().filter(|port| *port > 0);
+    let port =
+        port.ok_or_else(|| format!("{text:?} must be HOST:PORT with a port from 1 to 65535"))?;
+    HostAddr::parse(host)
+        .map(|host| (host, port))
+        .map_err(|why| format!("{text:?}: {why}"))
+}
+
+fn finish(
+    mut raw: Raw,
+    format: Format,
+    file: &str,
+    adjust: impl FnOnce(&mut Settings),
+) -> Result<Loaded, Vec<ConfigError>> {
+    let mut settings = Settings::build(&raw, format, file);
+    adjust(&mut settings);
+    // With a broken part the whole would only give follow-up mistakes.
+    if raw.errors.is_empty() {
+        check::check(&mut raw, &settings, format, &Origin::File(file.into(), 0));
+    }
+    if raw.errors.is_empty() {
+        return Ok(Loaded {
+            settings,
+            sources: sources(&raw),
+            notes: raw.notes,
+        });
+    }
+    Err(raw.errors)
+}
+
+fn sources(raw: &Raw) -> BTreeMap<String, Origin> {
+    let mut all = BTreeMap::new();
+    let mut add = |prefix: String, values: &crate::raw::Values| {
+        all.extend(
+            values
+                .iter()
+                .map(|(key, (_, at))| (format!("{prefix}{key}"), at.clone())),
+        );
+    };
+    add(String::new(), &raw.global);
+    raw.databases
+        .iter()
+        .for_each(|(name, (values, _))| add(format!("databases.{name}."), values));
+    raw.users
+        .iter()
+        .for_each(|(name, (values, _))| add(format!("users.{name}."), values));
+    raw.peers
+        .iter()
+        .for_each(|(id, (values, _))| add(format!("peers.{id}."), values));
+    all
+}

@@ -1,0 +1,192 @@
+//! weir.toml: global options at the top level, and the tables `[databases.NAME]`, `[users.NAME]`, `[peers.ID]`.
+//! The toml crate parses; its messages are used without the excerpts, which could show a password.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::ErrorKind;
+use crate::ini::insert_entry;
+use crate::options::{Opt, Scope};
+use crate::raw::{Origin, Raw, Values, quoted};
+use crate::value::{BadValue, Dialect, Value};
+
+/// Reads a native file.
+pub(crate) fn read_file(
+    raw: &mut Raw,
+    path: &Path,
+    read: &mut dyn FnMut(&Path) -> io::Result<String>,
+) {
+    let file: Arc<str> = path.to_string_lossy().into();
+    match read(path) {
+        Ok(text) => Reader {
+            lines: line_starts(&text),
+            file,
+            raw,
+        }
+        .document(&text),
+        Err(why) => {
+            let at = Origin::File(Arc::clone(&file), 0);
+            raw.fail_at(
+                &at,
+                ErrorKind::Read,
+                format!("cannot read {}: {why}", quoted(&file)),
+            );
+        }
+    }
+}
+
+/// Offsets at which the lines after the first begin.
+fn line_starts(text: &str) -> Vec<usize> {
+    text.match_indices('\n').map(|(at, _)| at + 1).collect()
+}
+
+struct Reader<'a> {
+    raw: &'a mut Raw,
+    file: Arc<str>,
+    lines: Vec<usize>,
+}
+
+impl Reader<'_> {
+    fn document(mut self, text: &str) {
+        let (document, errors) = DeTable::parse_recoverable(text);
+        for error in &errors {
+            let at = self.at(error.span().map_or(0, |span| span.start));
+            self.raw
+                .fail_at(&at, ErrorKind::Syntax, error.message().replace('\n', "; "));
+        }
+        if !errors.is_empty() {
+            return;
+        }
+        let mut global = Values::new();
+        for (key, value) in in_order(document.get_ref()) {
+            let at = self.at(key.span().start);
+            let name: &str = key.get_ref();
+            match (name, value.get_ref()) {
+                ("databases", DeValue::Table(table)) => self.entries(Scope::Database, name, table),
+                ("users", DeValue::Table(table)) => self.entries(Scope::User, name, table),
+                ("peers", DeValue::Table(table)) => self.entries(Scope::Peer, name, table),
+                ("databases" | "users" | "peers", _) => {
+                    let message = format!("{name} must be tables, such as [{name}.NAME]");
+                    self.raw.fail_at(&at, ErrorKind::Syntax, message);
+                }
+                (_, DeValue::Table(_)) if Scope::Global.find(name).is_none() => {
+                    let message = format!(
+                        "unknown table {}; global options stand at the top level, the others in \
+                         [databases.NAME], [users.NAME] and [peers.ID]",
+                        quoted(name)
+                    );
+                    self.raw.fail_at(&at, ErrorKind::UnknownKey, message);
+                }
+                _ => self.assign(
+                    Scope::Global,
+                    &mut global,
+                    name,
+                    "the top level",
+                    value,
+                    &at,
+                ),
+            }
+        }
+        self.raw.global = global;
+    }
+
+    fn entries(&mut self, scope: Scope, section: &str, table: &DeTable<'_>) {
+        for (key, value) in in_order(table) {
+            let at = self.at(key.span().start);
+            let name: &str = key.get_ref();
+            let DeValue::Table(table) = value.get_ref() else {
+                let message = format!("{section}.{} must be a table", quoted(name));
+                self.raw.fail_at(&at, ErrorKind::Syntax, message);
+                continue;
+            };
+            let shown = format!("[{section}.{}]", quoted(name));
+            let mut values = Values::new();
+            for (key, value) in in_order(table) {
+                let at = self.at(key.span().start);
+                self.assign(scope, &mut values, key.get_ref(), &shown, value, &at);
+            }
+            insert_entry(self.raw, scope, name.to_owned(), values, &at);
+        }
+    }
+
+    fn assign(
+        &mut self,
+        scope: Scope,
+        values: &mut Values,
+        key: &str,
+        section: &str,
+        value: &Spanned<DeValue<'_>>,
+        at: &Origin,
+    ) {
+        let Some(opt) = self.raw.find(scope, key, section, at) else {
+            return;
+        };
+        match convert(opt, value.get_ref()) {
+            Ok(value) => self.raw.store(values, opt, value, at),
+            Err(bad) => self.raw.bad_value(opt, &shown(value.get_ref()), at, bad),
+        }
+    }
+
+    /// The place of a byte.
+    fn at(&self, offset: usize) -> Origin {
+        let line = self.lines.partition_point(|start| *start <= offset) + 1;
+        Origin::File(
+            Arc::clone(&self.file),
+            u32::try_from(line).unwrap_or(u32::MAX),
+        )
+    }
+}
+
+/// The pairs as they stand in the file; the map sorts them by key.
+fn in_order<'a, 'd>(
+    table: &'a DeTable<'d>,
+) -> Vec<(
+    &'a Spanned<std::borrow::Cow<'d, str>>,
+    &'a Spanned<DeValue<'d>>,
+)> {
+    let mut pairs: Vec<_> = table.iter().collect();
+    pairs.sort_by_key(|(key, _)| key.span().start);
+    pairs
+}
+
+fn convert(opt: &Opt, value: &DeValue<'_>) -> Result<Value, BadValue> {
+    match value {
+        DeValue::String(text) => opt.parse(text, Dialect::Native),
+        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => opt.number(number),
+            Err(_) => Err(BadValue::plain("the number is too large")),
+        },
+        DeValue::Float(number) => match number.as_str().parse() {
+            Ok(number) => opt.fraction(number),
+            Err(_) => Err(BadValue::plain("not a number")),
+        },
+        DeValue::Boolean(truth) => opt.truth(*truth),
+        DeValue::Array(items) => {
+            let texts: Option<Vec<&str>> = items.iter().map(|i| i.get_ref().as_str()).collect();
+            match texts {
+                Some(texts) => opt.list(texts.into_iter()),
+                None => Err(BadValue::plain("must be a list of texts")),
+            }
+        }
+        DeValue::Datetime(_) | DeValue::Table(_) => {
+            Err(BadValue::plain("dates and tables are no values of options"))
+        }
+    }
+}
+
+/// What a message repeats of a wrong value.
+fn shown(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => text.clone().into_owned(),
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.to_string(),
+        DeValue::Boolean(truth) => truth.to_string(),
+        DeValue::Datetime(date) => date.to_string(),
+        DeValue::Array(_) => "[…]".to_owned(),
+        DeValue::Table(_) => "{…}".to_owned(),
+    }
+}

@@ -1,0 +1,59 @@
+//! The rows of one `[databases]` entry. `None` inherits the global value.
+
+use std::time::Duration;
+
+use super::{Field, Kind, Opt, int, of_kind, ranged, seconds, section, text, word};
+use crate::types::{HostAddr, LoadBalanceHosts, PoolMode, Secret};
+use crate::value::Value;
+
+section! {
+    /// One `[databases]` entry as written; `Settings::pool` resolves it against users and globals.
+    ///
+    /// In the two time overrides `Some(Duration::ZERO)` means "off here", `None` "as the global option says".
+    Database, DATABASE {
+        /// Name of the database on the server; the entry's own name by default.
+        dbname: Option<String> = text("").unset().longest(63);
+        /// Server host: name, address, unix socket directory, `@abstract`, or several by comma; empty uses the unix socket in `unix_socket_dir`.
+        host: Vec<HostAddr> = of_kind(Kind::Hosts, "");
+        /// Server port, and suffix of the unix socket.
+        port: u16 = ranged("5432", 1, 65_535);
+        /// Forced user: every client of this database shares this user's servers.
+        user: Option<String> = text("").unset().longest(127);
+        /// Password of the forced user; without it the one in `auth_file` is used.
+        password: Option<Secret> = of_kind(Kind::Secret, "").unset().longest(65_530);
+        /// Overrides the global `auth_user`.
+        auth_user: Option<String> = text("").unset().longest(127).later();
+        /// Overrides the global `auth_query`.
+        auth_query: Option<String> = text("").unset().later();
+        /// Overrides the global `auth_dbname`.
+        auth_dbname: Option<String> = text("").unset().longest(63).later();
+        /// Servers per pool of this database; 0 = unlimited.
+        pool_size: Option<u32> = int("0").unset();
+        /// Servers to keep open per pool of this database.
+        min_pool_size: Option<u32> = int("0").unset();
+        /// Extra servers per pool once a client has waited `reserve_pool_timeout`.
+        reserve_pool_size: Option<u32> = int("0").unset().alias(&["reserve_pool"]);
+        /// Statement sent once on every new server connection before its first use.
+        connect_query: Option<String> = text("").unset();
+        /// Overrides the global `pool_mode`.
+        pool_mode: Option<PoolMode> = word(PoolMode::NAMES, "session").unset();
+        /// Overrides the global `query_wait_timeout`; 0 = off.
+        query_wait_timeout: Option<Duration> = seconds("0").unset();
+        /// How new connections spread over several hosts.
+        load_balance_hosts: LoadBalanceHosts = word(LoadBalanceHosts::NAMES, "round-robin");
+        /// Servers of this database over all its pools; 0 = unlimited.
+        max_db_connections: Option<u32> = int("0").unset();
+        /// Clients of this database; 0 = unlimited.
+        max_db_client_connections: Option<u32> = int("0").unset();
+        /// Overrides the global `server_lifetime`; 0 = close after each use.
+        server_lifetime: Option<Duration> = seconds("0").unset();
+        /// Startup value of client_encoding on the server.
+        client_encoding: Option<String> = text("").unset();
+        /// Startup value of DateStyle on the server.
+        datestyle: Option<String> = text("").unset();
+        /// Startup value of TimeZone on the server.
+        timezone: Option<String> = text("").unset();
+        /// Startup value of application_name on the server.
+        application_name: Option<String> = text("").unset();
+    }
+}

@@ -1,0 +1,234 @@
+//! The rows of the global section, in the order of the reference page.
+
+use std::time::Duration;
+
+use super::{
+    Field, Kind, Opt, Unit, flag, int, list, of_kind, ranged, seconds, section, size, text,
+    timeout, word,
+};
+use crate::types::{AuthType, ListenAddr, LogFormat, PoolMode, Secret, SslMode};
+use crate::value::Value;
+
+/// PgBouncer's default auth_query: no login after VALID UNTIL (CVE-2025-2291).
+const AUTH_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END \
+    FROM pg_authid WHERE rolname=$1 AND rolcanlogin";
+
+section! {
+    /// The global options. Times are exact; `None` in a time means that it is switched off.
+    Global, GLOBAL {
+        /// Log file, opened for append; empty logs to standard error only.
+        logfile: String = text("");
+        /// File that holds the process id while the process runs; empty writes none.
+        pidfile: String = text("").fixed();
+        /// Addresses to listen on, separated by commas; `*` is every address, empty means no TCP.
+        listen_addr: Vec<ListenAddr> = of_kind(Kind::Listen, "").fixed();
+        /// TCP port, and suffix of the unix socket.
+        listen_port: u16 = ranged("6432", 1, 65_535).fixed();
+        /// Length of the queue of connections not yet accepted, for listen(2).
+        listen_backlog: u32 = ranged("128", 1, 1_000_000).fixed();
+        /// Directory of the unix socket `.s.PGSQL.<port>`; `@name` is an abstract one, empty means none.
+        unix_socket_dir: String = text("/tmp").fixed();
+        /// Permissions of the unix socket.
+        unix_socket_mode: u32 = Opt::new(Kind::Mode, "0777", 0, 0o7777).fixed();
+        /// Group of the unix socket; empty leaves it.
+        unix_socket_group: String = text("").fixed();
+        /// Operating system user to become when started as root.
+        user: String = text("").fixed().later();
+        /// When a server goes back to its pool.
+        pool_mode: PoolMode = word(PoolMode::NAMES, "session");
+        /// Clients over all databases.
+        max_client_conn: u32 = ranged("100", 1, 10_000_000);
+        /// Servers per (database, user); 0 = unlimited.
+        default_pool_size: u32 = int("20");
+        /// Servers to keep open per pool that is in use or has a forced user.
+        min_pool_size: u32 = int("0");
+        /// Extra servers per pool once a client has waited `reserve_pool_timeout`.
+        reserve_pool_size: u32 = int("0");
+        /// How long a client waits before the reserve is used; 0 = the reserve is never used.
+        reserve_pool_timeout: Option<Duration> = timeout("5");
+        /// Servers per database over all its pools; 0 = unlimited.
+        max_db_connections: u32 = int("0");
+        /// Clients per database; 0 = unlimited.
+        max_db_client_connections: u32 = int("0");
+        /// Servers per user over all databases; 0 = unlimited.
+        max_user_connections: u32 = int("0");
+        /// Clients per user over all databases; 0 = unlimited.
+        max_user_client_connections: u32 = int("0");
+        /// Pools, that is pairs of database and user, at most.
+        max_pools: u32 = ranged("10000", 1, 10_000_000);
+        /// Use the servers of a pool in turn instead of the last used first.
+        server_round_robin: bool = flag("0");
+        /// Server parameters to follow per client beside the standard ones.
+        track_extra_parameters: Vec<String> = list("IntervalStyle").fixed();
+        /// Startup parameters to accept and drop.
+        ignore_startup_parameters: Vec<String> = list("");
+        /// Own id among `[peers]`; 0 = no peering.
+        peer_id: u32 = ranged("0", 0, 16_383).later();
+        /// Refuse the simple query protocol.
+        disable_pqexec: bool = flag("0").fixed();
+        /// Append the client's address to application_name.
+        application_name_add_host: bool = flag("0");
+        /// Path of the configuration file that a reload reads.
+        conffile: String = text("");
+        /// Name of the Windows service; without meaning elsewhere.
+        service_name: String = text("pgbouncer").fixed().later().alias(&["job_name"]);
+        /// Period over which averages are taken and statistics logged.
+        stats_period: Duration = Opt::new(Kind::Duration(Unit::Seconds), "60", 1, 86_400);
+        /// Prepared statements kept per server in transaction and statement pooling; 0 = no support for them.
+        max_prepared_statements: u32 = ranged("200", 0, 1_000_000);
+        /// Iterations for SCRAM verifiers made from clear text passwords.
+        scram_iterations: u32 = ranged("4096", 1, 10_000_000);
+        /// Notice sent to each client after its login; empty sends none.
+        login_notify_message: String = text("").later();
+        /// How clients prove who they are.
+        auth_type: AuthType = word(AuthType::NAMES, "md5").native("scram-sha-256");
+        /// File of user names and secrets.
+        auth_file: String = text("");
+        /// HBA file for `auth_type` hba.
+        auth_hba_file: String = text("").later();
+        /// Ident map file for the HBA file.
+        auth_ident_file: String = text("").later();
+        /// User that runs `auth_query` for users not in `auth_file`.
+        auth_user: String = text("").longest(127).later();
+        /// Query that gives user name and secret.
+        auth_query: String = text(AUTH_QUERY).later();
+        /// Database that `auth_query` runs in; empty uses the client's.
+        auth_dbname: String = text("").longest(63).later();
+        /// LDAP options for `auth_type` ldap; may hold a password, so never shown.
+        auth_ldap_options: Secret = of_kind(Kind::Secret, "").later();
+        /// Log each login.
+        log_connections: bool = flag("1");
+        /// Log each end of a connection, with the reason.
+        log_disconnections: bool = flag("1");
+        /// Log errors sent to clients.
+        log_pooler_errors: bool = flag("1");
+        /// Log statistics every `stats_period`.
+        log_stats: bool = flag("1");
+        /// How much more to log.
+        verbose: u32 = ranged("0", 0, 100);
+        /// Shape of the log lines.
+        log_format: LogFormat = word(LogFormat::NAMES, "text").fixed();
+        /// Log to syslog.
+        syslog: bool = flag("0").later();
+        /// Program name in syslog.
+        syslog_ident: String = text("pgbouncer").later();
+        /// Facility in syslog.
+        syslog_facility: String = text("daemon").later();
+        /// Users who may do everything in the console.
+        admin_users: Vec<String> = list("");
+        /// Users who may look at everything in the console.
+        stats_users: Vec<String> = list("");
+        /// Statement that cleans a server between clients in session pooling; empty sends none.
+        server_reset_query: String = text("DISCARD ALL");
+        /// Run `server_reset_query` in all pool modes.
+        server_reset_query_always: bool = flag("0");
+        /// Check a server that was idle for longer before it is used again; 0 = always check.
+        server_check_delay: Duration = seconds("30");
+        /// Statement of that check; `<empty>` is an empty query, no text at all means no check.
+        server_check_query: String = text("<empty>");
+        /// Close servers that must go after their transaction, even in session pooling.
+        server_fast_close: bool = flag("0").later();
+        /// Close an unused server that is older; 0 = close after each use.
+        server_lifetime: Duration = seconds("3600");
+        /// Close a server unused for longer; 0 = never.
+        server_idle_timeout: Option<Duration> = timeout("600");
+        /// Time for connecting and logging in to a server; 0 = no limit.
+        server_connect_timeout: Option<Duration> = timeout("15");
+        /// Wait after a failed login before the next; clients are refused meanwhile.
+        server_login_retry: Duration = seconds("15");
+        /// Server logins in progress at once, per host.
+        server_connect_concurrency: u32 = ranged("16", 1, 10_000);
+        /// Time for a client to log in; 0 = no limit.
+        client_login_timeout: Option<Duration> = timeout("60");
+        /// Drop a database made from `*` when unused for longer; 0 = never.
+        autodb_idle_timeout: Option<Duration> = timeout("3600");
+        /// Drop a pool when unused for longer; 0 = never.
+        pool_idle_timeout: Option<Duration> = timeout("0");
+        /// How long a resolved name is believed.
+        dns_max_ttl: Duration = seconds("15");
+        /// How long a failed resolution is believed.
+        dns_nxdomain_ttl: Duration = seconds("15");
+        /// How often to look at the serial of DNS zones; 0 = never.
+        dns_zone_check_period: Option<Duration> = timeout("0").later();
+        /// Resolver configuration instead of /etc/resolv.conf.
+        resolv_conf: String = text("").fixed().later();
+        /// Longest time a query may run; 0 = no limit.
+        query_timeout: Option<Duration> = timeout("0");
+        /// Longest time a client waits for a server; 0 = no limit.
+        query_wait_timeout: Option<Duration> = timeout("120");
+        /// Tell a client by a notice that it waits after this time; 0 = never.
+        query_wait_notify: Option<Duration> = timeout("5");
+        /// Longest time a cancel request waits for a server connection; 0 = no limit.
+        cancel_wait_timeout: Option<Duration> = timeout("10");
+        /// Longest time a client may be idle outside a transaction; 0 = no limit.
+        client_idle_timeout: Option<Duration> = timeout("0");
+        /// Longest time a client may be idle inside a transaction; 0 = no limit.
+        idle_transaction_timeout: Option<Duration> = timeout("0");
+        /// Longest time a transaction may take; 0 = no limit.
+        transaction_timeout: Option<Duration> = timeout("0");
+        /// How long SUSPEND waits for buffers to empty; 0 = no limit.
+        suspend_timeout: Option<Duration> = timeout("10").later();
+        /// How long a shutdown by signal waits for transactions to end; 0 = not at all.
+        drain_timeout: Duration = seconds("25");
+        /// Worker threads; 0 = one per core.
+        workers: u32 = ranged("0", 0, 1024).fixed();
+        /// TLS towards clients.
+        client_tls_sslmode: SslMode = word(SslMode::NAMES, "disable").later();
+        /// Private key shown to clients.
+        client_tls_key_file: String = text("").later();
+        /// Certificate shown to clients.
+        client_tls_cert_file: String = text("").later();
+        /// Certificates that clients' certificates must come from.
+        client_tls_ca_file: String = text("").later();
+        /// TLS versions towards clients.
+        client_tls_protocols: String = text("secure").later();
+        /// Ciphers towards clients, TLS 1.2.
+        client_tls_ciphers: String = text("default").later();
+        /// Ciphers towards clients, TLS 1.3.
+        client_tls13_ciphers: String = text("").later();
+        /// Curve of the key exchange with clients.
+        client_tls_ecdhcurve: String = text("auto").later();
+        /// Parameters of the DHE key exchange with clients.
+        client_tls_dheparams: String = text("auto").later();
+        /// TLS towards servers.
+        server_tls_sslmode: SslMode = word(SslMode::NAMES, "prefer").later();
+        /// Private key shown to servers.
+        server_tls_key_file: String = text("").later();
+        /// Certificate shown to servers.
+        server_tls_cert_file: String = text("").later();
+        /// Certificates that servers' certificates must come from.
+        server_tls_ca_file: String = text("").later();
+        /// TLS versions towards servers.
+        server_tls_protocols: String = text("secure").later();
+        /// Ciphers towards servers, TLS 1.2.
+        server_tls_ciphers: String = text("default").later();
+        /// Ciphers towards servers, TLS 1.3.
+        server_tls13_ciphers: String = text("").later();
+        /// Size of PgBouncer's packet buffers.
+        pkt_buf: u64 = size("4096", 32, 1 << 30).fixed().later();
+        /// Largest message let through.
+        max_packet_size: u64 = size("2147483647", 1024, 0x7fff_ffff).later();
+        /// Reads from one connection before the others get their turn; 0 = no limit.
+        sbuf_loopcnt: u32 = int("5").later();
+        /// Set SO_REUSEPORT, so that several processes share a port.
+        so_reuseport: bool = flag("0").fixed().later();
+        /// TCP_DEFER_ACCEPT in seconds; 0 = off.
+        tcp_defer_accept: u32 = int("1").later();
+        /// TCP keepalive on all connections.
+        tcp_keepalive: bool = flag("1");
+        /// Lost keepalive probes before a connection counts as dead; 0 = the system's default.
+        tcp_keepcnt: u32 = ranged("0", 0, 127);
+        /// Idle time before the first keepalive probe; 0 = the system's default.
+        tcp_keepidle: Option<Duration> = timeout("0");
+        /// Time between keepalive probes; 0 = the system's default.
+        tcp_keepintvl: Option<Duration> = timeout("0");
+        /// Size of the kernel's socket buffers; 0 = the system's default.
+        tcp_socket_buffer: u64 = size("0", 0, 1 << 30);
+        /// TCP_USER_TIMEOUT, how long sent data may stay unacknowledged; 0 = the system's default.
+        tcp_user_timeout: Option<Duration> = {
+            let mut opt = timeout("0");
+            opt.kind = Kind::Duration(Unit::Milliseconds);
+            opt
+        };
+    }
+}

@@ -1,0 +1,45 @@
+//! The rows of one `[users]` and one `[peers]` entry.
+
+use std::time::Duration;
+
+use super::{Field, Kind, Opt, int, of_kind, ranged, seconds, section, word};
+use crate::types::{HostAddr, PoolMode};
+use crate::value::Value;
+
+section! {
+    /// One `[users]` entry as written; `None` inherits, `Some(Duration::ZERO)` means "off for this user".
+    UserSettings, USER {
+        /// Overrides the pool mode of database and globals.
+        pool_mode: Option<PoolMode> = word(PoolMode::NAMES, "session").unset();
+        /// Servers per pool of this user; 0 = unlimited.
+        pool_size: Option<u32> = int("0").unset();
+        /// Extra servers per pool of this user.
+        reserve_pool_size: Option<u32> = int("0").unset();
+        /// Servers of this user over all databases; 0 = unlimited.
+        max_user_connections: Option<u32> = int("0").unset();
+        /// Clients of this user over all databases; 0 = unlimited.
+        max_user_client_connections: Option<u32> = int("0").unset();
+        /// Overrides the global `transaction_timeout`; 0 = off.
+        transaction_timeout: Option<Duration> = seconds("0").unset();
+        /// Overrides the global `idle_transaction_timeout`; 0 = off.
+        idle_transaction_timeout: Option<Duration> = seconds("0").unset();
+        /// Overrides the global `query_timeout`; 0 = off.
+        query_timeout: Option<Duration> = seconds("0").unset();
+        /// Overrides `query_wait_timeout` of database and globals; 0 = off.
+        query_wait_timeout: Option<Duration> = seconds("0").unset();
+        /// Overrides the global `client_idle_timeout`; 0 = off.
+        client_idle_timeout: Option<Duration> = seconds("0").unset();
+    }
+}
+
+section! {
+    /// One `[peers]` entry: another pooler that cancel requests may be forwarded to.
+    Peer, PEER {
+        /// Where the peer listens: name, address, unix socket directory or `@abstract`.
+        host: Vec<HostAddr> = of_kind(Kind::Hosts, "").later();
+        /// The peer's port.
+        port: u16 = ranged("6432", 1, 65_535).later();
+        /// Connections to the peer at most; unset uses `default_pool_size`.
+        pool_size: Option<u32> = int("0").unset().later();
+    }
+}

@@ -1,0 +1,186 @@
+//! What the sources said, before it is put together: one checked value per key with its origin, and the mistakes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{ConfigError, ErrorKind};
+use crate::options::{Kind, Opt, Scope};
+use crate::value::{BadValue, Dialect, Value};
+
+/// Mistakes reported at most; more help nobody.
+const ERROR_COUNT_MAX: usize = 100;
+/// Characters of a wrong value that a message repeats.
+const QUOTE_CHARS_MAX: usize = 80;
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A line of a file, from 1; 0 = the file as a whole.
+    File(Arc<str>, u32),
+    /// An environment variable of this name.
+    Environment(String),
+    /// The command line, or a rule of the command.
+    Argument(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path, 0) => f.write_str(path),
+            Self::File(path, line) => write!(f, "{path}:{line}"),
+            Self::Environment(name) => write!(f, "environment {name}"),
+            Self::Argument(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Values by option name.
+pub(crate) type Values = BTreeMap<&'static str, (Value, Origin)>;
+
+/// Everything the sources said.
+#[derive(Debug, Default)]
+pub(crate) struct Raw {
+    pub(crate) global: Values,
+    pub(crate) databases: BTreeMap<String, (Values, Origin)>,
+    pub(crate) users: BTreeMap<String, (Values, Origin)>,
+    pub(crate) peers: BTreeMap<u32, (Values, Origin)>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) errors: Vec<ConfigError>,
+}
+
+/// Quotes what a person wrote: one line, of bounded length.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut chars = text.chars();
+    let short: String = chars.by_ref().take(QUOTE_CHARS_MAX).collect();
+    let dots = if chars.next().is_some() { "…" } else { "" };
+    format!("{:?}{dots}", short)
+}
+
+impl Raw {
+    /// Records a mistake; beyond the limit only that there are more.
+    pub(crate) fn fail(&mut self, error: ConfigError) {
+        match self.errors.len() {
+            len if len < ERROR_COUNT_MAX => self.errors.push(error),
+            ERROR_COUNT_MAX => self.errors.push(ConfigError {
+                kind: ErrorKind::TooMany,
+                key: None,
+                message: "more mistakes follow".to_owned(),
+                suggestion: None,
+                ..error
+            }),
+            _ => {}
+        }
+    }
+
+    /// Records a mistake at a place.
+    pub(crate) fn fail_at(&mut self, at: &Origin, kind: ErrorKind, message: impl Into<String>) {
+        let error = error_at(at, kind, message);
+        self.fail(error);
+    }
+
+    /// True once no further mistake would be kept.
+    pub(crate) fn is_full(&self) -> bool {
+        self.errors.len() > ERROR_COUNT_MAX
+    }
+
+    /// Finds the row of `key`, or records that there is none.
+    pub(crate) fn find(
+        &mut self,
+        scope: Scope,
+        key: &str,
+        section: &str,
+        at: &Origin,
+    ) -> Option<&'static Opt> {
+        let found = scope.find(key);
+        if found.is_none() {
+            let message = format!("unknown key {} in {section}", quoted(key));
+            let mut error = error_at(at, ErrorKind::UnknownKey, message);
+            error.key = Some(key.chars().take(QUOTE_CHARS_MAX).collect());
+            error.suggestion = scope.nearest(key).map(str::to_owned);
+            self.fail(error);
+        }
+        found
+    }
+
+    /// Records that a value does not fit; `shown` is the value as written.
+    pub(crate) fn bad_value(&mut self, opt: &Opt, shown: &str, at: &Origin, bad: BadValue) {
+        let BadValue {
+            message,
+            suggestion,
+        } = bad;
+        let message = match opt.kind {
+            Kind::Secret => format!("bad value for \"{}\": {message}", opt.name),
+            _ => format!(
+                "bad value {} for \"{}\": {message}",
+                quoted(shown),
+                opt.name
+            ),
+        };
+        let mut error = error_at(at, ErrorKind::BadValue, message);
+        error.key = Some(opt.name.to_owned());
+        error.suggestion = suggestion.map(str::to_owned);
+        self.fail(error);
+    }
+
+    /// Parses a text and stores it in `values`, or records why not.
+    pub(crate) fn parse_into(
+        &mut self,
+        values: &mut Values,
+        opt: &'static Opt,
+        text: &str,
+        dialect: Dialect,
+        at: &Origin,
+    ) {
+        match opt.parse(text, dialect) {
+            Ok(value) => self.store(values, opt, value, at),
+            Err(bad) => self.bad_value(opt, text, at, bad),
+        }
+    }
+
+    /// Stores a value; the last one wins, as in PgBouncer, but not in silence.
+    pub(crate) fn store(
+        &mut self,
+        values: &mut Values,
+        opt: &'static Opt,
+        value: Value,
+        at: &Origin,
+    ) {
+        if let (Some((_, before)), Origin::File(..)) =
+            (values.insert(opt.name, (value, at.clone())), at)
+        {
+            self.note(format!(
+                "{at}: \"{}\" was set at {before} already; this one wins",
+                opt.name
+            ));
+        }
+    }
+
+    /// Adds a warning, of which there is a bounded number too.
+    pub(crate) fn note(&mut self, note: String) {
+        if self.notes.len() < ERROR_COUNT_MAX {
+            self.notes.push(note);
+        }
+    }
+}
+
+/// A mistake at a place, without key and suggestion.
+pub(crate) fn error_at(at: &Origin, kind: ErrorKind, message: impl Into<String>) -> ConfigError {
+    let mut message = message.into();
+    let (file, line) = match at {
+        Origin::File(path, line) => (path.to_string(), (*line > 0).then_some(*line)),
+        Origin::Environment(name) => {
+            message = format!("{name}: {message}");
+            ("environment".to_owned(), None)
+        }
+        Origin::Argument(text) => ((*text).to_owned(), None),
+    };
+    ConfigError {
+        kind,
+        file,
+        line,
+        key: None,
+        message,
+        suggestion: None,
+    }
+}

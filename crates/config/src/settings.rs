@@ -1,0 +1,303 @@
+//! The effective settings as plain structs, and the rules by which user, database and global options combine.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::options::{Database, Global, Opt, Peer, Scope, UserSettings};
+use crate::raw::{Raw, Values};
+use crate::types::{HostAddr, LoadBalanceHosts, PoolMode, Secret};
+use crate::value::{Dialect, Value};
+
+/// The name of the database in the ini that stands for every database without an entry.
+pub const FALLBACK: &str = "*";
+/// Longest database name, PostgreSQL's NAMEDATALEN - 1.
+const NAME_LEN_MAX: usize = 63;
+
+/// The whole effective configuration. Put it in an `Arc` to share it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Global options.
+    pub global: Global,
+    /// `[databases]` by name; `*` is the fallback.
+    pub databases: BTreeMap<String, Database>,
+    /// `[users]` by name.
+    pub users: BTreeMap<String, UserSettings>,
+    /// `[peers]` by id.
+    pub peers: BTreeMap<u32, Peer>,
+    /// True only for `weir run --upstream`: clients come in without a password under the name they give, the server
+    /// sees the same name, and `auth_file` plays no part. The listeners are on loopback then; whoever accepts
+    /// connections must still check that the client's address is one.
+    pub trust_loopback: bool,
+}
+
+/// What one (database, client user) pair gets: user before database before global (PgBouncer's precedence).
+///
+/// Counts of connections: 0 = unlimited. Times: `None` = off.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolSettings {
+    /// Name of the database as the client knows it.
+    pub database: String,
+    /// True when the `*` entry answered.
+    pub is_auto: bool,
+    /// Name of the database on the server.
+    pub dbname: String,
+    /// Hosts, at least one unless neither `host` nor `unix_socket_dir` is set.
+    pub hosts: Vec<HostAddr>,
+    /// Port on each host.
+    pub port: u16,
+    /// How connections spread over the hosts.
+    pub load_balance_hosts: LoadBalanceHosts,
+    /// User on the server: the forced one, else the client's.
+    pub user: String,
+    /// True when `user` is forced by the database.
+    pub is_user_forced: bool,
+    /// Password of the forced user, if the entry holds one.
+    pub password: Option<Secret>,
+    /// Pool mode.
+    pub pool_mode: PoolMode,
+    /// Servers of this pool.
+    pub pool_size: u32,
+    /// Servers kept open.
+    pub min_pool_size: u32,
+    /// Extra servers (here 0 means none).
+    pub reserve_pool_size: u32,
+    /// Servers of the database over all pools.
+    pub max_db_connections: u32,
+    /// Clients of the database.
+    pub max_db_client_connections: u32,
+    /// Servers of the server user over all databases.
+    pub max_user_connections: u32,
+    /// Clients of the client user over all databases.
+    pub max_user_client_connections: u32,
+    /// Longest wait for a server.
+    pub query_wait_timeout: Option<Duration>,
+    /// Age at which a server is closed; zero = after each use.
+    pub server_lifetime: Duration,
+    /// Statement for each new server.
+    pub connect_query: Option<String>,
+    /// Startup values for the server: `client_encoding`, `datestyle`, `timezone`, `application_name`, as set.
+    pub startup: Vec<(&'static str, String)>,
+    /// Longest query.
+    pub query_timeout: Option<Duration>,
+    /// Longest transaction.
+    pub transaction_timeout: Option<Duration>,
+    /// Longest idle time inside a transaction.
+    pub idle_transaction_timeout: Option<Duration>,
+    /// Longest idle time outside one.
+    pub client_idle_timeout: Option<Duration>,
+}
+
+impl Settings {
+    /// Resolves what a client gets that names this database and user, or `None` if there is no such database.
+    ///
+    /// The rules of the pool (mode, sizes, waiting) look up the user on the server; those of the client (timeouts,
+    /// client limit) the user that logged in. They differ when the database forces a user.
+    #[must_use]
+    pub fn pool(&self, database: &str, user: &str) -> Option<PoolSettings> {
+        let (entry, is_auto) = self.database(database)?;
+        let server_user = entry.user.as_deref().unwrap_or(user);
+        let of_server = self.users.get(server_user);
+        let of_client = self.users.get(user);
+        let global = &self.global;
+        Some(PoolSettings {
+            database: database.to_owned(),
+            is_auto,
+            dbname: entry.dbname.clone().unwrap_or_else(|| database.to_owned()),
+            hosts: self.hosts(entry),
+            port: entry.port,
+            load_balance_hosts: entry.load_balance_hosts,
+            user: server_user.to_owned(),
+            is_user_forced: entry.user.is_some(),
+            password: entry.user.as_ref().and(entry.password.clone()),
+            pool_mode: pick(
+                of_server.map(|u| u.pool_mode),
+                entry.pool_mode,
+                global.pool_mode,
+            ),
+            pool_size: pick(
+                of_server.map(|u| u.pool_size),
+                entry.pool_size,
+                global.default_pool_size,
+            ),
+            min_pool_size: entry.min_pool_size.unwrap_or(global.min_pool_size),
+            reserve_pool_size: pick(
+                of_server.map(|u| u.reserve_pool_size),
+                entry.reserve_pool_size,
+                global.reserve_pool_size,
+            ),
+            max_db_connections: entry
+                .max_db_connections
+                .unwrap_or(global.max_db_connections),
+            max_db_client_connections: entry
+                .max_db_client_connections
+                .unwrap_or(global.max_db_client_connections),
+            max_user_connections: pick(
+                of_server.map(|u| u.max_user_connections),
+                None,
+                global.max_user_connections,
+            ),
+            max_user_client_connections: pick(
+                of_client.map(|u| u.max_user_client_connections),
+                None,
+                global.max_user_client_connections,
+            ),
+            query_wait_timeout: pick_time(
+                of_server
+                    .and_then(|u| u.query_wait_timeout)
+                    .or(entry.query_wait_timeout),
+                global.query_wait_timeout,
+            ),
+            server_lifetime: entry.server_lifetime.unwrap_or(global.server_lifetime),
+            connect_query: entry
+                .connect_query
+                .clone()
+                .filter(|query| !query.is_empty()),
+            startup: entry.startup(),
+            query_timeout: pick_time(
+                of_client.and_then(|u| u.query_timeout),
+                global.query_timeout,
+            ),
+            transaction_timeout: pick_time(
+                of_client.and_then(|u| u.transaction_timeout),
+                global.transaction_timeout,
+            ),
+            idle_transaction_timeout: pick_time(
+                of_client.and_then(|u| u.idle_transaction_timeout),
+                global.idle_transaction_timeout,
+            ),
+            client_idle_timeout: pick_time(
+                of_client.and_then(|u| u.client_idle_timeout),
+                global.client_idle_timeout,
+            ),
+        })
+    }
+
+    /// The entry that answers for this name, and whether it is the fallback.
+    fn database(&self, name: &str) -> Option<(&Database, bool)> {
+        if name.is_empty() || name.len() > NAME_LEN_MAX || name == crate::check::CONSOLE {
+            return None;
+        }
+        match self.databases.get(name) {
+            Some(entry) if name != FALLBACK => Some((entry, false)),
+            _ => self.databases.get(FALLBACK).map(|entry| (entry, true)),
+        }
+    }
+
+    fn hosts(&self, entry: &Database) -> Vec<HostAddr> {
+        if entry.host.is_empty() {
+            return self.global.unix_socket().into_iter().collect();
+        }
+        entry.host.clone()
+    }
+
+    /// Puts the sources together. Call only when they hold no mistakes.
+    pub(crate) fn build(raw: &Raw, format: Format, path: &str) -> Self {
+        let mut global =
+            Global::from_values(&|name| value_of(&raw.global, Scope::Global, name, format));
+        if global.conffile.is_empty() {
+            path.clone_into(&mut global.conffile);
+        }
+        let databases = raw.databases.iter().map(|(name, (values, _))| {
+            let get = |key: &str| value_of(values, Scope::Database, key, format);
+            (name.clone(), Database::from_values(&get))
+        });
+        let users = raw.users.iter().map(|(name, (values, _))| {
+            let get = |key: &str| value_of(values, Scope::User, key, format);
+            (name.clone(), UserSettings::from_values(&get))
+        });
+        let peers = raw.peers.iter().map(|(id, (values, _))| {
+            let get = |key: &str| value_of(values, Scope::Peer, key, format);
+            (*id, Peer::from_values(&get))
+        });
+        Self {
+            databases: databases.collect(),
+            users: users.collect(),
+            peers: peers.collect(),
+            global,
+            trust_loopback: false,
+        }
+    }
+}
+
+impl Global {
+    /// The unix socket's directory or abstract name, or `None` for no socket.
+    #[must_use]
+    pub fn unix_socket(&self) -> Option<HostAddr> {
+        match self.unix_socket_dir.strip_prefix('@') {
+            _ if self.unix_socket_dir.is_empty() => None,
+            Some(name) => Some(HostAddr::Abstract(name.to_owned())),
+            None => Some(HostAddr::UnixDir(PathBuf::from(&self.unix_socket_dir))),
+        }
+    }
+
+    /// The statement that checks a server: `None` = no check, empty = an empty query.
+    #[must_use]
+    pub fn check_query(&self) -> Option<&str> {
+        match self.server_check_query.as_str() {
+            "" => None,
+            "<empty>" => Some(""),
+            query => Some(query),
+        }
+    }
+
+    /// Worker threads on a machine with so many cores; at least one.
+    #[must_use]
+    pub fn worker_count(&self, cores: usize) -> usize {
+        match self.workers {
+            0 => cores.max(1),
+            workers => usize::try_from(workers).unwrap_or(1),
+        }
+    }
+}
+
+impl Database {
+    /// The startup values that are set, by the name of the parameter.
+    fn startup(&self) -> Vec<(&'static str, String)> {
+        let all = [
+            ("client_encoding", &self.client_encoding),
+            ("datestyle", &self.datestyle),
+            ("timezone", &self.timezone),
+            ("application_name", &self.application_name),
+        ];
+        all.into_iter()
+            .filter_map(|(name, value)| Some((name, value.clone()?)))
+            .collect()
+    }
+}
+
+/// User before database before global.
+fn pick<T>(user: Option<Option<T>>, database: Option<T>, global: T) -> T {
+    user.flatten().or(database).unwrap_or(global)
+}
+
+/// An override of zero switches the limit off.
+fn pick_time(over: Option<Duration>, global: Option<Duration>) -> Option<Duration> {
+    over.map_or(global, |time| (!time.is_zero()).then_some(time))
+}
+
+/// Which of the two formats a file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Ini,
+    Native,
+}
+
+/// The default of a row in a format.
+pub(crate) fn default_of(opt: &Opt, format: Format) -> Value {
+    let text = match format {
+        Format::Native => opt.default_native.or(opt.default),
+        Format::Ini => opt.default,
+    };
+    // The table's own defaults parse; a test holds it to that.
+    text.and_then(|text| opt.parse(text, Dialect::Ini).ok())
+        .unwrap_or(Value::Unset)
+}
+
+fn value_of(values: &Values, scope: Scope, name: &str, format: Format) -> Value {
+    match (values.get(name), scope.find(name)) {
+        (Some((value, _)), _) => value.clone(),
+        (None, Some(opt)) => default_of(opt, format),
+        (None, None) => Value::Unset,
+    }
+}

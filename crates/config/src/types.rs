@@ -1,0 +1,301 @@
+//! The typed values that options hold: enumerations, addresses, secrets. Nothing in here reads a file or a clock.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use crate::options::Field;
+use crate::value::Value;
+
+/// Declares a closed enumeration with its spellings in configuration files (case-insensitive there).
+macro_rules! enumeration {
+    ($(#[$meta:meta])* $name:ident { $( $(#[$vmeta:meta])* $variant:ident = $text:literal, )+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub enum $name { $( $(#[$vmeta])* $variant, )+ }
+
+        impl $name {
+            /// Every spelling, in the order of the documentation.
+            pub const NAMES: &'static [&'static str] = &[$($text),+];
+
+            /// The spelling in configuration files and in console answers.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $( Self::$variant => $text, )+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl Field for $name {
+            fn from_value(value: &Value) -> Self {
+                match value {
+                    $( Value::Text(text) if text == $text => Self::$variant, )+
+                    _ => Self::default(),
+                }
+            }
+            fn to_value(&self) -> Value {
+                Value::Text(self.as_str().to_owned())
+            }
+        }
+    };
+}
+
+enumeration! {
+    /// When a server goes back to its pool.
+    PoolMode {
+        /// When the client disconnects.
+        #[default]
+        Session = "session",
+        /// After each transaction.
+        Transaction = "transaction",
+        /// After each statement; transaction blocks are refused.
+        Statement = "statement",
+    }
+}
+
+enumeration! {
+    /// How clients prove who they are.
+    AuthType {
+        /// No password, and the user name is ignored: the database's forced user is used.
+        Any = "any",
+        /// No password, but the user must exist in `auth_file`.
+        Trust = "trust",
+        /// Clear text password over the wire.
+        Plain = "plain",
+        /// MD5 challenge; SCRAM for users whose stored secret is a SCRAM verifier.
+        #[default]
+        Md5 = "md5",
+        /// TLS client certificate.
+        Cert = "cert",
+        /// The HBA file decides.
+        Hba = "hba",
+        /// An LDAP server decides.
+        Ldap = "ldap",
+        /// PAM decides.
+        Pam = "pam",
+        /// SCRAM-SHA-256 (RFC 7677).
+        ScramSha256 = "scram-sha-256",
+    }
+}
+
+enumeration! {
+    /// How much protection TLS gives (PostgreSQL manual, 34.19.3 "SSL Mode Descriptions").
+    SslMode {
+        /// Never TLS.
+        #[default]
+        Disable = "disable",
+        /// TLS if the other side insists.
+        Allow = "allow",
+        /// TLS if the other side can.
+        Prefer = "prefer",
+        /// Always TLS, certificate not checked.
+        Require = "require",
+        /// Always TLS, certificate checked against the CA.
+        VerifyCa = "verify-ca",
+        /// As `verify-ca`, and the name must match.
+        VerifyFull = "verify-full",
+    }
+}
+
+enumeration! {
+    /// Which of several hosts a new server connection goes to.
+    LoadBalanceHosts {
+        /// Each new connection to the next host.
+        #[default]
+        RoundRobin = "round-robin",
+        /// The first host; the others only when it fails.
+        Disable = "disable",
+    }
+}
+
+enumeration! {
+    /// The shape of log lines.
+    LogFormat {
+        /// PgBouncer's lines.
+        #[default]
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
+    }
+}
+
+/// Where a server is found. The port is separate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HostAddr {
+    /// A name for DNS.
+    Name(String),
+    /// An address.
+    Ip(IpAddr),
+    /// The directory of a unix socket; the socket is `DIR/.s.PGSQL.PORT`.
+    UnixDir(PathBuf),
+    /// Linux's abstract socket name space, without the leading `@`.
+    Abstract(String),
+}
+
+impl HostAddr {
+    /// Parses one host: `/dir`, `@name`, an address (IPv6 with or without brackets) or a name.
+    ///
+    /// # Errors
+    /// Says what is wrong with the text: empty, blanks or control characters in it, longer than 253 bytes.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        if text.is_empty() {
+            return Err("a host is empty");
+        }
+        if text.starts_with('/') {
+            return Ok(Self::UnixDir(PathBuf::from(text)));
+        }
+        if let Some(name) = text.strip_prefix('@') {
+            return match name {
+                "" => Err("the name of an abstract socket is empty"),
+                _ => Ok(Self::Abstract(name.to_owned())),
+            };
+        }
+        let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+        if let Ok(ip) = bare.unwrap_or(text).parse() {
+            return Ok(Self::Ip(ip));
+        }
+        if text.len() > 253 {
+            return Err("a host name has at most 253 bytes");
+        }
+        let odd = |c: char| c.is_whitespace() || c.is_control() || "[]:/'\"".contains(c);
+        if text.contains(odd) {
+            return Err("a host name has no blanks, colons, slashes, brackets or quotes");
+        }
+        Ok(Self::Name(text.to_owned()))
+    }
+}
+
+impl fmt::Display for HostAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Ip(ip) => ip.fmt(f),
+            Self::UnixDir(dir) => f.write_str(&dir.to_string_lossy()),
+            Self::Abstract(name) => write!(f, "@{name}"),
+        }
+    }
+}
+
+/// One entry of `listen_addr`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ListenAddr {
+    /// `*`: every address of the machine.
+    All,
+    /// An address.
+    Ip(IpAddr),
+    /// A name for the resolver.
+    Name(String),
+}
+
+impl ListenAddr {
+    /// Parses `*`, an address or a name.
+    ///
+    /// # Errors
+    /// Says what is wrong with the text.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        match HostAddr::parse(text) {
+            _ if text == "*" => Ok(Self::All),
+            Ok(HostAddr::Ip(ip)) => Ok(Self::Ip(ip)),
+            Ok(HostAddr::Name(name)) => Ok(Self::Name(name)),
+            Ok(_) => Err("unix sockets are set by unix_socket_dir"),
+            Err(message) => Err(message),
+        }
+    }
+
+    /// True when nothing but this machine can reach the address.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        match self {
+            Self::All => false,
+            Self::Ip(ip) => ip.is_loopback(),
+            Self::Name(name) => name.eq_ignore_ascii_case("localhost"),
+        }
+    }
+}
+
+impl fmt::Display for ListenAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("*"),
+            Self::Ip(ip) => ip.fmt(f),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+/// A password or what contains one. Shows itself as `***` only.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a secret text.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The secret itself. Never print it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// True when there is nothing to hide.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "" } else { "***" })
+    }
+}
+
+impl Field for Secret {
+    fn from_value(value: &Value) -> Self {
+        match value {
+            Value::Secret(secret) => secret.clone(),
+            _ => Self::default(),
+        }
+    }
+    fn to_value(&self) -> Value {
+        Value::Secret(self.clone())
+    }
+}
+
+impl Field for Vec<HostAddr> {
+    fn from_value(value: &Value) -> Self {
+        match value {
+            Value::List(items) => items
+                .iter()
+                .filter_map(|i| HostAddr::parse(i).ok())
+                .collect(),
+            _ => Self::new(),
+        }
+    }
+    fn to_value(&self) -> Value {
+        Value::List(self.iter().map(ToString::to_string).collect())
+    }
+}
+
+impl Field for Vec<ListenAddr> {
+    fn from_value(value: &Value) -> Self {
+        match value {
+            Value::List(items) => items
+                .iter()
+                .filter_map(|i| ListenAddr::parse(i).ok())
+                .collect(),
+            _ => Self::new(),
+        }
+    }
+    fn to_value(&self) -> Value {
+        Value::List(self.iter().map(ToString::to_string).collect())
+    }
+}
