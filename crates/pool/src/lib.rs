@@ -1,1 +1,43 @@
 //! Who gets which server when: queue, limits, lifetimes. Pure; time is an argument.
+
+mod action;
+mod gate;
+mod moment;
+mod policy;
+mod queue;
+mod quota;
+mod random;
+mod shard;
+mod shared;
+
+pub use action::Action;
+pub use action::Checkin;
+pub use action::Checkout;
+pub use action::CloseReason;
+pub use action::FailureKind;
+pub use action::Scope;
+pub use action::Ticket;
+pub use action::WaitError;
+pub use gate::Connecting;
+pub use gate::HostGate;
+pub use gate::LOGIN_BACKOFF_MIN;
+pub use moment::ClientId;
+pub use moment::Moment;
+pub use moment::ServerId;
+pub use policy::Policy;
+pub use quota::Entered;
+pub use quota::Quota;
+pub use shard::Counts;
+pub use shard::EVICT_RETRY;
+pub use shard::LIFETIME_SPREAD;
+pub use shard::LOCAL_FAILURE_PAUSE;
+pub use shard::MIN_SIZE_RETRY;
+pub use shard::Shard;
+pub use shard::Violation;
+pub use shared::ConnectToken;
+pub use shared::FAIRNESS_GRACE;
+pub use shared::HANDOVER_IDLE;
+pub use shared::HEADS_PUBLISHED;
+pub use shared::Parcel;
+pub use shared::Permit;
+pub use shared::Shared;

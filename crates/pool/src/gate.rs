@@ -1,0 +1,150 @@
+//! How fast new logins may knock at one host: a cap on logins in the making, and back-off after failures.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use crate::moment::Moment;
+use crate::quota::Quota;
+use crate::random::Random;
+
+/// The pause after the first failed login; doubled by each further failure up to `login_retry`.
+pub const LOGIN_BACKOFF_MIN: Duration = Duration::from_millis(50);
+
+/// One PostgreSQL instance as seen by everybody who wants to log in there.
+///
+/// While the last login failed, only one login at a time is tried: a host that comes back is not
+/// trampled (hazard COR-43). Per host, not per pool; a wrong password concerns only its pool.
+#[derive(Debug)]
+pub struct HostGate {
+    logins: Quota,
+    /// No attempt before this moment.
+    until: AtomicU64,
+    /// Failed episodes since the last success.
+    failures: AtomicU32,
+}
+
+/// Why the gate refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GateShut {
+    Busy,
+    Until(Moment),
+}
+
+impl HostGate {
+    /// A gate that lets `logins_max` logins be in the making at once; 0 = unlimited.
+    #[must_use]
+    pub const fn new(logins_max: usize) -> Self {
+        let logins = Quota::new(logins_max);
+        Self {
+            logins,
+            until: AtomicU64::new(0),
+            failures: AtomicU32::new(0),
+        }
+    }
+
+    /// Changes the cap (reload); 0 = unlimited.
+    pub fn set_logins_max(&self, logins_max: usize) {
+        self.logins.set_max(logins_max);
+    }
+
+    /// Logins in the making now.
+    #[must_use]
+    pub fn logins(&self) -> usize {
+        self.logins.used()
+    }
+
+    /// The moment before which nobody tries, after failures.
+    #[must_use]
+    pub fn closed_until(&self) -> Option<Moment> {
+        let until = self.until.load(SeqCst);
+        (until != 0).then_some(Moment(until))
+    }
+
+    /// Whether a login could start now; if not, asks to be told when one ends.
+    pub(crate) fn look(&self, now: Moment) -> Result<(), GateShut> {
+        self.peek(now).or_else(|shut| {
+            if shut == GateShut::Busy {
+                self.logins.starve();
+            }
+            self.peek(now)
+        })
+    }
+
+    /// Starts a login.
+    pub(crate) fn enter(self: &Arc<Self>, now: Moment) -> Result<Connecting, GateShut> {
+        self.look(now)?;
+        let ceiling = if self.is_failing() { 1 } else { usize::MAX };
+        if self.logins.try_take_below(ceiling) {
+            return Ok(Connecting {
+                gate: Some(Arc::clone(self)),
+            });
+        }
+        self.logins.starve();
+        if self.logins.try_take_below(ceiling) {
+            return Ok(Connecting {
+                gate: Some(Arc::clone(self)),
+            });
+        }
+        Err(GateShut::Busy)
+    }
+
+    /// A login failed for a reason that lies with the host.
+    pub(crate) fn failed(&self, now: Moment, longest: Duration, random: &mut Random) {
+        // Logins that started before the pause began fail together: that is one failure.
+        if self.failures.load(SeqCst) > 0 && now.0 < self.until.load(SeqCst) {
+            return;
+        }
+        let failures = self.failures.fetch_add(1, SeqCst).min(20);
+        let pause = LOGIN_BACKOFF_MIN.saturating_mul(1 << failures).min(longest);
+        let pause = pause / 2 + random.up_to(pause / 2);
+        self.until.store(now.plus(pause).0, SeqCst);
+    }
+
+    /// A login succeeded; true if that ends a time of failures.
+    pub(crate) fn succeeded(&self) -> bool {
+        self.until.store(0, SeqCst);
+        self.failures.swap(0, SeqCst) > 0
+    }
+
+    fn peek(&self, now: Moment) -> Result<(), GateShut> {
+        let until = self.until.load(SeqCst);
+        if now.0 < until {
+            return Err(GateShut::Until(Moment(until)));
+        }
+        let busy = if self.is_failing() {
+            self.logins.used() > 0
+        } else {
+            !self.logins.has_room(0)
+        };
+        if busy { Err(GateShut::Busy) } else { Ok(()) }
+    }
+
+    fn is_failing(&self) -> bool {
+        self.failures.load(SeqCst) > 0
+    }
+}
+
+/// One login in the making. Ends with the login, whatever its outcome.
+#[derive(Debug)]
+#[must_use]
+pub struct Connecting {
+    gate: Option<Arc<HostGate>>,
+}
+
+impl Connecting {
+    /// Ends the login; true if somebody waits for the gate.
+    pub(crate) fn release(mut self) -> bool {
+        self.gate.take().is_some_and(|gate| gate.logins.give_back())
+    }
+}
+
+impl Drop for Connecting {
+    fn drop(&mut self) {
+        if let Some(gate) = &self.gate {
+            gate.logins.give_back_silently();
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What one pool is allowed and told to do. A reload replaces the whole policy; nothing mutates one.
+
+use std::time::Duration;
+
+/// The settings of one pool, as PgBouncer names them. A snapshot: share it as `Arc<Policy>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// `pool_size`: server connections; 0 = unlimited.
+    pub size: usize,
+    /// `min_pool_size`: keep at least so many while the pool has clients.
+    pub min: usize,
+    /// `reserve_pool_size`: more places for clients that waited `reserve_timeout`; 0 = none.
+    pub reserve: usize,
+    /// `reserve_pool_timeout`; zero switches the reserve off.
+    pub reserve_timeout: Duration,
+    /// `server_lifetime`: an unused server older than this is closed. Zero: after every use. None: never.
+    pub lifetime: Option<Duration>,
+    /// `server_idle_timeout`: a server unused for so long is closed. None: never.
+    pub idle_timeout: Option<Duration>,
+    /// `server_check_delay`: a server unused for so long is checked before reuse. Zero: always.
+    pub check_delay: Duration,
+    /// `query_wait_timeout`: a client waiting so long is failed. None: never.
+    pub wait_timeout: Option<Duration>,
+    /// `query_wait_notify`: a client waiting so long is told so, once. None: never.
+    pub wait_notify: Option<Duration>,
+    /// `server_login_retry`: how long new clients fail fast after a failed login, and the longest
+    /// pause between login attempts.
+    pub login_retry: Duration,
+    /// `server_round_robin`: use the server that was unused longest instead of the warmest.
+    pub round_robin: bool,
+    /// Keep `min` servers even without clients (a database with a forced user).
+    pub keep_min_without_clients: bool,
+}
+
+impl Policy {
+    /// The most servers this policy ever allows: size plus reserve; `usize::MAX` when unlimited.
+    #[must_use]
+    pub fn ceiling(&self) -> usize {
+        if self.size == 0 {
+            usize::MAX
+        } else {
+            self.size.saturating_add(self.usable_reserve())
+        }
+    }
+
+    /// The reserve that can really be used: none when its timeout is zero.
+    pub(crate) fn usable_reserve(&self) -> usize {
+        if self.reserve_timeout.is_zero() {
+            0
+        } else {
+            self.reserve
+        }
+    }
+}
+
+impl Default for Policy {
+    /// PgBouncer's defaults.
+    fn default() -> Self {
+        Self {
+            size: 20,
+            min: 0,
+            reserve: 0,
+            reserve_timeout: Duration::from_secs(5),
+            lifetime: Some(Duration::from_secs(3600)),
+            idle_timeout: Some(Duration::from_secs(600)),
+            check_delay: Duration::from_secs(30),
+            wait_timeout: Some(Duration::from_secs(120)),
+            wait_notify: Some(Duration::from_secs(5)),
+            login_retry: Duration::from_secs(15),
+            round_robin: false,
+            keep_min_without_clients: false,
+        }
+    }
+}

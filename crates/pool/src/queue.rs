@@ -1,0 +1,148 @@
+//! The clients of one lane that wait for a server, longest first.
+
+use std::collections::VecDeque;
+
+use crate::action::Ticket;
+use crate::moment::ClientId;
+use crate::moment::Moment;
+use crate::shared::HEADS_PUBLISHED;
+use crate::shared::Line;
+
+/// How far the search for published heads goes past waiters that have left.
+const SCAN_MAX: usize = 32;
+
+#[derive(Debug)]
+struct Waiter {
+    ticket: Ticket,
+    client: ClientId,
+    /// Left from the middle of the queue; skipped and swept later.
+    gone: bool,
+}
+
+/// Ordered by ticket. **Invariant:** the first entry is never gone; `gone` counts the entries that are.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    waiters: VecDeque<Waiter>,
+    gone: usize,
+    next_number: u64,
+    /// Waiters up to this ticket have been told that they wait.
+    notified: Option<Ticket>,
+}
+
+impl Queue {
+    pub(crate) fn push(&mut self, client: ClientId, since: Moment) -> Ticket {
+        let ticket = Ticket {
+            since,
+            number: self.next_number,
+        };
+        self.next_number += 1;
+        let waiter = Waiter {
+            ticket,
+            client,
+            gone: false,
+        };
+        if self.waiters.back().is_none_or(|last| last.ticket < ticket) {
+            self.waiters.push_back(waiter);
+        } else {
+            let place = self.waiters.partition_point(|other| other.ticket < ticket);
+            self.waiters.insert(place, waiter);
+        }
+        ticket
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<ClientId> {
+        let waiter = self.waiters.pop_front()?;
+        debug_assert!(!waiter.gone, "the head is alive");
+        self.drop_gone_heads();
+        Some(waiter.client)
+    }
+
+    /// Takes a waiter out; false if it is no longer there.
+    pub(crate) fn forget(&mut self, ticket: Ticket) -> bool {
+        let Ok(place) = self
+            .waiters
+            .binary_search_by_key(&ticket, |waiter| waiter.ticket)
+        else {
+            return false;
+        };
+        let Some(waiter) = self.waiters.get_mut(place) else {
+            return false;
+        };
+        if std::mem::replace(&mut waiter.gone, true) {
+            return false;
+        }
+        self.gone += 1;
+        self.drop_gone_heads();
+        // Sweeping costs what the leavers since the last sweep have paid for.
+        if self.gone > self.waiters.len() / 2 {
+            self.waiters.retain(|waiter| !waiter.gone);
+            self.gone = 0;
+        }
+        true
+    }
+
+    /// The next waiter that has waited since `due` or longer and has not been told.
+    pub(crate) fn notify(&mut self, due: Moment) -> Option<ClientId> {
+        let (ticket, client) = self.unnotified()?;
+        if ticket.since > due {
+            return None;
+        }
+        self.notified = Some(ticket);
+        Some(client)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.waiters.len() - self.gone
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    /// Since when the longest waiter waits.
+    pub(crate) fn head_since(&self) -> Option<Moment> {
+        self.waiters.front().map(|waiter| waiter.ticket.since)
+    }
+
+    /// Since when the waiter at this place waits; those who left count, which errs towards younger.
+    pub(crate) fn since_at(&self, place: usize) -> Option<Moment> {
+        self.waiters.get(place).map(|waiter| waiter.ticket.since)
+    }
+
+    pub(crate) fn unnotified_since(&self) -> Option<Moment> {
+        self.unnotified().map(|(ticket, _)| ticket.since)
+    }
+
+    pub(crate) fn line(&self, unmet: usize) -> Line {
+        let mut line = Line {
+            count: self.len(),
+            unmet,
+            ..Line::EMPTY
+        };
+        let alive = self
+            .waiters
+            .iter()
+            .take(SCAN_MAX)
+            .filter(|waiter| !waiter.gone);
+        for (slot, waiter) in line.heads.iter_mut().zip(alive) {
+            *slot = waiter.ticket.since;
+        }
+        debug_assert!(line.heads.len() == HEADS_PUBLISHED);
+        line
+    }
+
+    fn unnotified(&self) -> Option<(Ticket, ClientId)> {
+        let told = |waiter: &Waiter| self.notified.is_some_and(|last| waiter.ticket <= last);
+        let first = self.waiters.partition_point(told);
+        let mut rest = self.waiters.range(first..);
+        rest.find(|waiter| !waiter.gone)
+            .map(|waiter| (waiter.ticket, waiter.client))
+    }
+
+    fn drop_gone_heads(&mut self) {
+        while self.waiters.front().is_some_and(|waiter| waiter.gone) {
+            self.waiters.pop_front();
+            self.gone -= 1;
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! One exact limit shared by all workers. Atomics only; nothing here waits.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// A limit (pool, database, user, clients, logins) and how much of it is used.
+///
+/// **Invariant:** a place is taken by compare-and-swap against the limit, so `used` never exceeds
+/// `max` except after `max` was lowered; then nobody enters until enough have left.
+#[derive(Debug)]
+pub struct Quota {
+    max: AtomicUsize,
+    used: AtomicUsize,
+    /// Somebody was refused and waits to be told of the next release.
+    starved: AtomicBool,
+}
+
+impl Quota {
+    /// A limit of `max` places; 0 = unlimited.
+    #[must_use]
+    pub const fn new(max: usize) -> Self {
+        let starved = AtomicBool::new(false);
+        Self {
+            max: AtomicUsize::new(max),
+            used: AtomicUsize::new(0),
+            starved,
+        }
+    }
+
+    /// Takes one place for as long as the guard lives, or none if the limit is reached.
+    #[must_use]
+    pub fn try_enter(self: &Arc<Self>) -> Option<Entered> {
+        self.try_take(0).then(|| Entered {
+            quota: Arc::clone(self),
+        })
+    }
+
+    /// Changes the limit (reload); 0 = unlimited. After raising it call `retry` on shards that wait.
+    pub fn set_max(&self, max: usize) {
+        self.max.store(max, SeqCst);
+    }
+
+    /// The limit; 0 = unlimited.
+    #[must_use]
+    pub fn max(&self) -> usize {
+        self.max.load(SeqCst)
+    }
+
+    /// Places taken now.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.used.load(SeqCst)
+    }
+
+    /// Takes a place if fewer than `max + extra` are taken.
+    pub(crate) fn try_take(&self, extra: usize) -> bool {
+        let max = self.max();
+        self.take_while(|used| max == 0 || used < max.saturating_add(extra))
+    }
+
+    /// Takes a place if fewer than `max` and fewer than `ceiling` are taken.
+    pub(crate) fn try_take_below(&self, ceiling: usize) -> bool {
+        let max = self.max();
+        self.take_while(|used| used < ceiling && (max == 0 || used < max))
+    }
+
+    pub(crate) fn has_room(&self, extra: usize) -> bool {
+        let max = self.max();
+        max == 0 || self.used() < max.saturating_add(extra)
+    }
+
+    /// Asks to be told of the next release. Look again afterwards: either the second look sees the
+    /// released place, or the releaser sees the mark. Both use SeqCst, so one of the two holds.
+    pub(crate) fn starve(&self) {
+        self.starved.store(true, SeqCst);
+    }
+
+    /// Returns a place; true if somebody asked to be told.
+    #[must_use]
+    pub(crate) fn give_back(&self) -> bool {
+        self.give_back_silently();
+        self.starved.load(SeqCst) && self.starved.swap(false, SeqCst)
+    }
+
+    /// Returns a place where nobody can be told. The mark stays, so that the next release tells.
+    pub(crate) fn give_back_silently(&self) {
+        let before = self.used.fetch_sub(1, SeqCst);
+        debug_assert!(before > 0, "a place is returned that was never taken");
+    }
+
+    fn take_while(&self, allowed: impl Fn(usize) -> bool) -> bool {
+        self.used
+            .fetch_update(SeqCst, SeqCst, |used| allowed(used).then(|| used + 1))
+            .is_ok()
+    }
+}
+
+/// One place in a [`Quota`], returned on drop. For limits nobody queues for (client limits).
+#[derive(Debug)]
+#[must_use]
+pub struct Entered {
+    quota: Arc<Quota>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.quota.give_back_silently();
+    }
+}

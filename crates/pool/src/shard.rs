@@ -1,0 +1,282 @@
+//! One lane of a pool: the servers and waiters of one worker. See the crate page for the picture.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::hash::BuildHasherDefault;
+use std::hash::Hasher;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::action::Action;
+use crate::action::CloseReason;
+use crate::gate::Connecting;
+use crate::moment::Moment;
+use crate::moment::ServerId;
+use crate::policy::Policy;
+use crate::queue::Queue;
+use crate::random::Random;
+use crate::shared::Connected;
+use crate::shared::Line;
+use crate::shared::Permit;
+use crate::shared::Promise;
+use crate::shared::Refusal;
+use crate::shared::Shared;
+
+mod count;
+mod grow;
+mod serve;
+mod upkeep;
+
+#[cfg(test)]
+mod tests;
+
+pub use count::Counts;
+pub use count::Violation;
+
+/// How often a shard that is refused by the database or user limit asks for an eviction again.
+pub const EVICT_RETRY: Duration = Duration::from_millis(100);
+
+/// The pause after a login that our own shortage prevented.
+pub const LOCAL_FAILURE_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often the filling up to `min_pool_size` is tried again when it was refused.
+pub const MIN_SIZE_RETRY: Duration = Duration::from_millis(333);
+
+/// A server's lifetime is longer than the configured one by up to 1/10, so that closes are spaced.
+pub const LIFETIME_SPREAD: u32 = 10;
+
+/// One worker's part of a pool.
+///
+/// Commands (`checkout`, `checkin`, …) come from the engine; after each one, drain [`Shard::poll`]
+/// until it returns None. Call [`Shard::tick`] at [`Shard::next_tick`], which any command can change.
+///
+/// ```text
+///              connect_started        connected            checkout
+///  Connect ------> Connecting --------> Idle <-----------------------> Active
+///                      |                 |  \  checkin, test_passed   /  |
+///                      | connect_failed  |   `------> Testing -------'   |
+///                      v                 v                               v
+///                    gone <--- closed -- Closing                 Leaving --- detach ---> Parcel
+/// ```
+///
+/// **Invariant:** a shard never has both an idle server and a waiter.
+#[derive(Debug)]
+pub struct Shard {
+    shared: Arc<Shared>,
+    policy: Arc<Policy>,
+    lane: usize,
+    random: Random,
+    servers: HashMap<ServerId, Entry, BuildHasherDefault<IdHasher>>,
+    /// Idle servers with the moment they became idle, longest idle first.
+    idle: VecDeque<(ServerId, Moment)>,
+    queue: Queue,
+    actions: VecDeque<Action>,
+    /// A place was released that somebody is waiting for.
+    wake: bool,
+    /// What the other lanes have been told.
+    announced: Line,
+    announced_idle: Moment,
+    /// Connect tokens that the engine has not answered, or not even seen.
+    tokens: usize,
+    connecting: usize,
+    /// Connects that are meant for waiters never exceed these; the rest fill up to the minimum.
+    asking: bool,
+    clients: usize,
+    /// The latest moment seen; commands without a time use it.
+    last: Moment,
+    /// No login of this lane before this: our own shortage.
+    local_pause: Moment,
+    /// When to try again to grow; NEVER = somebody will call `retry`.
+    grow_at: Moment,
+    /// The limit that refused the last attempt to grow.
+    refusal: Option<Refusal>,
+    evict_at: Moment,
+    min_at: Moment,
+    /// The earliest end of a lifetime that has not been acted upon.
+    next_expiry: Moment,
+}
+
+#[derive(Debug)]
+struct Entry {
+    state: State,
+    permit: Permit,
+    /// From the first completed login on.
+    alive: Option<Connected>,
+    /// When its login began.
+    started: Moment,
+    /// The end of its lifetime; NEVER = none.
+    expires: Moment,
+    /// When a client last let go of it: since then nobody knows whether it lives.
+    used_at: Moment,
+}
+
+#[derive(Debug)]
+enum State {
+    Active,
+    Closing,
+    Connecting(Connecting),
+    Idle,
+    Leaving(Promise),
+    Testing,
+}
+
+impl Shard {
+    /// The shard of `lane` (`0..shared.lanes()`); one shard per lane at a time. The seed spreads
+    /// lifetimes and back-off.
+    #[must_use]
+    pub fn new(shared: Arc<Shared>, policy: Arc<Policy>, lane: usize, seed: u64) -> Self {
+        debug_assert!(lane < shared.lanes(), "the lane exists");
+        Self {
+            shared,
+            policy,
+            lane,
+            random: Random::new(seed),
+            servers: HashMap::default(),
+            idle: VecDeque::new(),
+            queue: Queue::default(),
+            actions: VecDeque::new(),
+            wake: false,
+            announced: Line::EMPTY,
+            announced_idle: Moment::NEVER,
+            tokens: 0,
+            connecting: 0,
+            asking: false,
+            clients: 0,
+            last: Moment(0),
+            local_pause: Moment(0),
+            grow_at: Moment::NEVER,
+            refusal: None,
+            evict_at: Moment(0),
+            min_at: Moment(0),
+            next_expiry: Moment::NEVER,
+        }
+    }
+
+    /// What to do next; None when there is nothing left. Drain after each command.
+    pub fn poll(&mut self, now: Moment) -> Option<Action> {
+        self.see(now);
+        if std::mem::take(&mut self.wake) {
+            return Some(Action::WakeOthers);
+        }
+        self.actions.pop_front()
+    }
+
+    /// The pool that this shard is a part of.
+    #[must_use]
+    pub const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub const fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+
+    /// The lane of this shard.
+    #[must_use]
+    pub const fn lane(&self) -> usize {
+        self.lane
+    }
+
+    fn see(&mut self, now: Moment) {
+        self.last = self.last.max(now);
+    }
+
+    /// Publishes the queue if it changed; a claim that shrank frees lanes that deferred to it.
+    fn announce_wait(&mut self) {
+        let unmet = self.unmet();
+        if self.queue.is_empty() && self.announced == Line::EMPTY {
+            return;
+        }
+        let line = self.queue.line(unmet);
+        if line == self.announced {
+            return;
+        }
+        let shrank = line.head() > self.announced.head() || line.unmet < self.announced.unmet;
+        self.announced = line;
+        self.shared.announce_wait(self.lane, &line);
+        if shrank && self.shared.take_deferred() {
+            self.wake = true;
+        }
+    }
+
+    fn announce_idle(&mut self) {
+        let coldest = self.idle.front().map_or(Moment::NEVER, |(_, since)| *since);
+        if coldest != self.announced_idle {
+            self.announced_idle = coldest;
+            self.shared.announce_idle(self.lane, coldest);
+        }
+    }
+
+    /// Waiters that no login in the making and no server on its way is meant for.
+    fn unmet(&self) -> usize {
+        let waiting = self.queue.len();
+        if waiting == 0 {
+            return 0;
+        }
+        let coming = self.tokens + self.connecting + self.shared.promised(self.lane);
+        waiting.saturating_sub(coming + usize::from(self.asking))
+    }
+
+    /// Why a server that is not in use must go; None if it may stay.
+    fn due(&self, now: Moment, entry: &Entry) -> Option<CloseReason> {
+        let obsolete_before = self.shared.obsolete_before();
+        if entry.started <= obsolete_before && obsolete_before != Moment(0) {
+            Some(CloseReason::Obsolete)
+        } else if now >= entry.expires {
+            Some(CloseReason::Lifetime)
+        } else if self.shared.servers() > self.policy.ceiling() {
+            Some(CloseReason::TooMany)
+        } else {
+            None
+        }
+    }
+
+    /// Takes an idle server out of the idle list and has it closed.
+    fn close_idle(&mut self, server: ServerId, reason: CloseReason) -> bool {
+        let Some(place) = self.idle.iter().position(|(other, _)| *other == server) else {
+            return false;
+        };
+        self.idle.remove(place);
+        if let Some(entry) = self.servers.get_mut(&server) {
+            entry.state = State::Closing;
+        }
+        self.actions.push_back(Action::Close { server, reason });
+        self.announce_idle();
+        true
+    }
+}
+
+impl Drop for Shard {
+    /// A lane without a shard neither waits nor has anything to give.
+    fn drop(&mut self) {
+        self.shared.announce_wait(self.lane, &Line::EMPTY);
+        self.shared.announce_idle(self.lane, Moment::NEVER);
+        self.shared
+            .clients
+            .fetch_sub(self.clients, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+/// Server numbers come from our own counters, so nobody can choose colliding ones: one multiplication
+/// spreads them well enough and is far cheaper than SipHash.
+#[derive(Debug, Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}

@@ -1,0 +1,172 @@
+//! Counting for SHOW, and the invariants that tests and SHOW check.
+
+use std::time::Duration;
+
+use crate::moment::Moment;
+use crate::shard::Shard;
+use crate::shard::State;
+use crate::shared::Shared;
+
+/// How many servers and waiters of one lane are in which state. Add up the lanes for `SHOW POOLS`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// `cl_waiting`: clients in the queue.
+    pub cl_waiting: usize,
+    /// `sv_active`: servers in the hands of a client, those about to move to another lane included.
+    pub sv_active: usize,
+    /// `sv_idle`: servers ready for use.
+    pub sv_idle: usize,
+    /// `sv_used`: servers idle for longer than `check_delay`.
+    pub sv_used: usize,
+    /// `sv_tested`: servers running a check or reset query.
+    pub sv_tested: usize,
+    /// `sv_login`: servers logging in, those about to begin included.
+    pub sv_login: usize,
+    /// Servers being closed; PgBouncer has no column for them.
+    pub closing: usize,
+    /// `maxwait`: how long the longest waiter has waited.
+    pub maxwait: Duration,
+}
+
+/// The books do not balance: a defect of the pool, never of its use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Violation {
+    /// A server is counted idle and is not in the idle list, or the reverse.
+    #[error("{listed} servers listed as idle, {idle} in state idle")]
+    IdleList {
+        /// Entries of the idle list.
+        listed: usize,
+        /// Servers in state idle.
+        idle: usize,
+    },
+    /// An idle server and a waiter in one shard.
+    #[error("{waiting} clients wait beside {idle} idle servers")]
+    IdleBesideWaiters {
+        /// Idle servers.
+        idle: usize,
+        /// Waiting clients.
+        waiting: usize,
+    },
+    /// Servers logging in do not match their count.
+    #[error("{counted} logins counted, {found} found")]
+    Logins {
+        /// The running count.
+        counted: usize,
+        /// Servers in state connecting.
+        found: usize,
+    },
+    /// The permits of all lanes do not add up to the places taken in the pool.
+    #[error("lanes hold {held} permits, {used} places are taken")]
+    Permits {
+        /// Sum over the lanes and the servers in transit.
+        held: usize,
+        /// Places taken.
+        used: usize,
+    },
+}
+
+impl Shard {
+    /// The counts of this lane.
+    #[must_use]
+    pub fn counts(&self, now: Moment) -> Counts {
+        let mut counts = Counts {
+            cl_waiting: self.waiting(),
+            sv_login: self.tokens,
+            maxwait: self.longest_wait(now),
+            ..Counts::default()
+        };
+        for entry in self.servers.values() {
+            match &entry.state {
+                State::Active | State::Leaving(_) => counts.sv_active += 1,
+                State::Closing => counts.closing += 1,
+                State::Connecting(_) => counts.sv_login += 1,
+                State::Idle if now.since(entry.used_at) > self.policy.check_delay => {
+                    counts.sv_used += 1;
+                }
+                State::Idle => counts.sv_idle += 1,
+                State::Testing => counts.sv_tested += 1,
+            }
+        }
+        counts
+    }
+
+    /// Idle servers here.
+    #[must_use]
+    pub fn idle(&self) -> usize {
+        self.idle.len()
+    }
+
+    /// Servers here in any state, and connects that the engine has not yet begun: permits held.
+    #[must_use]
+    pub fn servers(&self) -> usize {
+        self.servers.len() + self.tokens
+    }
+
+    /// Logins in the making here, connects that the engine has not yet begun included.
+    #[must_use]
+    pub const fn connecting(&self) -> usize {
+        self.connecting + self.tokens
+    }
+
+    /// Clients waiting here.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// How long the longest waiter here has waited; zero if nobody waits.
+    #[must_use]
+    pub fn longest_wait(&self, now: Moment) -> Duration {
+        self.queue
+            .head_since()
+            .map_or(Duration::ZERO, |since| now.since(since))
+    }
+
+    /// Whether this lane's books balance. O(servers).
+    pub fn check_invariant(&self) -> Result<(), Violation> {
+        let count = |wanted: fn(&State) -> bool| {
+            self.servers
+                .values()
+                .filter(|entry| wanted(&entry.state))
+                .count()
+        };
+        let idle = count(|state| matches!(state, State::Idle));
+        if idle != self.idle.len() {
+            return Err(Violation::IdleList {
+                listed: self.idle.len(),
+                idle,
+            });
+        }
+        if idle > 0 && self.waiting() > 0 {
+            return Err(Violation::IdleBesideWaiters {
+                idle,
+                waiting: self.waiting(),
+            });
+        }
+        let found = count(|state| matches!(state, State::Connecting(_)));
+        if found != self.connecting {
+            return Err(Violation::Logins {
+                counted: self.connecting,
+                found,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Whether the books of all lanes together balance. Exact only while no lane is at work.
+    pub fn check(&self, shards: &[&Shard]) -> Result<(), Violation> {
+        for shard in shards {
+            shard.check_invariant()?;
+        }
+        let held = shards.iter().map(|shard| shard.servers()).sum::<usize>() + self.in_transit();
+        let used = self.servers();
+        if held == used {
+            Ok(())
+        } else {
+            Err(Violation::Permits { held, used })
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! New servers: who may open one, and what follows from a login's success or failure.
+
+use crate::action::Action;
+use crate::action::Checkin;
+use crate::action::FailureKind;
+use crate::action::Scope;
+use crate::action::WaitError;
+use crate::gate::GateShut;
+use crate::moment::Moment;
+use crate::moment::ServerId;
+use crate::shard::EVICT_RETRY;
+use crate::shard::Entry;
+use crate::shard::LIFETIME_SPREAD;
+use crate::shard::LOCAL_FAILURE_PAUSE;
+use crate::shard::Shard;
+use crate::shard::State;
+use crate::shared::ConnectToken;
+use crate::shared::FAIRNESS_GRACE;
+use crate::shared::HANDOVER_IDLE;
+use crate::shared::Permit;
+use crate::shared::Refusal;
+
+/// Why the shard does not grow now.
+enum Block {
+    /// An older waiter of another lane gets the place; we hear when it is served.
+    Deferred,
+    /// The gate is full; we hear when a login ends.
+    Gate,
+    Limit(Refusal),
+    Until(Moment),
+}
+
+impl Shard {
+    /// Answers [`Action::Connect`]: the login began, and the server is called `server`.
+    pub fn connect_started(&mut self, token: ConnectToken, server: ServerId) {
+        debug_assert!(self.tokens > 0, "a token that this shard gave");
+        self.tokens = self.tokens.saturating_sub(1);
+        self.connecting += 1;
+        let ConnectToken {
+            permit,
+            login,
+            started,
+        } = token;
+        let state = State::Connecting(login);
+        let expires = self.expiry(started);
+        let entry = Entry {
+            state,
+            permit,
+            alive: None,
+            started,
+            expires,
+            used_at: started,
+        };
+        self.insert(server, entry);
+    }
+
+    /// Answers [`Action::Connect`]: the login cannot even be tried.
+    pub fn connect_abandoned(&mut self, now: Moment, token: ConnectToken, kind: FailureKind) {
+        self.see(now);
+        self.tokens = self.tokens.saturating_sub(1);
+        let ConnectToken { permit, login, .. } = token;
+        self.wake |= login.release();
+        self.after_failure(now, kind, permit);
+    }
+
+    /// The login is complete: like a check-in.
+    pub fn connected(&mut self, now: Moment, server: ServerId) -> Checkin {
+        self.see(now);
+        self.end_login(server);
+        let (alive, pause_ended) = self.shared.login_succeeded();
+        self.wake |= pause_ended;
+        if let Some(entry) = self.servers.get_mut(&server) {
+            entry.alive = Some(alive);
+            entry.used_at = now;
+            self.next_expiry = self.next_expiry.min(entry.expires);
+        }
+        let answer = self.place(now, server);
+        self.serve_queue(now);
+        answer
+    }
+
+    /// The login failed; the server is gone. Also for one that was closed while it logged in.
+    pub fn connect_failed(&mut self, now: Moment, server: ServerId, kind: FailureKind) {
+        self.see(now);
+        self.end_login(server);
+        if let Some(entry) = self.servers.remove(&server) {
+            self.after_failure(now, kind, entry.permit);
+        }
+    }
+
+    /// The server connection is gone, whatever it was doing.
+    pub fn closed(&mut self, now: Moment, server: ServerId) {
+        self.see(now);
+        self.end_login(server);
+        self.remove_idle(server);
+        let Some(entry) = self.servers.remove(&server) else {
+            return;
+        };
+        let Entry {
+            state,
+            permit,
+            alive,
+            ..
+        } = entry;
+        drop(alive);
+        if let State::Leaving(promise) = state {
+            // The lane that was promised this server must look again.
+            drop(promise);
+            self.wake = true;
+        }
+        self.wake |= permit.release();
+        self.serve_queue(now);
+    }
+
+    /// Somebody released a place that a shard was refused.
+    pub fn retry(&mut self, now: Moment) {
+        self.see(now);
+        self.evict_at = now;
+        self.serve_queue(now);
+    }
+
+    /// Does for the waiters all that can be done now: ask a lane with a surplus server, open
+    /// connections, ask any lane with an idle server. In every case they stay in the queue, and
+    /// whichever server comes first serves the longest waiter.
+    pub(super) fn serve_queue(&mut self, now: Moment) {
+        self.grow_at = Moment::NEVER;
+        self.refusal = None;
+        if self.queue.is_empty() {
+            return self.announce_wait();
+        }
+        if self.shared.is_failing(now) {
+            return self.fail_waiters();
+        }
+        // Waiters are announced before idle servers are looked for, see `shared`.
+        self.announce_wait();
+        let surplus = now.0.saturating_sub(micros(HANDOVER_IDLE));
+        self.ask(|since| since.0 <= surplus);
+        while self.unmet() > 0 {
+            if let Err(block) = self.grow(now) {
+                self.blocked(now, &block);
+                break;
+            }
+        }
+        if self.unmet() > 0 {
+            self.ask(|_| true);
+        }
+        self.announce_wait();
+    }
+
+    /// One login although nobody waits: clients fail fast, and somebody must find out when the
+    /// server is back. The gate keeps the pace.
+    pub(super) fn probe(&mut self, now: Moment) {
+        if self.tokens + self.connecting == 0 && self.may_log_in(now).is_ok() {
+            let _ = self.open(now, usize::MAX);
+        }
+    }
+
+    /// Opens a connection that nobody waits for, if fewer than `ceiling` exist.
+    pub(super) fn open(&mut self, now: Moment, ceiling: usize) -> bool {
+        if self.may_log_in(now).is_err() {
+            return false;
+        }
+        let shared = std::sync::Arc::clone(&self.shared);
+        match shared.reserve_spare(ceiling, &mut self.wake) {
+            Ok(permit) => self.connect(now, permit).is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    pub(super) fn wants_ask(&self) -> bool {
+        !self.asking && self.queue.len() > self.shared.promised(self.lane)
+    }
+
+    fn ask(&mut self, is_cold: impl Fn(Moment) -> bool) {
+        if !self.wants_ask() {
+            return;
+        }
+        if let Some((lane, since)) = self.shared.coldest_lane(self.lane)
+            && is_cold(since)
+        {
+            self.asking = true;
+            self.actions.push_back(Action::Ask { lane });
+        }
+    }
+
+    fn grow(&mut self, now: Moment) -> Result<(), Block> {
+        self.may_log_in(now)?;
+        let extra = self.usable_reserve(now);
+        self.shared.look(extra).map_err(Block::Limit)?;
+        self.yield_to_older()?;
+        let shared = std::sync::Arc::clone(&self.shared);
+        let permit = shared
+            .reserve(extra, &mut self.wake)
+            .map_err(Block::Limit)?;
+        self.connect(now, permit)
+    }
+
+    fn may_log_in(&self, now: Moment) -> Result<(), Block> {
+        let pause = self.local_pause.max(self.shared.rejected_until());
+        if now < pause {
+            return Err(Block::Until(pause));
+        }
+        self.shared.host.look(now).map_err(Block::from)
+    }
+
+    fn connect(&mut self, now: Moment, permit: Permit) -> Result<(), Block> {
+        match self.shared.host.enter(now) {
+            Ok(login) => {
+                self.tokens += 1;
+                let token = ConnectToken {
+                    permit,
+                    login,
+                    started: now,
+                };
+                self.actions.push_back(Action::Connect(token));
+                Ok(())
+            }
+            Err(shut) => {
+                self.wake |= permit.release();
+                Err(Block::from(shut))
+            }
+        }
+    }
+
+    /// A free place belongs to the oldest waiter that needs one. It is awake: the release woke it,
+    /// or it is just looking. Should it not take the place after all, its claim shrinks, and the
+    /// mark makes it wake us.
+    fn yield_to_older(&self) -> Result<(), Block> {
+        let head = self.queue.head_since().unwrap_or(Moment::NEVER);
+        let before = Moment(head.0.saturating_sub(micros(FAIRNESS_GRACE)));
+        if !self.shared.has_older_unmet(self.lane, before) {
+            return Ok(());
+        }
+        self.shared.defer();
+        if self.shared.has_older_unmet(self.lane, before) {
+            Err(Block::Deferred)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// How far above its size the pool may go for the first waiter that has no server coming.
+    fn usable_reserve(&self, now: Moment) -> usize {
+        let due = self.reserve_due().is_some_and(|due| now >= due);
+        if due { self.policy.usable_reserve() } else { 0 }
+    }
+
+    /// When the first waiter without a coming server may use the reserve.
+    pub(super) fn reserve_due(&self) -> Option<Moment> {
+        if self.policy.usable_reserve() == 0 {
+            return None;
+        }
+        let since = self
+            .queue
+            .since_at(self.queue.len().saturating_sub(self.unmet()))?;
+        Some(since.plus(self.policy.reserve_timeout))
+    }
+
+    fn blocked(&mut self, now: Moment, block: &Block) {
+        match block {
+            Block::Deferred | Block::Gate => {}
+            Block::Until(moment) => self.grow_at = *moment,
+            Block::Limit(refusal) => {
+                self.refusal = Some(*refusal);
+                let scope = match refusal {
+                    Refusal::Pool => return,
+                    Refusal::Database => Scope::Database,
+                    Refusal::User => Scope::User,
+                };
+                if now >= self.evict_at {
+                    self.evict_at = now.plus(EVICT_RETRY);
+                    self.actions.push_back(Action::Evict { scope });
+                }
+            }
+        }
+    }
+
+    /// Ends the login of a server that was connecting; nothing for others.
+    fn end_login(&mut self, server: ServerId) {
+        let Some(entry) = self.servers.get_mut(&server) else {
+            return;
+        };
+        if !matches!(entry.state, State::Connecting(_)) {
+            return;
+        }
+        if let State::Connecting(login) = std::mem::replace(&mut entry.state, State::Active) {
+            self.wake |= login.release();
+            self.connecting -= 1;
+        }
+    }
+
+    fn after_failure(&mut self, now: Moment, kind: FailureKind, permit: Permit) {
+        let retry = self.policy.login_retry;
+        if kind == FailureKind::Local {
+            self.local_pause = now.plus(LOCAL_FAILURE_PAUSE);
+        }
+        if kind == FailureKind::Rejected {
+            self.shared.set_rejected(now.plus(retry));
+        }
+        if matches!(
+            kind,
+            FailureKind::Refused | FailureKind::Temporary | FailureKind::Timeout
+        ) {
+            self.shared.host.failed(now, retry, &mut self.random);
+        }
+        self.wake |= permit.release();
+        let hopeless = matches!(
+            kind,
+            FailureKind::Refused | FailureKind::Rejected | FailureKind::Timeout
+        );
+        if hopeless && self.shared.connected() == 0 {
+            self.shared.set_failing(now.plus(retry));
+            // The waiters of the other lanes hear of it through `retry`.
+            self.wake = true;
+            return self.fail_waiters();
+        }
+        self.serve_queue(now);
+    }
+
+    fn fail_waiters(&mut self) {
+        while let Some(client) = self.queue.pop() {
+            self.actions.push_back(Action::Fail {
+                client,
+                error: WaitError::ServerDown,
+            });
+        }
+        self.announce_wait();
+    }
+
+    fn expiry(&mut self, started: Moment) -> Moment {
+        match self.policy.lifetime {
+            Some(life) if !life.is_zero() => started
+                .plus(life)
+                .plus(self.random.up_to(life / LIFETIME_SPREAD)),
+            _ => Moment::NEVER,
+        }
+    }
+}
+
+impl From<GateShut> for Block {
+    fn from(shut: GateShut) -> Self {
+        match shut {
+            GateShut::Busy => Self::Gate,
+            GateShut::Until(moment) => Self::Until(moment),
+        }
+    }
+}
+
+fn micros(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}

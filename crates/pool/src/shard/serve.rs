@@ -1,0 +1,308 @@
+//! Serving clients: the hot path, and servers that move between lanes.
+
+use crate::action::Checkin;
+use crate::action::Checkout;
+use crate::action::CloseReason;
+use crate::action::Ticket;
+use crate::moment::ClientId;
+use crate::moment::Moment;
+use crate::moment::ServerId;
+use crate::shard::Entry;
+use crate::shard::Shard;
+use crate::shard::State;
+use crate::shared::FAIRNESS_GRACE;
+use crate::shared::Parcel;
+use crate::shared::Permit;
+use crate::shared::Promise;
+
+impl Shard {
+    /// A client wants a server.
+    pub fn checkout(&mut self, now: Moment, client: ClientId) -> Checkout {
+        self.checkout_since(now, client, now)
+    }
+
+    /// As `checkout`, for a client that has been waiting since `since`: its server died, or failed
+    /// the check, before it was used. It takes the place in the queue that its waiting has earned.
+    pub fn checkout_since(&mut self, now: Moment, client: ClientId, since: Moment) -> Checkout {
+        self.see(now);
+        if let Some(server) = self.take_idle() {
+            return self.grant(now, server);
+        }
+        if self.shared.is_failing(now) {
+            self.probe(now);
+            return Checkout::FailFast;
+        }
+        let ticket = self.queue.push(client, since.min(now));
+        self.serve_queue(now);
+        Checkout::Queued(ticket)
+    }
+
+    /// The waiter is gone: cancelled, disconnected, timed out by the caller. False if it was no
+    /// longer queued, that is, has been served or failed. O(log n).
+    pub fn forget(&mut self, ticket: Ticket) -> bool {
+        let found = self.queue.forget(ticket);
+        if found {
+            self.announce_wait();
+        }
+        found
+    }
+
+    /// A client lets go of a server that is clean and ready.
+    pub fn checkin(&mut self, now: Moment, server: ServerId) -> Checkin {
+        self.see(now);
+        let after_every_use = self.policy.lifetime.is_some_and(|life| life.is_zero());
+        let Some(entry) = self.servers.get_mut(&server) else {
+            debug_assert!(false, "check-in of a server that is not here");
+            return Checkin::Close(CloseReason::Obsolete);
+        };
+        debug_assert!(
+            matches!(entry.state, State::Active | State::Testing),
+            "{:?}",
+            entry.state
+        );
+        entry.used_at = now;
+        if after_every_use {
+            entry.state = State::Closing;
+            return Checkin::Close(CloseReason::Lifetime);
+        }
+        self.place(now, server)
+    }
+
+    /// The engine tests the server (check or reset query); it counts as "tested" meanwhile.
+    pub fn test_started(&mut self, server: ServerId) {
+        if let Some(entry) = self.servers.get_mut(&server) {
+            debug_assert!(matches!(entry.state, State::Active | State::Testing));
+            entry.state = State::Testing;
+        }
+    }
+
+    /// The test is over and the server is in use again.
+    pub fn test_passed(&mut self, server: ServerId) {
+        if let Some(entry) = self.servers.get_mut(&server) {
+            debug_assert!(matches!(entry.state, State::Active | State::Testing));
+            entry.state = State::Active;
+        }
+    }
+
+    /// Takes a server out of this shard, to be sent to the lane that `HandOver` or `asked` named.
+    /// None if the server is not here or its login is not complete.
+    pub fn detach(&mut self, server: ServerId) -> Option<Parcel> {
+        let entry = self.servers.get(&server)?;
+        if matches!(entry.state, State::Connecting(_) | State::Closing) {
+            return None;
+        }
+        self.remove_idle(server);
+        let entry = self.servers.remove(&server)?;
+        let promise = match entry.state {
+            State::Leaving(promise) => Some(promise),
+            _ => None,
+        };
+        let Entry {
+            permit,
+            alive,
+            started,
+            expires,
+            used_at,
+            ..
+        } = entry;
+        let transit = self.shared.depart();
+        Some(Parcel {
+            permit,
+            alive,
+            promise,
+            started,
+            expires,
+            used_at,
+            transit,
+        })
+    }
+
+    /// A server arrives from another lane; `server` is its name here.
+    pub fn adopt(&mut self, now: Moment, server: ServerId, parcel: Parcel) -> Checkin {
+        self.see(now);
+        let Parcel {
+            permit,
+            alive,
+            promise,
+            started,
+            expires,
+            used_at,
+            transit,
+        } = parcel;
+        drop(transit);
+        drop(promise);
+        self.next_expiry = self.next_expiry.min(expires);
+        let state = State::Active;
+        self.insert(
+            server,
+            Entry {
+                state,
+                permit,
+                alive,
+                started,
+                expires,
+                used_at,
+            },
+        );
+        let answer = self.place(now, server);
+        // With the promise kept, waiters beyond it may need another server.
+        self.serve_queue(now);
+        match answer {
+            Checkin::Assigned(client) if self.is_stale(now, used_at) => {
+                self.test_started(server);
+                Checkin::AssignedCheck(client)
+            }
+            other => other,
+        }
+    }
+
+    /// A parcel cannot be adopted (its socket broke on the way, the lane is gone): call this on any
+    /// shard of the pool. The places are returned and the lane it was promised to looks again.
+    pub fn lost(&mut self, now: Moment, parcel: Parcel) {
+        self.see(now);
+        let Parcel {
+            permit,
+            alive,
+            promise,
+            transit,
+            ..
+        } = parcel;
+        drop((alive, promise, transit));
+        let _ = permit.release();
+        self.wake = true;
+    }
+
+    /// Another lane asks for an idle server. Some: `detach` it and send the parcel; None: say no.
+    pub fn asked(&mut self, now: Moment, by_lane: usize) -> Option<ServerId> {
+        self.see(now);
+        let (server, _) = *self.idle.front()?;
+        let promise = self.shared.promise(by_lane)?;
+        self.idle.pop_front();
+        self.announce_idle();
+        self.leave(server, promise);
+        Some(server)
+    }
+
+    /// The answer to [`Action::Ask`](crate::Action::Ask); `got`: the parcel was adopted before.
+    pub fn ask_answered(&mut self, now: Moment, got: bool) {
+        let _ = got;
+        self.see(now);
+        self.asking = false;
+        self.serve_queue(now);
+    }
+
+    /// What becomes of a server that is free: close it, serve the oldest waiter, or keep it.
+    pub(super) fn place(&mut self, now: Moment, server: ServerId) -> Checkin {
+        let Some(entry) = self.servers.get(&server) else {
+            return Checkin::Close(CloseReason::Obsolete);
+        };
+        if let Some(reason) = self.due(now, entry) {
+            self.set_state(server, State::Closing);
+            return Checkin::Close(reason);
+        }
+        let Some(head) = self.queue.head_since() else {
+            return self.rest(now, server);
+        };
+        let grace = u64::try_from(FAIRNESS_GRACE.as_micros()).unwrap_or(u64::MAX);
+        let older = Moment(head.0.saturating_sub(grace));
+        if let Some(promise) = self.shared.promise_oldest(self.lane, older) {
+            return self.hand_over(server, promise);
+        }
+        self.set_state(server, State::Active);
+        let client = self.queue.pop();
+        self.announce_wait();
+        client.map_or(Checkin::Idle, Checkin::Assigned)
+    }
+
+    pub(super) fn insert(&mut self, server: ServerId, entry: Entry) {
+        let before = self.servers.insert(server, entry);
+        debug_assert!(before.is_none(), "a server is added twice");
+        // Room is made here so that no check-in allocates.
+        let missing = self.servers.len().saturating_sub(self.idle.len());
+        self.idle.reserve(missing);
+    }
+
+    pub(super) fn remove_idle(&mut self, server: ServerId) {
+        if let Some(place) = self.idle.iter().position(|(other, _)| *other == server) {
+            self.idle.remove(place);
+            self.announce_idle();
+        }
+    }
+
+    /// Nobody waits here: announce the server as idle, then look whether somebody waits elsewhere.
+    /// In this order; the module page of `shared` says why.
+    fn rest(&mut self, now: Moment, server: ServerId) -> Checkin {
+        self.set_state(server, State::Idle);
+        // Time stands still within a turn and may not run backwards between lanes.
+        let since = self.idle.back().map_or(now, |(_, last)| now.max(*last));
+        self.idle.push_back((server, since));
+        self.announce_idle();
+        let Some(promise) = self.shared.promise_oldest(self.lane, Moment::NEVER) else {
+            return Checkin::Idle;
+        };
+        self.idle.pop_back();
+        self.announce_idle();
+        self.hand_over(server, promise)
+    }
+
+    fn hand_over(&mut self, server: ServerId, promise: Promise) -> Checkin {
+        let lane = promise.lane;
+        self.leave(server, promise);
+        Checkin::HandOver { lane }
+    }
+
+    fn leave(&mut self, server: ServerId, promise: Promise) {
+        debug_assert!(
+            promise.lane != self.lane,
+            "a server leaves for another lane"
+        );
+        self.set_state(server, State::Leaving(promise));
+    }
+
+    fn set_state(&mut self, server: ServerId, state: State) {
+        if let Some(entry) = self.servers.get_mut(&server) {
+            entry.state = state;
+        }
+    }
+
+    fn take_idle(&mut self) -> Option<ServerId> {
+        let taken = if self.policy.round_robin {
+            self.idle.pop_front()
+        } else {
+            self.idle.pop_back()
+        };
+        let (server, _) = taken?;
+        debug_assert!(
+            self.queue.is_empty(),
+            "an idle server and a waiter in one shard"
+        );
+        self.announce_idle();
+        Some(server)
+    }
+
+    fn grant(&mut self, now: Moment, server: ServerId) -> Checkout {
+        let Some(entry) = self.servers.get_mut(&server) else {
+            debug_assert!(false, "an idle server is known");
+            return Checkout::FailFast;
+        };
+        let used_at = entry.used_at;
+        entry.state = State::Active;
+        if self.is_stale(now, used_at) {
+            self.set_state(server, State::Testing);
+            return Checkout::Check(server);
+        }
+        Checkout::Granted(server)
+    }
+
+    fn is_stale(&self, now: Moment, used_at: Moment) -> bool {
+        now.since(used_at) >= self.policy.check_delay
+    }
+
+    /// Whether this server's place is one of the reserve.
+    #[must_use]
+    pub fn is_reserve(&self, server: ServerId) -> bool {
+        self.servers
+            .get(&server)
+            .is_some_and(|entry| Permit::is_reserve(&entry.permit))
+    }
+}

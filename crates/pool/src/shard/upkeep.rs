@@ -1,0 +1,229 @@
+//! What happens by the passing of time and by the administrator's hand.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use crate::action::Action;
+use crate::action::CloseReason;
+use crate::action::WaitError;
+use crate::moment::Moment;
+use crate::moment::ServerId;
+use crate::policy::Policy;
+use crate::shard::MIN_SIZE_RETRY;
+use crate::shard::Shard;
+use crate::shard::State;
+use crate::shared::HANDOVER_IDLE;
+use crate::shared::Refusal;
+
+impl Shard {
+    /// Maintenance: timeouts of waiters, servers idle or alive too long, `min_pool_size`, the reserve.
+    pub fn tick(&mut self, now: Moment) {
+        self.see(now);
+        self.fail_late_waiters(now);
+        self.notify_waiters(now);
+        self.close_surplus();
+        self.close_expired(now);
+        self.close_unused(now);
+        self.serve_queue(now);
+        self.fill(now);
+    }
+
+    /// When `tick` has something to do; None if only a command can change that. Ask again after
+    /// each command.
+    #[must_use]
+    pub fn next_tick(&self) -> Option<Moment> {
+        let moments = [
+            self.next_for_waiters(),
+            self.next_to_grow(),
+            self.next_unused(),
+            (self.next_expiry != Moment::NEVER).then_some(self.next_expiry),
+            self.wants_fill().then_some(self.min_at),
+        ];
+        moments.into_iter().flatten().min()
+    }
+
+    /// The number of connected clients of this pool on this lane, whenever it changes.
+    pub fn clients(&mut self, now: Moment, count: usize) {
+        self.see(now);
+        self.shared.clients.fetch_add(count, SeqCst);
+        self.shared.clients.fetch_sub(self.clients, SeqCst);
+        self.clients = count;
+        self.fill(now);
+    }
+
+    /// A reload brought new settings. Call it on every shard of the pool.
+    pub fn set_policy(&mut self, now: Moment, policy: Arc<Policy>) {
+        self.see(now);
+        self.shared.set_size(policy.size);
+        self.policy = policy;
+        self.close_surplus();
+        self.serve_queue(now);
+        self.fill(now);
+    }
+
+    /// RECONNECT, or a reload that changed where or as whom we connect: idle servers are closed now,
+    /// the others on release, also those that are on their way. Call it on every shard of the pool.
+    pub fn recycle(&mut self, now: Moment) {
+        self.see(now);
+        self.shared.make_obsolete(now);
+        let obsolete = self.idle_where(|entry| entry.started <= now);
+        for server in obsolete {
+            self.close_idle(server, CloseReason::Obsolete);
+        }
+    }
+
+    /// Closes this idle server, because another pool needs its place; false if it is not idle.
+    pub fn evict(&mut self, now: Moment, server: ServerId) -> bool {
+        self.see(now);
+        self.close_idle(server, CloseReason::Evicted)
+    }
+
+    /// The server of this shard that has been idle longest, and since when: the next to be evicted.
+    #[must_use]
+    pub fn coldest_idle(&self) -> Option<(ServerId, Moment)> {
+        self.idle.front().copied()
+    }
+
+    fn fail_late_waiters(&mut self, now: Moment) {
+        let Some(timeout) = self.policy.wait_timeout else {
+            return;
+        };
+        while self
+            .queue
+            .head_since()
+            .is_some_and(|since| now >= since.plus(timeout))
+        {
+            if let Some(client) = self.queue.pop() {
+                self.actions.push_back(Action::Fail {
+                    client,
+                    error: WaitError::Timeout,
+                });
+            }
+        }
+    }
+
+    fn notify_waiters(&mut self, now: Moment) {
+        let Some(delay) = self.policy.wait_notify else {
+            return;
+        };
+        while self
+            .queue
+            .unnotified_since()
+            .is_some_and(|since| now >= since.plus(delay))
+        {
+            let Some(client) = self.queue.notify(now) else {
+                return;
+            };
+            self.actions.push_back(Action::Notify { client });
+        }
+    }
+
+    /// As PgBouncer: a server of the reserve is an ordinary server once it exists. It goes by idle
+    /// timeout or lifetime; only above size plus reserve (after a reload) are idle ones closed.
+    fn close_surplus(&mut self) {
+        let closing = self
+            .servers
+            .values()
+            .filter(|e| matches!(e.state, State::Closing))
+            .count();
+        let staying = self.shared.servers().saturating_sub(closing);
+        for _ in 0..staying.saturating_sub(self.policy.ceiling()) {
+            let Some((server, _)) = self.coldest_idle() else {
+                return;
+            };
+            self.close_idle(server, CloseReason::TooMany);
+        }
+    }
+
+    fn close_expired(&mut self, now: Moment) {
+        if now < self.next_expiry {
+            return;
+        }
+        for server in self.idle_where(|entry| entry.expires <= now) {
+            self.close_idle(server, CloseReason::Lifetime);
+        }
+        // Those in use that have expired are closed on release and need no tick.
+        let coming = self
+            .servers
+            .values()
+            .map(|entry| entry.expires)
+            .filter(|end| *end > now);
+        self.next_expiry = coming.min().unwrap_or(Moment::NEVER);
+    }
+
+    fn close_unused(&mut self, now: Moment) {
+        while self.next_unused().is_some_and(|end| now >= end) {
+            let Some((server, _)) = self.coldest_idle() else {
+                return;
+            };
+            self.close_idle(server, CloseReason::IdleTimeout);
+        }
+    }
+
+    /// When the longest-idle server's time is over; None while it is needed for the minimum.
+    fn next_unused(&self) -> Option<Moment> {
+        let timeout = self.policy.idle_timeout?;
+        let (_, since) = self.coldest_idle()?;
+        let closing = || {
+            self.servers
+                .values()
+                .filter(|e| matches!(e.state, State::Closing))
+                .count()
+        };
+        let spare = self.policy.min == 0
+            || self.shared.servers().saturating_sub(closing()) > self.policy.min;
+        spare.then(|| since.plus(timeout))
+    }
+
+    /// Opens servers up to `min_pool_size`; exact across lanes.
+    fn fill(&mut self, now: Moment) {
+        if now < self.min_at {
+            return;
+        }
+        while self.wants_fill() {
+            if !self.open(now, self.policy.min) {
+                self.min_at = now.plus(MIN_SIZE_RETRY);
+                return;
+            }
+        }
+    }
+
+    fn wants_fill(&self) -> bool {
+        self.policy.min > 0
+            && (self.policy.keep_min_without_clients || self.shared.clients.load(SeqCst) > 0)
+            && self.shared.servers() < self.policy.min.min(self.policy.ceiling())
+    }
+
+    fn next_for_waiters(&self) -> Option<Moment> {
+        let late = self.policy.wait_timeout.zip(self.queue.head_since());
+        let told = self.policy.wait_notify.zip(self.queue.unnotified_since());
+        let moments = [late, told].into_iter().flatten();
+        moments.map(|(span, since)| since.plus(span)).min()
+    }
+
+    /// When waiters can get a server that they cannot get now.
+    fn next_to_grow(&self) -> Option<Moment> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        let moment = Some(self.grow_at).filter(|moment| *moment != Moment::NEVER);
+        let limit = matches!(self.refusal, Some(Refusal::Database | Refusal::User));
+        let evict = limit.then_some(self.evict_at);
+        let reserve = self
+            .reserve_due()
+            .filter(|due| *due > self.last && self.unmet() > 0);
+        let surplus = || self.shared.coldest_lane(self.lane).map(|(_, since)| since);
+        let ask = self
+            .wants_ask()
+            .then(surplus)
+            .flatten()
+            .map(|since| since.plus(HANDOVER_IDLE));
+        [moment, evict, reserve, ask].into_iter().flatten().min()
+    }
+
+    fn idle_where(&self, wanted: impl Fn(&super::Entry) -> bool) -> Vec<ServerId> {
+        let idle = self.idle.iter().map(|(server, _)| *server);
+        idle.filter(|server| self.servers.get(server).is_some_and(&wanted))
+            .collect()
+    }
+}

@@ -1,0 +1,525 @@
+//! What all lanes of one pool share: atomics, and the tokens that stand for what they count.
+//!
+//! # Why no wake-up is lost
+//!
+//! A lane that gets a free server first announces it (`announce_idle`), then looks for waiters
+//! (`promise_oldest`). A lane that gets a waiter first announces it (`announce_wait`), then looks for
+//! idle servers (`coldest_lane`). All four use SeqCst, so in every interleaving at least one of the
+//! two sees the other: the server is handed over, or it is asked for. A lane may skip a waiter only
+//! when as many servers are promised to that lane as it has waiters; a promise ends either with the
+//! server's arrival or with `WakeOthers`, and both make the lane look again.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use crate::gate::Connecting;
+use crate::gate::HostGate;
+use crate::moment::Moment;
+use crate::policy::Policy;
+use crate::quota::Quota;
+
+/// How much older another lane's waiter must be to be served first: about one turn of an event loop.
+/// Below it, moving the server costs more than the order is worth.
+pub const FAIRNESS_GRACE: Duration = Duration::from_millis(1);
+
+/// A server idle for so long is surplus in its lane; others ask for it before they open their own.
+pub const HANDOVER_IDLE: Duration = Duration::from_millis(5);
+
+/// How many of its longest waiters a lane publishes. Beyond that others hand over only what they
+/// do not need themselves.
+pub const HEADS_PUBLISHED: usize = 8;
+
+/// Two cache lines, as processors fetch them in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Padded<T>(T);
+
+/// Written when the lane's queue changes; read by every check-in of the other lanes.
+#[derive(Debug)]
+struct Waiting {
+    count: AtomicUsize,
+    /// Servers on their way here, or about to be.
+    promised: AtomicUsize,
+    /// Waiters that no login in the making is meant for.
+    unmet: AtomicUsize,
+    /// Since when the longest waiters wait, longest first; NEVER = none.
+    heads: [AtomicU64; HEADS_PUBLISHED],
+}
+
+#[derive(Debug)]
+struct Lane {
+    waiting: Padded<Waiting>,
+    /// Since when the longest-idle server is idle; NEVER = no idle server.
+    coldest_idle: Padded<AtomicU64>,
+}
+
+/// What a lane tells the others of its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) count: usize,
+    pub(crate) unmet: usize,
+    pub(crate) heads: [Moment; HEADS_PUBLISHED],
+}
+
+impl Line {
+    pub(crate) const EMPTY: Self = Self {
+        count: 0,
+        unmet: 0,
+        heads: [Moment::NEVER; HEADS_PUBLISHED],
+    };
+
+    pub(crate) fn head(&self) -> Moment {
+        self.heads.first().copied().unwrap_or(Moment::NEVER)
+    }
+}
+
+/// One pool (database, user) across all workers.
+#[derive(Debug)]
+pub struct Shared {
+    lanes: Box<[Lane]>,
+    /// Every server connection of the pool, the ones in the making and in transit included.
+    places: Quota,
+    database: Arc<Quota>,
+    user: Arc<Quota>,
+    pub(crate) host: Arc<HostGate>,
+    /// Servers whose login is complete.
+    connected: AtomicUsize,
+    /// Servers between two lanes.
+    in_transit: AtomicUsize,
+    /// Clients connected, all lanes.
+    pub(crate) clients: AtomicUsize,
+    /// New clients fail fast until then, if no server is connected.
+    failing_until: AtomicU64,
+    /// No login of this pool until then: it was rejected.
+    rejected_until: AtomicU64,
+    /// Servers that began before this are closed on release.
+    obsolete_before: AtomicU64,
+    /// A lane left a free place to an older waiter and wants to hear when that one is served.
+    deferred: AtomicBool,
+}
+
+/// Which limit refuses a new server connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Pool,
+    Database,
+    User,
+}
+
+impl Shared {
+    /// A pool over `lanes` workers (one shard each), within the limits of its database and user.
+    #[must_use]
+    pub fn new(
+        policy: &Policy,
+        lanes: usize,
+        database: Arc<Quota>,
+        user: Arc<Quota>,
+        host: Arc<HostGate>,
+    ) -> Self {
+        Self {
+            lanes: (0..lanes).map(|_| Lane::new()).collect(),
+            places: Quota::new(policy.size),
+            database,
+            user,
+            host,
+            connected: AtomicUsize::new(0),
+            in_transit: AtomicUsize::new(0),
+            clients: AtomicUsize::new(0),
+            failing_until: AtomicU64::new(0),
+            rejected_until: AtomicU64::new(0),
+            obsolete_before: AtomicU64::new(0),
+            deferred: AtomicBool::new(false),
+        }
+    }
+
+    /// Server connections of the pool: every state, all lanes, in transit.
+    #[must_use]
+    pub fn servers(&self) -> usize {
+        self.places.used()
+    }
+
+    /// Servers whose login is complete, all lanes.
+    #[must_use]
+    pub fn connected(&self) -> usize {
+        self.connected.load(SeqCst)
+    }
+
+    /// Servers between two lanes.
+    #[must_use]
+    pub fn in_transit(&self) -> usize {
+        self.in_transit.load(SeqCst)
+    }
+
+    /// The number of lanes.
+    #[must_use]
+    pub const fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    pub(crate) fn set_size(&self, size: usize) {
+        self.places.set_max(size);
+    }
+
+    // === places ===
+
+    /// Takes a place in all three limits, or in none. `wake` becomes true when a place that was
+    /// returned on the way is wanted by somebody.
+    pub(crate) fn reserve(
+        self: &Arc<Self>,
+        extra: usize,
+        wake: &mut bool,
+    ) -> Result<Permit, Refusal> {
+        self.look(extra)?;
+        let taken = self.places.try_take(extra);
+        self.complete(taken, wake)
+    }
+
+    /// As `reserve`, for servers that nobody waits for: below `ceiling`, and marks nothing.
+    pub(crate) fn reserve_spare(
+        self: &Arc<Self>,
+        ceiling: usize,
+        wake: &mut bool,
+    ) -> Result<Permit, Refusal> {
+        self.peek(0)?;
+        let taken = self.places.try_take_below(ceiling);
+        self.complete(taken, wake)
+    }
+
+    /// Whether the limits have room; a limit that refuses is marked and asked once more (see
+    /// [`Quota`]), so that the release of a place cannot be missed.
+    pub(crate) fn look(&self, extra: usize) -> Result<(), Refusal> {
+        let Err(first) = self.peek(extra) else {
+            return Ok(());
+        };
+        self.quota(first).starve();
+        let Err(second) = self.peek(extra) else {
+            return Ok(());
+        };
+        if second != first {
+            self.quota(second).starve();
+            return self.peek(extra);
+        }
+        Err(second)
+    }
+
+    fn peek(&self, extra: usize) -> Result<(), Refusal> {
+        if !self.places.has_room(extra) {
+            Err(Refusal::Pool)
+        } else if !self.database.has_room(0) {
+            Err(Refusal::Database)
+        } else if !self.user.has_room(0) {
+            Err(Refusal::User)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn complete(self: &Arc<Self>, in_pool: bool, wake: &mut bool) -> Result<Permit, Refusal> {
+        if !in_pool {
+            return Err(Refusal::Pool);
+        }
+        if !self.database.try_take(0) {
+            *wake |= self.places.give_back();
+            return Err(Refusal::Database);
+        }
+        if !self.user.try_take(0) {
+            *wake |= self.places.give_back();
+            *wake |= self.database.give_back();
+            return Err(Refusal::User);
+        }
+        let size = self.places.max();
+        let reserve = size != 0 && self.places.used() > size;
+        Ok(Permit {
+            shared: Some(Arc::clone(self)),
+            reserve,
+        })
+    }
+
+    fn quota(&self, refusal: Refusal) -> &Quota {
+        match refusal {
+            Refusal::Pool => &self.places,
+            Refusal::Database => &self.database,
+            Refusal::User => &self.user,
+        }
+    }
+
+    // === queues of the lanes ===
+
+    pub(crate) fn announce_wait(&self, lane: usize, line: &Line) {
+        let Some(lane) = self.lanes.get(lane) else {
+            return;
+        };
+        let waiting = &lane.waiting.0;
+        for (slot, head) in waiting.heads.iter().zip(line.heads) {
+            slot.store(head.0, Relaxed);
+        }
+        waiting.unmet.store(line.unmet, SeqCst);
+        waiting.count.store(line.count, SeqCst);
+    }
+
+    pub(crate) fn announce_idle(&self, lane: usize, coldest: Moment) {
+        if let Some(lane) = self.lanes.get(lane) {
+            lane.coldest_idle.0.store(coldest.0, SeqCst);
+        }
+    }
+
+    /// The other lane with the server that has been idle longest, and since when.
+    pub(crate) fn coldest_lane(&self, own: usize) -> Option<(usize, Moment)> {
+        let idle = |lane: &Lane| Moment(lane.coldest_idle.0.load(SeqCst));
+        let others = self
+            .lanes
+            .iter()
+            .enumerate()
+            .filter(|(lane, _)| *lane != own);
+        others
+            .map(|(number, lane)| (number, idle(lane)))
+            .filter(|(_, since)| *since != Moment::NEVER)
+            .min_by_key(|(_, since)| *since)
+    }
+
+    /// Promises a server to the other lane whose waiter is the longest and older than `before`.
+    pub(crate) fn promise_oldest(self: &Arc<Self>, own: usize, before: Moment) -> Option<Promise> {
+        // Each failed attempt means that a rival promised; as many tries as lanes are enough.
+        for _ in 0..self.lanes.len() {
+            let others = self
+                .lanes
+                .iter()
+                .enumerate()
+                .filter(|(lane, _)| *lane != own);
+            let oldest = others
+                .filter_map(|(number, lane)| Some((lane.waiting.0.unpromised()?, number)))
+                .filter(|(since, _)| *since < before || before == Moment::NEVER)
+                .min()?;
+            if let Some(promise) = self.promise(oldest.1) {
+                return Some(promise);
+            }
+        }
+        None
+    }
+
+    /// Promises a server to `lane`, if it has a waiter without one.
+    pub(crate) fn promise(self: &Arc<Self>, lane: usize) -> Option<Promise> {
+        let waiting = &self.lanes.get(lane)?.waiting.0;
+        let wanted =
+            |promised: usize| (promised < waiting.count.load(SeqCst)).then(|| promised + 1);
+        waiting.promised.fetch_update(SeqCst, SeqCst, wanted).ok()?;
+        Some(Promise {
+            shared: Arc::clone(self),
+            lane,
+        })
+    }
+
+    pub(crate) fn promised(&self, lane: usize) -> usize {
+        self.lanes
+            .get(lane)
+            .map_or(0, |lane| lane.waiting.0.promised.load(SeqCst))
+    }
+
+    /// Whether another lane has a waiter older than `before` that needs a place of its own.
+    pub(crate) fn has_older_unmet(&self, own: usize, before: Moment) -> bool {
+        let older = |waiting: &Waiting| {
+            waiting.unmet.load(SeqCst) > 0
+                && waiting.unpromised().is_some_and(|since| since < before)
+        };
+        let mut others = self
+            .lanes
+            .iter()
+            .enumerate()
+            .filter(|(lane, _)| *lane != own);
+        others.any(|(_, lane)| older(&lane.waiting.0))
+    }
+
+    pub(crate) fn defer(&self) {
+        self.deferred.store(true, SeqCst);
+    }
+
+    pub(crate) fn take_deferred(&self) -> bool {
+        self.deferred.load(SeqCst) && self.deferred.swap(false, SeqCst)
+    }
+
+    // === logins ===
+
+    /// New clients fail fast: a login failed, and no server is left to wait for.
+    pub(crate) fn is_failing(&self, now: Moment) -> bool {
+        now.0 < self.failing_until.load(SeqCst) && self.connected() == 0
+    }
+
+    pub(crate) fn rejected_until(&self) -> Moment {
+        Moment(self.rejected_until.load(SeqCst))
+    }
+
+    pub(crate) fn set_failing(&self, until: Moment) {
+        self.failing_until.store(until.0, SeqCst);
+    }
+
+    pub(crate) fn set_rejected(&self, until: Moment) {
+        self.rejected_until.store(until.0, SeqCst);
+    }
+
+    /// A login succeeded; true if that ends a pause that others are waiting out.
+    pub(crate) fn login_succeeded(self: &Arc<Self>) -> (Connected, bool) {
+        self.failing_until.store(0, SeqCst);
+        let was_rejected = self.rejected_until.swap(0, SeqCst) != 0;
+        self.connected.fetch_add(1, SeqCst);
+        (
+            Connected {
+                shared: Arc::clone(self),
+            },
+            self.host.succeeded() || was_rejected,
+        )
+    }
+
+    pub(crate) fn obsolete_before(&self) -> Moment {
+        Moment(self.obsolete_before.load(Relaxed))
+    }
+
+    pub(crate) fn make_obsolete(&self, before: Moment) {
+        self.obsolete_before.fetch_max(before.0, SeqCst);
+    }
+
+    pub(crate) fn depart(self: &Arc<Self>) -> Transit {
+        self.in_transit.fetch_add(1, SeqCst);
+        Transit {
+            shared: Arc::clone(self),
+        }
+    }
+}
+
+impl Lane {
+    fn new() -> Self {
+        let never = || AtomicU64::new(Moment::NEVER.0);
+        let waiting = Waiting {
+            count: AtomicUsize::new(0),
+            promised: AtomicUsize::new(0),
+            unmet: AtomicUsize::new(0),
+            heads: std::array::from_fn(|_| never()),
+        };
+        Self {
+            waiting: Padded(waiting),
+            coldest_idle: Padded(never()),
+        }
+    }
+}
+
+impl Waiting {
+    /// Since when the longest waiter waits that no server is on its way to. A racy reading may be
+    /// off by one waiter; it decides the order only, never whether somebody is served.
+    fn unpromised(&self) -> Option<Moment> {
+        let count = self.count.load(SeqCst);
+        if count == 0 {
+            return None;
+        }
+        let promised = self.promised.load(SeqCst);
+        let head = || {
+            self.heads
+                .get(promised)
+                .map_or(Moment::NEVER.0, |head| head.load(Relaxed))
+        };
+        (promised < count).then(|| Moment(head()))
+    }
+}
+
+/// One server connection's place in pool, database and user limit. Travels with the server.
+///
+/// Dropping it returns the places; whoever waits for them hears of it at the next regular release.
+#[derive(Debug)]
+#[must_use]
+pub struct Permit {
+    /// None only while being released.
+    shared: Option<Arc<Shared>>,
+    reserve: bool,
+}
+
+impl Permit {
+    /// Whether the pool was above its size when this place was taken.
+    #[must_use]
+    pub const fn is_reserve(&self) -> bool {
+        self.reserve
+    }
+
+    /// Returns the places; true if somebody waits for one.
+    pub(crate) fn release(mut self) -> bool {
+        self.shared.take().is_some_and(|shared| {
+            let user = shared.user.give_back();
+            let database = shared.database.give_back();
+            let pool = shared.places.give_back();
+            user || database || pool
+        })
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.shared {
+            shared.user.give_back_silently();
+            shared.database.give_back_silently();
+            shared.places.give_back_silently();
+        }
+    }
+}
+
+/// A server is on its way to a lane.
+#[derive(Debug)]
+pub(crate) struct Promise {
+    shared: Arc<Shared>,
+    pub(crate) lane: usize,
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        if let Some(lane) = self.shared.lanes.get(self.lane) {
+            let before = lane.waiting.0.promised.fetch_sub(1, SeqCst);
+            debug_assert!(before > 0, "a promise ends that was never made");
+        }
+    }
+}
+
+/// A server whose login is complete exists.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.shared.connected.fetch_sub(1, SeqCst);
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Transit {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Transit {
+    fn drop(&mut self) {
+        self.shared.in_transit.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Leave to open one server connection. Goes back by `connect_started` or `connect_abandoned`.
+#[derive(Debug)]
+#[must_use]
+pub struct ConnectToken {
+    pub(crate) permit: Permit,
+    pub(crate) login: Connecting,
+    pub(crate) started: Moment,
+}
+
+/// A server on its way from one lane to another. Goes to `adopt`, or to `lost` if it cannot arrive.
+#[derive(Debug)]
+#[must_use]
+pub struct Parcel {
+    pub(crate) permit: Permit,
+    pub(crate) alive: Option<Connected>,
+    pub(crate) promise: Option<Promise>,
+    pub(crate) started: Moment,
+    pub(crate) expires: Moment,
+    pub(crate) used_at: Moment,
+    pub(crate) transit: Transit,
+}
