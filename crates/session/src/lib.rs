@@ -1,1 +1,47 @@
-//! One PostgreSQL conversation per side, as pure state machines.
+//! One PostgreSQL conversation per side, as pure state machines: no socket, no clock, no thread.
+//!
+//! A client begins with [`hello::Opening`]; a server connection with [`login::ServerLogin`]. After that the two sides
+//! are a [`client::Client`] and a [`server::Server`], and while the one leases the other, [`relay::requests`] and
+//! [`relay::replies`] pass messages between them. [`expected::Queue`] is the FIFO of owed replies that decides whom a
+//! reply belongs to and when a server is free ([`server::Server::is_free`], promise 1 of the design).
+//!
+//! ```
+//! use std::sync::Arc;
+//! use weir_session::{client::Client, relay, server::Server, splice::Splice, statement::Registry};
+//!
+//! let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
+//! let mut registry = Registry::new(0, 1);
+//! let rules = relay::Rules { max_prepared: 200, refuse_simple_query: false };
+//! let query = b"Q\0\0\0\x0dselect 1\0";
+//!
+//! let (mut buffer, mut to_client) = (Vec::new(), Vec::new());
+//! let mut to_server = Splice::new(query, &mut buffer);
+//! let mut link = relay::Link {
+//!     client: &mut client,
+//!     server: &mut server,
+//!     registry: &mut registry,
+//!     rules,
+//! };
+//! relay::requests(&mut link, query, &mut to_server, &mut to_client)?;
+//! assert_eq!(to_server.finish(), query);
+//! assert!(!server.is_free());
+//!
+//! let reply = b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+//! let mut buffer = Vec::new();
+//! let mut out = Splice::new(reply, &mut buffer);
+//! relay::replies(&mut client, &mut server, reply, &mut out)?;
+//! assert_eq!(out.finish(), reply);
+//! assert!(server.is_free());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod client;
+pub mod expected;
+pub mod fault;
+pub mod hello;
+pub mod login;
+pub mod relay;
+pub mod server;
+pub mod settings;
+pub mod splice;
+pub mod statement;

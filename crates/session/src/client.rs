@@ -1,0 +1,124 @@
+//! The client role of a conversation after login: its statement names, its settings, and the message in progress.
+//!
+//! An idle client is small: no buffer, and no table unless it prepared something.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::settings::{Reported, Settings};
+use crate::statement::Statement;
+
+/// PostgreSQL compares statement names up to `NAMEDATALEN - 1` bytes (commands/prepare.c keys its table so).
+const NAME_MAX: usize = 63;
+
+/// Why a client keeps its server beyond a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pin {
+    /// It prepared a statement too long to be prepared again elsewhere.
+    LargeStatement,
+    /// Its database is in session mode, or it replicates.
+    Session,
+}
+
+impl Pin {
+    /// The reason in words.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::LargeStatement => "prepared a statement too long to move",
+            Self::Session => "session pooling",
+        }
+    }
+}
+
+/// Where the rest of a streamed message goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Rest {
+    #[default]
+    Discard,
+    Forward,
+}
+
+/// One client's side of the conversation.
+#[derive(Debug, Default)]
+pub struct Client {
+    names: HashMap<Box<[u8]>, Option<Arc<Statement>>>,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) reported: Arc<Reported>,
+    /// Bytes still to come of a message that is passed on while it arrives.
+    pub(crate) owed: u64,
+    pub(crate) rest: Rest,
+    pin: Option<Pin>,
+}
+
+impl Client {
+    /// A client that asked for `settings` and was told `reported`.
+    pub fn new(settings: Arc<Settings>, reported: Arc<Reported>) -> Self {
+        Self {
+            settings,
+            reported,
+            ..Self::default()
+        }
+    }
+
+    /// Keeps its server from now on.
+    pub fn set_pin(&mut self, pin: Pin) {
+        self.pin.get_or_insert(pin);
+    }
+
+    /// Why it keeps its server, if it does.
+    #[inline]
+    pub fn pin(&self) -> Option<Pin> {
+        self.pin
+    }
+
+    /// The values it asked for.
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    /// What it was told.
+    pub fn reported(&self) -> &Arc<Reported> {
+        &self.reported
+    }
+
+    /// How many statement names it has.
+    pub fn statement_count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether the server has seen the beginning but not the end of a message of this client.
+    #[inline]
+    pub fn is_sending_to_server(&self) -> bool {
+        self.owed > 0 && self.rest == Rest::Forward
+    }
+
+    /// The statement behind a name: `Some(None)` is one that only its pinned server knows, under the client's own name.
+    pub(crate) fn statement(&self, name: &[u8]) -> Option<&Option<Arc<Statement>>> {
+        if self.names.is_empty() {
+            None
+        } else {
+            self.names.get(key(name))
+        }
+    }
+
+    pub(crate) fn remember(&mut self, name: Box<[u8]>, statement: Option<Arc<Statement>>) {
+        let name = if name.len() > NAME_MAX {
+            key(&name).into()
+        } else {
+            name
+        };
+        self.names.insert(name, statement);
+    }
+
+    pub(crate) fn forget(&mut self, name: &[u8]) -> Option<Option<Arc<Statement>>> {
+        self.names.remove(key(name))
+    }
+
+    pub(crate) fn forget_all(&mut self) {
+        self.names.clear();
+    }
+}
+
+fn key(name: &[u8]) -> &[u8] {
+    name.get(..NAME_MAX).unwrap_or(name)
+}

@@ -1,0 +1,384 @@
+//! The FIFO of answers that a server owes: the single truth about what is in flight.
+//!
+//! PostgreSQL answers requests strictly in order (manual, 55.2 "Message Flow"), so one queue says what every reply
+//! belongs to, whether the client is to see it, and, when the queue is empty after a ReadyForQuery, that nothing is
+//! left behind. Each entry carries what has to be undone when the server skips the request after an error.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::statement::Statement;
+
+/// A request that owes a reply (or, for [`Kind::CopyEnd`], ends one).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Bind: BindComplete.
+    Bind,
+    /// Close: CloseComplete.
+    Close,
+    /// CopyDone or CopyFail: owes nothing, but marks where a COPY FROM STDIN ends.
+    CopyEnd,
+    /// Describe: RowDescription or NoData, for statements after a ParameterDescription.
+    Describe,
+    /// Execute: CommandComplete, EmptyQueryResponse or PortalSuspended.
+    Execute,
+    /// FunctionCall: FunctionCallResponse, then ReadyForQuery.
+    FunctionCall,
+    /// Parse: ParseComplete.
+    Parse,
+    /// Query: anything, then ReadyForQuery.
+    Query,
+    /// Sync: ReadyForQuery.
+    Sync,
+}
+
+/// What to do with the reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duty {
+    /// No server was asked: we answer when it is this entry's turn.
+    Answer,
+    /// The client is waiting for it.
+    Forward,
+    /// We asked for ourselves: nobody sees it.
+    Swallow,
+}
+
+/// What a skipped request did to the client's names, to be taken back.
+#[derive(Debug)]
+pub enum Undo {
+    /// A Close removed this name.
+    Closed(Box<[u8]>, Option<Arc<Statement>>),
+    /// A Parse of a name that is taken: nothing to undo, but the error names our statement instead of the client's.
+    Duplicate {
+        /// The name on the server.
+        ours: Box<[u8]>,
+        /// The name that the client knows.
+        theirs: Box<[u8]>,
+    },
+    /// A Parse added this name.
+    Named(Box<[u8]>),
+}
+
+/// One owed reply.
+#[derive(Debug)]
+pub struct Expected {
+    /// What was asked.
+    pub kind: Kind,
+    /// What to do with the answer.
+    pub duty: Duty,
+    /// Parse: the statement being prepared. Close: the one being evicted.
+    pub statement: Option<Arc<Statement>>,
+    /// Boxed, since few requests name anything.
+    pub undo: Option<Box<Undo>>,
+}
+
+impl Expected {
+    /// An entry without a statement.
+    pub fn new(kind: Kind, duty: Duty) -> Self {
+        Self {
+            kind,
+            duty,
+            statement: None,
+            undo: None,
+        }
+    }
+
+    /// The same with the statement it prepares or closes.
+    #[must_use]
+    pub fn with_statement(mut self, statement: &Arc<Statement>) -> Self {
+        self.statement = Some(Arc::clone(statement));
+        self
+    }
+
+    /// The same with what to undo when it is skipped.
+    #[must_use]
+    pub fn with_undo(mut self, undo: Undo) -> Self {
+        self.undo = Some(Box::new(undo));
+        self
+    }
+}
+
+/// COPY as far as the expected replies depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CopyState {
+    /// Both directions at once (streaming replication).
+    Both,
+    /// The server reads data; `open` until a CopyDone or CopyFail was sent.
+    In {
+        /// No end of the data has been sent yet.
+        open: bool,
+    },
+    /// No COPY.
+    #[default]
+    None,
+    /// The server sends data.
+    Out,
+}
+
+// === Queue ===
+
+/// The owed replies of one server, in order, with the state that decides whether a further request owes one at all.
+#[derive(Debug, Default)]
+pub struct Queue {
+    entries: VecDeque<Expected>,
+    copy: CopyState,
+    skipping: bool,
+}
+
+impl Queue {
+    /// A request is on its way to the server. Returns the entry if the server will not answer it, because it skips to
+    /// the next Sync after an error, or because a COPY FROM STDIN eats it.
+    pub fn expect(&mut self, entry: Expected) -> Option<Expected> {
+        if let CopyState::In { open: true } = self.copy {
+            // "Flush and Sync are ignored" while data is expected; anything else but data ends the COPY by an error.
+            match entry.kind {
+                Kind::Sync => return Some(entry),
+                Kind::CopyEnd => self.copy = CopyState::In { open: false },
+                _ => {
+                    self.copy = CopyState::In { open: false };
+                    return Some(entry);
+                }
+            }
+        } else if self.skipping {
+            if entry.kind != Kind::Sync {
+                return Some(entry);
+            }
+            self.skipping = false;
+        }
+        self.entries.push_back(entry);
+        None
+    }
+
+    /// The entry whose reply comes next.
+    #[inline]
+    pub fn front(&self) -> Option<&Expected> {
+        self.entries.front()
+    }
+
+    /// The front entry's reply is complete.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Expected> {
+        self.entries.pop_front()
+    }
+
+    /// Takes entries that need no server from the front: marks whose COPY is over, and answers of our own, which are
+    /// returned one by one.
+    #[inline]
+    pub fn next_answer(&mut self) -> Option<Expected> {
+        loop {
+            let front = self.entries.front()?;
+            match (front.kind, front.duty) {
+                (Kind::CopyEnd, _) if self.copy == CopyState::None => {
+                    self.entries.pop_front();
+                }
+                (_, Duty::Answer) => return self.entries.pop_front(),
+                _ => return None,
+            }
+        }
+    }
+
+    /// The server reports an error while extended-protocol requests are in front: everything up to the next Sync will
+    /// not be answered. Returns those entries, last first, which is the order in which to undo them.
+    pub fn skip_to_sync(&mut self) -> Vec<Expected> {
+        self.copy = CopyState::None;
+        let until = self
+            .entries
+            .iter()
+            .position(|entry| entry.kind == Kind::Sync);
+        self.skipping = until.is_none();
+        let mut skipped: Vec<_> = self
+            .entries
+            .drain(..until.unwrap_or(self.entries.len()))
+            .collect();
+        skipped.reverse();
+        skipped
+    }
+
+    /// CopyInResponse: requests that were sent ahead of the data are eaten by the COPY (see [`Queue::expect`]).
+    /// Returns the entry, if any, that made the COPY fail.
+    pub fn start_copy_in(&mut self) -> Option<Expected> {
+        self.copy = CopyState::In { open: true };
+        while let Some(next) = self.entries.get(1) {
+            match next.kind {
+                Kind::Sync => drop(self.entries.remove(1)),
+                Kind::CopyEnd => {
+                    self.copy = CopyState::In { open: false };
+                    return None;
+                }
+                _ => {
+                    self.copy = CopyState::In { open: false };
+                    return self.entries.remove(1);
+                }
+            }
+        }
+        None
+    }
+
+    /// CopyOutResponse or CopyBothResponse.
+    pub fn start_copy(&mut self, state: CopyState) {
+        self.copy = state;
+    }
+
+    /// CommandComplete or ErrorResponse: a COPY that was going on is over, and so is the mark of its end.
+    #[inline]
+    pub fn end_copy(&mut self) {
+        if self.copy == CopyState::None {
+            return;
+        }
+        self.copy = CopyState::None;
+        if self
+            .entries
+            .get(1)
+            .is_some_and(|next| next.kind == Kind::CopyEnd)
+        {
+            self.entries.remove(1);
+        }
+    }
+
+    /// What COPY is going on.
+    pub fn copy(&self) -> CopyState {
+        self.copy
+    }
+
+    /// Whether the server skips everything until a Sync that has not been sent yet.
+    pub fn is_skipping(&self) -> bool {
+        self.skipping
+    }
+
+    /// Whether no reply is owed.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many replies are owed.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing is in flight: no reply owed, no COPY, no skipping.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.entries.is_empty() && self.copy == CopyState::None && !self.skipping
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(kinds: &[Kind]) -> Queue {
+        let mut queue = Queue::default();
+        for kind in kinds {
+            assert!(queue.expect(Expected::new(*kind, Duty::Forward)).is_none());
+        }
+        queue
+    }
+
+    fn kinds(queue: &Queue) -> Vec<Kind> {
+        queue.entries.iter().map(|entry| entry.kind).collect()
+    }
+
+    #[test]
+    fn an_error_skips_to_the_next_sync_and_even_queries_in_between() {
+        let mut queue = queue(&[
+            Kind::Parse,
+            Kind::Bind,
+            Kind::Query,
+            Kind::Sync,
+            Kind::Query,
+        ]);
+        let skipped: Vec<_> = queue
+            .skip_to_sync()
+            .iter()
+            .map(|entry| entry.kind)
+            .collect();
+        assert_eq!(skipped, [Kind::Query, Kind::Bind, Kind::Parse]);
+        assert_eq!(kinds(&queue), [Kind::Sync, Kind::Query]);
+        assert!(!queue.is_skipping());
+    }
+
+    #[test]
+    fn cor_12_a_query_after_an_error_owes_nothing_until_the_sync() {
+        let mut queue = queue(&[Kind::Parse]);
+        queue.skip_to_sync();
+        assert!(queue.is_skipping());
+        assert!(
+            queue
+                .expect(Expected::new(Kind::Query, Duty::Forward))
+                .is_some()
+        );
+        assert!(
+            queue
+                .expect(Expected::new(Kind::Sync, Duty::Forward))
+                .is_none()
+        );
+        assert_eq!(kinds(&queue), [Kind::Sync]);
+    }
+
+    #[test]
+    fn cor_05_a_sync_sent_ahead_of_copy_data_is_eaten() {
+        let mut queue = queue(&[Kind::Execute, Kind::Sync]);
+        assert!(queue.start_copy_in().is_none());
+        assert_eq!(kinds(&queue), [Kind::Execute]);
+        assert!(
+            queue
+                .expect(Expected::new(Kind::Sync, Duty::Forward))
+                .is_some()
+        );
+        assert!(
+            queue
+                .expect(Expected::new(Kind::CopyEnd, Duty::Forward))
+                .is_none()
+        );
+        assert!(
+            queue
+                .expect(Expected::new(Kind::Sync, Duty::Forward))
+                .is_none()
+        );
+        queue.end_copy();
+        queue.pop();
+        assert!(queue.next_answer().is_none());
+        assert_eq!(kinds(&queue), [Kind::Sync]);
+    }
+
+    #[test]
+    fn copy_data_sent_ahead_of_the_servers_word_keeps_the_sync_behind_it() {
+        let mut queue = queue(&[Kind::Execute, Kind::CopyEnd, Kind::Sync]);
+        assert!(queue.start_copy_in().is_none());
+        queue.end_copy();
+        assert_eq!(kinds(&queue), [Kind::Execute, Kind::Sync]);
+    }
+
+    #[test]
+    fn cor_06_a_late_end_of_copy_owes_nothing() {
+        let mut queue = queue(&[Kind::Query]);
+        queue.start_copy_in();
+        queue.end_copy();
+        queue.pop();
+        assert!(
+            queue
+                .expect(Expected::new(Kind::CopyEnd, Duty::Forward))
+                .is_none()
+        );
+        assert!(queue.next_answer().is_none());
+        assert!(queue.is_quiet());
+    }
+
+    #[test]
+    fn our_own_answers_wait_for_their_turn() {
+        let mut queue = queue(&[Kind::Bind]);
+        assert!(
+            queue
+                .expect(Expected::new(Kind::Close, Duty::Answer))
+                .is_none()
+        );
+        assert!(queue.next_answer().is_none());
+        queue.pop();
+        assert_eq!(
+            queue.next_answer().map(|entry| entry.kind),
+            Some(Kind::Close)
+        );
+        assert!(queue.is_quiet());
+    }
+}

@@ -1,0 +1,156 @@
+//! Every error that Weir itself reports to a client: its SQLSTATE, its text, whether the session goes on. Only here.
+//!
+//! Texts are PgBouncer's where it has one (log parsers and people know them); codes are PostgreSQL's, by Appendix A of
+//! its manual, and say what happened (PgBouncer sends 08P01 for everything).
+
+use std::borrow::Cow;
+
+use weir_auth::login::LoginError;
+use weir_wire::encode::{ErrorReport, Severity};
+use weir_wire::options::OptionsError;
+use weir_wire::sqlstate::SqlState;
+use weir_wire::startup::StartupError;
+
+use crate::relay::ClientFault;
+
+/// `transaction_timeout` came with PostgreSQL 17, after the release that the table of codes was made from.
+const TRANSACTION_TIMEOUT: SqlState =
+    SqlState::from_bytes(*b"25P04").expect("five digits and capitals");
+
+/// What went wrong for one client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Administrator's word: the session ends now.
+    AdminShutdown,
+    /// The credentials do not fit, or there is no such user: a client cannot tell which.
+    AuthenticationFailed,
+    /// `client_idle_timeout`.
+    ClientIdleTimeout,
+    /// The client was cancelled while it waited for a server.
+    Cancelled,
+    /// `client_login_timeout`.
+    LoginTimeout,
+    /// A login message out of place.
+    LoginProtocol(LoginError),
+    /// `idle_transaction_timeout`.
+    IdleTransactionTimeout,
+    /// The auth or server configuration does not let this user log in to the server; the text says why.
+    Misconfigured(String),
+    /// No such database.
+    NoDatabase(String),
+    /// The start-up packet names no user.
+    NoUser,
+    /// `options` holds something that is not a setting.
+    Options(OptionsError),
+    /// Not a message that PostgreSQL takes.
+    Protocol(ClientFault),
+    /// `query_timeout`.
+    QueryTimeout,
+    /// `query_wait_timeout`.
+    QueryWaitTimeout,
+    /// Replication connections.
+    ReplicationUnsupported,
+    /// The server connection was lost while it worked for this client.
+    ServerLost,
+    /// No server can be had, and why (the last error, in the server's or the system's words).
+    ServerUnavailable(String),
+    /// Weir is shutting down.
+    ShuttingDown,
+    /// Not a start-up packet.
+    Startup(StartupError),
+    /// A transaction block in statement pooling.
+    StatementMode,
+    /// A name or value in the start-up packet is not UTF-8.
+    StartupEncoding,
+    /// `max_client_conn` or one of its kin; the name of the limit.
+    TooManyClients(&'static str),
+    /// `transaction_timeout`.
+    TransactionTimeout,
+}
+
+impl Fault {
+    /// Its SQLSTATE.
+    pub fn code(&self) -> SqlState {
+        match self {
+            Self::AdminShutdown | Self::ShuttingDown => SqlState::ADMIN_SHUTDOWN,
+            Self::AuthenticationFailed => SqlState::INVALID_PASSWORD,
+            Self::Cancelled | Self::QueryTimeout => SqlState::QUERY_CANCELED,
+            Self::ClientIdleTimeout => SqlState::IDLE_SESSION_TIMEOUT,
+            Self::IdleTransactionTimeout => SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+            Self::LoginTimeout | Self::Misconfigured(_) | Self::NoUser => {
+                SqlState::INVALID_AUTHORIZATION_SPECIFICATION
+            }
+            Self::LoginProtocol(_) | Self::Protocol(_) | Self::StartupEncoding => {
+                SqlState::PROTOCOL_VIOLATION
+            }
+            Self::NoDatabase(_) => SqlState::INVALID_CATALOG_NAME,
+            Self::Options(_) => SqlState::SYNTAX_ERROR,
+            Self::QueryWaitTimeout | Self::TooManyClients(_) => SqlState::TOO_MANY_CONNECTIONS,
+            Self::ReplicationUnsupported | Self::StatementMode => SqlState::FEATURE_NOT_SUPPORTED,
+            Self::ServerLost => SqlState::CONNECTION_FAILURE,
+            Self::ServerUnavailable(_) => SqlState::SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+            Self::Startup(StartupError::UnsupportedVersion { .. }) => {
+                SqlState::FEATURE_NOT_SUPPORTED
+            }
+            Self::Startup(_) => SqlState::PROTOCOL_VIOLATION,
+            Self::TransactionTimeout => TRANSACTION_TIMEOUT,
+        }
+    }
+
+    /// Its text.
+    pub fn text(&self) -> Cow<'static, str> {
+        match self {
+            Self::AdminShutdown => "admin forced disconnect".into(),
+            Self::AuthenticationFailed => "password authentication failed".into(),
+            Self::Cancelled => "canceling statement due to user request".into(),
+            Self::ClientIdleTimeout => "client_idle_timeout".into(),
+            Self::IdleTransactionTimeout => "idle transaction timeout".into(),
+            Self::LoginProtocol(error) => error.to_string().into(),
+            Self::LoginTimeout => "client_login_timeout".into(),
+            Self::Misconfigured(text) => text.clone().into(),
+            Self::NoDatabase(name) => format!("no such database: {name}").into(),
+            Self::NoUser => "no username supplied".into(),
+            Self::Options(error) => {
+                format!("unsupported startup parameter in options: {error}").into()
+            }
+            Self::Protocol(error) => error.to_string().into(),
+            Self::QueryTimeout => "query timeout".into(),
+            Self::QueryWaitTimeout => "query_wait_timeout".into(),
+            Self::ReplicationUnsupported => "replication connections are not supported yet".into(),
+            Self::ServerLost => "server conn crashed?".into(),
+            Self::ServerUnavailable(why) => {
+                format!("server login has been failing, cached error: {why} (server_login_retry)")
+                    .into()
+            }
+            Self::ShuttingDown => "pooler is shutting down".into(),
+            Self::Startup(error) => error.to_string().into(),
+            Self::StartupEncoding => "startup packet is not valid UTF-8".into(),
+            Self::StatementMode => {
+                "transaction blocks not allowed in statement pooling mode".into()
+            }
+            Self::TooManyClients("max_client_conn") => {
+                "no more connections allowed (max_client_conn)".into()
+            }
+            Self::TooManyClients(limit) => format!("client connections exceeded ({limit})").into(),
+            Self::TransactionTimeout => "transaction timeout".into(),
+        }
+    }
+
+    /// Whether the session goes on after it.
+    pub fn is_fatal(&self) -> bool {
+        !matches!(self, Self::Cancelled)
+    }
+
+    /// Appends the ErrorResponse.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let severity = if self.is_fatal() {
+            Severity::Fatal
+        } else {
+            Severity::Error
+        };
+        let text = self.text().replace('\0', "?");
+        // Without a NUL it always fits: texts are short or were read from one message.
+        let _ = ErrorReport::new(severity, self.code(), &text).encode(out);
+    }
+}

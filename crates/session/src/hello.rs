@@ -1,0 +1,240 @@
+//! The first bytes of a client: encryption requests, cancel requests, and the start-up packet with its negotiation.
+
+use std::borrow::Cow;
+
+use weir_wire::encode;
+use weir_wire::options;
+use weir_wire::startup::{self, Startup, StartupError, StartupMessage, Version};
+
+use crate::fault::Fault;
+
+/// The newest minor version of protocol 3 that is spoken.
+const MINOR_MAX: u16 = Version::V3_2.minor;
+
+/// What a client asked for in its start-up packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// Role name.
+    pub user: String,
+    /// Database name; the user's name if the client named none.
+    pub database: String,
+    /// Parameters, those in `options` first (PostgreSQL applies them in this order).
+    pub parameters: Vec<(String, String)>,
+    /// Whether it wants to replicate.
+    pub replication: bool,
+    /// The version that is spoken from now on: 3.0 to 3.2.
+    pub version: Version,
+    /// A NegotiateProtocolVersion to send before anything else; empty if the client asked for nothing unknown.
+    pub negotiation: Vec<u8>,
+}
+
+/// The client's next step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opened {
+    /// More bytes have to come.
+    More,
+    /// It asks for encryption that is not offered: answer `N` and go on.
+    Refuse,
+    /// It wants a statement cancelled.
+    Cancel {
+        /// The process id it was told.
+        pid: u32,
+        /// The key it was told.
+        key: Box<[u8]>,
+    },
+    /// It wants to begin a session.
+    Hello(Box<Hello>),
+}
+
+/// The opening of one connection.
+///
+/// ```text
+/// start ─SSLRequest─► N ─GSSENCRequest─► N ─StartupMessage─► Hello      (each request once, in any order)
+///   └──────────────────CancelRequest──────────────────────► Cancel
+/// ```
+#[derive(Debug, Default)]
+pub struct Opening {
+    ssl_asked: bool,
+    gss_asked: bool,
+}
+
+impl Opening {
+    /// Looks at what has arrived; returns also how many bytes are dealt with.
+    ///
+    /// # Errors
+    /// What PostgreSQL refuses too, among it a second request for the same encryption (hazard SEC-06).
+    pub fn handle(&mut self, input: &[u8]) -> Result<(usize, Opened), Fault> {
+        let Some((message, consumed)) = startup::startup(input).map_err(Fault::Startup)? else {
+            return Ok((0, Opened::More));
+        };
+        let opened = match message {
+            Startup::Ssl => once(&mut self.ssl_asked, 5679)?,
+            Startup::GssEnc => once(&mut self.gss_asked, 5680)?,
+            Startup::Cancel(cancel) => Opened::Cancel {
+                pid: cancel.pid,
+                key: cancel.key.into(),
+            },
+            Startup::Startup(message) => Opened::Hello(Box::new(hello(&message)?)),
+        };
+        Ok((consumed, opened))
+    }
+}
+
+fn once(asked: &mut bool, minor: u16) -> Result<Opened, Fault> {
+    if std::mem::replace(asked, true) {
+        return Err(Fault::Startup(StartupError::UnsupportedVersion {
+            major: 1234,
+            minor,
+        }));
+    }
+    Ok(Opened::Refuse)
+}
+
+fn text(bytes: &[u8]) -> Result<&str, Fault> {
+    std::str::from_utf8(bytes).map_err(|_| Fault::StartupEncoding)
+}
+
+fn hello(message: &StartupMessage<'_>) -> Result<Hello, Fault> {
+    let user = text(message.get("user").unwrap_or_default())?;
+    if user.is_empty() {
+        return Err(Fault::NoUser);
+    }
+    let database = message.get("database").filter(|name| !name.is_empty());
+    let database = database.map_or(Ok(user), text)?;
+    let mut parameters = Vec::new();
+    for setting in
+        options::parse(message.get("options").unwrap_or_default()).map_err(Fault::Options)?
+    {
+        parameters.push((
+            text(&setting.name)?.to_owned(),
+            text(&setting.value)?.to_owned(),
+        ));
+    }
+    let mut unknown = Vec::new();
+    let mut replication = false;
+    for (name, value) in message.params() {
+        match name {
+            b"user" | b"database" | b"options" => {}
+            b"replication" => replication = wants_replication(value),
+            _ if name.starts_with(b"_pq_.") => unknown.push(name),
+            _ => parameters.push((text(name)?.to_owned(), text(value)?.to_owned())),
+        }
+    }
+    let asked = message.version;
+    let version = Version {
+        major: asked.major,
+        minor: asked.minor.min(MINOR_MAX),
+    };
+    let mut negotiation = Vec::new();
+    if asked.minor > MINOR_MAX || !unknown.is_empty() {
+        // The names come from a packet of at most 10,000 bytes, so they fit.
+        let _ = encode::negotiate_protocol_version(&mut negotiation, MINOR_MAX, &unknown);
+    }
+    let (user, database) = (user.to_owned(), database.to_owned());
+    Ok(Hello {
+        user,
+        database,
+        parameters,
+        replication,
+        version,
+        negotiation,
+    })
+}
+
+/// PostgreSQL takes any boolean, and the word "database" (postmaster.c, ProcessStartupPacket).
+fn wants_replication(value: &[u8]) -> bool {
+    let value = String::from_utf8_lossy(value).to_ascii_lowercase();
+    let value: Cow<'_, str> = value.into();
+    !matches!(&*value, "" | "false" | "off" | "no" | "0" | "f" | "n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(version: Version, params: &[(&str, &str)]) -> Vec<u8> {
+        let params: Vec<_> = params
+            .iter()
+            .map(|(k, v)| (k.as_bytes(), v.as_bytes()))
+            .collect();
+        let mut bytes = Vec::new();
+        encode::startup(&mut bytes, version, &params).unwrap();
+        bytes
+    }
+
+    fn open(bytes: &[u8]) -> Result<Hello, Fault> {
+        match Opening::default().handle(bytes)? {
+            (consumed, Opened::Hello(hello)) => {
+                assert_eq!(consumed, bytes.len());
+                Ok(*hello)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_database_is_the_users_name_by_default_and_options_come_first() {
+        let hello = open(&packet(
+            Version::V3_0,
+            &[
+                ("TimeZone", "UTC"),
+                ("user", "ada"),
+                ("options", "-c geqo=off --a-b=1"),
+            ],
+        ))
+        .unwrap();
+        assert_eq!(
+            (hello.user.as_str(), hello.database.as_str()),
+            ("ada", "ada")
+        );
+        let wanted = [("geqo", "off"), ("a_b", "1"), ("TimeZone", "UTC")];
+        let found: Vec<_> = hello
+            .parameters
+            .iter()
+            .map(|(n, v)| (n.as_str(), v.as_str()))
+            .collect();
+        assert_eq!(found, wanted);
+        assert!(hello.negotiation.is_empty());
+    }
+
+    #[test]
+    fn cor_32_unknown_minors_and_options_are_negotiated_down() {
+        let grease = Version {
+            major: 3,
+            minor: 9999,
+        };
+        let hello = open(&packet(grease, &[("user", "u"), ("_pq_.x", "1")])).unwrap();
+        assert_eq!(hello.version, Version::V3_2);
+        // 'v', length, the newest version 3.2, one unknown option
+        assert_eq!(
+            hello.negotiation,
+            b"v\0\0\0\x13\0\x03\0\x02\0\0\0\x01_pq_.x\0"
+        );
+        let reserved = Version { major: 3, minor: 1 };
+        let hello = open(&packet(reserved, &[("user", "u")])).unwrap();
+        assert_eq!((hello.version, hello.negotiation.len()), (reserved, 0));
+    }
+
+    #[test]
+    fn cor_33_each_encryption_request_is_refused_once_and_the_session_goes_on() {
+        let mut opening = Opening::default();
+        let (mut ssl, mut gss) = (Vec::new(), Vec::new());
+        encode::ssl_request(&mut ssl).unwrap();
+        encode::gssenc_request(&mut gss).unwrap();
+        assert_eq!(opening.handle(&gss), Ok((8, Opened::Refuse)));
+        assert_eq!(opening.handle(&ssl), Ok((8, Opened::Refuse)));
+        let again = opening.handle(&ssl).unwrap_err();
+        assert_eq!(
+            again.text(),
+            "unsupported frontend protocol 1234.5679: server supports 3.0 to 3.2"
+        );
+    }
+
+    #[test]
+    fn a_session_without_a_user_is_refused() {
+        assert_eq!(
+            open(&packet(Version::V3_0, &[("database", "d")])),
+            Err(Fault::NoUser)
+        );
+    }
+}

@@ -1,0 +1,378 @@
+//! Replies: from a server to the client that leases it.
+
+use std::sync::Arc;
+
+use weir_wire::backend::{self, TransactionStatus, tag};
+use weir_wire::frame::{FrameError, Header, Side, header};
+
+use super::STREAM_MIN;
+use super::request::tell;
+use crate::client::Client;
+use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
+use crate::server::Server;
+use crate::settings::{Settings, is_settable};
+use crate::splice::Splice;
+
+/// Bytes of a message before its body.
+const HEAD: usize = weir_wire::frame::HEADER_LEN;
+
+/// What a receive from a server brought.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Replied {
+    /// Bytes of the input that are dealt with; the rest has to be offered again with what follows it.
+    pub consumed: usize,
+    /// Requests of the client that were answered completely.
+    pub queries: u32,
+    /// Transactions of the client that ended.
+    pub transactions: u32,
+    /// ErrorResponses for the client.
+    pub errors: u32,
+}
+
+/// Why a server connection cannot be used any more.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerFault {
+    /// Not a message that PostgreSQL sends.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// A message whose body does not parse; the tag says which.
+    #[error("malformed message of type '{}'", char::from(*.0))]
+    Malformed(u8),
+    /// A reply that nobody asked for: whose it is cannot be known any more.
+    #[error("unexpected message of type '{}'", char::from(*.0))]
+    OutOfPlace(u8),
+    /// The server refused a request of our own (a setting of the client); the body of its ErrorResponse.
+    #[error("the server refused a setting")]
+    Refused(Box<[u8]>),
+}
+
+/// Passes on what a server sent, as far as it can be judged.
+///
+/// # Errors
+/// Anything after which the server's conversation is not understood. What is in `to_client` by then is still good.
+pub fn replies(
+    client: &mut Client,
+    server: &mut Server,
+    input: &[u8],
+    to_client: &mut Splice<'_>,
+) -> Result<Replied, ServerFault> {
+    let mut work = Work {
+        client,
+        server,
+        to_client,
+        replied: Replied::default(),
+    };
+    let mut at = work.streamed(input);
+    loop {
+        let rest = input.get(at..).unwrap_or_default();
+        let Some(header) = header(rest, Side::Backend)? else {
+            break;
+        };
+        let total = header.total_len();
+        let have = rest.len().min(total);
+        if have < total
+            && total <= STREAM_MIN
+            && !matches!(header.tag, tag::DATA_ROW | tag::COPY_DATA)
+        {
+            break;
+        }
+        let body = rest.get(HEAD..have).unwrap_or_default();
+        let verdict = work.message(header, body)?;
+        match verdict {
+            Verdict::Keep => work.to_client.keep(at, at + have),
+            Verdict::Drop => {}
+        }
+        if have < total {
+            work.server.owed = (total - have) as u64;
+            work.server.owed_forward = verdict == Verdict::Keep;
+        }
+        work.settle(header.tag);
+        at += have;
+    }
+    work.replied.consumed = at;
+    Ok(work.replied)
+}
+
+/// Writes an answer that no server was asked for.
+pub(super) fn answer(out: &mut Vec<u8>, kind: Kind) {
+    let tag = if kind == Kind::Close {
+        tag::CLOSE_COMPLETE
+    } else {
+        tag::PARSE_COMPLETE
+    };
+    out.extend_from_slice(&[tag, 0, 0, 0, 4]);
+}
+
+/// What becomes of one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Drop,
+    Keep,
+}
+
+struct Work<'w, 's> {
+    client: &'w mut Client,
+    server: &'w mut Server,
+    to_client: &'w mut Splice<'s>,
+    replied: Replied,
+}
+
+impl Work<'_, '_> {
+    /// The rest of a message that began earlier.
+    fn streamed(&mut self, input: &[u8]) -> usize {
+        if self.server.owed == 0 {
+            return 0;
+        }
+        let here = usize::try_from(self.server.owed)
+            .unwrap_or(usize::MAX)
+            .min(input.len());
+        self.server.owed -= here as u64;
+        if self.server.owed_forward {
+            self.to_client.keep(0, here);
+        }
+        here
+    }
+
+    #[inline]
+    fn message(&mut self, header: Header, body: &[u8]) -> Result<Verdict, ServerFault> {
+        match header.tag {
+            tag::DATA_ROW | tag::COPY_DATA => self.part_of_a_reply(header.tag),
+            tag::READY_FOR_QUERY => self.ready(body),
+            tag::COMMAND_COMPLETE => self.complete(body),
+            tag::BIND_COMPLETE => self.ends(tag::BIND_COMPLETE, Kind::Bind),
+            tag::PARSE_COMPLETE => self.ends(tag::PARSE_COMPLETE, Kind::Parse),
+            tag::CLOSE_COMPLETE => self.ends(tag::CLOSE_COMPLETE, Kind::Close),
+            tag::NO_DATA => self.ends(tag::NO_DATA, Kind::Describe),
+            tag::PORTAL_SUSPENDED => self.ends(tag::PORTAL_SUSPENDED, Kind::Execute),
+            tag::ROW_DESCRIPTION => self.row_description(),
+            tag::EMPTY_QUERY_RESPONSE => self.ends_execute(tag::EMPTY_QUERY_RESPONSE),
+            tag::PARAMETER_STATUS => self.parameter_status(body),
+            tag::NOTICE_RESPONSE => Ok(self.asynchronous()),
+            tag::NOTIFICATION_RESPONSE => Ok(Verdict::Keep),
+            tag::ERROR_RESPONSE => self.error(body),
+            tag::COPY_IN_RESPONSE => self.copy_in(),
+            tag::COPY_OUT_RESPONSE => self.copy(tag::COPY_OUT_RESPONSE, CopyState::Out),
+            tag::COPY_BOTH_RESPONSE => self.copy(tag::COPY_BOTH_RESPONSE, CopyState::Both),
+            tag::COPY_DONE | tag::PARAMETER_DESCRIPTION | tag::FUNCTION_CALL_RESPONSE => {
+                self.part_of_a_reply(header.tag)
+            }
+            other => Err(ServerFault::OutOfPlace(other)),
+        }
+    }
+
+    /// After a message that may have ended a reply: answers of our own whose turn has come.
+    #[inline]
+    fn settle(&mut self, tag: u8) {
+        if matches!(tag, tag::DATA_ROW | tag::COPY_DATA) {
+            return;
+        }
+        while let Some(entry) = self.server.queue.next_answer() {
+            answer(self.to_client.insert(), entry.kind);
+        }
+    }
+
+    #[inline]
+    fn duty(&self) -> Option<(Kind, Duty)> {
+        self.server
+            .queue
+            .front()
+            .map(|front| (front.kind, front.duty))
+    }
+
+    /// A message inside of the front entry's reply.
+    #[inline]
+    fn part_of_a_reply(&self, tag: u8) -> Result<Verdict, ServerFault> {
+        match self.duty() {
+            Some((_, Duty::Forward)) => Ok(Verdict::Keep),
+            Some(_) => Ok(Verdict::Drop),
+            None => Err(ServerFault::OutOfPlace(tag)),
+        }
+    }
+
+    /// A message that completes a reply of this kind.
+    #[inline]
+    fn ends(&mut self, tag: u8, kind: Kind) -> Result<Verdict, ServerFault> {
+        match self.duty() {
+            Some((front, duty)) if front == kind => {
+                self.server.queue.pop();
+                Ok(if duty == Duty::Forward {
+                    Verdict::Keep
+                } else {
+                    Verdict::Drop
+                })
+            }
+            _ => Err(ServerFault::OutOfPlace(tag)),
+        }
+    }
+
+    /// A message that completes an Execute, and one statement of a Query.
+    #[inline]
+    fn ends_execute(&mut self, tag: u8) -> Result<Verdict, ServerFault> {
+        self.server.queue.end_copy();
+        match self.duty() {
+            Some((Kind::Execute, _)) => self.ends(tag, Kind::Execute),
+            Some((Kind::Query, _)) => self.part_of_a_reply(tag),
+            _ => Err(ServerFault::OutOfPlace(tag)),
+        }
+    }
+
+    fn row_description(&mut self) -> Result<Verdict, ServerFault> {
+        match self.duty() {
+            Some((Kind::Describe, _)) => self.ends(tag::ROW_DESCRIPTION, Kind::Describe),
+            _ => self.part_of_a_reply(tag::ROW_DESCRIPTION),
+        }
+    }
+
+    fn complete(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
+        match body {
+            b"DISCARD ALL\0" => {
+                self.server.forget_session();
+                self.client.forget_all();
+            }
+            b"DEALLOCATE ALL\0" => {
+                self.server.prepared.clear();
+                self.client.forget_all();
+            }
+            _ => {}
+        }
+        self.ends_execute(tag::COMMAND_COMPLETE)
+    }
+
+    fn ready(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
+        let status = backend::ReadyForQuery::parse(body)
+            .map_err(|_| ServerFault::Malformed(tag::READY_FOR_QUERY))?
+            .0;
+        let Some((Kind::Query | Kind::Sync | Kind::FunctionCall, duty)) = self.duty() else {
+            return Err(ServerFault::OutOfPlace(tag::READY_FOR_QUERY));
+        };
+        let server = &mut *self.server;
+        server.queue.pop();
+        server.queue.end_copy();
+        server.status = status;
+        server.synced = server.queue.is_empty();
+        if duty == Duty::Forward {
+            self.replied.queries += 1;
+            self.replied.transactions += u32::from(status == TransactionStatus::Idle);
+            return Ok(Verdict::Keep);
+        }
+        if !Arc::ptr_eq(&self.client.reported, &server.reported) {
+            tell(self.client, server, self.to_client.insert());
+        }
+        Ok(Verdict::Drop)
+    }
+
+    fn asynchronous(&self) -> Verdict {
+        match self.duty() {
+            Some((Kind::Query, Duty::Swallow)) => Verdict::Drop,
+            _ => Verdict::Keep,
+        }
+    }
+
+    /// A changed parameter belongs to whoever caused it: to the client, unless we are changing settings ourselves.
+    fn parameter_status(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
+        let bad = || ServerFault::Malformed(tag::PARAMETER_STATUS);
+        let status = backend::ParameterStatus::parse(body).map_err(|_| bad())?;
+        let name = std::str::from_utf8(status.name).map_err(|_| bad())?;
+        let value = String::from_utf8_lossy(status.value);
+        Arc::make_mut(&mut self.server.reported).set(name, &value);
+        if self.asynchronous() == Verdict::Drop {
+            return Ok(Verdict::Drop);
+        }
+        self.client.reported = Arc::clone(&self.server.reported);
+        if is_settable(name) {
+            let mut settings = Settings::clone(&self.client.settings);
+            match self.server.default_of(name) {
+                Some(default) if default == value => settings.unset(name),
+                _ => settings.set(name, &value),
+            }
+            self.client.settings = Arc::new(settings);
+            self.server.settings = Arc::clone(&self.client.settings);
+        }
+        Ok(Verdict::Keep)
+    }
+
+    fn copy_in(&mut self) -> Result<Verdict, ServerFault> {
+        let verdict = self.copy(tag::COPY_IN_RESPONSE, CopyState::None)?;
+        if let Some(eaten) = self.server.queue.start_copy_in() {
+            self.server.take_back(eaten, self.client);
+        }
+        Ok(verdict)
+    }
+
+    fn copy(&mut self, tag: u8, state: CopyState) -> Result<Verdict, ServerFault> {
+        match self.duty() {
+            Some((Kind::Query | Kind::Execute, _)) => {}
+            _ => return Err(ServerFault::OutOfPlace(tag)),
+        }
+        self.server.queue.start_copy(state);
+        self.part_of_a_reply(tag)
+    }
+
+    fn error(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
+        if is_fatal(body) {
+            self.server.dying = true;
+        }
+        let verdict = match self.duty() {
+            Some((Kind::Query | Kind::FunctionCall | Kind::Sync, duty)) => {
+                self.server.queue.end_copy();
+                if duty != Duty::Forward && !self.server.dying && !self.server.tolerant {
+                    return Err(ServerFault::Refused(body.into()));
+                }
+                if duty == Duty::Forward || self.server.dying {
+                    Verdict::Keep
+                } else {
+                    Verdict::Drop
+                }
+            }
+            Some(_) => self.skip(body),
+            None => Verdict::Keep,
+        };
+        self.replied.errors += u32::from(verdict == Verdict::Keep);
+        Ok(verdict)
+    }
+
+    /// An error in the extended protocol: nothing up to the next Sync will be answered.
+    fn skip(&mut self, body: &[u8]) -> Verdict {
+        let mut skipped = self.server.queue.skip_to_sync();
+        let renamed = skipped.last().and_then(|first| renamed_error(first, body));
+        let for_client = skipped.iter().any(|entry| entry.duty != Duty::Swallow);
+        for entry in skipped.drain(..) {
+            self.server.take_back(entry, self.client);
+        }
+        match renamed {
+            Some(message) => {
+                self.to_client.insert().extend_from_slice(&message);
+                Verdict::Drop
+            }
+            None if for_client => Verdict::Keep,
+            None => Verdict::Drop,
+        }
+    }
+}
+
+/// Severity FATAL or PANIC: the server is about to close the connection.
+fn is_fatal(body: &[u8]) -> bool {
+    // 'V' is the severity that is never translated (manual, 55.8); 'S' stands in for servers before 9.6.
+    let fields = || backend::ErrorFields::parse(body);
+    let severity = fields()
+        .ok()
+        .and_then(|fields| fields.get(b'V').or_else(|| fields.get(b'S')));
+    matches!(severity, Some(b"FATAL" | b"PANIC"))
+}
+
+/// The ErrorResponse to a Parse of a name that is taken, with the client's name in place of ours.
+fn renamed_error(entry: &Expected, body: &[u8]) -> Option<Vec<u8>> {
+    let Some(Undo::Duplicate { ours, theirs }) = entry.undo.as_deref() else {
+        return None;
+    };
+    let at = body
+        .windows(ours.len())
+        .position(|window| window == &**ours)?;
+    let new_body = [body.get(..at)?, theirs, body.get(at + ours.len()..)?].concat();
+    let length = u32::try_from(new_body.len() + 4).ok()?;
+    let mut message = vec![tag::ERROR_RESPONSE];
+    message.extend_from_slice(&length.to_be_bytes());
+    message.extend_from_slice(&new_body);
+    Some(message)
+}

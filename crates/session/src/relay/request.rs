@@ -1,0 +1,406 @@
+//! Requests: from a client to the server it leases.
+
+use std::sync::Arc;
+
+use weir_wire::encode;
+use weir_wire::frame::{Header, Side, header};
+use weir_wire::frontend::{self, BindHead, tag};
+
+use super::{ClientFault, Link, STATEMENT_MAX, STREAM_MIN};
+use crate::client::{Client, Pin, Rest};
+use crate::expected::{Duty, Expected, Kind, Undo};
+use crate::server::Server;
+use crate::settings::same;
+use crate::splice::Splice;
+use crate::statement::Statement;
+
+/// Bytes of a message before its body.
+const HEAD: usize = weir_wire::frame::HEADER_LEN;
+
+/// See [`requests`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// Bytes of the input that are dealt with; the rest has to be offered again with what follows it.
+    pub consumed: usize,
+    /// The client said good-bye: nothing after `consumed` matters.
+    pub terminate: bool,
+}
+
+/// Starts a lease: puts the client's settings on the server if they differ, and tells the client of reported values
+/// that differ from what it knows.
+///
+/// # Errors
+/// If a setting cannot be sent (it holds a NUL).
+pub fn begin(
+    client: &mut Client,
+    server: &mut Server,
+    to_server: &mut Splice<'_>,
+    to_client: &mut Vec<u8>,
+) -> Result<(), encode::EncodeError> {
+    if !same(&client.settings, &server.settings) {
+        let sql = server.settings.statements_to(&client.settings);
+        server.settings = Arc::clone(&client.settings);
+        return server.ask(&sql, to_server.insert());
+    }
+    if !Arc::ptr_eq(&client.reported, &server.reported) {
+        tell(client, server, to_client);
+    }
+    Ok(())
+}
+
+/// Sends the client the reported values of its server that it does not know yet (hazard COR-18).
+pub(super) fn tell(client: &mut Client, server: &Server, to_client: &mut Vec<u8>) {
+    for (name, value) in server.reported.iter() {
+        if client.reported.get(name) != Some(value) {
+            // A value came from a server in a message of the same layout, so it fits into one.
+            let _ = encode::parameter_status(to_client, name.as_bytes(), value.as_bytes());
+        }
+    }
+    client.reported = Arc::clone(&server.reported);
+}
+
+/// Passes on what a client sent, as far as it is complete.
+///
+/// `to_server` gets the bytes to send to the server, `to_client` answers that need no server.
+///
+/// # Errors
+/// A message that PostgreSQL would not take either. What was passed on before it stays passed on.
+pub fn requests(
+    link: &mut Link<'_>,
+    input: &[u8],
+    to_server: &mut Splice<'_>,
+    to_client: &mut Vec<u8>,
+) -> Result<Taken, ClientFault> {
+    let mut work = Work {
+        link,
+        input,
+        to_server,
+        to_client,
+    };
+    let mut at = work.streamed();
+    loop {
+        let rest = input.get(at..).unwrap_or_default();
+        let Some(header) = header(rest, Side::Frontend)? else {
+            break;
+        };
+        let total = header.total_len();
+        if header.tag == tag::TERMINATE {
+            return Ok(Taken {
+                consumed: at,
+                terminate: true,
+            });
+        }
+        if rest.len() < total && total <= STREAM_MIN {
+            break;
+        }
+        let message = Message {
+            header,
+            at,
+            have: rest.len().min(total),
+        };
+        if !work.message(message)? {
+            break;
+        }
+        at += message.have;
+    }
+    Ok(Taken {
+        consumed: at,
+        terminate: false,
+    })
+}
+
+/// One message in the input, perhaps cut.
+#[derive(Debug, Clone, Copy)]
+struct Message {
+    header: Header,
+    at: usize,
+    have: usize,
+}
+
+impl Message {
+    fn is_whole(self) -> bool {
+        self.have == self.header.total_len()
+    }
+
+    fn missing(self) -> u64 {
+        (self.header.total_len() - self.have) as u64
+    }
+}
+
+struct Work<'w, 'l, 'i, 's> {
+    link: &'w mut Link<'l>,
+    input: &'i [u8],
+    to_server: &'w mut Splice<'s>,
+    to_client: &'w mut Vec<u8>,
+}
+
+impl<'i> Work<'_, '_, 'i, '_> {
+    /// The rest of a message that began earlier.
+    fn streamed(&mut self) -> usize {
+        let client = &mut *self.link.client;
+        if client.owed == 0 {
+            return 0;
+        }
+        let here = usize::try_from(client.owed)
+            .unwrap_or(usize::MAX)
+            .min(self.input.len());
+        client.owed -= here as u64;
+        if client.rest == Rest::Forward {
+            self.to_server.keep(0, here);
+        }
+        here
+    }
+
+    /// Deals with one message; false if more of it has to come first.
+    fn message(&mut self, message: Message) -> Result<bool, ClientFault> {
+        match message.header.tag {
+            tag::QUERY if self.link.rules.refuse_simple_query => {
+                return Err(ClientFault::SimpleQuery);
+            }
+            tag::QUERY => self.pass(message, Some(Kind::Query)),
+            tag::BIND => return self.bind(message),
+            tag::EXECUTE => self.pass_extended(message, Kind::Execute),
+            tag::SYNC => {
+                self.link.server.needs_sync = false;
+                self.pass(message, Some(Kind::Sync));
+            }
+            tag::PARSE => return self.parse(message),
+            tag::DESCRIBE => self.describe(message)?,
+            tag::CLOSE => self.close(message)?,
+            tag::FLUSH => {
+                self.link.server.needs_sync = true;
+                self.pass(message, None);
+            }
+            tag::COPY_DATA => self.pass(message, None),
+            tag::COPY_DONE | tag::COPY_FAIL => self.pass(message, Some(Kind::CopyEnd)),
+            tag::FUNCTION_CALL => self.pass(message, Some(Kind::FunctionCall)),
+            other => return Err(ClientFault::OutOfPlace(other)),
+        }
+        Ok(true)
+    }
+
+    fn body(&self, message: Message) -> &'i [u8] {
+        self.input
+            .get(message.at + HEAD..message.at + message.have)
+            .unwrap_or_default()
+    }
+
+    /// Forwards a message as it is.
+    fn pass(&mut self, message: Message, owes: Option<Kind>) {
+        self.to_server.keep(message.at, message.at + message.have);
+        self.begin_rest(message, Rest::Forward);
+        if let Some(kind) = owes {
+            self.expect(Expected::new(kind, Duty::Forward));
+        }
+    }
+
+    fn pass_extended(&mut self, message: Message, kind: Kind) {
+        self.link.server.needs_sync = true;
+        self.pass(message, Some(kind));
+    }
+
+    fn begin_rest(&mut self, message: Message, rest: Rest) {
+        if !message.is_whole() {
+            self.link.client.owed = message.missing();
+            self.link.client.rest = rest;
+        }
+    }
+
+    /// Queues an owed reply, and answers what is our own turn.
+    fn expect(&mut self, entry: Expected) {
+        let Link { client, server, .. } = &mut *self.link;
+        server.synced = false;
+        if let Some(refused) = server.queue.expect(entry) {
+            server.take_back(refused, client);
+        }
+        while let Some(answer) = server.queue.next_answer() {
+            super::reply::answer(self.to_client, answer.kind);
+        }
+    }
+
+    fn tracks_names(&self) -> bool {
+        self.link.rules.max_prepared > 0
+    }
+
+    // --- prepared statements ---
+
+    fn parse(&mut self, message: Message) -> Result<bool, ClientFault> {
+        let body = self.body(message);
+        let Some(end) = body.iter().position(|byte| *byte == 0) else {
+            return if message.is_whole() {
+                Err(ClientFault::Malformed(tag::PARSE))
+            } else {
+                Ok(false)
+            };
+        };
+        let (name, definition) = (
+            body.get(..end).unwrap_or_default(),
+            body.get(end + 1..).unwrap_or_default(),
+        );
+        if name.is_empty() || !self.tracks_names() {
+            self.pass_extended(message, Kind::Parse);
+            return Ok(true);
+        }
+        if !message.is_whole() {
+            if message.header.total_len() <= STATEMENT_MAX {
+                return Ok(false);
+            }
+            self.link.client.set_pin(Pin::LargeStatement);
+            self.link.client.remember(name.into(), None);
+            self.pass_extended(message, Kind::Parse);
+            return Ok(true);
+        }
+        if frontend::Parse::parse(body).is_err() {
+            return Err(ClientFault::Malformed(tag::PARSE));
+        }
+        self.parse_named(message, name, definition);
+        Ok(true)
+    }
+
+    fn parse_named(&mut self, message: Message, name: &[u8], definition: &[u8]) {
+        self.link.server.needs_sync = true;
+        match self.link.client.statement(name).cloned() {
+            Some(None) => return self.pass_extended(message, Kind::Parse),
+            Some(Some(known)) => return self.parse_duplicate(name, definition, &known),
+            None => {}
+        }
+        let statement = self.link.registry.intern(definition);
+        let undo = Undo::Named(name.into());
+        self.link
+            .client
+            .remember(name.into(), Some(Arc::clone(&statement)));
+        if self.link.server.prepared.touch(&statement) {
+            self.expect(Expected::new(Kind::Parse, Duty::Answer).with_undo(undo));
+        } else {
+            self.prepare(&statement, Duty::Forward, Some(undo));
+        }
+    }
+
+    /// A name that is taken: PostgreSQL refuses (42P05), in its own words, so it is asked to prepare what it has.
+    fn parse_duplicate(&mut self, name: &[u8], definition: &[u8], known: &Arc<Statement>) {
+        self.ensure(known);
+        put_parse(self.to_server.insert(), &known.name, definition);
+        let undo = Undo::Duplicate {
+            ours: known.name.clone(),
+            theirs: name.into(),
+        };
+        self.expect(Expected::new(Kind::Parse, Duty::Forward).with_undo(undo));
+    }
+
+    /// Makes sure that the server has a statement by the time of the next message.
+    fn ensure(&mut self, statement: &Arc<Statement>) {
+        if !self.link.server.prepared.touch(statement) {
+            self.prepare(statement, Duty::Swallow, None);
+        }
+    }
+
+    /// Sends a Parse under our own name, after a Close for each statement that has to make room.
+    fn prepare(&mut self, statement: &Arc<Statement>, duty: Duty, undo: Option<Undo>) {
+        let max = self.link.rules.max_prepared;
+        let evicted: Vec<_> = self.link.server.prepared.add(statement, max).collect();
+        for old in evicted {
+            // Names of ours are short and hold no NUL.
+            let _ = encode::close(
+                self.to_server.insert(),
+                frontend::Kind::Statement,
+                &old.name,
+            );
+            self.expect(Expected::new(Kind::Close, Duty::Swallow).with_statement(&old));
+        }
+        put_parse(self.to_server.insert(), &statement.name, &statement.body);
+        let mut entry = Expected::new(Kind::Parse, duty).with_statement(statement);
+        entry.undo = undo.map(Box::new);
+        self.expect(entry);
+    }
+
+    fn bind(&mut self, message: Message) -> Result<bool, ClientFault> {
+        let body = self.body(message);
+        let head = match frontend::Bind::head(body) {
+            Ok(Some(head)) => head,
+            Ok(None) if !message.is_whole() => return Ok(false),
+            _ => return Err(ClientFault::Malformed(tag::BIND)),
+        };
+        self.link.server.needs_sync = true;
+        match self.renamed(head.statement) {
+            Some(statement) => self.bind_renamed(message, &head, &statement)?,
+            None => self.pass(message, None),
+        }
+        self.expect(Expected::new(Kind::Bind, Duty::Forward));
+        Ok(true)
+    }
+
+    fn bind_renamed(
+        &mut self,
+        message: Message,
+        head: &BindHead<'_>,
+        statement: &Arc<Statement>,
+    ) -> Result<(), ClientFault> {
+        self.ensure(statement);
+        let rest_len = message.header.body_len() - head.len_consumed;
+        encode::bind_head(
+            self.to_server.insert(),
+            head.portal,
+            &statement.name,
+            rest_len,
+        )
+        .map_err(|_| ClientFault::Malformed(tag::BIND))?;
+        let rest_at = message.at + HEAD + head.len_consumed;
+        self.to_server.keep(rest_at, message.at + message.have);
+        self.begin_rest(message, Rest::Forward);
+        Ok(())
+    }
+
+    /// The statement behind a client's name, if the name has to be replaced.
+    fn renamed(&self, name: &[u8]) -> Option<Arc<Statement>> {
+        if name.is_empty() || self.link.server.queue.is_skipping() {
+            return None;
+        }
+        self.link.client.statement(name).and_then(Clone::clone)
+    }
+
+    fn describe(&mut self, message: Message) -> Result<(), ClientFault> {
+        let describe = frontend::Describe::parse(self.body(message))
+            .map_err(|_| ClientFault::Malformed(tag::DESCRIBE))?;
+        self.link.server.needs_sync = true;
+        let renamed = match describe.kind {
+            frontend::Kind::Statement => self.renamed(describe.name),
+            frontend::Kind::Portal => None,
+        };
+        if let Some(statement) = renamed {
+            self.ensure(&statement);
+            // Names of ours are short and hold no NUL.
+            let _ = encode::describe(
+                self.to_server.insert(),
+                frontend::Kind::Statement,
+                &statement.name,
+            );
+        } else {
+            self.pass(message, None);
+        }
+        self.expect(Expected::new(Kind::Describe, Duty::Forward));
+        Ok(())
+    }
+
+    fn close(&mut self, message: Message) -> Result<(), ClientFault> {
+        let close = frontend::Close::parse(self.body(message))
+            .map_err(|_| ClientFault::Malformed(tag::CLOSE))?;
+        self.link.server.needs_sync = true;
+        let ours = close.kind == frontend::Kind::Statement && self.renamed(close.name).is_some();
+        if !ours {
+            self.pass(message, Some(Kind::Close));
+            return Ok(());
+        }
+        // Other clients may use the statement: only the name goes.
+        let statement = self.link.client.forget(close.name).flatten();
+        let undo = Undo::Closed(close.name.into(), statement);
+        self.expect(Expected::new(Kind::Close, Duty::Answer).with_undo(undo));
+        Ok(())
+    }
+}
+
+fn put_parse(out: &mut Vec<u8>, name: &[u8], body: &[u8]) {
+    // The body was taken from a Parse message within the limits, and our names are short; the head cannot overflow.
+    if encode::parse_head(out, name, body.len()).is_ok() {
+        out.extend_from_slice(body);
+    }
+}

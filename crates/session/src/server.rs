@@ -1,0 +1,219 @@
+//! The server role of a conversation after login: what one PostgreSQL connection owes, holds and was told.
+//!
+//! Never knows a socket. [`crate::relay`] feeds it; [`Server::is_free`] is promise 1 of the design.
+
+use std::sync::Arc;
+
+use weir_wire::backend::TransactionStatus;
+use weir_wire::encode;
+
+use crate::client::Client;
+use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Undo};
+use crate::settings::{Reported, Settings};
+use crate::statement::Prepared;
+
+/// One server connection's side of the conversation.
+///
+/// ```text
+///            requests()                replies()
+///  client ───────────────► Server ◄──────────────── PostgreSQL
+///                            │  queue: who gets the next reply
+///                            │  status, synced, owed: may it go back to the pool
+///                            └─ settings, reported, prepared: what the session holds
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    pub(crate) queue: Queue,
+    pub(crate) status: TransactionStatus,
+    /// Nothing was sent since the last ReadyForQuery was read.
+    pub(crate) synced: bool,
+    /// An extended-protocol message was sent and no Sync since.
+    pub(crate) needs_sync: bool,
+    /// Bytes still to come of a server message that is passed on while it arrives.
+    pub(crate) owed: u64,
+    /// Whether those bytes are for the client.
+    pub(crate) owed_forward: bool,
+    /// A FATAL was read: the end of the connection follows.
+    pub(crate) dying: bool,
+    /// Errors in answer to our own requests are of no consequence (cleaning up, waiting for a late cancel).
+    pub(crate) tolerant: bool,
+    pub(crate) prepared: Prepared,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) reported: Arc<Reported>,
+    defaults: Arc<Reported>,
+}
+
+/// What has to happen before a server whose client left can be used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Abandoned {
+    /// The server is in the middle of a message that nobody will finish, or in a state that has no way out: close it.
+    Close,
+    /// Read replies until [`Server::is_free`]; `running` says that a statement may be executing (worth a cancel).
+    Drain {
+        /// Whether replies were owed before we added our own requests.
+        running: bool,
+    },
+    /// Nothing: it is free.
+    Free,
+}
+
+impl Server {
+    /// A server that has just logged in and reported `reported`.
+    pub fn new(reported: Arc<Reported>) -> Self {
+        Self {
+            queue: Queue::default(),
+            status: TransactionStatus::Idle,
+            synced: true,
+            needs_sync: false,
+            owed: 0,
+            owed_forward: false,
+            dying: false,
+            tolerant: false,
+            prepared: Prepared::default(),
+            settings: Arc::default(),
+            defaults: Arc::clone(&reported),
+            reported,
+        }
+    }
+
+    /// Queues a request of our own whose replies nobody sees, and writes it.
+    ///
+    /// # Errors
+    /// If `sql` holds a NUL or is longer than PostgreSQL takes.
+    pub fn ask(&mut self, sql: &str, out: &mut Vec<u8>) -> Result<(), encode::EncodeError> {
+        encode::query(out, sql.as_bytes())?;
+        self.queue.expect(Expected::new(Kind::Query, Duty::Swallow));
+        self.synced = false;
+        Ok(())
+    }
+
+    /// The client is gone: makes the server finish what it began, in `out`.
+    pub fn abandon(&mut self, client: &Client, out: &mut Vec<u8>) -> Abandoned {
+        if self.dying || client.is_sending_to_server() || self.queue.copy() == CopyState::Both {
+            return Abandoned::Close;
+        }
+        self.tolerant = true;
+        let running = !self.queue.is_empty();
+        if let CopyState::In { open: true } = self.queue.copy() {
+            if encode::copy_fail(out, b"the client left during COPY").is_err() {
+                return Abandoned::Close;
+            }
+            self.queue
+                .expect(Expected::new(Kind::CopyEnd, Duty::Swallow));
+            self.needs_sync |= self
+                .queue
+                .front()
+                .is_some_and(|front| front.kind == Kind::Execute);
+        }
+        if self.needs_sync || self.queue.is_skipping() {
+            // Five bytes always fit.
+            let _ = encode::sync(out);
+            self.queue.expect(Expected::new(Kind::Sync, Duty::Swallow));
+            self.needs_sync = false;
+            self.synced = false;
+        }
+        if self.is_quiet_and_synced() && !self.roll_back(out) {
+            return Abandoned::Free;
+        }
+        Abandoned::Drain { running }
+    }
+
+    /// After the replies to [`Server::abandon`] were read: ends an open transaction. False if there is none.
+    pub fn roll_back(&mut self, out: &mut Vec<u8>) -> bool {
+        self.status != TransactionStatus::Idle && self.ask("ROLLBACK", out).is_ok()
+    }
+
+    /// Asks something whose only purpose is to be answered: whatever was on its way (a cancel) has arrived by then.
+    pub fn ping(&mut self, out: &mut Vec<u8>) {
+        self.tolerant = true;
+        // An empty query always fits.
+        let _ = self.ask("", out);
+    }
+
+    /// Errors in answer to our own requests count again: the server goes back to work.
+    pub fn settle(&mut self) {
+        self.tolerant = false;
+    }
+
+    /// A FATAL was read: the connection is about to end.
+    pub fn is_dying(&self) -> bool {
+        self.dying
+    }
+
+    /// Promise 1: every owed reply has arrived, the last was ReadyForQuery `I`, and no message is half read.
+    #[inline]
+    pub fn is_free(&self) -> bool {
+        self.status == TransactionStatus::Idle && self.is_quiet_and_synced()
+    }
+
+    /// As [`Server::is_free`], but perhaps inside a transaction.
+    pub fn is_quiet_and_synced(&self) -> bool {
+        self.synced && self.owed == 0 && !self.dying && self.queue.is_quiet()
+    }
+
+    /// Whether a statement may be running: a cancel would hit it.
+    pub fn is_busy(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Transaction status of the last ReadyForQuery.
+    #[inline]
+    pub fn status(&self) -> TransactionStatus {
+        self.status
+    }
+
+    /// The number of owed replies.
+    pub fn owed_replies(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// How many statements it holds prepared.
+    pub fn prepared_count(&self) -> usize {
+        self.prepared.len()
+    }
+
+    /// What the server last reported.
+    pub fn reported(&self) -> &Arc<Reported> {
+        &self.reported
+    }
+
+    /// Replaces the reported values by an equal set that others share, so that comparing them is one pointer.
+    pub fn share_reported(&mut self, shared: &Arc<Reported>) {
+        debug_assert_eq!(*self.reported, **shared, "only equal sets are shared");
+        self.reported = Arc::clone(shared);
+    }
+
+    /// The parameter values that were set on it.
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    /// `DISCARD ALL` was run (by us or by the client): nothing of a session is left.
+    pub fn forget_session(&mut self) {
+        self.prepared.clear();
+        self.settings = Arc::default();
+    }
+
+    /// A value that the session has by default, as reported at login.
+    pub(crate) fn default_of(&self, name: &str) -> Option<&str> {
+        self.defaults.get(name)
+    }
+
+    /// A request will not be answered: takes back what it did to us and to the client's names.
+    pub(crate) fn take_back(&mut self, entry: Expected, client: &mut Client) {
+        match (entry.kind, entry.statement) {
+            (Kind::Parse, Some(statement)) if entry.duty != Duty::Answer => {
+                self.prepared.remove(&statement);
+            }
+            (Kind::Close, Some(statement)) if entry.duty == Duty::Swallow => {
+                self.prepared.restore(statement);
+            }
+            _ => {}
+        }
+        match entry.undo.map(|undo| *undo) {
+            Some(Undo::Named(name)) => drop(client.forget(&name)),
+            Some(Undo::Closed(name, statement)) => client.remember(name, statement),
+            Some(Undo::Duplicate { .. }) | None => {}
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Run-time parameters as a client asked for them, and as a server reports them.
+//!
+//! Two views are kept apart. [`Settings`] are explicit values (start-up packet, `options`, a `SET` that the server
+//! reported): what must follow a client from server to server. [`Reported`] is the set of ParameterStatus values: what a
+//! client has been told. Both are immutable and shared, so that "same as last time" is one pointer comparison.
+
+use std::sync::Arc;
+
+/// Parameters whose value is a list of quoted names: `SET x TO 'a, b'` would make one name of it, so they go through
+/// `set_config` (PostgreSQL marks them `GUC_LIST_QUOTE`).
+const QUOTED_LISTS: [&str; 5] = [
+    "search_path",
+    "temp_tablespaces",
+    "session_preload_libraries",
+    "local_preload_libraries",
+    "unix_socket_directories",
+];
+
+/// Reported parameters that no `SET` of a client can be replayed for: facts about the server or the identity.
+const FACTS: [&str; 7] = [
+    "in_hot_standby",
+    "integer_datetimes",
+    "is_superuser",
+    "server_encoding",
+    "server_version",
+    "session_authorization",
+    "server_version_num",
+];
+
+/// One parameter: name (lower case in [`Settings`], as sent by the server in [`Reported`]) and value.
+pub type Parameter = (Box<str>, Box<str>);
+
+// === Settings ===
+
+/// Explicit parameter values that differ from what a fresh server connection has; sorted by name, names in lower case.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub struct Settings {
+    values: Vec<Parameter>,
+}
+
+impl Settings {
+    /// From (name, value) pairs; the last value of a name wins, as in a start-up packet.
+    pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut settings = Self::default();
+        for (name, value) in pairs {
+            settings.set(name, value);
+        }
+        settings
+    }
+
+    /// Sets one value.
+    pub fn set(&mut self, name: &str, value: &str) {
+        let name = name.to_ascii_lowercase().into_boxed_str();
+        match self.find(&name) {
+            Ok(at) => {
+                if let Some(slot) = self.values.get_mut(at) {
+                    slot.1 = value.into();
+                }
+            }
+            Err(at) => self.values.insert(at, (name, value.into())),
+        }
+    }
+
+    /// Removes one value: back to the server's default.
+    pub fn unset(&mut self, name: &str) {
+        if let Ok(at) = self.find(&name.to_ascii_lowercase()) {
+            self.values.remove(at);
+        }
+    }
+
+    /// The value of a name (lower case).
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let at = self.find(name).ok()?;
+        self.values.get(at).map(|(_, value)| &**value)
+    }
+
+    /// Whether no value differs from the server's defaults.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// All values, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    fn find(&self, name: &str) -> Result<usize, usize> {
+        self.values.binary_search_by(|(have, _)| (**have).cmp(name))
+    }
+
+    /// The statements that turn a server with `self` into one with `wanted`; empty if they are equal.
+    pub fn statements_to(&self, wanted: &Self) -> String {
+        let mut sql = String::new();
+        for (name, _) in self.iter().filter(|(name, _)| wanted.get(name).is_none()) {
+            push_statement(&mut sql, |sql| {
+                sql.push_str("RESET ");
+                push_name(sql, name);
+            });
+        }
+        for (name, value) in wanted
+            .iter()
+            .filter(|(name, value)| self.get(name) != Some(value))
+        {
+            push_statement(&mut sql, |sql| push_set(sql, name, value));
+        }
+        sql
+    }
+}
+
+/// Whether two shared settings are the same: by pointer on the hot path, by content otherwise.
+#[inline]
+pub fn same(one: &Arc<Settings>, other: &Arc<Settings>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
+}
+
+fn push_statement(sql: &mut String, write: impl FnOnce(&mut String)) {
+    if !sql.is_empty() {
+        sql.push(';');
+    }
+    write(sql);
+}
+
+fn push_set(sql: &mut String, name: &str, value: &str) {
+    if QUOTED_LISTS.contains(&name) {
+        sql.push_str("SELECT pg_catalog.set_config(");
+        push_literal(sql, name);
+        sql.push(',');
+        push_literal(sql, value);
+        sql.push_str(",false)");
+    } else {
+        sql.push_str("SET ");
+        push_name(sql, name);
+        sql.push_str(" TO ");
+        push_literal(sql, value);
+    }
+}
+
+/// Each part of a dotted name is an identifier of its own.
+fn push_name(sql: &mut String, name: &str) {
+    for (i, part) in name.split('.').enumerate() {
+        if i > 0 {
+            sql.push('.');
+        }
+        sql.push('"');
+        sql.push_str(&part.replace('"', "\"\""));
+        sql.push('"');
+    }
+}
+
+/// An escape string, so that the meaning does not depend on `standard_conforming_strings`.
+fn push_literal(sql: &mut String, value: &str) {
+    sql.push_str("E'");
+    for c in value.chars() {
+        if c == '\'' || c == '\\' {
+            sql.push(c);
+        }
+        sql.push(c);
+    }
+    sql.push('\'');
+}
+
+// === Reported ===
+
+/// ParameterStatus values in the order in which a server first sent them (the order in which clients see them).
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Reported {
+    values: Vec<Parameter>,
+}
+
+impl Reported {
+    /// Sets one value, keeping the place of a known name.
+    pub fn set(&mut self, name: &str, value: &str) {
+        match self
+            .values
+            .iter_mut()
+            .find(|(have, _)| have.eq_ignore_ascii_case(name))
+        {
+            Some(slot) => slot.1 = value.into(),
+            None => self.values.push((name.into(), value.into())),
+        }
+    }
+
+    /// The value of a name, in any case.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let found = self
+            .values
+            .iter()
+            .find(|(have, _)| have.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| &**value)
+    }
+
+    /// All values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+}
+
+/// Whether a reported parameter is one that a client can set (rather than a fact about the server).
+pub fn is_settable(name: &str) -> bool {
+    !FACTS.iter().any(|fact| fact.eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(pairs: &[(&str, &str)]) -> Settings {
+        Settings::from_pairs(pairs.iter().copied())
+    }
+
+    #[test]
+    fn equal_settings_need_no_statement() {
+        let both = settings(&[("TimeZone", "UTC"), ("a.b", "1")]);
+        assert_eq!(both.statements_to(&both.clone()), "");
+    }
+
+    #[test]
+    fn the_difference_is_reset_and_set() {
+        let have = settings(&[("timezone", "UTC"), ("datestyle", "ISO")]);
+        let want = settings(&[("TimeZone", "Europe/Berlin"), ("my.thing", "x")]);
+        assert_eq!(
+            have.statements_to(&want),
+            "RESET \"datestyle\";SET \"my\".\"thing\" TO E'x';SET \"timezone\" TO E'Europe/Berlin'"
+        );
+    }
+
+    #[test]
+    fn quotes_and_backslashes_cannot_leave_the_literal() {
+        let want = settings(&[("application_name", r"a'; drop table t; --\")]);
+        let sql = Settings::default().statements_to(&want);
+        assert_eq!(
+            sql,
+            r#"SET "application_name" TO E'a''; drop table t; --\\'"#
+        );
+    }
+
+    #[test]
+    fn lists_of_names_keep_their_commas() {
+        let want = settings(&[("search_path", "a, \"B c\"")]);
+        let sql = Settings::default().statements_to(&want);
+        assert_eq!(
+            sql,
+            "SELECT pg_catalog.set_config(E'search_path',E'a, \"B c\"',false)"
+        );
+    }
+
+    #[test]
+    fn reported_values_keep_the_servers_order() {
+        let mut reported = Reported::default();
+        reported.set("TimeZone", "UTC");
+        reported.set("client_encoding", "UTF8");
+        reported.set("timezone", "CET");
+        assert_eq!(
+            reported.iter().collect::<Vec<_>>(),
+            [("TimeZone", "CET"), ("client_encoding", "UTF8")]
+        );
+    }
+}
