@@ -1,6 +1,6 @@
 //! From a password to SCRAM keys.
 //!
-//! [`derive`] is slow on purpose (milliseconds) and must never run on an event loop (SEC-61); the
+//! [`derive()`] is slow on purpose (milliseconds) and must never run on an event loop (SEC-61); the
 //! state machines of this crate only hand out a [`KdfRequest`] and take the [`ScramKeys`] back.
 
 use pbkdf2::pbkdf2_hmac;

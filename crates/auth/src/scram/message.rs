@@ -2,6 +2,8 @@
 //!
 //! Every attribute that is missing, repeated or in another order is an error (SEC-23).
 
+use zeroize::Zeroizing;
+
 use super::NONCE_LEN_MAX;
 use super::SALT_LEN_MAX;
 use super::ScramError;
@@ -9,8 +11,6 @@ use super::ScramMessage;
 use crate::crypto;
 use crate::secret::KEY_LEN;
 use crate::stored;
-
-use zeroize::Zeroizing;
 
 /// Attributes that RFC 5802 gives a meaning; none may stand where an extension may.
 const RESERVED: &[u8] = b"aceimnprsv";

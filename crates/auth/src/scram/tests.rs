@@ -194,15 +194,39 @@ fn sec_63_the_header_and_its_repetition_have_to_agree() {
     }
 }
 
+#[test]
+fn sec_22_a_correctly_signed_final_message_with_another_nonce_is_refused() {
+    let sign = |nonce: &dyn Fn(&str) -> String| signed_login("n,,", "biws", nonce);
+    assert_eq!(sign(&str::to_owned), None);
+    assert_eq!(
+        sign(&|nonce| format!("{nonce}X")),
+        Some(ScramError::NonceMismatch)
+    );
+    assert_eq!(
+        sign(&|_| "r=abc".to_owned()),
+        Some(ScramError::NonceMismatch)
+    );
+    assert_eq!(sign(&|_| "r=".to_owned()), Some(ScramError::NonceMismatch));
+}
+
 /// Logs in with the right password under that header and `c=`.
 fn with_header(header: &str, repetition: &str) -> Option<ScramError> {
+    signed_login(header, repetition, &str::to_owned)
+}
+
+/// Logs in with a right proof over whatever `c=` and `r=` the caller likes.
+fn signed_login(
+    header: &str,
+    repetition: &str,
+    nonce: &dyn Fn(&str) -> String,
+) -> Option<ScramError> {
     let mut server = cheap_server();
     let bare = "n=,r=abc";
     let server_first = match server.handle_first(format!("{header}{bare}").as_bytes()) {
         Ok(text) => String::from_utf8(text).unwrap(),
         Err(error) => return Some(error),
     };
-    let nonce = server_first.split(',').next().unwrap();
+    let nonce = nonce(server_first.split(',').next().unwrap());
     let unsigned = format!("c={repetition},{nonce}");
     let keys = keys("pencil", b"salt", 1);
     let signed = format!("{bare},{server_first},{unsigned}");
