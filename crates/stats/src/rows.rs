@@ -1,0 +1,253 @@
+//! What one worker, or all of them, look like at one moment.
+
+use std::collections::BTreeMap;
+
+use crate::counters::Counters;
+
+/// One end of a connection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Endpoint {
+    /// An IP address, or `unix`.
+    pub address: String,
+    /// The port; of a unix socket the one in its name.
+    pub port: u16,
+}
+
+/// What a client is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ClientState {
+    /// It has a server.
+    Active,
+    /// It has none and wants none.
+    Idle,
+    /// It logs in.
+    Login,
+    /// It waits for a server.
+    Waiting,
+}
+
+/// What a server connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ServerState {
+    /// It works for a client.
+    Active,
+    /// It carries a cancel request.
+    ActiveCancel,
+    /// It waits until a cancel request sent to it is over.
+    BeingCanceled,
+    /// It waits for a client.
+    Idle,
+    /// It logs in.
+    Login,
+    /// It is checked or cleaned.
+    Tested,
+    /// Idle for longer than `server_check_delay`.
+    Used,
+}
+
+/// One client connection. Times are Unix seconds unless named otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientRow {
+    /// Number in the process, shared with servers.
+    pub id: u64,
+    /// The role it logged in as.
+    pub user: String,
+    /// The database it named.
+    pub database: String,
+    /// What it does.
+    pub state: ClientState,
+    /// Its end.
+    pub remote: Endpoint,
+    /// Our end.
+    pub local: Endpoint,
+    /// When it connected.
+    pub connect_time: u64,
+    /// When its last request came.
+    pub request_time: u64,
+    /// How long it has been waiting, in microseconds.
+    pub wait_us: u64,
+    /// The id of its server.
+    pub link: Option<u64>,
+    /// The process id of a client on a unix socket, else 0.
+    pub remote_pid: u32,
+    /// Protocol and cipher, or empty.
+    pub tls: String,
+    /// Its application_name.
+    pub application_name: String,
+    /// Statement names it has.
+    pub prepared_statements: u64,
+    /// Why it keeps its server, or empty.
+    pub pin: &'static str,
+    /// The worker it lives on.
+    pub worker: usize,
+}
+
+/// One server connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerRow {
+    /// Number in the process, shared with clients.
+    pub id: u64,
+    /// The role it is logged in as.
+    pub user: String,
+    /// The database as clients know it.
+    pub database: String,
+    /// What it does.
+    pub state: ServerState,
+    /// The server's end.
+    pub remote: Endpoint,
+    /// Our end.
+    pub local: Endpoint,
+    /// When it was opened.
+    pub connect_time: u64,
+    /// When the last request went to it.
+    pub request_time: u64,
+    /// It is closed on release.
+    pub close_needed: bool,
+    /// The id of its client.
+    pub link: Option<u64>,
+    /// The backend's process id.
+    pub remote_pid: u32,
+    /// Protocol and cipher, or empty.
+    pub tls: String,
+    /// application_name as last reported.
+    pub application_name: String,
+    /// Statements it holds.
+    pub prepared_statements: u64,
+    /// The worker it lives on.
+    pub worker: usize,
+}
+
+/// How many clients and servers of a pool are in which state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PoolCounts {
+    /// Clients with a server, or idle.
+    pub cl_active: u64,
+    /// Clients that wait.
+    pub cl_waiting: u64,
+    /// Clients whose cancel request is on its way.
+    pub cl_active_cancel_req: u64,
+    /// Clients whose cancel request waits.
+    pub cl_waiting_cancel_req: u64,
+    /// Servers with a client.
+    pub sv_active: u64,
+    /// Connections that carry a cancel request.
+    pub sv_active_cancel: u64,
+    /// Servers that wait for a cancel request to be over.
+    pub sv_being_canceled: u64,
+    /// Servers ready for use.
+    pub sv_idle: u64,
+    /// Servers idle for so long that they are checked before use.
+    pub sv_used: u64,
+    /// Servers being checked or cleaned.
+    pub sv_tested: u64,
+    /// Servers logging in.
+    pub sv_login: u64,
+}
+
+/// One pool.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PoolRow {
+    /// Clients and servers by state.
+    pub counts: PoolCounts,
+    /// How long the longest waiter has been waiting, in microseconds.
+    pub maxwait_us: u64,
+    /// `session`, `transaction` or `statement`.
+    pub pool_mode: &'static str,
+    /// `round-robin` or `disable`; empty if there is one host.
+    pub load_balance_hosts: &'static str,
+    /// `pool_size` in force; 0 = unlimited.
+    pub size: u64,
+    /// Servers that count against the limit, over all workers.
+    pub servers: u64,
+    /// A broken invariant of the pool's books, or empty.
+    pub violation: String,
+}
+
+/// One database's counters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Since the process began.
+    pub totals: Counters,
+    /// In the last full period.
+    pub period: Counters,
+    /// Length of that period in microseconds; 0 if none is over yet.
+    pub period_us: u64,
+    /// Servers in use or idle, over all pools of the database.
+    pub current_connections: u64,
+    /// Clients.
+    pub current_client_connections: u64,
+}
+
+/// Everything at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Client connections.
+    pub clients: Vec<ClientRow>,
+    /// Server connections.
+    pub servers: Vec<ServerRow>,
+    /// Pools by (database, user).
+    pub pools: BTreeMap<(String, String), PoolRow>,
+    /// Counters by database.
+    pub databases: BTreeMap<String, Totals>,
+    /// Clients that have not finished their login.
+    pub login_clients: u64,
+    /// Connections that carry cancel requests.
+    pub cancels: u64,
+    /// Host names in the cache of the resolver.
+    pub dns_names: u64,
+    /// Host names being resolved.
+    pub dns_pending: u64,
+}
+
+impl Snapshot {
+    /// Adds another worker's.
+    pub fn merge(&mut self, other: Self) {
+        self.clients.extend(other.clients);
+        self.servers.extend(other.servers);
+        for (key, row) in other.pools {
+            self.pools.entry(key).or_default().merge(row);
+        }
+        for (name, totals) in other.databases {
+            self.databases.entry(name).or_default().merge(totals);
+        }
+        self.login_clients += other.login_clients;
+        self.cancels += other.cancels;
+        self.dns_names = self.dns_names.max(other.dns_names);
+        self.dns_pending = self.dns_pending.max(other.dns_pending);
+    }
+}
+
+impl PoolRow {
+    fn merge(&mut self, other: Self) {
+        let (mine, theirs) = (&mut self.counts, other.counts);
+        mine.cl_active += theirs.cl_active;
+        mine.cl_waiting += theirs.cl_waiting;
+        mine.cl_active_cancel_req += theirs.cl_active_cancel_req;
+        mine.cl_waiting_cancel_req += theirs.cl_waiting_cancel_req;
+        mine.sv_active += theirs.sv_active;
+        mine.sv_active_cancel += theirs.sv_active_cancel;
+        mine.sv_being_canceled += theirs.sv_being_canceled;
+        mine.sv_idle += theirs.sv_idle;
+        mine.sv_used += theirs.sv_used;
+        mine.sv_tested += theirs.sv_tested;
+        mine.sv_login += theirs.sv_login;
+        self.maxwait_us = self.maxwait_us.max(other.maxwait_us);
+        self.pool_mode = other.pool_mode;
+        self.load_balance_hosts = other.load_balance_hosts;
+        self.size = other.size;
+        self.servers = self.servers.max(other.servers);
+        if self.violation.is_empty() {
+            self.violation = other.violation;
+        }
+    }
+}
+
+impl Totals {
+    fn merge(&mut self, other: Self) {
+        self.totals += other.totals;
+        self.period += other.period;
+        self.period_us = self.period_us.max(other.period_us);
+        self.current_connections += other.current_connections;
+        self.current_client_connections += other.current_client_connections;
+    }
+}
