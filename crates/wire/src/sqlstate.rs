@@ -1,8 +1,24 @@
 //! SQLSTATE codes: five characters that say what went wrong, and PostgreSQL's names for them.
 
-mod codes;
-
 use std::fmt;
+
+/// Turns the rows of the table into constants and the list of condition names.
+macro_rules! codes {
+    ($($constant:ident = $code:literal $($name:literal)?;)*) => {
+        impl SqlState {
+            $(
+                #[doc = concat!("SQLSTATE `", $code, "`.")]
+                pub const $constant: Self = Self::from_literal($code);
+            )*
+        }
+
+        /// Codes that have a condition name, in the order of the file.
+        pub(super) static CONDITIONS: &[(SqlState, &str)] =
+            &[$($((SqlState::$constant, $name),)?)*];
+    };
+}
+
+mod codes;
 
 /// A SQLSTATE: five ASCII digits or upper-case letters. The constants are PostgreSQL's whole table
 /// (manual, appendix "PostgreSQL Error Codes"), named as its `ERRCODE_…` macros.
@@ -19,6 +35,17 @@ impl SqlState {
         } else {
             None
         }
+    }
+
+    /// Only for the table: a bad literal does not compile.
+    const fn from_literal(code: &str) -> Self {
+        let Some(bytes) = code.as_bytes().first_chunk() else {
+            panic!("a code has five bytes")
+        };
+        let Some(state) = Self::from_bytes(*bytes) else {
+            panic!("not digits and letters")
+        };
+        state
     }
 
     /// As [`SqlState::from_bytes`], for the value of an error field.

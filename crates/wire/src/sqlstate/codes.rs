@@ -1,34 +1,9 @@
 //! Generated from `src/backend/utils/errcodes.txt` of PostgreSQL 15.18; do not edit.
+//!
 //! One row per line of that file: macro name without `ERRCODE_`, code, and its condition name, if it
-//! has one. `cargo xtask codegen` writes it again.
+//! has one. `cargo xtask sqlstate PATH/errcodes.txt` writes it again.
 
 use super::SqlState;
-
-macro_rules! codes {
-    ($($constant:ident = $code:literal $($name:literal)?;)*) => {
-        impl SqlState {
-            $(
-                #[doc = concat!("SQLSTATE `", $code, "`.")]
-                pub const $constant: Self = code($code);
-            )*
-        }
-
-        /// Codes that have a condition name, in the order of the file.
-        pub(super) static CONDITIONS: &[(SqlState, &str)] =
-            &[$($((SqlState::$constant, $name),)?)*];
-    };
-}
-
-/// Only for the literals below: a bad one does not compile.
-const fn code(code: &str) -> SqlState {
-    let Some(bytes) = code.as_bytes().first_chunk::<5>() else {
-        panic!("a code has five bytes")
-    };
-    let Some(state) = SqlState::from_bytes(*bytes) else {
-        panic!("a code is digits and letters")
-    };
-    state
-}
 
 codes! {
     // Class 00 - Successful Completion
