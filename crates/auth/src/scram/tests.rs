@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::kdf::ITERATIONS_MAX;
 use crate::kdf::KdfRequest;
 use crate::kdf::ScramKeys;
 use crate::kdf::derive;
@@ -394,7 +393,7 @@ fn sec_22_nonces_and_salts_have_a_longest_length() {
 
 #[test]
 fn sec_61_a_server_cannot_choose_unbounded_work() {
-    for (demanded, granted) in [(ITERATIONS_MAX, true), (ITERATIONS_MAX + 1, false)] {
+    for (demanded, granted) in [(100_000, true), (100_001, false)] {
         let nonce = Nonce::from_printable(b"abc").unwrap();
         let mut client = ScramClient::with_password(Secret::from("pencil"), nonce);
         client.first_message().unwrap();
