@@ -28,7 +28,8 @@ pub(crate) struct Environment {
 
 impl Environment {
     pub(crate) fn read(programs: &Programs, weir: &Path) -> Result<Self> {
-        let pgbouncer = find_pgbouncer().map_or_else(|_| ABSENT.to_owned(), |path| version(&path));
+        let pgbouncer =
+            find_pgbouncer().map_or_else(|_| absent(Path::new("pgbouncer")), |path| version(&path));
         Ok(Self {
             cpu: cpu_model(&fs::read_to_string("/proc/cpuinfo")?),
             cores: thread::available_parallelism()?.get(),
@@ -62,13 +63,16 @@ impl Environment {
     }
 }
 
-const ABSENT: &str = "not installed";
+fn absent(program: &Path) -> String {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    format!("no {name}")
+}
 
 fn version(program: &Path) -> String {
     run_to_end(Command::new(program).arg("--version"))
         .ok()
         .and_then(|text| text.lines().next().map(|line| line.trim().to_owned()))
-        .unwrap_or_else(|| ABSENT.to_owned())
+        .unwrap_or_else(|| absent(program))
 }
 
 fn cpu_model(cpuinfo: &str) -> String {

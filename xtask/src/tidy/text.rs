@@ -146,7 +146,7 @@ fn imports(path: &str, text: &str) -> Vec<Finding> {
         if line.is_empty() {
             blank = true;
         }
-        if line.starts_with("#[cfg(test)]") {
+        if ends_head(line) {
             break;
         }
         let Some(rest) = line.strip_prefix("use ") else {
@@ -166,6 +166,27 @@ fn imports(path: &str, text: &str) -> Vec<Finding> {
         blank = false;
     }
     findings
+}
+
+/// The first item ends the imports; a `use` further down is something else, such as a macro's.
+fn ends_head(line: &str) -> bool {
+    let line = line.strip_prefix("pub ").unwrap_or(line);
+    let line = line.strip_prefix("pub(crate) ").unwrap_or(line);
+    let word = line.split([' ', '!', '<']).next().unwrap_or_default();
+    let items = [
+        "#[cfg(test)]",
+        "async",
+        "const",
+        "enum",
+        "fn",
+        "impl",
+        "macro_rules",
+        "static",
+        "struct",
+        "trait",
+        "type",
+    ];
+    items.contains(&word)
 }
 
 fn module_name(line: &str) -> Option<&str> {

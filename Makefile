@@ -1,0 +1,27 @@
+# Thin by intent: the work is in scripts/ and in `cargo xtask`.
+
+.PHONY: help demo test ci build bench
+
+help:
+	@echo 'make demo    build Weir and show a pgbench run through it beside the same run direct'
+	@echo 'make test    run every test, also those against real servers and drivers'
+	@echo 'make ci      everything that CI checks'
+	@echo 'make build   build target/release/weir'
+	@echo 'make bench   compare Weir and PgBouncer on this machine (about ten minutes)'
+	@echo
+	@echo 'demo and test install what is missing (Debian 12); they ask no questions.'
+
+demo:
+	@bash scripts/demo.sh
+
+test:
+	@bash scripts/test.sh
+
+ci:
+	@bash .ci/run
+
+build:
+	cargo build --release -p weir-cli
+
+bench: build
+	cargo xtask bench smoke

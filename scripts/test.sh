@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# `make test`: every test, from a bare Debian machine on.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$ROOT"
+
+say "Looking for what the tests need"
+need build-essential have cc
+need git have git
+need pkg-config have pkg-config
+need libpq-dev test -e /usr/include/postgresql/libpq-fe.h
+need postgresql-15 has_postgres
+need postgresql-15 has_pgbench
+need postgresql-client-15 have psql
+need pgbouncer has_pgbouncer
+need python3-venv has_venv
+need golang-go has_go
+need nodejs have node
+need npm have npm
+need default-jdk-headless have javac
+need maven have mvn
+install_missing
+ensure_rust
+ensure_go
+note "$(cargo --version), $(psql --version)"
+note "$(python3 --version), $(go version), node $(node --version), javac: $(javac -version 2>&1)"
+
+failed=()
+
+say "Fast tests (cargo test)"
+cargo test || failed+=("cargo test")
+
+say "Building the release binary for the suites against real servers"
+if cargo build --release -p weir-cli; then
+	export WEIR_BIN="${WEIR_BIN:-$(realpath "${CARGO_TARGET_DIR:-target}")/release/weir}"
+	say "Conformance: PostgreSQL, pgbench, psql and drivers (cargo test -p weir-conformance)"
+	RUN_SLOW_TESTS=1 cargo test -p weir-conformance || failed+=("conformance")
+else
+	failed+=("release build")
+fi
+
+if [ "${#failed[@]}" -gt 0 ]; then
+	die "failed: ${failed[*]}"
+fi
+say "All tests passed"
