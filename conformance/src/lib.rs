@@ -1,1 +1,34 @@
 //! Helpers that start real PostgreSQL servers, Weir and clients for the suites in `tests/`.
+//!
+//! Every suite runs the same steps against a [`Target`]: PostgreSQL itself (`CONFORMANCE_TARGET=direct`, which proves
+//! the suite), Debian's PgBouncer (`pgbouncer`, which shows what others do) or Weir (`weir`, the default). A missing
+//! tool is a failure that names its Debian package; nothing is skipped in silence.
+
+#![allow(
+    clippy::print_stderr,
+    reason = "test output: a failing suite has to show the logs of the processes it started"
+)]
+
+pub mod child;
+pub mod clock;
+pub mod drivers;
+pub mod frontend;
+pub mod ini;
+pub mod postgres;
+pub mod postgres18;
+pub mod process;
+pub mod psql;
+pub mod random;
+pub mod raw;
+pub mod target;
+pub mod tempdir;
+pub mod tools;
+
+pub use clock::wait_until;
+pub use ini::PoolOptions;
+pub use postgres::Postgres;
+pub use postgres18::Postgres18;
+pub use raw::Raw;
+pub use target::Kind;
+pub use target::Target;
+pub use tempdir::TempDir;

@@ -1,0 +1,175 @@
+//! Child processes that cannot outlive the suite.
+//!
+//! Each runs under `setpriv --pdeathsig`, which the kernel honours when the *thread* that made the child ends; one
+//! thread that lives as long as the process therefore makes all children. Even a suite that is killed leaves nothing.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::sync::OnceLock;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::anyhow;
+
+use crate::tools;
+use crate::wait_until;
+
+type Order = (Command, mpsc::SyncSender<io::Result<Child>>);
+
+/// Whose rights a child gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runner {
+    /// User `postgres` when we are root (PostgreSQL and PgBouncer refuse root), ourselves otherwise.
+    Postgres,
+    /// Whoever runs the suite.
+    Ourselves,
+}
+
+/// A process that is stopped when dropped.
+#[derive(Debug)]
+pub struct Guarded {
+    child: Child,
+    stop_signal: &'static str,
+    name: String,
+    log: PathBuf,
+}
+
+impl Guarded {
+    /// Starts `command` (program first) with output and errors going to `log`.
+    ///
+    /// `stop_signal` (`QUIT`, `TERM`, …) is what ends it at drop and when the suite dies.
+    ///
+    /// # Errors
+    /// When `setpriv` or the log file cannot be had.
+    pub fn start(
+        runner: Runner,
+        stop_signal: &'static str,
+        command: &[&str],
+        env: &[(String, String)],
+        log: &Path,
+    ) -> Result<Self> {
+        let name = command.first().copied().unwrap_or("nothing").to_owned();
+        let output = File::create(log).with_context(|| format!("create {}", log.display()))?;
+        let mut setpriv = setpriv(runner, Some(stop_signal))?;
+        setpriv.args(command).stdin(Stdio::null());
+        setpriv.stdout(output.try_clone()?).stderr(output);
+        setpriv.envs(env.iter().map(|(key, value)| (key, value)));
+        let child = spawn(setpriv).with_context(|| format!("start {name}"))?;
+        Ok(Self {
+            child,
+            stop_signal,
+            name,
+            log: log.to_owned(),
+        })
+    }
+
+    /// Process id; `setpriv` replaces itself, so this is the program's own.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What the process has written so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        let bytes = std::fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// An error holding the log when the process has ended.
+    ///
+    /// # Errors
+    /// When it has ended, or when its state cannot be asked for.
+    pub fn check_running(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => Err(anyhow!("{} ended: {status}\n{}", self.name, self.log())),
+        }
+    }
+
+    /// Sends a signal by name.
+    ///
+    /// # Errors
+    /// When `kill` fails.
+    pub fn signal(&self, signal: &str) -> Result<()> {
+        tools::run(Command::new("kill").args(["-s", signal, &self.pid().to_string()]))?;
+        Ok(())
+    }
+
+    /// Sends a signal and waits for the end, `SIGKILL` after `limit`.
+    ///
+    /// # Errors
+    /// When it did not end by itself within the limit.
+    pub fn stop(&mut self, signal: &str, limit: Duration) -> Result<()> {
+        if self.child.try_wait()?.is_some() {
+            return Ok(());
+        }
+        self.signal(signal)?;
+        let child = &mut self.child;
+        let ended = wait_until("the end of the process", limit, || {
+            Ok(child.try_wait()?.is_some())
+        });
+        if ended.is_err() {
+            self.child.kill()?;
+            self.child.wait()?;
+        }
+        ended.with_context(|| format!("{} after SIG{signal}\n{}", self.name, self.log()))
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let stopped = self.stop(self.stop_signal, Duration::from_secs(10));
+        if thread::panicking() {
+            eprintln!("--- log of {}\n{}", self.name, tools::tail(&self.log(), 60));
+        } else if let Err(error) = stopped {
+            eprintln!("{error:#}");
+        }
+    }
+}
+
+/// `setpriv` with the runner's rights; the caller adds program and arguments.
+///
+/// # Errors
+/// When `setpriv` is not installed.
+pub fn setpriv(runner: Runner, death_signal: Option<&str>) -> Result<Command> {
+    tools::require("setpriv", "util-linux")?;
+    let mut command = Command::new("setpriv");
+    if runner == Runner::Postgres && tools::is_root() {
+        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]);
+    }
+    if let Some(signal) = death_signal {
+        command.args(["--pdeathsig", signal]);
+    }
+    Ok(command)
+}
+
+/// Makes a child from the thread that lives as long as the process.
+fn spawn(command: Command) -> Result<Child> {
+    static SPAWNER: OnceLock<Mutex<mpsc::SyncSender<Order>>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (orders, inbox) = mpsc::sync_channel::<Order>(1);
+        thread::spawn(move || {
+            for (mut command, reply) in inbox {
+                drop(reply.send(command.spawn()));
+            }
+        });
+        Mutex::new(orders)
+    });
+    let (reply, answer) = mpsc::sync_channel(1);
+    let orders = spawner
+        .lock()
+        .map_err(|_| anyhow!("a test panicked while starting a child"))?;
+    orders.send((command, reply))?;
+    drop(orders);
+    Ok(answer.recv()??)
+}

@@ -1,0 +1,37 @@
+//! The suite's only clock: deadlines and waiting for a condition without sleeping blindly.
+
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Result;
+use anyhow::bail;
+
+/// The time now. Suites run against real processes, so real time is the only time there is.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one clock of the conformance suites"
+)]
+#[must_use]
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+/// Polls `condition` until it holds or `limit` has passed; the error names `what` was waited for.
+///
+/// # Errors
+/// When the limit passes, or when the condition itself fails.
+pub fn wait_until(
+    what: &str,
+    limit: Duration,
+    mut condition: impl FnMut() -> Result<bool>,
+) -> Result<()> {
+    let deadline = now() + limit;
+    while !condition()? {
+        if now() >= deadline {
+            bail!("{what} did not happen within {limit:?}");
+        }
+        thread::park_timeout(Duration::from_millis(10));
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Client programs in `drivers/`: fetched and built at first use, kept in `target/conformance`, then run.
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::bail;
+
+use crate::tools;
+
+/// The directory of a driver's sources.
+#[must_use]
+pub fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("drivers")
+        .join(name)
+}
+
+/// Builds `name` into the cache with `build` unless its sources are unchanged since the last success.
+///
+/// `build` gets a directory with a copy of the sources in it and may leave whatever the program needs there.
+///
+/// # Errors
+/// When the build fails; the cache is then not marked good.
+pub fn prepare(name: &str, build: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    // Tests of one binary run side by side; each tool's own cache dislikes that.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let cache = tools::cache_dir(name)?;
+    let stamp = cache.join("built-from");
+    let wanted = fingerprint(&source(name))?;
+    if fs::read_to_string(&stamp).is_ok_and(|built| built == wanted) {
+        return Ok(cache);
+    }
+    tools::copy_dir(&source(name), &cache)?;
+    build(&cache).with_context(|| format!("prepare {name}"))?;
+    fs::write(stamp, wanted)?;
+    Ok(cache)
+}
+
+/// Runs a client program against 127.0.0.1:`port`; returns its output when every step said `ok`.
+///
+/// # Errors
+/// When the program fails, a step failed, or no step ran at all.
+pub fn run(command: &mut Command, port: u16, database: &str) -> Result<String> {
+    command
+        .env("PGHOST", "127.0.0.1")
+        .env("PGPORT", port.to_string());
+    command
+        .env("PGUSER", "postgres")
+        .env("PGDATABASE", database)
+        .env("PGPASSWORD", "secret");
+    command
+        .env("PGSSLMODE", "disable")
+        .env("PGGSSENCMODE", "disable")
+        .env("PGCONNECT_TIMEOUT", "20");
+    command.env_remove("PGOPTIONS");
+    let output = tools::run(command)?;
+    let steps = output
+        .lines()
+        .filter(|line| line.starts_with("ok "))
+        .count();
+    if steps == 0 || output.lines().any(|line| line.starts_with("FAIL ")) {
+        bail!("{command:?}: {steps} steps passed:\n{output}");
+    }
+    Ok(output)
+}
+
+/// The jars of the `pom.xml` in `drivers/NAME`.
+///
+/// # Errors
+/// When Maven is missing or cannot fetch.
+pub fn maven_jars(name: &str) -> Result<PathBuf> {
+    let cache = prepare(name, |directory| {
+        tools::require("mvn", "maven")?;
+        let goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
+        let mut maven = Command::new("mvn");
+        maven
+            .args(["-B", "-q", goal, "-DoutputDirectory=jars"])
+            .current_dir(directory);
+        tools::run(&mut maven).map(drop)
+    })?;
+    Ok(cache.join("jars"))
+}
+
+/// All file names and contents below `directory`, as one text.
+fn fingerprint(directory: &Path) -> Result<String> {
+    let mut names: Vec<PathBuf> = fs::read_dir(directory)
+        .with_context(|| format!("read {}", directory.display()))?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    names.sort();
+    let mut text = String::new();
+    for name in names.iter().filter(|name| name.is_file()) {
+        text.push_str(&format!(
+            "{}\n{}\n",
+            name.display(),
+            fs::read_to_string(name)?
+        ));
+    }
+    Ok(text)
+}

@@ -1,0 +1,218 @@
+//! Throw-away PostgreSQL clusters.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::Weak;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+
+use crate::Raw;
+use crate::TempDir;
+use crate::child;
+use crate::child::Guarded;
+use crate::child::Runner;
+use crate::tools;
+use crate::wait_until;
+
+/// How clients prove who they are to the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Login {
+    /// Everybody on loopback may be anybody.
+    #[default]
+    Trust,
+    /// Clear text password.
+    Password,
+    /// MD5 of a stored MD5 password.
+    Md5,
+    /// SCRAM-SHA-256.
+    ScramSha256,
+}
+
+/// What a cluster looks like.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `max_connections`.
+    pub max_connections: u32,
+    /// How TCP clients log in; the unix socket is always trust.
+    pub login: Login,
+    /// More lines for `postgresql.conf`.
+    pub settings: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_connections: 120,
+            login: Login::Trust,
+            settings: Vec::new(),
+        }
+    }
+}
+
+/// A running cluster; dropping it stops it (immediate shutdown) and removes its files.
+#[derive(Debug)]
+pub struct Postgres {
+    // Dropped before the directory it lives in.
+    server: Guarded,
+    directory: TempDir,
+    port: u16,
+}
+
+impl Postgres {
+    /// The password of user `postgres` when the login asks for one.
+    pub const PASSWORD: &'static str = "correct horse";
+
+    /// Starts a cluster of the installed PostgreSQL.
+    ///
+    /// # Errors
+    /// When PostgreSQL is not installed or does not start.
+    pub fn start(options: &Options) -> Result<Self> {
+        Self::start_from(&tools::postgres_bin_dir()?, options)
+    }
+
+    /// The cluster with default options that the tests of one binary share while any of them runs.
+    ///
+    /// # Errors
+    /// As [`Postgres::start`].
+    pub fn shared() -> Result<Arc<Self>> {
+        static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = shared.upgrade() {
+            return Ok(running);
+        }
+        let started = Arc::new(Self::start(&Options::default())?);
+        *shared = Arc::downgrade(&started);
+        Ok(started)
+    }
+
+    /// Starts a cluster from the programs in `bin`.
+    ///
+    /// # Errors
+    /// When `initdb` fails or the server does not answer in time.
+    pub fn start_from(bin: &Path, options: &Options) -> Result<Self> {
+        let directory = TempDir::new()?;
+        let data = directory.path().join("data");
+        let log = directory.path().join("postgres.log");
+        let port = tools::free_port()?;
+        initialise(bin, &directory, &data)?;
+        configure(&data, directory.path(), port, options)?;
+        let program = bin.join("postgres");
+        let command = [text(&program)?, "-D", text(&data)?];
+        let server = Guarded::start(Runner::Postgres, "QUIT", &command, &[], &log)?;
+        let mut postgres = Self {
+            server,
+            directory,
+            port,
+        };
+        postgres.wait_ready(options)?;
+        Ok(postgres)
+    }
+
+    /// The TCP port on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The directory of the unix socket.
+    #[must_use]
+    pub fn socket_dir(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The server's log so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.server.log()
+    }
+
+    /// Makes an empty database; an old one of that name goes.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn create_database(&self, name: &str) -> Result<()> {
+        let mut raw = Raw::connect(self.port, "postgres")?;
+        raw.query(&format!("drop database if exists {name} with (force)"))?;
+        raw.query(&format!("create database {name}"))?;
+        Ok(())
+    }
+
+    fn wait_ready(&mut self, options: &Options) -> Result<()> {
+        let (port, server) = (self.port, &mut self.server);
+        wait_until("PostgreSQL's readiness", Duration::from_secs(60), || {
+            server.check_running()?;
+            if options.login == Login::Trust {
+                return Ok(Raw::connect(port, "postgres").is_ok());
+            }
+            Ok(server.log().contains("ready to accept connections"))
+        })
+        .with_context(|| server.log())
+    }
+}
+
+/// `initdb` into a directory that belongs to the user who will run the server.
+fn initialise(bin: &Path, directory: &TempDir, data: &Path) -> Result<()> {
+    if tools::is_root() {
+        tools::run(Command::new("chown").arg("postgres:").arg(directory.path()))
+            .context("user postgres is missing: apt-get install postgresql-15")?;
+    }
+    let password = directory.write("password", Postgres::PASSWORD)?;
+    let mut initdb = child::setpriv(Runner::Postgres, None)?;
+    initdb
+        .arg(bin.join("initdb"))
+        .arg("-D")
+        .arg(data)
+        .arg("--pwfile")
+        .arg(password);
+    initdb.args([
+        "-U",
+        "postgres",
+        "-A",
+        "trust",
+        "-E",
+        "UTF8",
+        "--locale=C",
+        "--no-sync",
+    ]);
+    // The suite's working directory need not be readable by the server's user.
+    tools::run(initdb.current_dir("/"))?;
+    Ok(())
+}
+
+fn configure(data: &Path, sockets: &Path, port: u16, options: &Options) -> Result<()> {
+    let file = data.join("postgresql.conf");
+    let mut conf = fs::read_to_string(&file)?;
+    conf.push_str(&format!(
+        "\nlisten_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = '{}'\n\
+         max_connections = {}\nfsync = off\nsynchronous_commit = off\nfull_page_writes = off\n\
+         shared_buffers = 64MB\ntimezone = 'UTC'\nlog_timezone = 'UTC'\nautovacuum = off\n\
+         log_checkpoints = off\nmax_wal_size = 4GB\n",
+        sockets.display(),
+        options.max_connections,
+    ));
+    let (method, stored) = match options.login {
+        Login::Trust => ("trust", "scram-sha-256"),
+        Login::Password => ("password", "scram-sha-256"),
+        Login::Md5 => ("md5", "md5"),
+        Login::ScramSha256 => ("scram-sha-256", "scram-sha-256"),
+    };
+    conf.push_str(&format!("password_encryption = '{stored}'\n"));
+    options
+        .settings
+        .iter()
+        .for_each(|line| conf.push_str(&format!("{line}\n")));
+    fs::write(file, conf)?;
+    let hba = format!("local all all trust\nhost all all 127.0.0.1/32 {method}\n");
+    fs::write(data.join("pg_hba.conf"), hba)?;
+    Ok(())
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().context("the path is not UTF-8")
+}

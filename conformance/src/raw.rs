@@ -1,0 +1,268 @@
+//! A small blocking client that shows every message, and shares no code with Weir.
+
+use std::io;
+use std::io::BufReader;
+use std::io::Read;
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::net::Shutdown;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::anyhow;
+use anyhow::bail;
+
+use crate::frontend;
+
+/// A text row; `None` is SQL NULL.
+pub type Row = Vec<Option<String>>;
+
+/// One message from the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The tag byte, as `b'Z'`.
+    pub tag: u8,
+    /// All after the length.
+    pub body: Vec<u8>,
+}
+
+impl Message {
+    /// The message as it was on the wire.
+    #[must_use]
+    pub fn wire(&self) -> Vec<u8> {
+        frontend::message(self.tag, &self.body)
+    }
+
+    /// A field of `ErrorResponse` or `NoticeResponse`, such as `b'C'` for the SQLSTATE.
+    #[must_use]
+    pub fn field(&self, code: u8) -> Option<String> {
+        let fields = self.body.split(|byte| *byte == 0);
+        let found = fields
+            .into_iter()
+            .find(|field| field.first() == Some(&code))?;
+        Some(String::from_utf8_lossy(found.get(1..)?).into_owned())
+    }
+
+    /// SQLSTATE and text of an error.
+    #[must_use]
+    pub fn error(&self) -> String {
+        let part = |code| self.field(code).unwrap_or_default();
+        format!("{} {} {}", part(b'S'), part(b'C'), part(b'M'))
+    }
+
+    /// The columns of a `DataRow`.
+    ///
+    /// # Errors
+    /// When the lengths inside do not add up.
+    pub fn row(&self) -> Result<Row> {
+        let mut rest = self.body.get(2..).context("row without a count")?;
+        let mut row = Vec::new();
+        while !rest.is_empty() {
+            let (length, tail) = rest
+                .split_first_chunk::<4>()
+                .context("column without length")?;
+            let length = i32::from_be_bytes(*length);
+            let Ok(length) = usize::try_from(length) else {
+                row.push(None);
+                rest = tail;
+                continue;
+            };
+            let (value, tail) = tail.split_at_checked(length).context("column cut short")?;
+            row.push(Some(String::from_utf8_lossy(value).into_owned()));
+            rest = tail;
+        }
+        Ok(row)
+    }
+}
+
+/// A connection in whatever state the suite has brought it to.
+#[derive(Debug)]
+pub struct Raw {
+    reader: BufReader<TcpStream>,
+    /// `BackendKeyData`: process id and secret.
+    pub key: (i32, Vec<u8>),
+}
+
+impl Raw {
+    /// Connects TCP only; every later read gives up after `patience`.
+    ///
+    /// # Errors
+    /// When nobody listens.
+    pub fn tcp(port: u16, patience: Duration) -> Result<Self> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
+            .with_context(|| format!("connect to port {port}"))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        Ok(Self {
+            reader: BufReader::with_capacity(16 * 1024, stream),
+            key: (0, Vec::new()),
+        })
+    }
+
+    /// Connects and logs in as `postgres` by trust.
+    ///
+    /// # Errors
+    /// When the login is refused.
+    pub fn connect(port: u16, database: &str) -> Result<Self> {
+        Self::connect_with(port, &[("user", "postgres"), ("database", database)])
+    }
+
+    /// Connects and logs in with these startup parameters.
+    ///
+    /// # Errors
+    /// When the login is refused.
+    pub fn connect_with(port: u16, parameters: &[(&str, &str)]) -> Result<Self> {
+        let mut raw = Self::tcp(port, Duration::from_secs(60))?;
+        raw.send(&frontend::startup(frontend::VERSION_3_0, parameters))?;
+        for message in raw.read_until_ready()? {
+            match message.tag {
+                b'E' => bail!("login refused: {}", message.error()),
+                b'K' => {
+                    let (pid, secret) = message.body.split_at_checked(4).context("short key")?;
+                    let pid = <[u8; 4]>::try_from(pid)?;
+                    raw.key = (i32::from_be_bytes(pid), secret.to_vec());
+                }
+                _ => {}
+            }
+        }
+        Ok(raw)
+    }
+
+    /// Writes bytes as they are.
+    ///
+    /// # Errors
+    /// When the peer has closed or does not read.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.reader.get_mut().write_all(bytes)
+    }
+
+    /// Reads one message.
+    ///
+    /// # Errors
+    /// At the end of the stream, or when the patience is used up.
+    pub fn read_message(&mut self) -> io::Result<Message> {
+        let mut head = [0; 5];
+        self.reader.read_exact(&mut head)?;
+        let [tag, length @ ..] = head;
+        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+        let length = length.checked_sub(4).ok_or(io::ErrorKind::InvalidData)?;
+        let mut body = vec![0; length];
+        self.reader.read_exact(&mut body)?;
+        Ok(Message { tag, body })
+    }
+
+    /// Reads up to and including `ReadyForQuery`, or up to the close after a FATAL error.
+    ///
+    /// # Errors
+    /// When the peer closes without a FATAL error or does not answer in time.
+    pub fn read_until_ready(&mut self) -> Result<Vec<Message>> {
+        let mut messages = Vec::new();
+        loop {
+            let message = self.read_message().with_context(|| {
+                let tags: Vec<u8> = messages
+                    .iter()
+                    .map(|message: &Message| message.tag)
+                    .collect();
+                format!(
+                    "no ReadyForQuery; so far {:?}",
+                    String::from_utf8_lossy(&tags)
+                )
+            })?;
+            let last = message.tag == b'Z'
+                || (message.tag == b'E' && message.field(b'S').as_deref() == Some("FATAL"));
+            messages.push(message);
+            if last {
+                return Ok(messages);
+            }
+        }
+    }
+
+    /// Sends bytes and reads to the next `ReadyForQuery`.
+    ///
+    /// # Errors
+    /// As [`Raw::send`] and [`Raw::read_until_ready`].
+    pub fn ask(&mut self, bytes: &[u8]) -> Result<Vec<Message>> {
+        self.send(bytes)?;
+        self.read_until_ready()
+    }
+
+    /// Runs a simple query and returns its rows.
+    ///
+    /// # Errors
+    /// When the server reports an error.
+    pub fn query(&mut self, sql: &str) -> Result<Vec<Row>> {
+        let messages = self.ask(&frontend::query(sql))?;
+        if let Some(error) = messages.iter().find(|message| message.tag == b'E') {
+            bail!("{sql}: {}", error.error());
+        }
+        let rows = messages.iter().filter(|message| message.tag == b'D');
+        rows.map(Message::row).collect()
+    }
+
+    /// The first column of the first row.
+    ///
+    /// # Errors
+    /// When the query fails or gives no row or a NULL.
+    pub fn query_one(&mut self, sql: &str) -> Result<String> {
+        let first = self
+            .query(sql)?
+            .into_iter()
+            .next()
+            .and_then(|row| row.into_iter().next());
+        first.flatten().ok_or_else(|| anyhow!("{sql}: no value"))
+    }
+
+    /// Tells the server to stop what this connection is running.
+    ///
+    /// # Errors
+    /// When the second connection cannot be made.
+    pub fn cancel(&self, port: u16) -> Result<()> {
+        let mut second = Self::tcp(port, Duration::from_secs(10))?;
+        second.send(&frontend::cancel_request(self.key.0, &self.key.1))?;
+        // The server closes when it has passed the signal on.
+        let mut rest = Vec::new();
+        drop(second.reader.read_to_end(&mut rest));
+        Ok(())
+    }
+
+    /// Reads whatever comes until the peer closes.
+    ///
+    /// # Errors
+    /// When the peer neither sends nor closes in time.
+    pub fn read_to_close(&mut self) -> io::Result<Vec<u8>> {
+        let mut rest = Vec::new();
+        match self.reader.read_to_end(&mut rest) {
+            Err(error) if error.kind() != io::ErrorKind::ConnectionReset => Err(error),
+            _ => Ok(rest),
+        }
+    }
+
+    /// The buffered reading side, for suites that count bytes themselves.
+    pub fn reader(&mut self) -> &mut BufReader<TcpStream> {
+        &mut self.reader
+    }
+
+    /// The socket.
+    #[must_use]
+    pub fn stream(&self) -> &TcpStream {
+        self.reader.get_ref()
+    }
+
+    /// Ends the conversation politely.
+    pub fn terminate(mut self) {
+        drop(self.send(&frontend::terminate()));
+        drop(self.stream().shutdown(Shutdown::Write));
+    }
+
+    /// Drops the connection with a RST: no FIN, nothing flushed.
+    ///
+    /// # Errors
+    /// When the socket option cannot be set.
+    pub fn reset(self) -> io::Result<()> {
+        let socket = socket2::SockRef::from(self.stream());
+        socket.set_linger(Some(Duration::ZERO))
+    }
+}

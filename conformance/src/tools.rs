@@ -1,0 +1,152 @@
+//! Finding and running the tools that the suites need, with errors that name the Debian package.
+
+use std::env;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::process::Output;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::anyhow;
+use anyhow::bail;
+
+/// The workspace's root.
+#[must_use]
+pub fn workspace() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
+
+/// Where downloads and builds of the suites are kept between runs: `target/conformance/NAME`.
+///
+/// # Errors
+/// When the directory cannot be made.
+pub fn cache_dir(name: &str) -> Result<PathBuf> {
+    let path = workspace().join("target/conformance").join(name);
+    fs::create_dir_all(&path).with_context(|| format!("make {}", path.display()))?;
+    Ok(path)
+}
+
+/// The path of `program`, or an error that names the Debian package to install.
+///
+/// # Errors
+/// When `program` is not on the `PATH`.
+pub fn require(program: &str, package: &str) -> Result<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")])
+        .map(|directory| directory.join(program))
+        .find(|file| file.is_file())
+        .with_context(|| format!("{program} is not installed: apt-get install {package}"))
+}
+
+/// The directory of PostgreSQL's server programs, newest version first.
+///
+/// # Errors
+/// When no `initdb` is found.
+pub fn postgres_bin_dir() -> Result<PathBuf> {
+    let mut versions: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
+        .map(|entries| {
+            entries
+                .flatten()
+                .map(|entry| entry.path().join("bin"))
+                .collect()
+        })
+        .unwrap_or_default();
+    versions.sort();
+    versions.reverse();
+    if let Ok(output) = Command::new("pg_config").arg("--bindir").output() {
+        versions.push(PathBuf::from(
+            String::from_utf8_lossy(&output.stdout).trim(),
+        ));
+    }
+    let found = versions
+        .into_iter()
+        .find(|directory| directory.join("initdb").is_file());
+    found.context("no initdb found: apt-get install postgresql-15 postgresql-client-15")
+}
+
+/// True when the suite runs as root; then servers run as user `postgres`.
+#[must_use]
+pub fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0)
+}
+
+/// A TCP port of 127.0.0.1 that nobody listens on at this moment.
+///
+/// # Errors
+/// When the kernel gives none.
+pub fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// Runs to the end; fails with all output unless the exit code is zero.
+///
+/// # Errors
+/// When the program cannot be started or fails.
+pub fn run(command: &mut Command) -> Result<String> {
+    let (output, success) = run_any(command)?;
+    if !success {
+        bail!("{command:?} failed:\n{output}");
+    }
+    Ok(output)
+}
+
+/// Runs to the end and returns output followed by errors, and whether the exit code was zero.
+///
+/// # Errors
+/// When the program cannot be started.
+pub fn run_any(command: &mut Command) -> Result<(String, bool)> {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command
+        .output()
+        .map_err(|error| anyhow!("{command:?}: {error}"))?;
+    let mut text = String::from_utf8_lossy(&stdout).into_owned();
+    text.push_str(&String::from_utf8_lossy(&stderr));
+    Ok((text, status.success()))
+}
+
+/// The last `count` lines.
+#[must_use]
+pub fn tail(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines
+        .iter()
+        .skip(lines.len().saturating_sub(count))
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+/// Copies a directory with all its content.
+///
+/// # Errors
+/// When `cp` fails.
+pub fn copy_dir(from: &Path, to: &Path) -> Result<()> {
+    run(Command::new("cp").arg("-r").arg("-T").arg(from).arg(to))?;
+    Ok(())
+}
+
+/// True when all programs and their arguments fit the machine's limit of open files per process.
+///
+/// # Errors
+/// When the soft limit is below `needed` and names how to raise it.
+pub fn require_open_files(needed: usize) -> Result<()> {
+    let limits = fs::read_to_string("/proc/self/limits")?;
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let soft = line
+        .and_then(|line| line.split_whitespace().nth(3))
+        .context("no limit of files")?;
+    if soft.parse::<usize>().is_ok_and(|soft| soft < needed) {
+        bail!("{needed} open files are needed and {soft} allowed: run `ulimit -n {needed}` first");
+    }
+    Ok(())
+}
