@@ -11,6 +11,9 @@ use crate::value::Value;
 /// The console's database, which no entry may take.
 pub(crate) const CONSOLE: &str = "pgbouncer";
 
+/// Linux's `sun_path` without its NUL byte (unix(7)).
+const SOCKET_NAME_LEN_MAX: usize = 107;
+
 /// Checks the whole, adding to the mistakes and notes of `raw`. `file` is named where no line is to blame.
 pub(crate) fn check(raw: &mut Raw, settings: &Settings, format: Format, file: &Origin) {
     check_unsupported(raw, settings, file);
@@ -45,11 +48,12 @@ fn check_unsupported(raw: &mut Raw, settings: &Settings, file: &Origin) {
         SslMode::Disable | SslMode::Allow | SslMode::Prefer => {}
         mode => refuse("server_tls_sslmode", mode.as_str()),
     }
-    match global.auth_type {
-        auth @ (AuthType::Cert | AuthType::Hba | AuthType::Ldap | AuthType::Pam) => {
-            refuse("auth_type", auth.as_str());
-        }
-        _ => {}
+    let auth = global.auth_type;
+    if matches!(
+        auth,
+        AuthType::Cert | AuthType::Hba | AuthType::Ldap | AuthType::Pam
+    ) {
+        refuse("auth_type", auth.as_str());
     }
 }
 
@@ -65,9 +69,10 @@ fn check_listeners(raw: &mut Raw, settings: &Settings, file: &Origin) {
             message.to_owned(),
         );
     }
-    let dir = &global.unix_socket_dir;
-    if dir == "@" || !(dir.is_empty() || dir.starts_with(['/', '@', '.'])) {
-        let message = "unix_socket_dir must be a path that starts with / or ., or @name".to_owned();
+    let name = format!("{}/.s.PGSQL.{}", global.unix_socket_dir, global.listen_port);
+    if global.unix_socket_dir == "@" || name.len() > SOCKET_NAME_LEN_MAX {
+        let message =
+            format!("unix_socket_dir must give a name of at most {SOCKET_NAME_LEN_MAX} bytes");
         conflict(raw, "unix_socket_dir", file, ErrorKind::BadValue, message);
     }
 }
@@ -161,7 +166,10 @@ fn note_not_effective(raw: &mut Raw, format: Format) {
     let idle = |scope: Scope, values: &Values| -> Vec<&'static str> {
         let set = |opt: &&Opt| {
             let given = values.get(opt.name).map(|(value, _)| value);
-            given.is_some_and(|value| *value != default_of(opt, format) && *value != Value::Unset)
+            // The one TLS setting towards servers that is fully honoured without TLS.
+            let honoured = opt.name == "server_tls_sslmode"
+                && given.is_some_and(|v| *v == Value::Text(SslMode::Disable.as_str().to_owned()));
+            !honoured && given.is_some_and(|v| *v != default_of(opt, format) && *v != Value::Unset)
         };
         scope
             .options()

@@ -4,15 +4,14 @@
 use crate::error::ErrorKind;
 use crate::raw::{Origin, Raw};
 
-/// Calls `pair` with each key and value, and whether the key before was `password`. Stops at the first mistake.
+/// Calls `pair` with each key and value. Stops at the first mistake.
 pub(crate) fn parse(
     text: &str,
     raw: &mut Raw,
     at: &Origin,
-    mut pair: impl FnMut(&mut Raw, &str, &str, bool),
+    mut pair: impl FnMut(&mut Raw, &str, &str),
 ) {
     let mut rest = text.trim_start();
-    let mut after_password = false;
     while !rest.is_empty() {
         let (key, value, next) = match next_pair(rest) {
             Ok(parts) => parts,
@@ -22,8 +21,7 @@ pub(crate) fn parse(
             next.len() < rest.len(),
             "each turn consumes at least one byte"
         );
-        pair(raw, key, &value, after_password);
-        after_password = key == "password";
+        pair(raw, key, &value);
         rest = next.trim_start();
     }
 }

@@ -199,8 +199,12 @@ impl Reader<'_> {
             Scope::User => "section [users]",
             _ => "section [peers]",
         };
-        connstr::parse(value, self.raw, at, |raw, key, text, after_password| {
-            if after_password && scope.find(key).is_none() {
+        let mut after_password = false;
+        connstr::parse(value, self.raw, at, |raw, key, text| {
+            let is_known = scope.find(key).is_some();
+            // What follows a password and is no key may be a part of it, and is not repeated.
+            after_password = key == "password" || (after_password && !is_known);
+            if after_password && !is_known {
                 let message = "unknown key after \"password\" in section [databases]; \
                                a password with blanks needs single quotes";
                 raw.fail_at(at, ErrorKind::UnknownKey, message);

@@ -1,8 +1,43 @@
 //! Configuration: one table of options, from which come the parsers of both file formats, the environment, defaults,
 //! ranges, `SHOW CONFIG`, reload and the reference page. Pure: files and environment are arguments.
+//!
+//! [`load`] turns a file into [`Loaded`], whose [`Settings`] are plain typed structs. [`Settings::pool`] answers what
+//! one (database, user) pair gets. [`diff`] tells what a reload changes, [`show_config`] and [`effective_text`] print.
+//! Every mistake is a [`ConfigError`] with file, line and key. What the crate must never do: accept half a
+//! configuration, print a secret, or ignore an option where that would weaken security.
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! let text = "
+//! [databases]
+//! shop = host=10.0.0.5 pool_size=40
+//!
+//! [pgbouncer]
+//! listen_addr = 127.0.0.1
+//! auth_file = /etc/weir/userlist.txt
+//! pool_mode = transaction
+//! ";
+//! let env = [("WEIR_WORKERS".to_owned(), "2".to_owned())];
+//! let mut read = |_: &Path| Ok(text.to_owned());
+//! let loaded = weir_config::load(Path::new("pgbouncer.ini"), &mut read, env.into_iter()).unwrap();
+//! assert_eq!(loaded.settings.global.workers, 2);
+//! let pool = loaded.settings.pool("shop", "alice").unwrap();
+//! assert_eq!((pool.pool_size, pool.pool_mode), (40, weir_config::PoolMode::Transaction));
+//!
+//! // A mistake is refused with its place and the nearest right key.
+//! let mut read = |_: &Path| Ok("[pgbouncer]\npool_modes = session\n".to_owned());
+//! let errors = weir_config::load(Path::new("pgbouncer.ini"), &mut read, std::iter::empty()).unwrap_err();
+//! assert_eq!(
+//!     errors[0].to_string(),
+//!     "pgbouncer.ini:2: unknown key \"pool_modes\" in section [pgbouncer]; did you mean \"pool_mode\"?"
+//! );
+//! ```
 
+mod budget;
 mod check;
 mod connstr;
+mod diff;
 mod env;
 mod error;
 mod ini;
@@ -10,15 +45,21 @@ mod load;
 mod native;
 mod options;
 mod raw;
+mod reference;
 mod settings;
+mod show;
 mod types;
 mod value;
 
+pub use crate::budget::fd_budget;
+pub use crate::diff::{Change, diff};
 pub use crate::error::{ConfigError, ErrorKind};
 pub use crate::load::{Loaded, load, upstream};
 pub use crate::options::{Database, Global, Kind, Opt, Peer, Scope, Unit, UserSettings};
 pub use crate::raw::Origin;
+pub use crate::reference::reference_markdown;
 pub use crate::settings::{FALLBACK, PoolSettings, Settings};
+pub use crate::show::{ConfigRow, effective_text, show_config};
 pub use crate::types::{
     AuthType, HostAddr, ListenAddr, LoadBalanceHosts, LogFormat, PoolMode, Secret, SslMode,
 };

@@ -367,33 +367,4 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn near_words_are_found_and_far_ones_are_not() {
-        assert_eq!(Scope::Global.nearest("pool_modes"), Some("pool_mode"));
-        assert_eq!(Scope::Global.nearest("listenport"), Some("listen_port"));
-        assert_eq!(Scope::Database.nearest("reserve_pol"), Some("reserve_pool"));
-        assert_eq!(Scope::Global.nearest("colour"), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("abc", ""), 3);
-    }
-
-    #[test]
-    fn rows_have_one_sentence_and_unique_names() {
-        for scope in [Scope::Global, Scope::Database, Scope::User, Scope::Peer] {
-            let mut names: Vec<_> = Vec::new();
-            for opt in scope.options() {
-                assert!(opt.doc.trim().ends_with('.'), "{}", opt.name);
-                names.push(opt.name);
-                names.extend(opt.aliases);
-            }
-            let count = names.len();
-            names.sort_unstable();
-            names.dedup();
-            assert_eq!(names.len(), count);
-        }
-    }
-}
+mod tests;

@@ -109,8 +109,10 @@ impl Raw {
             message,
             suggestion,
         } = bad;
-        let message = match opt.kind {
-            Kind::Secret => format!("bad value for \"{}\": {message}", opt.name),
+        // A quote in the wrong place can make a password part of another value.
+        let is_secret = opt.kind == Kind::Secret || shown.to_ascii_lowercase().contains("passw");
+        let message = match is_secret {
+            true => format!("bad value for \"{}\": {message}", opt.name),
             _ => format!(
                 "bad value {} for \"{}\": {message}",
                 quoted(shown),

@@ -97,9 +97,17 @@ impl Settings {
     pub fn pool(&self, database: &str, user: &str) -> Option<PoolSettings> {
         let (entry, is_auto) = self.database(database)?;
         let server_user = entry.user.as_deref().unwrap_or(user);
-        let of_server = self.users.get(server_user);
-        let of_client = self.users.get(user);
+        let server = self.users.get(server_user);
+        let client = self.users.get(user);
         let global = &self.global;
+        let count =
+            |user: Option<&UserSettings>,
+             own: fn(&UserSettings) -> Option<u32>,
+             entry: Option<u32>,
+             global: u32| user.and_then(own).or(entry).unwrap_or(global);
+        let time = |own: fn(&UserSettings) -> Option<Duration>, global: Option<Duration>| {
+            pick_time(client.and_then(own), global)
+        };
         Some(PoolSettings {
             database: database.to_owned(),
             is_auto,
@@ -109,20 +117,21 @@ impl Settings {
             load_balance_hosts: entry.load_balance_hosts,
             user: server_user.to_owned(),
             is_user_forced: entry.user.is_some(),
-            password: entry.user.as_ref().and(entry.password.clone()),
-            pool_mode: pick(
-                of_server.map(|u| u.pool_mode),
-                entry.pool_mode,
-                global.pool_mode,
-            ),
-            pool_size: pick(
-                of_server.map(|u| u.pool_size),
+            password: entry.user.as_ref().and_then(|_| entry.password.clone()),
+            pool_mode: server
+                .and_then(|u| u.pool_mode)
+                .or(entry.pool_mode)
+                .unwrap_or(global.pool_mode),
+            pool_size: count(
+                server,
+                |u| u.pool_size,
                 entry.pool_size,
                 global.default_pool_size,
             ),
             min_pool_size: entry.min_pool_size.unwrap_or(global.min_pool_size),
-            reserve_pool_size: pick(
-                of_server.map(|u| u.reserve_pool_size),
+            reserve_pool_size: count(
+                server,
+                |u| u.reserve_pool_size,
                 entry.reserve_pool_size,
                 global.reserve_pool_size,
             ),
@@ -132,18 +141,20 @@ impl Settings {
             max_db_client_connections: entry
                 .max_db_client_connections
                 .unwrap_or(global.max_db_client_connections),
-            max_user_connections: pick(
-                of_server.map(|u| u.max_user_connections),
+            max_user_connections: count(
+                server,
+                |u| u.max_user_connections,
                 None,
                 global.max_user_connections,
             ),
-            max_user_client_connections: pick(
-                of_client.map(|u| u.max_user_client_connections),
+            max_user_client_connections: count(
+                client,
+                |u| u.max_user_client_connections,
                 None,
                 global.max_user_client_connections,
             ),
             query_wait_timeout: pick_time(
-                of_server
+                server
                     .and_then(|u| u.query_wait_timeout)
                     .or(entry.query_wait_timeout),
                 global.query_wait_timeout,
@@ -154,22 +165,13 @@ impl Settings {
                 .clone()
                 .filter(|query| !query.is_empty()),
             startup: entry.startup(),
-            query_timeout: pick_time(
-                of_client.and_then(|u| u.query_timeout),
-                global.query_timeout,
-            ),
-            transaction_timeout: pick_time(
-                of_client.and_then(|u| u.transaction_timeout),
-                global.transaction_timeout,
-            ),
-            idle_transaction_timeout: pick_time(
-                of_client.and_then(|u| u.idle_transaction_timeout),
+            query_timeout: time(|u| u.query_timeout, global.query_timeout),
+            transaction_timeout: time(|u| u.transaction_timeout, global.transaction_timeout),
+            idle_transaction_timeout: time(
+                |u| u.idle_transaction_timeout,
                 global.idle_transaction_timeout,
             ),
-            client_idle_timeout: pick_time(
-                of_client.and_then(|u| u.client_idle_timeout),
-                global.client_idle_timeout,
-            ),
+            client_idle_timeout: time(|u| u.client_idle_timeout, global.client_idle_timeout),
         })
     }
 
@@ -264,11 +266,6 @@ impl Database {
             .filter_map(|(name, value)| Some((name, value.clone()?)))
             .collect()
     }
-}
-
-/// User before database before global.
-fn pick<T>(user: Option<Option<T>>, database: Option<T>, global: T) -> T {
-    user.flatten().or(database).unwrap_or(global)
 }
 
 /// An override of zero switches the limit off.

@@ -162,9 +162,9 @@ impl HostAddr {
         if text.len() > 253 {
             return Err("a host name has at most 253 bytes");
         }
-        let odd = |c: char| c.is_whitespace() || c.is_control() || "[]:/'\"".contains(c);
+        let odd = |c: char| c.is_whitespace() || c.is_control() || "[]:/,'\"".contains(c);
         if text.contains(odd) {
-            return Err("a host name has no blanks, colons, slashes, brackets or quotes");
+            return Err("a host name has no blanks, colons, commas, slashes, brackets or quotes");
         }
         Ok(Self::Name(text.to_owned()))
     }

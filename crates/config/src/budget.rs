@@ -1,0 +1,53 @@
+//! How many file descriptors a configuration may need.
+
+use crate::settings::{FALLBACK, Settings};
+
+/// Descriptors that do not grow with the load: standard streams, log, pid file, listeners, resolver.
+const FIXED_COUNT: u64 = 32;
+/// Per worker: event queue, wake-up, timer, spare.
+const PER_WORKER_COUNT: u64 = 4;
+/// Assumed when `workers` follows the cores, which this crate does not know.
+const WORKER_COUNT_GUESS: u64 = 64;
+
+/// The most file descriptors that these settings are expected to use at once: every client, every pool at its full size
+/// with its reserve, and a fixed part. The users of a database are those of `[users]`, at least one, unless it forces
+/// one; an unlimited pool counts as one server per client. Compare it with the limit of the process.
+#[must_use]
+pub fn fd_budget(settings: &Settings) -> u64 {
+    let clients = u64::from(settings.global.max_client_conn);
+    let workers = match settings.global.workers {
+        0 => WORKER_COUNT_GUESS,
+        workers => u64::from(workers),
+    };
+    let servers: u64 = settings
+        .databases
+        .keys()
+        .map(|name| servers_of(settings, name))
+        .sum();
+    clients + servers + workers * PER_WORKER_COUNT + FIXED_COUNT
+}
+
+fn servers_of(settings: &Settings, name: &str) -> u64 {
+    let clients = u64::from(settings.global.max_client_conn);
+    // Any name that has no entry of its own finds the fallback's.
+    let name = if name == FALLBACK { "\u{1}" } else { name };
+    let of_user = |user: &str| {
+        settings
+            .pool(name, user)
+            .map_or(0, |pool| match pool.pool_size {
+                0 => clients,
+                size => u64::from(size) + u64::from(pool.reserve_pool_size),
+            })
+    };
+    let Some(pool) = settings.pool(name, "") else {
+        return 0;
+    };
+    let users: u64 = match pool.is_user_forced || settings.users.is_empty() {
+        true => of_user(""),
+        false => settings.users.keys().map(|user| of_user(user)).sum(),
+    };
+    match pool.max_db_connections {
+        0 => users,
+        max => users.min(u64::from(max)),
+    }
+}

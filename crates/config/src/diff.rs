@@ -1,0 +1,115 @@
+//! What a reload changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::options::Opt;
+use crate::settings::Settings;
+use crate::value::Value;
+
+/// One difference between two settings. Texts are for people and hold no secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// An option has another value.
+    Changed {
+        /// Which option: `pool_mode`, `databases.NAME.host`, ….
+        key: String,
+        /// The value before, as `SHOW CONFIG` spells it; secrets are `***`.
+        old: String,
+        /// The value after.
+        new: String,
+        /// True when a reload may apply it; false means that it needs a restart.
+        reloadable: bool,
+    },
+    /// An entry came: `databases.NAME`, `users.NAME`, `peers.ID`.
+    Added(String),
+    /// An entry went.
+    Removed(String),
+}
+
+impl Change {
+    /// True when a reload may apply it.
+    #[must_use]
+    pub fn is_reloadable(&self) -> bool {
+        match self {
+            Self::Changed { reloadable, .. } => *reloadable,
+            Self::Added(_) | Self::Removed(_) => true,
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Changed {
+                key,
+                old,
+                new,
+                reloadable,
+            } => {
+                let hint = if *reloadable {
+                    ""
+                } else {
+                    " (needs a restart)"
+                };
+                write!(f, "{key}: {old:?} to {new:?}{hint}")
+            }
+            Self::Added(key) => write!(f, "{key} added"),
+            Self::Removed(key) => write!(f, "{key} removed"),
+        }
+    }
+}
+
+/// Lists what differs, global options first. Entries are matched by name.
+#[must_use]
+pub fn diff(old: &Settings, new: &Settings) -> Vec<Change> {
+    let mut changes = Vec::new();
+    values(&mut changes, "", old.global.values(), new.global.values());
+    entries(
+        &mut changes,
+        "databases",
+        &old.databases,
+        &new.databases,
+        |e| e.values(),
+    );
+    entries(&mut changes, "users", &old.users, &new.users, |e| {
+        e.values()
+    });
+    entries(&mut changes, "peers", &old.peers, &new.peers, |e| {
+        e.values()
+    });
+    changes
+}
+
+type Row = (&'static Opt, Value);
+
+fn entries<K: Ord + fmt::Display, V>(
+    changes: &mut Vec<Change>,
+    section: &str,
+    old: &BTreeMap<K, V>,
+    new: &BTreeMap<K, V>,
+    rows: impl Fn(&V) -> Vec<Row>,
+) {
+    let names: BTreeSet<&K> = old.keys().chain(new.keys()).collect();
+    for name in names {
+        let key = format!("{section}.{name}");
+        match (old.get(name), new.get(name)) {
+            (Some(old), Some(new)) => values(changes, &format!("{key}."), rows(old), rows(new)),
+            (None, _) => changes.push(Change::Added(key)),
+            (_, None) => changes.push(Change::Removed(key)),
+        }
+    }
+}
+
+fn values(changes: &mut Vec<Change>, prefix: &str, old: Vec<Row>, new: Vec<Row>) {
+    for ((opt, old), (_, new)) in old.into_iter().zip(new) {
+        if old != new {
+            changes.push(Change::Changed {
+                key: format!("{prefix}{}", opt.name),
+                old: old.to_ini(opt.kind),
+                new: new.to_ini(opt.kind),
+                reloadable: opt.reloadable,
+            });
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The reference page `docs/reference/configuration.md`, generated from the table.
+
+use crate::env::RESERVED;
+use crate::options::{Kind, Opt, Scope, Unit};
+use crate::settings::{Format, default_of};
+
+const INTRO: &str = "\
+# Configuration
+
+<!-- Generated from the table of options in crates/config; edit that. -->
+
+Weir reads two formats. A file whose name ends in `.toml` is native; every other file is read as PgBouncer's ini. The
+options are the same in both. A file with a mistake is refused whole: each mistake is listed with file, line and key.
+
+**Native** (`weir.toml`): global options stand at the top, before the tables.
+
+```toml
+listen_addr = \"127.0.0.1\"
+auth_file = \"/etc/weir/userlist.txt\"
+pool_mode = \"transaction\"
+query_wait_timeout = \"30s\"
+
+[databases.shop]
+host = \"10.0.0.5\"
+pool_size = 40
+
+[databases.\"*\"]        # every other database
+host = \"10.0.0.6\"
+
+[users.reports]
+query_timeout = \"5min\"
+```
+
+- A time is a text with `us`, `ms`, `s`, `min`, `h` or `d`; a plain number is in the unit named below.
+- A size is a text with `B`, `KiB`, `MiB` or `GiB`, or a plain number of bytes.
+- A list is an array or a text with commas. A flag is `true` or `false`, or PgBouncer's 1 or 0.
+
+**PgBouncer's ini**: the sections `[pgbouncer]`, `[databases]`, `[users]` and `[peers]`, comments on lines of their own
+(`;` or `#`), `%include FILE` up to 10 deep, values such as `host=10.0.0.5 password='it''s'` in the last three
+sections. Times are plain numbers. A `[pgbouncer]` that begins again drops what was set under the first, as in PgBouncer.
+
+**Environment**: every global option can be set by `WEIR_` and its name in upper case, for example `WEIR_WORKERS=1`. It
+wins over the file and is spelt as in either format. An unknown `WEIR_` variable is a mistake, except ";
+
+const INTRO_REST: &str = ",
+names that begin with `WEIR_TEST_`, and the variables that Kubernetes makes for a service
+called weir (`WEIR_SERVICE_HOST`, `WEIR_PORT`, `WEIR_PORT_6432_TCP`, ...).
+
+**Precedence** of what several places may set: user, then database, then global.
+
+A reload applies the options marked so; a change of the others needs a restart. *Later* marks an option that is
+accepted but does nothing yet; the log names the ones in use once at the start. Where ignoring an option would weaken
+security, the configuration is refused instead: `client_tls_sslmode` and `server_tls_sslmode` of `require` and
+above, and `auth_type` cert, hba, ldap and pam.
+";
+
+/// The text of the page. The committed file equals it; a test compares them.
+#[must_use]
+pub fn reference_markdown() -> String {
+    let reserved: Vec<_> = RESERVED.iter().map(|name| format!("`{name}`")).collect();
+    let mut out = format!("{INTRO}{}{INTRO_REST}", reserved.join(", "));
+    for (scope, title) in [
+        (Scope::Global, "Global options"),
+        (Scope::Database, "`[databases]`"),
+        (Scope::User, "`[users]`"),
+        (Scope::Peer, "`[peers]`"),
+    ] {
+        out.push_str(&format!("\n## {title}\n\n"));
+        out.push_str("| option | default | values | reload | meaning |\n|---|---|---|---|---|\n");
+        scope
+            .options()
+            .iter()
+            .for_each(|opt| out.push_str(&row(opt)));
+    }
+    out
+}
+
+fn row(opt: &Opt) -> String {
+    let mut name = format!("`{}`", opt.name);
+    for alias in opt.aliases {
+        name.push_str(&format!(", `{alias}`"));
+    }
+    let reload = if opt.reloadable { "yes" } else { "restart" };
+    let later = if opt.effective { "" } else { " *Later.*" };
+    format!(
+        "| {name} | {} | {} | {reload} | {}{later} |\n",
+        default(opt),
+        values(opt),
+        opt.doc.trim()
+    )
+}
+
+fn default(opt: &Opt) -> String {
+    if opt.default.is_none() {
+        return String::new();
+    }
+    match (
+        default_of(opt, Format::Ini).to_ini(opt.kind),
+        opt.default_native,
+    ) {
+        (text, _) if text.is_empty() => "empty".to_owned(),
+        (text, None) => format!("`{text}`"),
+        (text, Some(native)) => format!("`{text}`; in weir.toml `{native}`"),
+    }
+}
+
+fn values(opt: &Opt) -> String {
+    match opt.kind {
+        Kind::Bool => "flag".to_owned(),
+        Kind::Int => format!("{} to {}", opt.min, opt.max),
+        Kind::Mode => "octal permissions".to_owned(),
+        Kind::Duration(Unit::Seconds) if opt.min > 0 => format!("seconds, at least {}", opt.min),
+        Kind::Duration(Unit::Seconds) => "seconds".to_owned(),
+        Kind::Duration(Unit::Milliseconds) => "milliseconds".to_owned(),
+        Kind::Size => format!("bytes, {} to {}", opt.min, opt.max),
+        Kind::Enum(words) => words.join(", "),
+        Kind::Text => "text".to_owned(),
+        Kind::Secret => "text, never shown".to_owned(),
+        Kind::List | Kind::Hosts | Kind::Listen => "list".to_owned(),
+    }
+}

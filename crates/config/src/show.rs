@@ -1,0 +1,117 @@
+//! The settings as text: rows for `SHOW CONFIG`, and weir.toml for `weir check`. Secrets appear as `***` only.
+
+use crate::load::Loaded;
+use crate::options::Opt;
+use crate::settings::{Format, Settings, default_of};
+use crate::value::{Value, toml_string};
+
+/// One row of `SHOW CONFIG`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigRow {
+    /// The option.
+    pub key: &'static str,
+    /// Its value, as PgBouncer's ini spells it.
+    pub value: String,
+    /// PgBouncer's default, spelt likewise.
+    pub default: String,
+    /// True when a reload or SET changes it.
+    pub changeable: bool,
+}
+
+/// The rows of `SHOW CONFIG`: all global options in PgBouncer's order, which is alphabetical but for `pool_mode`
+/// standing before `pool_idle_timeout`.
+#[must_use]
+pub fn show_config(settings: &Settings) -> Vec<ConfigRow> {
+    let mut rows: Vec<_> = settings
+        .global
+        .values()
+        .into_iter()
+        .map(|(opt, v)| row(opt, &v))
+        .collect();
+    // "pool_h" sorts directly before "pool_idle_timeout".
+    rows.sort_by_key(|row| {
+        if row.key == "pool_mode" {
+            "pool_h"
+        } else {
+            row.key
+        }
+    });
+    rows
+}
+
+fn row(opt: &'static Opt, value: &Value) -> ConfigRow {
+    ConfigRow {
+        key: opt.name,
+        value: value.to_ini(opt.kind),
+        default: default_of(opt, Format::Ini).to_ini(opt.kind),
+        changeable: opt.reloadable,
+    }
+}
+
+/// The effective configuration as a valid weir.toml. Values that were given carry a comment with their place. Options
+/// that hold a secret are commented out, so that the text can be used without sending `***` as a password.
+#[must_use]
+pub fn effective_text(loaded: &Loaded) -> String {
+    let settings = &loaded.settings;
+    let mut out =
+        String::from("# The effective configuration; comments tell where a value was set.\n\n");
+    if settings.trust_loopback {
+        out.push_str("# clients from loopback are let in without a password (--upstream)\n");
+    }
+    for (opt, value) in settings.global.values() {
+        push(&mut out, loaded, "", opt, &value);
+    }
+    for (name, entry) in &settings.databases {
+        table(&mut out, loaded, "databases", name, entry.values());
+    }
+    for (name, entry) in &settings.users {
+        table(&mut out, loaded, "users", name, entry.values());
+    }
+    for (id, entry) in &settings.peers {
+        table(&mut out, loaded, "peers", &id.to_string(), entry.values());
+    }
+    out
+}
+
+/// One table, with what was given only: the rest is inherited.
+fn table(
+    out: &mut String,
+    loaded: &Loaded,
+    section: &str,
+    name: &str,
+    values: Vec<(&'static Opt, Value)>,
+) {
+    let bare = |b: u8| b.is_ascii_alphanumeric() || b"_-".contains(&b);
+    let key = match !name.is_empty() && name.bytes().all(bare) {
+        true => name.to_owned(),
+        false => toml_string(name),
+    };
+    out.push_str(&format!("\n[{section}.{key}]\n"));
+    let prefix = format!("{section}.{name}.");
+    for (opt, value) in values {
+        if loaded
+            .sources
+            .contains_key(&format!("{prefix}{}", opt.name))
+        {
+            push(out, loaded, &prefix, opt, &value);
+        }
+    }
+}
+
+fn push(out: &mut String, loaded: &Loaded, prefix: &str, opt: &Opt, value: &Value) {
+    let hash = match value {
+        Value::Secret(secret) if !secret.is_empty() => "# ",
+        _ => "",
+    };
+    out.push_str(&format!("{hash}{} = {}", opt.name, value.to_toml(opt.kind)));
+    if let Some(origin) = loaded.sources.get(&format!("{prefix}{}", opt.name)) {
+        // A path may hold anything, even the end of a line.
+        let place: String = origin
+            .to_string()
+            .chars()
+            .filter(|c| !c.is_control())
+            .collect();
+        out.push_str(&format!("  # {place}"));
+    }
+    out.push('\n');
+}

@@ -1,0 +1,275 @@
+//! What both formats and the environment mean.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use weir_config::{AuthType, HostAddr, ListenAddr, Origin, PoolMode, SslMode, upstream};
+
+use crate::{ini, lines, load_files, native, pairs};
+
+/// The usual distribution file with its comments, and the published benchmark settings P4 in it.
+const DISTRIBUTION: &str = "\
+;;;
+;;; PgBouncer configuration file
+;;;
+
+;; database name = connect string
+[databases]
+
+;forcedb = host=localhost port=300 user=baz password=foo
+shop = host=10.0.0.5,10.0.0.6 port=5433 dbname=shop_prod pool_size=40 reserve_pool=5
+report = host=/var/run/postgresql user=reporter password='it''s = secret' connect_query='SELECT 1; SELECT ''x'''
+'odd name' = host=[::1] server_lifetime=0 query_wait_timeout=0 timezone='Europe/Berlin'
+* = host=db.example.org pool_mode=Session
+
+[users]
+alice = pool_mode=statement max_user_connections=10
+
+[peers]
+1 = host=/tmp/pgbouncer1
+2 = host=10.1.1.1 port=6433
+
+[pgbouncer]
+logfile = /var/log/postgresql/pgbouncer.log
+pidfile = /var/run/postgresql/pgbouncer.pid
+listen_addr = localhost, 10.0.0.1 ,*
+listen_port = 6432
+unix_socket_dir = /var/run/postgresql
+unix_socket_mode = 0770
+auth_type = SCRAM-SHA-256
+auth_file = /etc/pgbouncer/userlist.txt
+admin_users = user2, someadmin, otheradmin
+pool_mode=TRANSACTION
+ignore_startup_parameters = extra_float_digits, options
+default_pool_size = 10
+server_idle_timeout = 0.5
+server_check_query = select 1
+tcp_user_timeout = 12500
+job_name = bouncer
+# another comment";
+
+#[test]
+fn a_distribution_ini_means_what_it_means_to_pgbouncer() {
+    let loaded = ini(DISTRIBUTION).unwrap();
+    let global = &loaded.settings.global;
+    assert_eq!(global.pool_mode, PoolMode::Transaction);
+    assert_eq!(global.auth_type, AuthType::ScramSha256);
+    assert_eq!(
+        global.listen_addr,
+        [
+            ListenAddr::Name("localhost".into()),
+            ListenAddr::Ip(Ipv4Addr::new(10, 0, 0, 1).into()),
+            ListenAddr::All
+        ]
+    );
+    assert_eq!(global.unix_socket_mode, 0o770);
+    assert_eq!(global.admin_users, ["user2", "someadmin", "otheradmin"]);
+    assert_eq!(global.server_idle_timeout, Some(Duration::from_millis(500)));
+    assert_eq!(global.tcp_user_timeout, Some(Duration::from_millis(12_500)));
+    assert_eq!(global.query_timeout, None);
+    assert_eq!(global.check_query(), Some("select 1"));
+    assert_eq!(global.service_name, "bouncer");
+    assert_eq!(global.conffile, "pgbouncer.ini");
+
+    let shop = &loaded.settings.databases["shop"];
+    assert_eq!(
+        (shop.port, shop.pool_size, shop.reserve_pool_size),
+        (5433, Some(40), Some(5))
+    );
+    assert_eq!(shop.host.len(), 2);
+    let report = &loaded.settings.databases["report"];
+    assert_eq!(report.password.as_ref().unwrap().expose(), "it's = secret");
+    assert_eq!(
+        report.connect_query.as_deref(),
+        Some("SELECT 1; SELECT 'x'")
+    );
+    assert_eq!(
+        report.host,
+        [HostAddr::UnixDir("/var/run/postgresql".into())]
+    );
+    let odd = loaded.settings.pool("odd name", "bob").unwrap();
+    assert_eq!(odd.query_wait_timeout, None);
+    assert_eq!(odd.server_lifetime, Duration::ZERO);
+    assert_eq!(odd.startup, [("timezone", "Europe/Berlin".to_owned())]);
+    assert_eq!(loaded.settings.peers[&2].port, 6433);
+    assert_eq!(
+        loaded.notes,
+        ["accepted, but not effective yet: service_name, [peers]"]
+    );
+}
+
+#[test]
+fn published_settings_with_tls_are_refused_and_without_load() {
+    let settings = "[databases]\nbench = host=127.0.0.1\n[pgbouncer]\npool_mode=transaction\n\
+        default_pool_size=50\nmax_client_conn=1000\nreserve_pool_size=0\nmin_pool_size=0\n\
+        auth_type=plain\nauth_file=users\nlisten_port=6432\nserver_check_query=SELECT 1\n\
+        max_prepared_statements=256\n";
+    let loaded = ini(settings).unwrap();
+    assert_eq!(loaded.settings.global.max_client_conn, 1000);
+    assert_eq!(loaded.settings.global.server_tls_sslmode, SslMode::Prefer);
+    assert!(loaded.notes.is_empty(), "{:?}", loaded.notes);
+    let tls = format!("{settings}client_tls_sslmode=require\nserver_tls_sslmode=require\n");
+    assert_eq!(ini(&tls).unwrap_err().len(), 2);
+}
+
+#[test]
+fn both_formats_give_the_same_settings() {
+    let toml = r#"
+        auth_type = "md5"
+        auth_file = "u"
+        listen_addr = ["127.0.0.1", "::1"]
+        query_wait_timeout = "1.5min"
+        server_idle_timeout = 0
+        tcp_socket_buffer = "16KiB"
+        tcp_user_timeout = 250
+        unix_socket_mode = 0o700
+        server_round_robin = true
+        conffile = "x"
+        [databases."*"]
+        host = "/tmp"
+        [databases.app]
+        host = ["a", "b"]
+        query_wait_timeout = "500ms"
+        [users.u]
+        pool_size = 3
+    "#;
+    let file = "[users]\nu = pool_size=3\n[databases]\n* = host=/tmp\napp = host=a,b query_wait_timeout=0.5\n\
+        [pgbouncer]\nauth_file = u\nlisten_addr = 127.0.0.1,::1\nquery_wait_timeout = 90\n\
+        server_idle_timeout = 0\ntcp_socket_buffer = 0x4000\ntcp_user_timeout=250\nunix_socket_mode=0700\n\
+        server_round_robin=1\nconffile=x\n";
+    assert_eq!(native(toml).unwrap().settings, ini(file).unwrap().settings);
+}
+
+#[test]
+fn native_files_ask_for_scram_by_default() {
+    assert_eq!(
+        native("auth_file = 'u'").unwrap().settings.global.auth_type,
+        AuthType::ScramSha256
+    );
+    assert_eq!(
+        ini("[pgbouncer]\nauth_file = u")
+            .unwrap()
+            .settings
+            .global
+            .auth_type,
+        AuthType::Md5
+    );
+}
+
+#[test]
+fn the_environment_wins_over_the_file() {
+    let file =
+        "[pgbouncer]\nauth_file=u\nworkers=3\npool_mode=session\nclient_tls_sslmode=require\n";
+    let env = [
+        ("WEIR_WORKERS", "1"),
+        ("WEIR_QUERY_TIMEOUT", "2min"),
+        ("WEIR_LOG_STATS", "off"),
+        ("WEIR_CLIENT_TLS_SSLMODE", "disable"),
+        ("PATH", "/bin"),
+    ];
+    let loaded = load_files("a.ini", &[("a.ini", file)], &env).unwrap();
+    assert_eq!(loaded.settings.global.workers, 1);
+    assert_eq!(
+        loaded.settings.global.query_timeout,
+        Some(Duration::from_secs(120))
+    );
+    assert!(!loaded.settings.global.log_stats);
+    assert_eq!(
+        loaded.sources["workers"],
+        Origin::Environment("WEIR_WORKERS".into())
+    );
+    assert_eq!(loaded.sources["pool_mode"], Origin::File("a.ini".into(), 4));
+}
+
+#[test]
+fn variables_of_kubernetes_and_of_the_command_line_are_let_be() {
+    let env = [
+        ("WEIR_SERVICE_HOST", "10.0.0.1"),
+        ("WEIR_SERVICE_PORT", "6432"),
+        ("WEIR_SERVICE_PORT_PG", "6432"),
+        ("WEIR_PORT", "tcp://10.0.0.1:6432"),
+        ("WEIR_PORT_6432_TCP", "tcp://10.0.0.1:6432"),
+        ("WEIR_PORT_6432_TCP_ADDR", "10.0.0.1"),
+        ("WEIR_ADMIN_SERVICE_HOST", "10.0.0.1"),
+        ("WEIR_CONFIG", "/etc/weir.toml"),
+        ("WEIR_TEST_X", "1"),
+    ];
+    let result = load_files("a.ini", &[("a.ini", "[pgbouncer]\nauth_file=u\n")], &env);
+    assert_eq!(lines(result), "no mistake");
+}
+
+#[test]
+fn includes_go_on_in_the_section_they_stand_in() {
+    let files = [
+        (
+            "main.ini",
+            "[pgbouncer]\n%include common.ini\npool_mode = session\n%include db.ini\n",
+        ),
+        ("common.ini", "auth_file = u\ndefault_pool_size = 7"),
+        ("db.ini", "[databases]\na = host=x\n"),
+    ];
+    let loaded = load_files("main.ini", &files, &[]).unwrap();
+    assert_eq!(loaded.settings.global.default_pool_size, 7);
+    assert!(loaded.settings.databases.contains_key("a"));
+    assert_eq!(
+        loaded.sources["default_pool_size"],
+        Origin::File("common.ini".into(), 2)
+    );
+}
+
+#[test]
+fn a_section_that_begins_again_starts_from_the_defaults_but_says_so() {
+    let text = "[pgbouncer]\nauth_file=u\npool_mode=statement\n[databases]\na=\n[pgbouncer]\nauth_file=v\n\
+        [databases]\nb=\n";
+    let loaded = ini(text).unwrap();
+    assert_eq!(loaded.settings.global.pool_mode, PoolMode::Session);
+    assert_eq!(loaded.settings.databases.len(), 2);
+    assert_eq!(loaded.notes.len(), 1, "{:?}", loaded.notes);
+}
+
+#[test]
+fn upstream_is_a_whole_configuration() {
+    let loaded = upstream(
+        "db.example.org:5433",
+        pairs(&[("WEIR_DEFAULT_POOL_SIZE", "9")]),
+    )
+    .unwrap();
+    let settings = &loaded.settings;
+    assert!(settings.trust_loopback);
+    assert!(
+        settings
+            .global
+            .listen_addr
+            .iter()
+            .all(ListenAddr::is_loopback)
+    );
+    let pool = settings.pool("shop", "alice").unwrap();
+    assert_eq!(pool.hosts, [HostAddr::Name("db.example.org".into())]);
+    assert_eq!((pool.port, pool.pool_size), (5433, 9));
+    assert_eq!(
+        (pool.user.as_str(), pool.dbname.as_str()),
+        ("alice", "shop")
+    );
+    assert_eq!(pool.pool_mode, PoolMode::Transaction);
+    assert!(loaded.notes.is_empty(), "{:?}", loaded.notes);
+
+    for (text, port) in [
+        ("[::1]:6000", 6000),
+        ("[::1]", 5432),
+        ("::1", 5432),
+        ("/tmp", 5432),
+    ] {
+        let pool = upstream(text, pairs(&[]))
+            .unwrap()
+            .settings
+            .pool("x", "y")
+            .unwrap();
+        assert_eq!(pool.port, port, "{text}");
+    }
+    let env = [
+        ("WEIR_AUTH_TYPE", "md5"),
+        ("WEIR_AUTH_FILE", "u"),
+        ("WEIR_LISTEN_ADDR", "*"),
+    ];
+    assert!(!upstream("db", pairs(&env)).unwrap().settings.trust_loopback);
+}

@@ -1,0 +1,101 @@
+//! Input that is meant to hurt: endless includes, huge lines, NUL bytes, loops without progress (SEC-24).
+
+use std::path::Path;
+
+use weir_config::load;
+
+use crate::{ini, lines, load_files, native};
+
+#[test]
+fn includes_that_turn_in_a_circle_are_refused() {
+    let files = [("a", "[pgbouncer]\n%include b\n"), ("b", "%include a\n")];
+    assert_eq!(
+        lines(load_files("a", &files, &[])),
+        "b:1: \"a\" includes itself\n"
+    );
+}
+
+#[test]
+fn includes_nest_ten_deep_and_no_deeper() {
+    let chain = |depth: usize| {
+        let mut read = |path: &Path| {
+            let number: usize = path.to_str().unwrap().parse().unwrap();
+            let more = if number < depth {
+                format!("%include {}\n", number + 1)
+            } else {
+                String::new()
+            };
+            Ok(format!("[pgbouncer]\nauth_file=u\n{more}"))
+        };
+        lines(load(Path::new("0"), &mut read, std::iter::empty()))
+    };
+    assert_eq!(chain(10), "no mistake");
+    assert_eq!(chain(11), "10:3: %include nests deeper than 10\n");
+}
+
+#[test]
+fn a_tree_of_includes_is_cut() {
+    // Each file includes ten others one level deeper under fresh names: 10^10 files if nobody counted.
+    let mut reads = 0;
+    let mut read = |path: &Path| {
+        reads += 1;
+        let name = path.to_str().unwrap();
+        Ok((0..10).map(|i| format!("%include {name}{i}\n")).collect())
+    };
+    let errors = load(Path::new("r"), &mut read, std::iter::empty()).unwrap_err();
+    assert!(errors.len() <= 101);
+    assert_eq!(reads, 1_000);
+}
+
+#[test]
+fn nul_bytes_are_refused_everywhere() {
+    assert_eq!(
+        lines(ini("[pgbouncer]\nlogfile = a\0b\n")),
+        "pgbouncer.ini:2: a NUL byte is not allowed\n"
+    );
+    for text in [
+        "logfile = \"a\\u0000b\"",
+        "admin_users = [\"a\\u0000b\"]",
+        "[databases.\"a\\u0000b\"]\nhost = 'x'",
+        "[databases.a]\npassword = \"x\\u0000y\"",
+    ] {
+        let told = lines(native(text));
+        assert!(told.contains("NUL byte"), "{text}: {told}");
+    }
+}
+
+#[test]
+fn lines_of_a_megabyte_are_answered_shortly() {
+    let long = "x".repeat(1 << 20);
+    for text in [
+        format!("[pgbouncer]\n{long}\n"),
+        format!("[pgbouncer]\n{long} = 1\n"),
+        format!("[pgbouncer]\npool_mode = {long}\n"),
+        format!("[pgbouncer]\nlogfile = {long}\n"),
+        format!("[{long}]\n"),
+        format!("[databases]\n{long} = host=x\n"),
+        format!("[databases]\na = {}\n", "host=x ".repeat(1 << 17)),
+        format!("[databases]\na = password='{}\n", "''".repeat(1 << 19)),
+        format!("[pgbouncer]\n%include {long}\n"),
+        "\n[".repeat(1 << 19),
+        "=\n".repeat(1 << 19),
+    ] {
+        let told = lines(ini(&text));
+        assert!(told.len() < 64 * 1024, "{}", told.len());
+    }
+    assert!(lines(native(&format!("{long} = 1"))).len() < 1024);
+    assert!(lines(native(&format!("logfile = '{long}'"))).len() < 1024);
+    assert!(lines(native(&"[".repeat(1 << 20))).len() < 64 * 1024);
+}
+
+#[test]
+fn degenerate_entries_end_and_are_refused() {
+    for value in [
+        "=", "==", "'", "''", "a", "a= b", "host='", "host=''x", "= x", "host=x =", "\\", "-c=",
+    ] {
+        let told = lines(ini(&format!(
+            "[databases]\na = {value}\n[pgbouncer]\nauth_file=u\n"
+        )));
+        assert!(told.starts_with("pgbouncer.ini:2: "), "{value}: {told}");
+    }
+}

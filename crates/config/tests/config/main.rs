@@ -1,0 +1,48 @@
+//! The crate as its callers see it: files in, settings or mistakes out.
+
+mod errors;
+mod formats;
+mod hostile;
+mod properties;
+mod resolve;
+mod text;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use weir_config::{ConfigError, Loaded};
+
+/// Loads `path` out of files that exist in memory only.
+fn load_files(
+    path: &str,
+    files: &[(&str, &str)],
+    env: &[(&str, &str)],
+) -> Result<Loaded, Vec<ConfigError>> {
+    let files: BTreeMap<_, _> = files.iter().copied().collect();
+    let mut read = |path: &Path| match files.get(path.to_str().unwrap_or_default()) {
+        Some(text) => Ok((*text).to_owned()),
+        None => Err(io::Error::new(io::ErrorKind::NotFound, "no such file")),
+    };
+    weir_config::load(Path::new(path), &mut read, pairs(env))
+}
+
+fn pairs(env: &[(&str, &str)]) -> impl Iterator<Item = (String, String)> {
+    env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+}
+
+fn ini(text: &str) -> Result<Loaded, Vec<ConfigError>> {
+    load_files("pgbouncer.ini", &[("pgbouncer.ini", text)], &[])
+}
+
+fn native(text: &str) -> Result<Loaded, Vec<ConfigError>> {
+    load_files("weir.toml", &[("weir.toml", text)], &[])
+}
+
+/// The mistakes, one a line.
+fn lines(result: Result<Loaded, Vec<ConfigError>>) -> String {
+    match result {
+        Ok(_) => "no mistake".to_owned(),
+        Err(errors) => errors.iter().map(|e| format!("{e}\n")).collect(),
+    }
+}

@@ -1,0 +1,108 @@
+//! Properties over all options and over arbitrary text.
+
+use proptest::prelude::*;
+use weir_config::{Kind, Opt, Scope, Unit, effective_text};
+
+use crate::{ini, load_files, native};
+
+/// A valid spelling of some value of the option, for the ini. The ranges of the rules that span options are avoided.
+fn spelling(opt: &'static Opt) -> BoxedStrategy<String> {
+    match opt.kind {
+        Kind::Bool => prop_oneof!["0", "1"].boxed(),
+        Kind::Int | Kind::Size => (opt.min..=opt.max).prop_map(|n| n.to_string()).boxed(),
+        Kind::Mode => (opt.min..=opt.max).prop_map(|n| format!("0{n:o}")).boxed(),
+        Kind::Duration(Unit::Seconds) => (opt.min..86_000, 0..1_000_000)
+            .prop_map(|(s, us)| {
+                if us % 3 == 0 {
+                    s.to_string()
+                } else {
+                    format!("{s}.{us:06}")
+                }
+            })
+            .boxed(),
+        Kind::Duration(Unit::Milliseconds) => {
+            (0i64..9_999_999).prop_map(|n| n.to_string()).boxed()
+        }
+        Kind::Enum(words) => {
+            let supported: Vec<_> = words
+                .iter()
+                .filter(|w| !["cert", "hba", "ldap", "pam", "require"].contains(w))
+                .filter(|w| !w.starts_with("verify"))
+                .map(|w| (*w).to_owned())
+                .collect();
+            prop::sample::select(supported).boxed()
+        }
+        Kind::Hosts | Kind::Listen => {
+            "([a-z]{1,8}|10\\.0\\.0\\.[1-9]|::1)(,[a-z]{1,4}){0,2}".boxed()
+        }
+        Kind::List => "([a-zA-Z_]{1,8}(,[a-z]{1,4}){0,2})?".boxed(),
+        Kind::Text | Kind::Secret => "[ -~äß]{1,20}".prop_map(|s| s.trim().to_owned()).boxed(),
+    }
+}
+
+/// Some of the rows with a value each.
+fn assignments(scope: Scope) -> BoxedStrategy<Vec<(&'static str, String)>> {
+    let rows: Vec<&'static Opt> = scope
+        .options()
+        .iter()
+        .filter(|opt| opt.kind != Kind::Secret)
+        .collect();
+    prop::sample::subsequence(rows.clone(), 0..=rows.len())
+        .prop_flat_map(|rows| {
+            rows.into_iter()
+                .map(|o| spelling(o).prop_map(move |s| (o.name, s)))
+                .collect::<Vec<_>>()
+        })
+        .boxed()
+}
+
+fn entry(pairs: &[(&str, String)]) -> String {
+    pairs
+        .iter()
+        .map(|(key, value)| format!("{key}='{}' ", value.replace('\'', "''")))
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn ini_to_toml_and_back_keeps_the_settings(
+        global in assignments(Scope::Global),
+        database in assignments(Scope::Database),
+        user in assignments(Scope::User),
+        peer in assignments(Scope::Peer),
+        name in "[a-zA-Z0-9 .\"äöü_*-]{1,20}",
+    ) {
+        let mut file = format!(
+            "[databases]\n'{name}' = {}\n[users]\n'{name}' = {}\n[peers]\n7 = {}\n[pgbouncer]\n",
+            entry(&database), entry(&user), entry(&peer)
+        );
+        for (key, value) in global {
+            if !["auth_file", "listen_addr", "unix_socket_dir"].contains(&key) {
+                file.push_str(&format!("{key} = {value}\n"));
+            }
+        }
+        file.push_str("auth_file = u\nlisten_addr = *\n");
+        let first = ini(&file).map_err(|e| TestCaseError::fail(format!("{e:?}")))?;
+        let text = effective_text(&first);
+        let second = native(&text).map_err(|e| TestCaseError::fail(format!("{e:?}\n{text}")))?;
+        prop_assert_eq!(&first.settings, &second.settings);
+    }
+
+    #[test]
+    fn arbitrary_text_never_panics(text in "\\PC{0,200}|([\\[\\]=';#% \n\0a-z.*\"-]{0,200})") {
+        let _ = ini(&text);
+        let _ = native(&text);
+        let _ = ini(&format!("[databases]\na = {text}"));
+        let _ = load_files("a.ini", &[("a.ini", "[pgbouncer]\n")], &[("WEIR_LISTEN_ADDR", &text)]);
+        let _ = weir_config::upstream(&text, std::iter::empty());
+    }
+
+    #[test]
+    fn arbitrary_values_never_panic(text in "[0-9a-zA-Z+. -]{0,12}", row in 0..Scope::Global.options().len()) {
+        let key = Scope::Global.options()[row].name;
+        let _ = ini(&format!("[pgbouncer]\nauth_file=u\n{key} = {text}\n"));
+        let _ = native(&format!("{key} = '{text}'\n"));
+    }
+}

@@ -1,0 +1,131 @@
+//! User before database before global, and what a reload sees.
+
+use std::time::Duration;
+
+use expect_test::expect;
+use weir_config::{Change, PoolMode, diff, fd_budget};
+
+use crate::ini;
+
+#[test]
+fn user_wins_over_database_wins_over_global() {
+    let loaded = ini("[users]
+u = pool_mode=statement pool_size=3 reserve_pool_size=4 query_wait_timeout=5 query_timeout=6 max_user_client_connections=8
+forced = pool_size=33
+[databases]
+plain = host=h
+own = host=h pool_mode=transaction pool_size=30 reserve_pool_size=40 query_wait_timeout=50
+forced = host=h user=forced password=p
+* = host=auto dbname=real
+[pgbouncer]
+auth_file = u
+query_wait_timeout = 500
+")
+    .unwrap();
+    let row = |database, user| {
+        let pool = loaded.settings.pool(database, user).unwrap();
+        let wait = pool.query_wait_timeout.map(|time| time.as_secs());
+        (pool.pool_mode, pool.pool_size, pool.reserve_pool_size, wait)
+    };
+    assert_eq!(row("plain", "x"), (PoolMode::Session, 20, 0, Some(500)));
+    assert_eq!(row("own", "x"), (PoolMode::Transaction, 30, 40, Some(50)));
+    assert_eq!(row("plain", "u"), (PoolMode::Statement, 3, 4, Some(5)));
+    assert_eq!(row("own", "u"), (PoolMode::Statement, 3, 4, Some(5)));
+
+    // With a forced user the pool is that user's, the client's limits stay the client's.
+    let pool = loaded.settings.pool("forced", "u").unwrap();
+    assert_eq!((pool.pool_size, pool.max_user_client_connections), (33, 8));
+    assert_eq!(pool.query_timeout, Some(Duration::from_secs(6)));
+    assert!(pool.is_user_forced && pool.user == "forced");
+    assert_eq!(pool.password.unwrap().expose(), "p");
+
+    let auto = loaded.settings.pool("anything", "x").unwrap();
+    assert!(auto.is_auto && auto.dbname == "real" && auto.database == "anything");
+    for name in ["", "pgbouncer", &"x".repeat(64)] {
+        assert!(loaded.settings.pool(name, "x").is_none(), "{name}");
+    }
+}
+
+#[test]
+fn without_a_fallback_there_is_no_such_database() {
+    let loaded = ini("[databases]\na = host=h\n[pgbouncer]\nauth_file = u\n").unwrap();
+    assert!(loaded.settings.pool("b", "x").is_none());
+    assert!(loaded.settings.pool("*", "x").is_none());
+}
+
+#[test]
+fn no_host_means_the_unix_socket() {
+    let loaded =
+        ini("[databases]\na =\n[pgbouncer]\nauth_file = u\nunix_socket_dir=@abc\n").unwrap();
+    let hosts = loaded.settings.pool("a", "x").unwrap().hosts;
+    assert_eq!(hosts, [weir_config::HostAddr::Abstract("abc".into())]);
+}
+
+#[test]
+fn diff_tells_what_a_reload_can_change() {
+    let old = ini("[databases]\na = host=h password=old user=u\nb = host=h\n\
+        [pgbouncer]\nauth_file = u\nlisten_port = 6432\npool_mode = session\n")
+    .unwrap();
+    let new = ini("[databases]\na = host=h password=new user=u\nc = host=h\n\
+        [pgbouncer]\nauth_file = u\nlisten_port = 6433\npool_mode = transaction\n")
+    .unwrap();
+    let changes = diff(&old.settings, &new.settings);
+    let text: String = changes.iter().map(|change| format!("{change}\n")).collect();
+    expect![[r#"
+        listen_port: "6432" to "6433" (needs a restart)
+        pool_mode: "session" to "transaction"
+        databases.a.password: "***" to "***"
+        databases.b removed
+        databases.c added
+    "#]].assert_eq(&text);
+    assert_eq!(
+        changes
+            .iter()
+            .filter(|change| !change.is_reloadable())
+            .count(),
+        1
+    );
+    assert!(matches!(&changes[0], Change::Changed { key, .. } if key == "listen_port"));
+    assert!(diff(&old.settings, &old.settings).is_empty());
+}
+
+#[test]
+fn the_descriptor_budget_counts_clients_and_full_pools() {
+    let budget = |databases: &str, rest: &str| {
+        let text = format!(
+            "[databases]\n{databases}\n[pgbouncer]\nauth_file=u\nworkers=1\nmax_client_conn=100\n{rest}"
+        );
+        fd_budget(&ini(&text).unwrap().settings)
+    };
+    let none = budget("", "");
+    assert!(none > 100);
+    assert_eq!(
+        budget("a = host=h pool_size=7 reserve_pool_size=2", "") - none,
+        9
+    );
+    assert_eq!(
+        budget("a = host=h pool_size=7 max_db_connections=5", "") - none,
+        5
+    );
+    assert_eq!(budget("a = host=h pool_size=0", "") - none, 100);
+    assert_eq!(
+        budget("* = host=h\n[users]\nu=\nv=pool_size=1", "") - none,
+        21
+    );
+}
+
+#[test]
+fn doubtful_sizes_and_open_doors_are_noted() {
+    let loaded = ini(
+        "[databases]\na = host=h min_pool_size=30\nb = host=h password=p\n\
+        [pgbouncer]\nauth_type = any\nlisten_addr = *\nmin_pool_size = 50\n",
+    )
+    .unwrap();
+    expect![[r#"
+        auth_type any lets in everybody who can reach listen_addr
+        pgbouncer.ini:2: auth_type any needs a user in database "a"; its clients are refused
+        pgbouncer.ini:3: database "b" has a password without a user; not used
+        pgbouncer.ini:3: auth_type any needs a user in database "b"; its clients are refused
+        min_pool_size is above default_pool_size; the pool stays at the latter
+        database "a": min_pool_size is above its pool size and stays at that"#]].assert_eq(&loaded.notes.join("\n"));
+}
