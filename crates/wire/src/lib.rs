@@ -28,6 +28,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![warn(clippy::cast_possible_wrap, clippy::cast_sign_loss)]
+
 pub mod backend;
 pub mod encode;
 pub mod frame;
