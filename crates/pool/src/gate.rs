@@ -98,6 +98,7 @@ impl HostGate {
             return;
         }
         let failures = self.failures.fetch_add(1, SeqCst).min(20);
+        let longest = longest.max(LOGIN_BACKOFF_MIN);
         let pause = LOGIN_BACKOFF_MIN.saturating_mul(1 << failures).min(longest);
         let pause = pause / 2 + random.up_to(pause / 2);
         self.until.store(now.plus(pause).0, SeqCst);

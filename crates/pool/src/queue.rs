@@ -104,9 +104,10 @@ impl Queue {
         self.waiters.front().map(|waiter| waiter.ticket.since)
     }
 
-    /// Since when the waiter at this place waits; those who left count, which errs towards younger.
+    /// Since when the waiter at this place (0 = longest) waits.
     pub(crate) fn since_at(&self, place: usize) -> Option<Moment> {
-        self.waiters.get(place).map(|waiter| waiter.ticket.since)
+        let mut alive = self.waiters.iter().filter(|waiter| !waiter.gone);
+        alive.nth(place).map(|waiter| waiter.ticket.since)
     }
 
     pub(crate) fn unnotified_since(&self) -> Option<Moment> {

@@ -15,6 +15,7 @@ use crate::moment::ServerId;
 use crate::policy::Policy;
 use crate::queue::Queue;
 use crate::random::Random;
+use crate::shared::Closing;
 use crate::shared::Connected;
 use crate::shared::Line;
 use crate::shared::Permit;
@@ -78,14 +79,17 @@ pub struct Shard {
     announced_idle: Moment,
     /// Connect tokens that the engine has not answered, or not even seen.
     tokens: usize,
+    /// Servers in state `Connecting`.
     connecting: usize,
-    /// Connects that are meant for waiters never exceed these; the rest fill up to the minimum.
+    /// An ask is out and has not been answered.
     asking: bool,
     clients: usize,
     /// The latest moment seen; commands without a time use it.
     last: Moment,
     /// No login of this lane before this: our own shortage.
     local_pause: Moment,
+    /// When the queue was last served.
+    served_at: Moment,
     /// When to try again to grow; NEVER = somebody will call `retry`.
     grow_at: Moment,
     /// The limit that refused the last attempt to grow.
@@ -113,7 +117,7 @@ struct Entry {
 #[derive(Debug)]
 enum State {
     Active,
-    Closing,
+    Closing(#[expect(dead_code, reason = "counts the server as closing while it lives")] Closing),
     Connecting(Connecting),
     Idle,
     Leaving(Promise),
@@ -144,6 +148,7 @@ impl Shard {
             clients: 0,
             last: Moment(0),
             local_pause: Moment(0),
+            served_at: Moment(0),
             grow_at: Moment::NEVER,
             refusal: None,
             evict_at: Moment(0),
@@ -226,7 +231,7 @@ impl Shard {
             Some(CloseReason::Obsolete)
         } else if now >= entry.expires {
             Some(CloseReason::Lifetime)
-        } else if self.shared.servers() > self.policy.ceiling() {
+        } else if self.shared.staying() > self.policy.ceiling() {
             Some(CloseReason::TooMany)
         } else {
             None
@@ -239,9 +244,7 @@ impl Shard {
             return false;
         };
         self.idle.remove(place);
-        if let Some(entry) = self.servers.get_mut(&server) {
-            entry.state = State::Closing;
-        }
+        self.set_state(server, State::Closing(self.shared.begin_closing()));
         self.actions.push_back(Action::Close { server, reason });
         self.announce_idle();
         true

@@ -91,6 +91,8 @@ pub struct Shared {
     connected: AtomicUsize,
     /// Servers between two lanes.
     in_transit: AtomicUsize,
+    /// Servers that are about to be gone.
+    closing: AtomicUsize,
     /// Clients connected, all lanes.
     pub(crate) clients: AtomicUsize,
     /// New clients fail fast until then, if no server is connected.
@@ -129,6 +131,7 @@ impl Shared {
             host,
             connected: AtomicUsize::new(0),
             in_transit: AtomicUsize::new(0),
+            closing: AtomicUsize::new(0),
             clients: AtomicUsize::new(0),
             failing_until: AtomicU64::new(0),
             rejected_until: AtomicU64::new(0),
@@ -153,6 +156,18 @@ impl Shared {
     #[must_use]
     pub fn in_transit(&self) -> usize {
         self.in_transit.load(SeqCst)
+    }
+
+    /// Servers that are there to stay: all but those being closed.
+    pub(crate) fn staying(&self) -> usize {
+        self.places.used().saturating_sub(self.closing.load(SeqCst))
+    }
+
+    pub(crate) fn begin_closing(self: &Arc<Self>) -> Closing {
+        self.closing.fetch_add(1, SeqCst);
+        Closing {
+            shared: Arc::clone(self),
+        }
     }
 
     /// The number of lanes.
@@ -320,12 +335,9 @@ impl Shared {
             .map_or(0, |lane| lane.waiting.0.promised.load(SeqCst))
     }
 
-    /// Whether another lane has a waiter older than `before` that needs a place of its own.
+    /// Whether another lane's first waiter that needs a place of its own is older than `before`.
     pub(crate) fn has_older_unmet(&self, own: usize, before: Moment) -> bool {
-        let older = |waiting: &Waiting| {
-            waiting.unmet.load(SeqCst) > 0
-                && waiting.unpromised().is_some_and(|since| since < before)
-        };
+        let older = |waiting: &Waiting| waiting.first_unmet().is_some_and(|since| since < before);
         let mut others = self
             .lanes
             .iter()
@@ -422,6 +434,14 @@ impl Waiting {
         };
         (promised < count).then(|| Moment(head()))
     }
+
+    /// Since when the first waiter waits that needs a place of its own; None also beyond the heads.
+    fn first_unmet(&self) -> Option<Moment> {
+        let unmet = self.unmet.load(SeqCst);
+        let count = self.count.load(SeqCst);
+        let head = self.heads.get(count.saturating_sub(unmet))?;
+        (unmet > 0).then(|| Moment(head.load(Relaxed)))
+    }
 }
 
 /// One server connection's place in pool, database and user limit. Travels with the server.
@@ -491,6 +511,19 @@ impl Drop for Connected {
     }
 }
 
+/// A server is being closed and still holds its place.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.shared.closing.fetch_sub(1, SeqCst);
+    }
+}
+
+/// A server is between two lanes.
 #[derive(Debug)]
 pub(crate) struct Transit {
     shared: Arc<Shared>,

@@ -79,7 +79,7 @@ impl Shard {
         for entry in self.servers.values() {
             match &entry.state {
                 State::Active | State::Leaving(_) => counts.sv_active += 1,
-                State::Closing => counts.closing += 1,
+                State::Closing(_) => counts.closing += 1,
                 State::Connecting(_) => counts.sv_login += 1,
                 State::Idle if now.since(entry.used_at) > self.policy.check_delay => {
                     counts.sv_used += 1;

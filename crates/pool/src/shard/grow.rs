@@ -123,6 +123,7 @@ impl Shard {
     /// connections, ask any lane with an idle server. In every case they stay in the queue, and
     /// whichever server comes first serves the longest waiter.
     pub(super) fn serve_queue(&mut self, now: Moment) {
+        self.served_at = now;
         self.grow_at = Moment::NEVER;
         self.refusal = None;
         if self.queue.is_empty() {
@@ -137,13 +138,14 @@ impl Shard {
         self.ask(|since| since.0 <= surplus);
         while self.unmet() > 0 {
             if let Err(block) = self.grow(now) {
-                self.blocked(now, &block);
+                self.blocked(&block);
                 break;
             }
         }
         if self.unmet() > 0 {
             self.ask(|_| true);
         }
+        self.evict_elsewhere(now);
         self.announce_wait();
     }
 
@@ -226,7 +228,7 @@ impl Shard {
     /// or it is just looking. Should it not take the place after all, its claim shrinks, and the
     /// mark makes it wake us.
     fn yield_to_older(&self) -> Result<(), Block> {
-        let head = self.queue.head_since().unwrap_or(Moment::NEVER);
+        let head = self.first_unmet().unwrap_or(Moment::NEVER);
         let before = Moment(head.0.saturating_sub(micros(FAIRNESS_GRACE)));
         if !self.shared.has_older_unmet(self.lane, before) {
             return Ok(());
@@ -250,28 +252,34 @@ impl Shard {
         if self.policy.usable_reserve() == 0 {
             return None;
         }
-        let since = self
-            .queue
-            .since_at(self.queue.len().saturating_sub(self.unmet()))?;
-        Some(since.plus(self.policy.reserve_timeout))
+        self.first_unmet()
+            .map(|since| since.plus(self.policy.reserve_timeout))
     }
 
-    fn blocked(&mut self, now: Moment, block: &Block) {
+    fn first_unmet(&self) -> Option<Moment> {
+        self.queue
+            .since_at(self.queue.len().saturating_sub(self.unmet()))
+    }
+
+    const fn blocked(&mut self, block: &Block) {
         match block {
             Block::Deferred | Block::Gate => {}
             Block::Until(moment) => self.grow_at = *moment,
-            Block::Limit(refusal) => {
-                self.refusal = Some(*refusal);
-                let scope = match refusal {
-                    Refusal::Pool => return,
-                    Refusal::Database => Scope::Database,
-                    Refusal::User => Scope::User,
-                };
-                if now >= self.evict_at {
-                    self.evict_at = now.plus(EVICT_RETRY);
-                    self.actions.push_back(Action::Evict { scope });
-                }
-            }
+            Block::Limit(refusal) => self.refusal = Some(*refusal),
+        }
+    }
+
+    /// Refused by the database or user limit, and no lane of this pool has a server to give:
+    /// another pool's idle server may have to go, as in PgBouncer.
+    fn evict_elsewhere(&mut self, now: Moment) {
+        let scope = match self.refusal {
+            Some(Refusal::Database) => Scope::Database,
+            Some(Refusal::User) => Scope::User,
+            Some(Refusal::Pool) | None => return,
+        };
+        if !self.asking && now >= self.evict_at {
+            self.evict_at = now.plus(EVICT_RETRY);
+            self.actions.push_back(Action::Evict { scope });
         }
     }
 

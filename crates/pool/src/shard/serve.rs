@@ -62,7 +62,7 @@ impl Shard {
         );
         entry.used_at = now;
         if after_every_use {
-            entry.state = State::Closing;
+            entry.state = State::Closing(self.shared.begin_closing());
             return Checkin::Close(CloseReason::Lifetime);
         }
         self.place(now, server)
@@ -88,7 +88,7 @@ impl Shard {
     /// None if the server is not here or its login is not complete.
     pub fn detach(&mut self, server: ServerId) -> Option<Parcel> {
         let entry = self.servers.get(&server)?;
-        if matches!(entry.state, State::Connecting(_) | State::Closing) {
+        if matches!(entry.state, State::Connecting(_) | State::Closing(_)) {
             return None;
         }
         self.remove_idle(server);
@@ -197,7 +197,7 @@ impl Shard {
             return Checkin::Close(CloseReason::Obsolete);
         };
         if let Some(reason) = self.due(now, entry) {
-            self.set_state(server, State::Closing);
+            self.set_state(server, State::Closing(self.shared.begin_closing()));
             return Checkin::Close(reason);
         }
         let Some(head) = self.queue.head_since() else {
@@ -223,6 +223,10 @@ impl Shard {
     }
 
     pub(super) fn remove_idle(&mut self, server: ServerId) {
+        let is_idle = |entry: &Entry| matches!(entry.state, State::Idle);
+        if !self.servers.get(&server).is_some_and(is_idle) {
+            return;
+        }
         if let Some(place) = self.idle.iter().position(|(other, _)| *other == server) {
             self.idle.remove(place);
             self.announce_idle();
@@ -259,7 +263,7 @@ impl Shard {
         self.set_state(server, State::Leaving(promise));
     }
 
-    fn set_state(&mut self, server: ServerId, state: State) {
+    pub(super) fn set_state(&mut self, server: ServerId, state: State) {
         if let Some(entry) = self.servers.get_mut(&server) {
             entry.state = state;
         }

@@ -11,7 +11,6 @@ use crate::moment::ServerId;
 use crate::policy::Policy;
 use crate::shard::MIN_SIZE_RETRY;
 use crate::shard::Shard;
-use crate::shard::State;
 use crate::shared::HANDOVER_IDLE;
 use crate::shared::Refusal;
 
@@ -121,13 +120,7 @@ impl Shard {
     /// As PgBouncer: a server of the reserve is an ordinary server once it exists. It goes by idle
     /// timeout or lifetime; only above size plus reserve (after a reload) are idle ones closed.
     fn close_surplus(&mut self) {
-        let closing = self
-            .servers
-            .values()
-            .filter(|e| matches!(e.state, State::Closing))
-            .count();
-        let staying = self.shared.servers().saturating_sub(closing);
-        for _ in 0..staying.saturating_sub(self.policy.ceiling()) {
+        for _ in 0..self.shared.staying().saturating_sub(self.policy.ceiling()) {
             let Some((server, _)) = self.coldest_idle() else {
                 return;
             };
@@ -164,14 +157,7 @@ impl Shard {
     fn next_unused(&self) -> Option<Moment> {
         let timeout = self.policy.idle_timeout?;
         let (_, since) = self.coldest_idle()?;
-        let closing = || {
-            self.servers
-                .values()
-                .filter(|e| matches!(e.state, State::Closing))
-                .count()
-        };
-        let spare = self.policy.min == 0
-            || self.shared.servers().saturating_sub(closing()) > self.policy.min;
+        let spare = self.policy.min == 0 || self.shared.staying() > self.policy.min;
         spare.then(|| since.plus(timeout))
     }
 
@@ -208,10 +194,10 @@ impl Shard {
         }
         let moment = Some(self.grow_at).filter(|moment| *moment != Moment::NEVER);
         let limit = matches!(self.refusal, Some(Refusal::Database | Refusal::User));
-        let evict = limit.then_some(self.evict_at);
+        let evict = (limit && !self.asking).then_some(self.evict_at);
         let reserve = self
             .reserve_due()
-            .filter(|due| *due > self.last && self.unmet() > 0);
+            .filter(|due| *due > self.served_at && self.unmet() > 0);
         let surplus = || self.shared.coldest_lane(self.lane).map(|(_, since)| since);
         let ask = self
             .wants_ask()

@@ -1,0 +1,683 @@
+//! The whole pool in a box: several pools and lanes, messages that arrive late and in any order, logins
+//! that fail, servers that die, clients that leave. After every step the books must balance.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use weir_pool::Action;
+use weir_pool::Checkin;
+use weir_pool::Checkout;
+use weir_pool::ClientId;
+use weir_pool::FAIRNESS_GRACE;
+use weir_pool::FailureKind;
+use weir_pool::HostGate;
+use weir_pool::Moment;
+use weir_pool::Parcel;
+use weir_pool::Policy;
+use weir_pool::Quota;
+use weir_pool::Scope;
+use weir_pool::ServerId;
+use weir_pool::Shard;
+use weir_pool::Shared;
+use weir_pool::Ticket;
+
+const CLIENTS: u64 = 24;
+
+#[derive(Clone, Debug)]
+struct Setup {
+    pools: usize,
+    lanes: usize,
+    policy: Policy,
+    database_max: usize,
+    user_max: usize,
+    logins_max: usize,
+    /// Every message arrives at once and in order.
+    immediate: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Advance(u64),
+    Checkout(u64),
+    Deliver(u64),
+    DieBusy(u64),
+    DieIdle(u64),
+    Faults(Option<FailureKind>),
+    Finish(u64),
+    Leave(u64),
+    Recycle,
+    Resize(usize),
+    Tick(u64),
+}
+
+/// Pool and lane.
+type Place = (usize, usize);
+
+#[derive(Debug)]
+enum Message {
+    Ask { to: Place, by: usize },
+    Answer { to: Place, parcel: Option<Parcel> },
+    Closed { at: Place, server: ServerId },
+    Evict { at: Place, server: ServerId },
+    Login { at: Place, server: ServerId },
+    Move { to: Place, parcel: Parcel },
+    Retry { at: Place },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Client {
+    Away,
+    Holding(ServerId),
+    Waiting(Ticket),
+}
+
+struct World {
+    setup: Setup,
+    now: Moment,
+    pools: Vec<Arc<Shared>>,
+    shards: BTreeMap<Place, Shard>,
+    database: Arc<Quota>,
+    user: Arc<Quota>,
+    gate: Arc<HostGate>,
+    mail: Vec<Message>,
+    clients: BTreeMap<u64, Client>,
+    /// Servers that exist at their lane and the client that holds each.
+    servers: BTreeMap<(Place, ServerId), Option<u64>>,
+    next_server: u64,
+    faults: Option<FailureKind>,
+}
+
+impl World {
+    fn new(setup: Setup) -> Self {
+        let database = Arc::new(Quota::new(setup.database_max));
+        let user = Arc::new(Quota::new(setup.user_max));
+        let gate = Arc::new(HostGate::new(setup.logins_max));
+        let new_pool = |_| {
+            let (database, user) = (Arc::clone(&database), Arc::clone(&user));
+            Arc::new(Shared::new(
+                &setup.policy,
+                setup.lanes,
+                database,
+                user,
+                Arc::clone(&gate),
+            ))
+        };
+        let pools: Vec<_> = (0..setup.pools).map(new_pool).collect();
+        let policy = Arc::new(setup.policy.clone());
+        let mut shards = BTreeMap::new();
+        for (number, shared) in pools.iter().enumerate() {
+            for lane in 0..setup.lanes {
+                let mut shard = Shard::new(Arc::clone(shared), Arc::clone(&policy), lane, 7);
+                shard.clients(Moment(1), 1);
+                shards.insert((number, lane), shard);
+            }
+        }
+        let clients = (0..CLIENTS).map(|client| (client, Client::Away)).collect();
+        let mut world = Self {
+            setup,
+            now: Moment(1),
+            pools,
+            shards,
+            database,
+            user,
+            gate,
+            mail: Vec::new(),
+            clients,
+            servers: BTreeMap::new(),
+            next_server: 0,
+            faults: None,
+        };
+        world.after_step();
+        world
+    }
+
+    fn home(&self, client: u64) -> Place {
+        let client = usize::try_from(client).unwrap();
+        (
+            client % self.setup.pools,
+            (client / self.setup.pools) % self.setup.lanes,
+        )
+    }
+
+    fn shard(&mut self, place: Place) -> &mut Shard {
+        self.shards.get_mut(&place).unwrap()
+    }
+
+    fn name_server(&mut self) -> ServerId {
+        self.next_server += 1;
+        ServerId(self.next_server)
+    }
+
+    // === operations ===
+
+    fn apply(&mut self, op: &Op) {
+        match op {
+            Op::Advance(micros) => self.now = Moment(self.now.0 + micros),
+            Op::Checkout(client) => self.checkout(*client),
+            Op::Deliver(pick) => self.deliver(*pick),
+            Op::DieBusy(pick) => self.die(*pick, true),
+            Op::DieIdle(pick) => self.die(*pick, false),
+            Op::Faults(kind) => self.faults = *kind,
+            Op::Finish(client) => self.finish(*client),
+            Op::Leave(client) => self.leave(*client),
+            Op::Recycle => {
+                let now = self.now;
+                self.shards
+                    .values_mut()
+                    .for_each(|shard| shard.recycle(now));
+            }
+            Op::Resize(size) => {
+                let now = self.now;
+                let policy = Arc::new(Policy {
+                    size: *size,
+                    ..self.setup.policy.clone()
+                });
+                let shards = self.shards.values_mut();
+                shards.for_each(|shard| shard.set_policy(now, Arc::clone(&policy)));
+            }
+            Op::Tick(pick) => {
+                let places: Vec<_> = self.shards.keys().copied().collect();
+                self.tick(places[usize::try_from(*pick).unwrap() % places.len()]);
+            }
+        }
+        self.after_step();
+    }
+
+    fn checkout(&mut self, client: u64) {
+        if self.clients[&client] != Client::Away {
+            return;
+        }
+        let (home, now) = (self.home(client), self.now);
+        match self.shard(home).checkout(now, ClientId(client)) {
+            Checkout::Granted(server) => self.hold(home, server, client),
+            Checkout::Check(server) => {
+                self.shard(home).test_passed(server);
+                self.hold(home, server, client);
+            }
+            Checkout::Queued(ticket) => {
+                self.clients.insert(client, Client::Waiting(ticket));
+            }
+            Checkout::FailFast => {}
+        }
+    }
+
+    fn finish(&mut self, client: u64) {
+        let Client::Holding(server) = self.clients[&client] else {
+            return;
+        };
+        let (home, now) = (self.home(client), self.now);
+        self.clients.insert(client, Client::Away);
+        self.servers.insert((home, server), None);
+        let answer = self.shard(home).checkin(now, server);
+        self.placed(home, server, answer);
+    }
+
+    fn leave(&mut self, client: u64) {
+        match self.clients[&client] {
+            Client::Away => {}
+            Client::Waiting(ticket) => {
+                let home = self.home(client);
+                assert!(self.shard(home).forget(ticket), "a waiter is in the queue");
+                self.clients.insert(client, Client::Away);
+            }
+            Client::Holding(server) => {
+                self.clients.insert(client, Client::Away);
+                self.close(self.home(client), server);
+            }
+        }
+    }
+
+    fn die(&mut self, pick: u64, busy: bool) {
+        let candidates: Vec<_> = self
+            .servers
+            .iter()
+            .filter(|(_, by)| by.is_some() == busy)
+            .collect();
+        if candidates.is_empty() {
+            return;
+        }
+        let (&(place, server), holder) =
+            candidates[usize::try_from(pick).unwrap() % candidates.len()];
+        if let Some(client) = *holder {
+            self.clients.insert(client, Client::Away);
+        }
+        self.close(place, server);
+    }
+
+    fn close(&mut self, place: Place, server: ServerId) {
+        let now = self.now;
+        self.servers.remove(&(place, server));
+        self.shard(place).closed(now, server);
+    }
+
+    fn tick(&mut self, place: Place) {
+        let now = self.now;
+        self.shard(place).tick(now);
+        self.drain(place);
+        let next = self.shard(place).next_tick();
+        assert!(
+            next.is_none_or(|next| next > now),
+            "a tick leaves no work: {next:?} {now:?}"
+        );
+    }
+
+    // === the engine ===
+
+    fn hold(&mut self, place: Place, server: ServerId, client: u64) {
+        let before = self.servers.insert((place, server), Some(client));
+        assert_eq!(before, Some(None), "the server exists here and is free");
+        self.clients.insert(client, Client::Holding(server));
+    }
+
+    fn placed(&mut self, place: Place, server: ServerId, answer: Checkin) {
+        match answer {
+            Checkin::Idle => {}
+            Checkin::Assigned(client) => self.assign(place, server, client.0),
+            Checkin::AssignedCheck(client) => {
+                self.shard(place).test_passed(server);
+                self.assign(place, server, client.0);
+            }
+            Checkin::Close(_) => self.mail.push(Message::Closed { at: place, server }),
+            Checkin::HandOver { lane } => {
+                assert_ne!(lane, place.1);
+                let parcel = self.shard(place).detach(server).unwrap();
+                self.servers.remove(&(place, server));
+                self.mail.push(Message::Move {
+                    to: (place.0, lane),
+                    parcel,
+                });
+            }
+        }
+    }
+
+    fn assign(&mut self, place: Place, server: ServerId, client: u64) {
+        let Client::Waiting(ticket) = self.clients[&client] else {
+            panic!("client {client} does not wait");
+        };
+        assert_eq!(self.home(client), place);
+        let waiting = self.waiters(place.0);
+        for (other, since, lane) in waiting {
+            if lane == place.1 {
+                assert!(
+                    since >= ticket.since(),
+                    "{other} has waited longer in the same lane"
+                );
+            } else if self.setup.immediate {
+                let latest = since.plus(FAIRNESS_GRACE);
+                assert!(
+                    latest >= ticket.since(),
+                    "{other} has waited longer in lane {lane}"
+                );
+            }
+        }
+        self.hold(place, server, client);
+    }
+
+    /// Clients of a pool that wait: number, since, lane.
+    fn waiters(&self, pool: usize) -> Vec<(u64, Moment, usize)> {
+        let waiting = self
+            .clients
+            .iter()
+            .filter_map(|(client, state)| match state {
+                Client::Waiting(ticket) => Some((*client, ticket.since(), self.home(*client))),
+                _ => None,
+            });
+        waiting
+            .filter(|(_, _, home)| home.0 == pool)
+            .map(|(c, s, home)| (c, s, home.1))
+            .collect()
+    }
+
+    fn drain(&mut self, place: Place) {
+        let now = self.now;
+        while let Some(action) = self.shard(place).poll(now) {
+            match action {
+                Action::Ask { lane } => {
+                    self.mail.push(Message::Ask {
+                        to: (place.0, lane),
+                        by: place.1,
+                    });
+                }
+                Action::Close { server, .. } => {
+                    self.mail.push(Message::Closed { at: place, server })
+                }
+                Action::Connect(token) => {
+                    if self.faults == Some(FailureKind::Local) {
+                        self.shard(place)
+                            .connect_abandoned(now, token, FailureKind::Local);
+                        continue;
+                    }
+                    let server = self.name_server();
+                    self.shard(place).connect_started(token, server);
+                    self.mail.push(Message::Login { at: place, server });
+                }
+                Action::Evict { scope } => {
+                    assert!(matches!(scope, Scope::Database | Scope::User));
+                    self.evict(place.0);
+                }
+                Action::Fail { client, .. } => {
+                    let before = self.clients.insert(client.0, Client::Away);
+                    assert!(matches!(before, Some(Client::Waiting(_))));
+                }
+                Action::Notify { client } => {
+                    assert!(matches!(self.clients[&client.0], Client::Waiting(_)));
+                }
+                Action::WakeOthers => {
+                    self.mail
+                        .extend(self.shards.keys().map(|at| Message::Retry { at: *at }));
+                }
+            }
+        }
+    }
+
+    fn evict(&mut self, by_pool: usize) {
+        let others = self.shards.iter().filter(|(place, _)| place.0 != by_pool);
+        let idle = others.filter_map(|(at, shard)| Some((shard.coldest_idle()?, *at)));
+        if let Some(((server, _), at)) = idle.min_by_key(|((_, since), _)| *since) {
+            self.mail.push(Message::Evict { at, server });
+        }
+    }
+
+    fn deliver(&mut self, pick: u64) {
+        if self.mail.is_empty() {
+            return;
+        }
+        let pick = usize::try_from(pick).unwrap() % self.mail.len();
+        let message = self.mail.remove(pick);
+        let now = self.now;
+        match message {
+            Message::Ask { to, by } => {
+                let given = self.shard(to).asked(now, by);
+                let parcel = given.map(|server| {
+                    self.servers.remove(&(to, server));
+                    self.shard(to).detach(server).unwrap()
+                });
+                self.mail.push(Message::Answer {
+                    to: (to.0, by),
+                    parcel,
+                });
+            }
+            Message::Answer { to, parcel } => {
+                let got = parcel.is_some();
+                if let Some(parcel) = parcel {
+                    self.arrive(to, parcel);
+                }
+                self.shard(to).ask_answered(now, got);
+            }
+            Message::Closed { at, server } => self.close(at, server),
+            Message::Evict { at, server } => {
+                self.shard(at).evict(now, server);
+            }
+            Message::Login { at, server } => self.log_in(at, server),
+            Message::Move { to, parcel } => self.arrive(to, parcel),
+            Message::Retry { at } => self.shard(at).retry(now),
+        }
+    }
+
+    fn log_in(&mut self, at: Place, server: ServerId) {
+        let now = self.now;
+        if let Some(kind) = self.faults {
+            self.shard(at).connect_failed(now, server, kind);
+            return;
+        }
+        self.servers.insert((at, server), None);
+        let answer = self.shard(at).connected(now, server);
+        self.placed(at, server, answer);
+    }
+
+    fn arrive(&mut self, to: Place, parcel: Parcel) {
+        let now = self.now;
+        if self.faults == Some(FailureKind::Local) {
+            self.shard(to).lost(now, parcel);
+            return;
+        }
+        let server = self.name_server();
+        self.servers.insert((to, server), None);
+        let answer = self.shard(to).adopt(now, server, parcel);
+        self.placed(to, server, answer);
+    }
+
+    fn after_step(&mut self) {
+        self.drain_all();
+        while self.setup.immediate && !self.mail.is_empty() {
+            self.deliver(0);
+            self.drain_all();
+        }
+        self.check();
+    }
+
+    fn drain_all(&mut self) {
+        let places: Vec<_> = self.shards.keys().copied().collect();
+        places.into_iter().for_each(|place| self.drain(place));
+    }
+
+    fn deliver_all(&mut self) {
+        for _ in 0..100_000 {
+            if self.mail.is_empty() {
+                return;
+            }
+            self.deliver(0);
+            self.after_step();
+        }
+        panic!("messages never end");
+    }
+
+    // === what must hold ===
+
+    fn check(&self) {
+        let mut total = 0;
+        for (number, shared) in self.pools.iter().enumerate() {
+            let shards = self.shards.iter().filter(|(place, _)| place.0 == number);
+            let shards: Vec<_> = shards.map(|(_, shard)| shard).collect();
+            shared.check(&shards).unwrap();
+            total += shared.servers();
+            let waiting: usize = shards.iter().map(|shard| shard.waiting()).sum();
+            assert_eq!(
+                waiting,
+                self.waiters(number).len(),
+                "who waits is in a queue"
+            );
+            for shard in &shards {
+                let spare = shard.policy().min.max(1);
+                let servers = shard.servers();
+                assert!(
+                    shard.connecting() <= servers && shard.connecting() <= CLIENTS as usize + spare
+                );
+            }
+        }
+        assert_eq!(self.database.used(), total);
+        assert_eq!(self.user.used(), total);
+        assert!(self.setup.database_max == 0 || total <= self.setup.database_max);
+        assert!(self.setup.user_max == 0 || total <= self.setup.user_max);
+        let cap = self.setup.logins_max;
+        assert!(cap == 0 || self.gate.logins() <= cap);
+    }
+
+    /// Delivers everything and lets what is due within `span` happen, until nothing moves.
+    fn settle(&mut self, span: Duration) {
+        let end = self.now.plus(span);
+        loop {
+            self.deliver_all();
+            let next = self
+                .shards
+                .iter()
+                .filter_map(|(place, s)| Some((s.next_tick()?, *place)));
+            let Some((moment, place)) = next.min() else {
+                break;
+            };
+            if moment > end {
+                break;
+            }
+            self.now = self.now.max(moment);
+            self.tick(place);
+            self.after_step();
+        }
+        self.now = self.now.max(end);
+    }
+
+    /// No client waits while a server is idle or a place is free.
+    fn check_nothing_unused(&self) {
+        for (number, shared) in self.pools.iter().enumerate() {
+            let waiting = self.waiters(number);
+            if waiting.is_empty() {
+                continue;
+            }
+            let of_pool = || self.shards.iter().filter(|(place, _)| place.0 == number);
+            let idle: usize = of_pool().map(|(_, shard)| shard.idle()).sum();
+            assert_eq!(idle, 0, "{waiting:?} wait beside idle servers");
+            let size = of_pool().next().unwrap().1.policy().size;
+            let has_room = |used: usize, max: usize| max == 0 || used < max;
+            let free = has_room(shared.servers(), size)
+                && has_room(self.database.used(), self.setup.database_max)
+                && has_room(self.user.used(), self.setup.user_max);
+            assert!(!free, "{waiting:?} wait beside a free place");
+        }
+    }
+
+    fn finish_everything(&mut self) {
+        self.faults = None;
+        self.deliver_all();
+        self.settle(Duration::from_secs(30));
+        self.check_nothing_unused();
+        for _ in 0..=CLIENTS {
+            for client in 0..CLIENTS {
+                self.finish(client);
+                self.after_step();
+            }
+            self.settle(Duration::from_millis(500));
+        }
+        let waiting = self
+            .clients
+            .values()
+            .filter(|state| **state != Client::Away)
+            .count();
+        assert_eq!(waiting, 0, "everybody has been served: {:?}", self.clients);
+        self.go_home();
+    }
+
+    fn go_home(&mut self) {
+        let policy = Arc::new(Policy {
+            min: 0,
+            ..self.setup.policy.clone()
+        });
+        let now = self.now;
+        for shard in self.shards.values_mut() {
+            shard.clients(now, 0);
+            shard.set_policy(now, Arc::clone(&policy));
+        }
+        self.deliver_all();
+        self.apply(&Op::Recycle);
+        self.deliver_all();
+        assert_eq!(self.database.used(), 0);
+        assert_eq!(self.user.used(), 0);
+        assert_eq!(self.gate.logins(), 0);
+        for shared in &self.pools {
+            assert_eq!(
+                (shared.servers(), shared.in_transit(), shared.connected()),
+                (0, 0, 0)
+            );
+        }
+    }
+}
+
+fn any_fault() -> impl Strategy<Value = Option<FailureKind>> {
+    prop_oneof![
+        3 => Just(None),
+        1 => Just(Some(FailureKind::Local)),
+        1 => Just(Some(FailureKind::Refused)),
+        1 => Just(Some(FailureKind::Rejected)),
+        1 => Just(Some(FailureKind::Temporary)),
+    ]
+}
+
+fn any_op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        3 => prop_oneof![0..2_000u64, 0..20_000u64, 0..400_000u64].prop_map(Op::Advance),
+        10 => (0..CLIENTS).prop_map(Op::Checkout),
+        12 => any::<u64>().prop_map(Op::Deliver),
+        1 => any::<u64>().prop_map(Op::DieBusy),
+        1 => any::<u64>().prop_map(Op::DieIdle),
+        1 => any_fault().prop_map(Op::Faults),
+        8 => (0..CLIENTS).prop_map(Op::Finish),
+        2 => (0..CLIENTS).prop_map(Op::Leave),
+        1 => Just(Op::Recycle),
+        1 => (1..5usize).prop_map(Op::Resize),
+        3 => any::<u64>().prop_map(Op::Tick),
+    ]
+}
+
+fn any_policy() -> impl Strategy<Value = Policy> {
+    let lifetime = prop_oneof![
+        Just(None),
+        Just(Some(Duration::ZERO)),
+        Just(Some(Duration::from_millis(50)))
+    ];
+    let idle = prop_oneof![Just(None), Just(Some(Duration::from_millis(40)))];
+    let limits = (0..5usize, 0..3usize, 0..3usize);
+    (limits, lifetime, idle, any::<bool>(), any::<bool>()).prop_map(
+        |((size, min, reserve), lifetime, idle_timeout, round_robin, keep)| Policy {
+            size,
+            min,
+            reserve,
+            reserve_timeout: Duration::from_millis(20),
+            lifetime,
+            idle_timeout,
+            check_delay: Duration::from_millis(30),
+            wait_timeout: None,
+            wait_notify: Some(Duration::from_millis(15)),
+            login_retry: Duration::from_millis(200),
+            round_robin,
+            keep_min_without_clients: keep,
+        },
+    )
+}
+
+fn any_setup(immediate: bool) -> impl Strategy<Value = Setup> {
+    (
+        1..3usize,
+        1..5usize,
+        any_policy(),
+        0..6usize,
+        0..6usize,
+        0..4usize,
+    )
+        .prop_map(
+            move |(pools, lanes, policy, database_max, user_max, logins_max)| Setup {
+                pools,
+                lanes,
+                policy,
+                database_max,
+                user_max,
+                logins_max,
+                immediate,
+            },
+        )
+}
+
+fn run(setup: Setup, ops: &[Op]) {
+    let mut world = World::new(setup);
+    ops.iter().for_each(|op| world.apply(op));
+    world.finish_everything();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn books_balance_and_everybody_is_served_whatever_the_order_of_messages(
+        setup in any_setup(false),
+        ops in proptest::collection::vec(any_op(), 0..150),
+    ) {
+        run(setup, &ops);
+    }
+
+    #[test]
+    fn the_longest_waiter_of_all_lanes_is_served_first(
+        setup in any_setup(true),
+        ops in proptest::collection::vec(any_op(), 0..150),
+    ) {
+        run(setup, &ops);
+    }
+}
