@@ -22,6 +22,9 @@ pub(crate) fn check(raw: &mut Raw, settings: &Settings, format: Format, file: &O
     check_databases(raw, settings);
     note_sizes(raw, settings);
     note_not_effective(raw, format);
+    // In the order of the file, like every other list of mistakes.
+    raw.errors
+        .sort_by_key(|error| (error.line.is_none(), error.line));
 }
 
 fn conflict(raw: &mut Raw, key: &str, file: &Origin, kind: ErrorKind, message: String) {
@@ -83,7 +86,10 @@ fn check_auth(raw: &mut Raw, settings: &Settings, file: &Origin) {
         return;
     }
     let auth = global.auth_type;
-    let needs_file = !matches!(auth, AuthType::Any);
+    let needs_file = matches!(
+        auth,
+        AuthType::Trust | AuthType::Plain | AuthType::Md5 | AuthType::ScramSha256
+    );
     if needs_file && global.auth_file.is_empty() {
         let message = format!("auth_type {auth} needs auth_file, or no client could log in");
         if global.auth_user.is_empty() && settings.databases.values().all(|d| d.auth_user.is_none())
@@ -106,6 +112,9 @@ fn check_auth(raw: &mut Raw, settings: &Settings, file: &Origin) {
 }
 
 fn check_databases(raw: &mut Raw, settings: &Settings) {
+    if settings.databases.is_empty() {
+        raw.note("no databases are configured, so only the console can be reached".into());
+    }
     let origins: Vec<_> = raw
         .databases
         .iter()

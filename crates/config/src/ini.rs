@@ -174,17 +174,19 @@ impl Reader<'_> {
             // Already reported with the section's own line.
             Section::Unknown => {}
             Section::None => {
-                self.raw.fail_at(
-                    at,
-                    ErrorKind::Syntax,
-                    "a key stands before the first section",
-                );
+                let message = "a key stands before the first section; \
+                               a native configuration file must end in .toml";
+                self.raw.fail_at(at, ErrorKind::Syntax, message);
+                self.section = Section::Unknown;
             }
         }
     }
 
     fn global(&mut self, key: &str, value: &str, at: &Origin) {
-        if let Some(opt) = self.raw.find(Scope::Global, key, "section [pgbouncer]", at) {
+        if let Some(opt) = self
+            .raw
+            .find(Scope::Global, key, "in section [pgbouncer]", at)
+        {
             let mut global = std::mem::take(&mut self.raw.global);
             self.raw
                 .parse_into(&mut global, opt, value, Dialect::Ini, at);
@@ -195,16 +197,16 @@ impl Reader<'_> {
     fn entry(&mut self, scope: Scope, name: String, value: &str, at: &Origin) {
         let mut values = Values::new();
         let section = match scope {
-            Scope::Database => "section [databases]",
-            Scope::User => "section [users]",
-            _ => "section [peers]",
+            Scope::Database => "in section [databases]",
+            Scope::User => "in section [users]",
+            _ => "in section [peers]",
         };
         let mut after_password = false;
         connstr::parse(value, self.raw, at, |raw, key, text| {
             let is_known = scope.find(key).is_some();
-            // What follows a password and is no key may be a part of it, and is not repeated.
+            // What follows a password and is like no key may be a part of it, and is not repeated.
             after_password = key == "password" || (after_password && !is_known);
-            if after_password && !is_known {
+            if after_password && !is_known && scope.nearest(key).is_none() {
                 let message = "unknown key after \"password\" in section [databases]; \
                                a password with blanks needs single quotes";
                 raw.fail_at(at, ErrorKind::UnknownKey, message);

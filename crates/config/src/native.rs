@@ -85,7 +85,7 @@ impl Reader<'_> {
                     Scope::Global,
                     &mut global,
                     name,
-                    "the top level",
+                    "at the top level",
                     value,
                     &at,
                 ),
@@ -103,7 +103,7 @@ impl Reader<'_> {
                 self.raw.fail_at(&at, ErrorKind::Syntax, message);
                 continue;
             };
-            let shown = format!("[{section}.{}]", quoted(name));
+            let shown = format!("in [{section}.{}]", quoted(name));
             let mut values = Values::new();
             for (key, value) in in_order(table) {
                 let at = self.at(key.span().start);

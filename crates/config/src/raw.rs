@@ -94,7 +94,7 @@ impl Raw {
     ) -> Option<&'static Opt> {
         let found = scope.find(key);
         if found.is_none() {
-            let message = format!("unknown key {} in {section}", quoted(key));
+            let message = format!("unknown key {} {section}", quoted(key));
             let mut error = error_at(at, ErrorKind::UnknownKey, message);
             error.key = Some(key.chars().take(QUOTE_CHARS_MAX).collect());
             error.suggestion = scope.nearest(key).map(str::to_owned);

@@ -40,11 +40,12 @@ query_timeout = \"5min\"
 sections. Times are plain numbers. A `[pgbouncer]` that begins again drops what was set under the first, as in PgBouncer.
 
 **Environment**: every global option can be set by `WEIR_` and its name in upper case, for example `WEIR_WORKERS=1`. It
-wins over the file and is spelt as in either format. An unknown `WEIR_` variable is a mistake, except ";
+wins over the file and is spelt as in either format. An unknown `WEIR_` variable is a mistake, except
+";
 
 const INTRO_REST: &str = ",
-names that begin with `WEIR_TEST_`, and the variables that Kubernetes makes for a service
-called weir (`WEIR_SERVICE_HOST`, `WEIR_PORT`, `WEIR_PORT_6432_TCP`, ...).
+names that begin with `WEIR_TEST_`, and the variables that Kubernetes makes for a service called weir
+(`WEIR_SERVICE_HOST`, `WEIR_PORT`, `WEIR_PORT_6432_TCP`, ...) or weir-something.
 
 **Precedence** of what several places may set: user, then database, then global.
 

@@ -94,6 +94,7 @@ impl Settings {
     /// The rules of the pool (mode, sizes, waiting) look up the user on the server; those of the client (timeouts,
     /// client limit) the user that logged in. They differ when the database forces a user.
     #[must_use]
+    #[expect(clippy::too_many_lines, reason = "a flat table, one row per setting")]
     pub fn pool(&self, database: &str, user: &str) -> Option<PoolSettings> {
         let (entry, is_auto) = self.database(database)?;
         let server_user = entry.user.as_deref().unwrap_or(user);

@@ -77,13 +77,13 @@ pool_mode = 'sesion'
 host = 'x'
 ",
         expect![[r#"
-            weir.toml:1: unknown key "pool_modes" in the top level; did you mean "pool_mode"?
+            weir.toml:1: unknown key "pool_modes" at the top level; did you mean "pool_mode"?
             weir.toml:2: bad value "-1" for "default_pool_size": must be from 0 to 2147483647
             weir.toml:3: bad value "5 parsecs" for "query_timeout": must be a time in seconds
             weir.toml:4: bad value "2" for "log_stats": must be 0 or 1
             weir.toml:5: bad value "5" for "auth_type": must be one of any, trust, plain, md5, cert, hba, ldap, pam, scram-sha-256
             weir.toml:6: bad value "[…]" for "listen_addr": must be a list of texts
-            weir.toml:7: unknown key "database" in the top level
+            weir.toml:7: unknown key "database" at the top level
             weir.toml:8: unknown table "pgbouncer"; global options stand at the top level, the others in [databases.NAME], [users.NAME] and [peers.ID]
             weir.toml:11: databases."flat" must be a table
             weir.toml:13: unknown key "prt" in [databases."app"]; did you mean "port"?
@@ -101,10 +101,13 @@ fn broken_toml_is_told_with_its_line() {
             weir.toml:2: duplicate key
         "#]],
     );
-    check_native("a = \n[x\n", expect![[r#"
+    check_native(
+        "a = \n[x\n",
+        expect![[r#"
         weir.toml:2: unclosed table, expected `]`
         weir.toml:1: string values must be quoted, expected literal string
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -112,22 +115,29 @@ fn the_format_follows_the_name() {
     check_ini(
         "pool_mode = \"session\"\nlisten_port = 5\n",
         expect![[r#"
-            pgbouncer.ini:1: a key stands before the first section
-            pgbouncer.ini:2: a key stands before the first section
+            pgbouncer.ini:1: a key stands before the first section; a native configuration file must end in .toml
         "#]],
     );
-    check_ini("", expect![[r#"
+    check_ini(
+        "",
+        expect![[r#"
         pgbouncer.ini: no section [pgbouncer]; a native configuration file must end in .toml
-    "#]]);
-    check_ini("[databases]\na = host=x\n", expect![[r#"
+    "#]],
+    );
+    check_ini(
+        "[databases]\na = host=x\n",
+        expect![[r#"
         pgbouncer.ini: no section [pgbouncer]; a native configuration file must end in .toml
-    "#]]);
+    "#]],
+    );
     expect![[r#"
         gone.ini: cannot read "gone.ini": no such file
-    "#]].assert_eq(&lines(load_files("gone.ini", &[], &[])));
+    "#]]
+    .assert_eq(&lines(load_files("gone.ini", &[], &[])));
     expect![[r#"
         gone.toml: cannot read "gone.toml": no such file
-    "#]].assert_eq(&lines(load_files("gone.toml", &[], &[])));
+    "#]]
+    .assert_eq(&lines(load_files("gone.toml", &[], &[])));
 }
 
 #[test]
@@ -135,10 +145,9 @@ fn what_this_version_cannot_protect_is_refused() {
     check_ini(
         "[pgbouncer]\nauth_type = hba\nclient_tls_sslmode = require\nserver_tls_sslmode = verify-full\n",
         expect![[r#"
+            pgbouncer.ini:2: auth_type = hba is not supported yet by this version
             pgbouncer.ini:3: client_tls_sslmode = require is not supported yet by this version
             pgbouncer.ini:4: server_tls_sslmode = verify-full is not supported yet by this version
-            pgbouncer.ini:2: auth_type = hba is not supported yet by this version
-            pgbouncer.ini: auth_type hba needs auth_file, or no client could log in
         "#]],
     );
     for auth in ["cert", "ldap", "pam"] {
@@ -151,24 +160,30 @@ fn what_this_version_cannot_protect_is_refused() {
 
 #[test]
 fn contradictions_are_refused() {
-    check_ini("[pgbouncer]\nunix_socket_dir =\n", expect![[r#"
+    check_ini(
+        "[pgbouncer]\nunix_socket_dir =\n",
+        expect![[r#"
         pgbouncer.ini: listen_addr and unix_socket_dir are both empty, so nobody could connect
         pgbouncer.ini: auth_type md5 needs auth_file, or no client could log in
-    "#]]);
+    "#]],
+    );
     check_ini(
         "[databases]\npgbouncer = host=x\nlocal = \n[pgbouncer]\nauth_file=u\nlisten_addr=*\nunix_socket_dir=\n",
         expect![[r#"
-            pgbouncer.ini:3: database "local" has no host, and unix_socket_dir is empty as well
             pgbouncer.ini:2: the database name "pgbouncer" is reserved for the console
+            pgbouncer.ini:3: database "local" has no host, and unix_socket_dir is empty as well
         "#]],
     );
     let long = format!(
         "[pgbouncer]\nauth_file=u\nunix_socket_dir = /{}\n",
         "x".repeat(100)
     );
-    check_ini(&long, expect![[r#"
+    check_ini(
+        &long,
+        expect![[r#"
         pgbouncer.ini:3: unix_socket_dir must give a name of at most 107 bytes
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

@@ -20,9 +20,7 @@ fn spelling(opt: &'static Opt) -> BoxedStrategy<String> {
                 }
             })
             .boxed(),
-        Kind::Duration(Unit::Milliseconds) => {
-            (0i64..9_999_999).prop_map(|n| n.to_string()).boxed()
-        }
+        Kind::Duration(Unit::Milliseconds) => (0i64..9_999_999).prop_map(|n| n.to_string()).boxed(),
         Kind::Enum(words) => {
             let supported: Vec<_> = words
                 .iter()
@@ -104,5 +102,21 @@ proptest! {
         let key = Scope::Global.options()[row].name;
         let _ = ini(&format!("[pgbouncer]\nauth_file=u\n{key} = {text}\n"));
         let _ = native(&format!("{key} = '{text}'\n"));
+    }
+}
+
+#[test]
+fn every_global_option_can_come_from_the_environment() {
+    for opt in Scope::Global.options() {
+        let name = format!("WEIR_{}", opt.name.to_uppercase());
+        // The default for itself is no change, except that some rules demand more than defaults.
+        let env = [(name.as_str(), opt.default.unwrap_or_default())];
+        let file = "[pgbouncer]\nauth_type = any\n";
+        let result = load_files("a.ini", &[("a.ini", file)], &env);
+        let is_known = match &result {
+            Ok(loaded) => loaded.sources.contains_key(opt.name),
+            Err(errors) => opt.name == "auth_type" && errors.len() == 1,
+        };
+        assert!(is_known, "{name}: {result:?}");
     }
 }

@@ -77,7 +77,8 @@ fn diff_tells_what_a_reload_can_change() {
         databases.a.password: "***" to "***"
         databases.b removed
         databases.c added
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
     assert_eq!(
         changes
             .iter()
@@ -127,5 +128,6 @@ fn doubtful_sizes_and_open_doors_are_noted() {
         pgbouncer.ini:3: database "b" has a password without a user; not used
         pgbouncer.ini:3: auth_type any needs a user in database "b"; its clients are refused
         min_pool_size is above default_pool_size; the pool stays at the latter
-        database "a": min_pool_size is above its pool size and stays at that"#]].assert_eq(&loaded.notes.join("\n"));
+        database "a": min_pool_size is above its pool size and stays at that"#]]
+    .assert_eq(&loaded.notes.join("\n"));
 }

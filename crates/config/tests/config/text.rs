@@ -57,5 +57,6 @@ fn effective_text_tells_where_values_come_from_and_no_secret() {
         host = ["h"]  # p.ini:2
         user = "u"  # p.ini:2
         # password = "***"  # p.ini:2
-    "#]].assert_eq(&shown);
+    "#]]
+    .assert_eq(&shown);
 }
