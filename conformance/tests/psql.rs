@@ -91,7 +91,9 @@ impl Terminal {
         tools::require("script", "bsdutils")?;
         let psql = psql(port, "postgres")?;
         let arguments = psql.get_args().map(|argument| argument.to_string_lossy());
-        let line = arguments.fold("psql -n -A -t".to_owned(), |line, next| line + " " + &next);
+        let line = arguments.fold("psql -n -A -t -P pager=off".to_owned(), |line, next| {
+            line + " " + &next
+        });
         let mut child = Command::new("script")
             .args(["-q", "-e", "-f", "-c", &line, "/dev/null"])
             .env("LC_ALL", "C")
@@ -120,6 +122,13 @@ impl Terminal {
             ensure!(read > 0, "psql ended without {text:?}:\n{seen}");
         }
         Ok(())
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }
 

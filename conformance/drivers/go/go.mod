@@ -1,0 +1,3 @@
+module weir.test/drivers
+
+go 1.25
