@@ -155,9 +155,11 @@ fn measure(
                 measured: Duration::from_secs(flags.seconds),
                 seed,
             };
+            // Weir keeps its servers while the direct run has its turn; those are not the run's.
+            let idle = if through_weir { 0 } else { backends(cluster)? };
             let mut connections = 0;
             let outcome = load.run_with(&pgbench, address, pid, interrupt, || {
-                connections = backends(cluster).unwrap_or_default();
+                connections = backends(cluster).unwrap_or_default().saturating_sub(idle);
             })?;
             let name = if through_weir { "Weir" } else { "direct" };
             println!(
