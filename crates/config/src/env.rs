@@ -6,8 +6,14 @@ use crate::raw::{Origin, Raw, error_at, quoted};
 use crate::value::Dialect;
 
 const PREFIX: &str = "WEIR_";
-/// Names that belong to the command line, not to the configuration.
-pub(crate) const RESERVED: &[&str] = &["WEIR_CONFIG", "WEIR_UPSTREAM", "WEIR_LOG"];
+/// Names that belong to the command line, the bench and the tests, not to the configuration.
+pub(crate) const RESERVED: &[&str] = &[
+    "WEIR_BIN",
+    "WEIR_CONFIG",
+    "WEIR_KEEP",
+    "WEIR_LOG",
+    "WEIR_UPSTREAM",
+];
 /// Names that tests of the project use for themselves begin so.
 const RESERVED_PREFIX: &str = "WEIR_TEST_";
 

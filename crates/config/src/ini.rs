@@ -105,9 +105,11 @@ impl Reader<'_> {
     }
 
     fn enter(&mut self, rest: &str, at: &Origin) {
-        let name = rest.strip_suffix(']').unwrap_or(rest);
+        let (name, tail) = rest.split_once(']').unwrap_or((rest, "unclosed"));
+        // PgBouncer ignores whatever follows; a comment is the only such thing that is not a mistake.
+        let is_whole = tail.is_empty() || tail.trim_start().starts_with([';', '#']);
         self.section = match name {
-            _ if name.len() == rest.len() => Section::Unknown,
+            _ if !is_whole => Section::Unknown,
             "pgbouncer" => Section::In(Scope::Global),
             "databases" => Section::In(Scope::Database),
             "users" => Section::In(Scope::User),
@@ -121,9 +123,9 @@ impl Reader<'_> {
             return;
         }
         let known = ["databases", "peers", "pgbouncer", "users"];
-        let message = match name.len() == rest.len() {
-            true => "a section must be [name] with nothing behind it".to_owned(),
-            false => format!("unknown section {}", quoted(name)),
+        let message = match is_whole {
+            true => format!("unknown section {}", quoted(name)),
+            false => "a section must be [name] with nothing behind it".to_owned(),
         };
         let mut error = crate::raw::error_at(at, ErrorKind::UnknownKey, message);
         error.suggestion = crate::options::nearest(name, known.into_iter()).map(str::to_owned);
@@ -211,7 +213,11 @@ impl Reader<'_> {
                                a password with blanks needs single quotes";
                 raw.fail_at(at, ErrorKind::UnknownKey, message);
             } else if let Some(opt) = raw.find(scope, key, section, at) {
-                raw.parse_into(&mut values, opt, text, Dialect::Entry, at);
+                // PgBouncer's own mark for "as the global option says".
+                let inherits = text == "-1" && opt.default.is_none() && opt.kind.is_number();
+                if !inherits {
+                    raw.parse_into(&mut values, opt, text, Dialect::Entry, at);
+                }
             }
         });
         insert_entry(self.raw, scope, name, values, at);

@@ -66,6 +66,16 @@ pub enum Scope {
     Peer,
 }
 
+impl Kind {
+    /// True for what is counted or measured.
+    pub(crate) fn is_number(self) -> bool {
+        matches!(
+            self,
+            Self::Int | Self::Mode | Self::Size | Self::Duration(_)
+        )
+    }
+}
+
 impl Scope {
     /// The rows that may stand here.
     #[must_use]

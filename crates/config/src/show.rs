@@ -2,7 +2,7 @@
 
 use crate::load::Loaded;
 use crate::options::Opt;
-use crate::settings::{Format, Settings, default_of};
+use crate::settings::Settings;
 use crate::value::{Value, toml_string};
 
 /// One row of `SHOW CONFIG`.
@@ -42,8 +42,12 @@ pub fn show_config(settings: &Settings) -> Vec<ConfigRow> {
 fn row(opt: &'static Opt, value: &Value) -> ConfigRow {
     ConfigRow {
         key: opt.name,
-        value: value.to_ini(opt.kind),
-        default: default_of(opt, Format::Ini).to_ini(opt.kind),
+        value: match value {
+            // PgBouncer shows permissions in decimal, and their default as it was written.
+            Value::Int(number) => number.to_string(),
+            value => value.to_ini(opt.kind),
+        },
+        default: opt.default.unwrap_or_default().to_owned(),
         changeable: opt.reloadable,
     }
 }

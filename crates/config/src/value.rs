@@ -134,7 +134,13 @@ impl Opt {
 
     fn parse_bool(&self, text: &str, dialect: Dialect) -> Result<Value, BadValue> {
         if let Some(number) = parse_int(text, dialect) {
-            return self.bool_of(number);
+            // PgBouncer takes any number here, as C does.
+            let truth = if dialect == Dialect::Native {
+                number
+            } else {
+                i64::from(number != 0)
+            };
+            return self.bool_of(truth);
         }
         match text.to_ascii_lowercase().as_str() {
             "true" | "on" | "yes" if dialect == Dialect::Native => Ok(Value::Bool(true)),

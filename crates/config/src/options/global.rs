@@ -71,7 +71,7 @@ section! {
         /// Path of the configuration file that a reload reads.
         conffile: String = text("");
         /// Name of the Windows service; without meaning elsewhere.
-        service_name: String = text("pgbouncer").fixed().later().alias(&["job_name"]);
+        job_name: String = text("pgbouncer").fixed().later().alias(&["service_name"]);
         /// Period over which averages are taken and statistics logged.
         stats_period: Duration = Opt::new(Kind::Duration(Unit::Seconds), "60", 1, 86_400);
         /// Prepared statements kept per server in transaction and statement pooling; 0 = no support for them.

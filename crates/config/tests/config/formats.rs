@@ -45,7 +45,7 @@ default_pool_size = 10
 server_idle_timeout = 0.5
 server_check_query = select 1
 tcp_user_timeout = 12500
-job_name = bouncer
+service_name = bouncer
 # another comment";
 
 #[test]
@@ -68,7 +68,7 @@ fn a_distribution_ini_means_what_it_means_to_pgbouncer() {
     assert_eq!(global.tcp_user_timeout, Some(Duration::from_millis(12_500)));
     assert_eq!(global.query_timeout, None);
     assert_eq!(global.check_query(), Some("select 1"));
-    assert_eq!(global.service_name, "bouncer");
+    assert_eq!(global.job_name, "bouncer");
     assert_eq!(global.conffile, "pgbouncer.ini");
 
     let shop = &loaded.settings.databases["shop"];
@@ -94,7 +94,7 @@ fn a_distribution_ini_means_what_it_means_to_pgbouncer() {
     assert_eq!(loaded.settings.peers[&2].port, 6433);
     assert_eq!(
         loaded.notes,
-        ["accepted, but not effective yet: service_name, [peers]"]
+        ["accepted, but not effective yet: job_name, [peers]"]
     );
 }
 
@@ -272,4 +272,42 @@ fn upstream_is_a_whole_configuration() {
         ("WEIR_LISTEN_ADDR", "*"),
     ];
     assert!(!upstream("db", pairs(&env)).unwrap().settings.trust_loopback);
+}
+
+#[test]
+fn oddities_that_pgbouncer_accepts_are_accepted() {
+    let text = "[databases] ; ours
+a = host = 'x' port= 5 pool_size=-1 server_lifetime=-1 min_pool_size=010
+[users]\t# theirs
+u = max_user_connections=-1
+[pgbouncer]
+auth_file = u
+log_stats = 2
+default_pool_size = 010
+max_user_connections = 7
+";
+    let settings = ini(text).unwrap().settings;
+    assert!(settings.global.log_stats);
+    assert_eq!(settings.global.default_pool_size, 8);
+    let pool = settings.pool("a", "u").unwrap();
+    assert_eq!(
+        (pool.port, pool.pool_size, pool.max_user_connections),
+        (5, 8, 7)
+    );
+    assert_eq!(
+        (pool.min_pool_size, pool.server_lifetime.as_secs()),
+        (10, 3600)
+    );
+}
+
+#[test]
+fn the_minimal_example_of_pgbouncer_loads_with_notes() {
+    let loaded = ini(";;; almost minimal\n[databases]\n;* =\n\n[pgbouncer]\n;logfile =\n").unwrap();
+    assert_eq!(
+        loaded.notes,
+        [
+            "auth_type md5 needs auth_file; without it no client can log in",
+            "no databases are configured, so only the console can be reached"
+        ]
+    );
 }

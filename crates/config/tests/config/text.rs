@@ -31,7 +31,7 @@ fn show_config_is_in_pgbouncers_order_and_hides_secrets() {
         )
     };
     assert_eq!(row("query_timeout"), "query_timeout 1.25 0 true");
-    assert_eq!(row("unix_socket_mode"), "unix_socket_mode 0777 0777 false");
+    assert_eq!(row("unix_socket_mode"), "unix_socket_mode 511 0777 false");
     assert_eq!(row("auth_ldap_options"), "auth_ldap_options ***  true");
     assert_eq!(
         row("server_check_query"),
