@@ -44,15 +44,7 @@ const CHECKS: &[Check] = &[
             "warnings",
         ],
     ),
-    Check::required(
-        "docs",
-        &[
-            "doc",
-            "--workspace",
-            "--no-deps",
-            "--document-private-items",
-        ],
-    ),
+    Check::required("docs", &["doc", "--workspace", "--no-deps"]),
     Check {
         name: "deny",
         arguments: &["deny", "check"],

@@ -16,7 +16,10 @@ struct Page {
 
 /// One entry per generated page.
 fn pages() -> Vec<Page> {
-    Vec::new()
+    vec![Page {
+        path: "docs/reference/configuration.md",
+        text: weir_config::reference_markdown(),
+    }]
 }
 
 /// Writes every page.
