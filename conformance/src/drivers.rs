@@ -57,7 +57,6 @@ pub fn run(command: &mut Command, port: u16, database: &str) -> Result<String> {
         .env("PGPASSWORD", "secret");
     command
         .env("PGSSLMODE", "disable")
-        .env("PGGSSENCMODE", "disable")
         .env("PGCONNECT_TIMEOUT", "20");
     command.env_remove("PGOPTIONS");
     let output = tools::run(command)?;
