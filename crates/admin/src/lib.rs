@@ -1,1 +1,34 @@
-//! The admin console: SHOW and commands, PgBouncer's words and columns.
+//! The admin console: the virtual database that answers `SHOW` and a few commands, in PgBouncer's words and columns.
+//!
+//! [`console`] makes the back end that the engine asks; [`Shared`] is the handle by which the binary tells it of a
+//! reload. One table says which commands there are, who may use them and what they mean: parser, `SHOW HELP`,
+//! authorisation and the reference page ([`reference_markdown`]) come from it.
+//!
+//! What the crate must never do: show a secret, act for somebody whose role does not allow it, or panic on a query.
+//!
+//! ```
+//! use std::path::Path;
+//! use weir_proxy::console::{Console, Role, Step};
+//!
+//! let text = "[databases]\nshop = host=10.0.0.5\n[pgbouncer]\nauth_type = any\n";
+//! let mut read = |_: &Path| Ok(text.to_owned());
+//! let loaded = weir_config::load(Path::new("pgbouncer.ini"), &mut read, std::iter::empty()).unwrap();
+//! let shared = weir_admin::Shared::new(loaded.settings.into(), Vec::new());
+//! let console = weir_admin::console(shared, "0.1.0");
+//!
+//! assert!(matches!(console.query(Role::Stats, b"show config;"), Step::Reply(_)));
+//! assert!(matches!(console.query(Role::Stats, b"SHOW POOLS"), Step::Gather(_)));
+//! assert!(matches!(console.query(Role::Admin, b"SHUTDOWN"), Step::Act(..)));
+//! ```
+
+mod answer;
+mod command;
+mod reference;
+mod reply;
+mod shared;
+mod show;
+mod token;
+
+pub use crate::answer::{PGBOUNCER_VERSION, console};
+pub use crate::reference::reference_markdown;
+pub use crate::shared::Shared;

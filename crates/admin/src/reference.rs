@@ -1,0 +1,107 @@
+//! The reference page `docs/reference/console.md`, generated from the table of commands.
+
+use std::fmt::Write;
+
+use weir_proxy::console::Role;
+
+use crate::command::{Action, COMMANDS, Entry};
+use crate::show::Show;
+
+const INTRO: &str = "\
+# Admin console
+
+<!-- Generated from the table of commands in crates/admin; edit that. -->
+
+Connect to the database `pgbouncer` (or `weir`) with any client that sends simple queries, such as psql:
+
+```console
+psql -p 6432 -U admin pgbouncer -c 'SHOW POOLS'
+```
+
+Commands, columns, types and error texts are PgBouncer's, so its monitoring works unchanged. Users in `admin_users` may
+do everything, users in `stats_users` may look. One command a query; case does not matter, a semicolon at the end may
+be left out, `SELECT` stands for `SHOW`. The extended protocol is refused with an error.
+";
+
+const LATER: &str = "
+## Not supported yet
+
+Known, and refused by name with SQLSTATE 0A000.
+
+";
+
+const COURTESY: &str = "
+## For drivers
+
+Drivers ask for or set some parameters on connecting. They get a fixed answer, or the notice `SET ignored`.
+
+";
+
+const COLUMNS: &str = "
+## Columns
+
+In this order. Columns in *italics* are Weir's own and come after PgBouncer's.
+";
+
+const HEADER: &str = "| command | role | |\n|---|---|---|\n";
+
+/// The text of the page. The committed file equals it; a test compares them.
+#[must_use]
+pub fn reference_markdown() -> String {
+    let mut out = format!("{INTRO}\n## Commands\n\n");
+    let is_plain = |entry: &&Entry| !entry.is_later() && !entry.is_courtesy();
+    table(&mut out, COMMANDS.iter().filter(is_plain));
+    out.push_str(LATER);
+    table(&mut out, COMMANDS.iter().filter(|entry| entry.is_later()));
+    out.push_str(COURTESY);
+    table(
+        &mut out,
+        COMMANDS.iter().filter(|entry| entry.is_courtesy()),
+    );
+    out.push_str(COLUMNS);
+    for entry in COMMANDS {
+        if let Action::Show(show) = entry.action {
+            columns(&mut out, entry, show);
+        }
+    }
+    out
+}
+
+fn table<'a>(out: &mut String, entries: impl Iterator<Item = &'a Entry>) {
+    out.push_str(HEADER);
+    for entry in entries {
+        let role = match entry.role {
+            Role::Stats => "stats",
+            Role::Admin => "admin",
+        };
+        let doc = match entry.action {
+            Action::Constant { value, .. } => format!("`{value}`"),
+            _ => entry.doc.to_owned(),
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "| `{}` | {role} | {doc} |", entry.usage());
+    }
+}
+
+fn columns(out: &mut String, entry: &Entry, show: &Show) {
+    let names = show.headings.iter().map(|heading| {
+        let kind = heading.kind.name();
+        match heading.is_ours {
+            true => format!("*{}* {kind}", heading.name),
+            false => format!("`{}` {kind}", heading.name),
+        }
+    });
+    let names: Vec<_> = names.collect();
+    let _ = writeln!(out, "\n**{}**: {}", entry.name, names.join(", "));
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect_file;
+
+    /// After a change of the table run this test with UPDATE_EXPECT=1.
+    #[test]
+    fn the_page_is_fresh() {
+        expect_file!["../../../docs/reference/console.md"].assert_eq(&super::reference_markdown());
+    }
+}

@@ -1,0 +1,217 @@
+//! The tables behind `SHOW`: their columns, in PgBouncer's order with PgBouncer's types, and the rows.
+
+pub(crate) mod connections;
+pub(crate) mod databases;
+pub(crate) mod lists;
+pub(crate) mod pools;
+pub(crate) mod stats;
+pub(crate) mod users;
+
+use std::collections::BTreeSet;
+
+use weir_config::{FALLBACK, Settings};
+use weir_proxy::console::DATABASES;
+use weir_stats::Snapshot;
+
+/// The console's own database, user and pool, as PgBouncer calls them.
+pub(crate) const CONSOLE: &str = "pgbouncer";
+/// Size of the console's pool, PgBouncer's number.
+pub(crate) const CONSOLE_POOL_SIZE: u32 = 2;
+
+/// The values of one row; `None` is NULL.
+pub(crate) type Row = Vec<Option<String>>;
+
+/// Type of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Int4,
+    Int8,
+    Numeric,
+    Text,
+}
+
+impl Kind {
+    /// `pg_type.oid`.
+    pub(crate) fn oid(self) -> u32 {
+        match self {
+            Self::Int4 => 23,
+            Self::Int8 => 20,
+            Self::Numeric => 1700,
+            Self::Text => 25,
+        }
+    }
+
+    /// `pg_type.typlen`.
+    pub(crate) fn len(self) -> i16 {
+        match self {
+            Self::Int4 => 4,
+            Self::Int8 => 8,
+            Self::Numeric | Self::Text => -1,
+        }
+    }
+
+    /// PostgreSQL's name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Int4 => "int4",
+            Self::Int8 => "int8",
+            Self::Numeric => "numeric",
+            Self::Text => "text",
+        }
+    }
+}
+
+/// One column.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Heading {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// PgBouncer has no such column; these come last.
+    pub(crate) is_ours: bool,
+}
+
+impl Heading {
+    const fn ours(mut self) -> Self {
+        self.is_ours = true;
+        self
+    }
+}
+
+const fn heading(name: &'static str, kind: Kind) -> Heading {
+    Heading {
+        name,
+        kind,
+        is_ours: false,
+    }
+}
+
+/// A column of texts.
+pub(crate) const fn text(name: &'static str) -> Heading {
+    heading(name, Kind::Text)
+}
+
+const fn int4(name: &'static str) -> Heading {
+    heading(name, Kind::Int4)
+}
+
+const fn int8(name: &'static str) -> Heading {
+    heading(name, Kind::Int8)
+}
+
+const fn numeric(name: &'static str) -> Heading {
+    heading(name, Kind::Numeric)
+}
+
+/// One table.
+pub(crate) struct Show {
+    pub(crate) headings: &'static [Heading],
+    /// Whether the rows depend on the snapshot.
+    pub(crate) is_live: bool,
+    pub(crate) rows: fn(&Context<'_>) -> Vec<Row>,
+}
+
+/// What rows are made of.
+pub(crate) struct Context<'a> {
+    pub(crate) settings: &'a Settings,
+    /// Names in `auth_file`.
+    pub(crate) users: &'a [String],
+    pub(crate) snapshot: &'a Snapshot,
+    /// What SHOW VERSION says.
+    pub(crate) version: &'a str,
+}
+
+impl Context<'_> {
+    /// Names of the databases: configured, used through `*`, and the console's own.
+    fn databases(&self) -> BTreeSet<&str> {
+        let configured = self.settings.databases.keys().map(String::as_str);
+        let counted = self.snapshot.databases.keys().map(String::as_str);
+        let pooled = self.snapshot.pools.keys().map(|(name, _)| name.as_str());
+        configured
+            .chain(counted)
+            .chain(pooled)
+            .filter(|name| *name != FALLBACK && !DATABASES.contains(name))
+            .chain([CONSOLE])
+            .collect()
+    }
+
+    /// Clients of the console.
+    fn console_clients(&self) -> usize {
+        let clients = self.snapshot.clients.iter();
+        clients
+            .filter(|client| is_console(&client.database))
+            .count()
+    }
+}
+
+/// Whether a name leads to the console.
+pub(crate) fn is_console(database: &str) -> bool {
+    DATABASES.contains(&database)
+}
+
+/// A value.
+fn some(value: impl ToString) -> Option<String> {
+    Some(value.to_string())
+}
+
+/// A text, or NULL when it is empty.
+fn filled(value: &str) -> Option<String> {
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+/// A number for an int4 column: what does not fit is shown as the largest.
+fn int(value: impl TryInto<i32>) -> Option<String> {
+    some(value.try_into().unwrap_or(i32::MAX))
+}
+
+/// A number for an int8 column, likewise.
+fn long(value: u64) -> Option<String> {
+    some(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+/// Whole seconds and the microseconds that remain, for two int4 columns.
+fn seconds(us: u64) -> [Option<String>; 2] {
+    [int(us / 1_000_000), int(us % 1_000_000)]
+}
+
+/// `SHOW VERSION`.
+pub(crate) static VERSION: Show = Show {
+    headings: &[text("version")],
+    is_live: false,
+    rows: |context| vec![vec![some(context.version)]],
+};
+
+/// `SHOW CONFIG`.
+pub(crate) static CONFIG: Show = Show {
+    headings: &[
+        text("key"),
+        text("value"),
+        text("default"),
+        text("changeable"),
+    ],
+    is_live: false,
+    rows: |context| {
+        weir_config::show_config(context.settings)
+            .into_iter()
+            .map(|row| {
+                let changeable = if row.changeable { "yes" } else { "no" };
+                vec![
+                    some(row.key),
+                    Some(row.value),
+                    Some(row.default),
+                    some(changeable),
+                ]
+            })
+            .collect()
+    },
+};
+
+/// `SHOW STATE`. A pooler that cannot be paused yet is always active.
+pub(crate) static STATE: Show = Show {
+    headings: &[text("key"), text("value")],
+    is_live: false,
+    rows: |_| {
+        [("active", "yes"), ("paused", "no"), ("suspended", "no")]
+            .map(|(key, value)| vec![some(key), some(value)])
+            .into()
+    },
+};

@@ -1,0 +1,34 @@
+//! `SHOW LISTS`: how many of everything there are.
+
+use super::{Context, Row, Show, databases, int, int4, is_console, some, text, users};
+
+/// `SHOW LISTS`.
+pub(crate) static LISTS: Show = Show {
+    headings: &[text("list"), int4("items")],
+    is_live: true,
+    rows,
+};
+
+fn rows(context: &Context<'_>) -> Vec<Row> {
+    let snapshot = context.snapshot;
+    let pools = snapshot.pools.keys().filter(|key| !is_console(&key.0));
+    [
+        ("databases", int(databases::count(context))),
+        ("users", int(users::names(context).len())),
+        ("peers", int(context.settings.peers.len())),
+        ("pools", int(pools.count() + 1)),
+        ("peer_pools", int(0)),
+        // PgBouncer keeps the memory of closed connections and counts it here; we keep none.
+        ("free_clients", int(0)),
+        ("used_clients", int(snapshot.clients.len())),
+        ("login_clients", int(snapshot.login_clients)),
+        ("free_servers", int(0)),
+        ("used_servers", int(snapshot.servers.len())),
+        ("dns_names", int(snapshot.dns_names)),
+        ("dns_zones", int(0)),
+        ("dns_queries", int(snapshot.dns_pending)),
+        ("dns_pending", int(0)),
+    ]
+    .map(|(list, items)| vec![some(list), items])
+    .into()
+}

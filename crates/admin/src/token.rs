@@ -1,0 +1,164 @@
+//! Cuts a console query into words. Not SQL: words, quoted names, quoted values, `=`, and semicolons at the end.
+
+/// Longest word in bytes; PgBouncer's limit.
+const WORD_LEN_MAX: usize = 127;
+/// No command has more tokens.
+const TOKENS_MAX: usize = 8;
+
+/// One token. Quotes are removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Token {
+    /// A bare word, or a name in double quotes.
+    Word(String),
+    /// A value in single quotes.
+    Value(String),
+    /// `=`.
+    Equals,
+}
+
+/// Why there are no tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Not in the grammar.
+    Invalid,
+    /// A word is too long.
+    LongWord,
+}
+
+impl Token {
+    /// The text of a word.
+    pub(crate) fn word(&self) -> Option<&str> {
+        match self {
+            Self::Word(word) => Some(word),
+            Self::Value(_) | Self::Equals => None,
+        }
+    }
+
+    /// Whether it is this word, in any case.
+    pub(crate) fn is(&self, word: &str) -> bool {
+        self.word()
+            .is_some_and(|mine| mine.eq_ignore_ascii_case(word))
+    }
+}
+
+/// Cuts a query. Blanks and semicolons alone give no token. Every step consumes at least one byte, and at most
+/// [`TOKENS_MAX`] words are kept, so the cost is linear and the memory bounded.
+pub(crate) fn tokens(sql: &[u8]) -> Result<Vec<Token>, Fault> {
+    let text = std::str::from_utf8(sql).map_err(|_| Fault::Invalid)?;
+    let is_blank = |c: char| c.is_ascii_whitespace() || c == '\x0b';
+    let mut rest = text.trim_matches(is_blank);
+    // As lenient as PostgreSQL with semicolons at the end, and as strict as PgBouncer with those before.
+    rest = rest.trim_end_matches(|c| is_blank(c) || c == ';');
+    let mut found = Vec::new();
+    while let Some(first) = rest.chars().next() {
+        let (token, after) = match first {
+            '=' => (Token::Equals, rest.get(1..)),
+            '"' => quoted(rest, '"').map(|(name, after)| (Token::Word(name), after))?,
+            '\'' => quoted(rest, '\'').map(|(value, after)| (Token::Value(value), after))?,
+            _ => bare(rest)?,
+        };
+        if found.len() == TOKENS_MAX {
+            return Err(Fault::Invalid);
+        }
+        found.push(token);
+        rest = after.unwrap_or_default().trim_start_matches(is_blank);
+    }
+    Ok(found)
+}
+
+/// A word up to a blank, a quote, `=` or `;`.
+fn bare(rest: &str) -> Result<(Token, Option<&str>), Fault> {
+    let ends = |c: char| c.is_whitespace() || c.is_control() || "'\"=;".contains(c);
+    let end = rest.find(ends).unwrap_or(rest.len());
+    match rest.split_at_checked(end) {
+        // A control character, or a semicolon in the middle.
+        None | Some(("", _)) => Err(Fault::Invalid),
+        Some((word, _)) if word.len() > WORD_LEN_MAX => Err(Fault::LongWord),
+        Some((word, after)) => Ok((Token::Word(word.to_owned()), Some(after))),
+    }
+}
+
+/// A text in quotes, in which a doubled quote stands for one.
+fn quoted(rest: &str, quote: char) -> Result<(String, Option<&str>), Fault> {
+    let mut text = String::new();
+    let mut left = rest.strip_prefix(quote).ok_or(Fault::Invalid)?;
+    loop {
+        let (part, after) = left.split_once(quote).ok_or(Fault::Invalid)?;
+        text.push_str(part);
+        if text.len() > WORD_LEN_MAX {
+            return Err(Fault::LongWord);
+        }
+        match after.strip_prefix(quote) {
+            Some(more) => {
+                text.push(quote);
+                left = more;
+            }
+            None if text.contains('\0') => return Err(Fault::Invalid),
+            None => return Ok((text, Some(after))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(sql: &str) -> Vec<Token> {
+        tokens(sql.as_bytes()).unwrap()
+    }
+
+    fn word(text: &str) -> Token {
+        Token::Word(text.to_owned())
+    }
+
+    #[test]
+    fn words_names_and_values_are_cut() {
+        assert_eq!(words(" show\tPOOLS ;; "), [word("show"), word("POOLS")]);
+        let value = Token::Value("it's".to_owned());
+        assert_eq!(
+            words("SET a='it''s'"),
+            [word("SET"), word("a"), Token::Equals, value]
+        );
+        assert_eq!(
+            words("pause \"a \"\"b\"\"\""),
+            [word("pause"), word("a \"b\"")]
+        );
+    }
+
+    #[test]
+    fn nothing_gives_no_token() {
+        for sql in ["", ";", ";;", " ; ; ", "\n\t\r\x0b\x0c"] {
+            assert_eq!(words(sql), [], "{sql:?}");
+        }
+        assert_eq!(tokens(&vec![b' '; 1 << 20]), Ok(vec![]));
+    }
+
+    #[test]
+    fn what_is_not_in_the_grammar_is_invalid() {
+        let cases: [&[u8]; 8] = [
+            b"show; pools",
+            b"reload \"x",
+            b"set a='x",
+            b"show\0pools",
+            b"\0",
+            b"pause \"a\0b\"",
+            b"show \xff",
+            b"a b c d e f g h i",
+        ];
+        for sql in cases {
+            assert_eq!(tokens(sql), Err(Fault::Invalid), "{sql:?}");
+        }
+    }
+
+    #[test]
+    fn long_words_are_told_apart() {
+        assert_eq!(words(&"a".repeat(127)).len(), 1);
+        for sql in [
+            "a".repeat(128),
+            format!("\"{}\"", "a".repeat(128)),
+            "\"\"".repeat(1 << 19),
+        ] {
+            assert_eq!(tokens(sql.as_bytes()), Err(Fault::LongWord));
+        }
+    }
+}
