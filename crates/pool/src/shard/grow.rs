@@ -12,6 +12,7 @@ use crate::shard::EVICT_RETRY;
 use crate::shard::Entry;
 use crate::shard::LIFETIME_SPREAD;
 use crate::shard::LOCAL_FAILURE_PAUSE;
+use crate::shard::MIN_SIZE_RETRY;
 use crate::shard::Shard;
 use crate::shard::State;
 use crate::shared::ConnectToken;
@@ -299,6 +300,8 @@ impl Shard {
 
     fn after_failure(&mut self, now: Moment, kind: FailureKind, permit: Permit) {
         let retry = self.policy.login_retry;
+        // Nobody waits for a server of the minimum: no haste.
+        self.min_at = now.plus(MIN_SIZE_RETRY);
         if kind == FailureKind::Local {
             self.local_pause = now.plus(LOCAL_FAILURE_PAUSE);
         }
