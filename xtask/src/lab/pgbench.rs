@@ -247,6 +247,23 @@ impl Load {
     }
 }
 
+/// The first few different errors: every client may have said the same.
+fn complaints(output: &str) -> String {
+    let mut seen: Vec<&str> = Vec::new();
+    for line in output.lines().filter(|line| line.contains("error:")) {
+        // `client 7 script 0 aborted in ...: ERROR:  ...`: the number makes no difference.
+        let what = line
+            .rsplit_once("ERROR:")
+            .map_or(line, |(_, what)| what)
+            .trim();
+        if !seen.contains(&what) {
+            seen.push(what);
+        }
+    }
+    seen.truncate(3);
+    seen.join("; ")
+}
+
 const END_MARGIN: Duration = Duration::from_millis(200);
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -335,6 +352,17 @@ mod tests {
             "{outcome:?}"
         );
         assert_eq!((outcome.p50_us, outcome.max_us), (200, 300));
+    }
+
+    #[test]
+    fn the_same_complaint_of_many_clients_is_told_once() {
+        let output = "pgbench: error: client 1 aborted: ERROR:  no such thing\n\
+                      pgbench: error: client 2 aborted: ERROR:  no such thing\n\
+                      tps = 1\npgbench: error: Run was aborted\n";
+        assert_eq!(
+            complaints(output),
+            "no such thing; pgbench: error: Run was aborted"
+        );
     }
 
     #[test]
