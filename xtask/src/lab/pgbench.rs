@@ -126,8 +126,8 @@ impl Load {
         let status = process.wait()?;
         if !status.success() {
             bail!(
-                "pgbench failed ({status}):\n{}",
-                fs::read_to_string(&output)?
+                "pgbench failed ({status}): {}",
+                complaints(&fs::read_to_string(&output)?)
             );
         }
         let log = read_log(directory.path())?;
