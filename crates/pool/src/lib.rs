@@ -1,4 +1,61 @@
-//! Who gets which server when: queue, limits, lifetimes. Pure; time is an argument.
+//! Who gets which server when: queue, limits, lifetimes. Pure: no socket, clock, thread or source of
+//! randomness; time and a seed are arguments, and the only thing shared between workers is atomics.
+//!
+//! A pool is what one user may use of one database. Each worker that has clients of the pool holds one
+//! [`Shard`]: its lane. All shards of a pool share one [`Shared`].
+//!
+//! ```text
+//!     worker 0            worker 1            worker 2
+//!   +-----------+       +-----------+       +-----------+
+//!   | Shard     | Ask   | Shard     |       | Shard     |     plain data, one owner each
+//!   |  queue 3  | ----> |  queue 0  |       |  queue 1  |
+//!   |  idle  0  | <---- |  idle  2  |       |  idle  0  |
+//!   +-----|-----+ Parcel+-----|-----+       +-----|-----+
+//!         |                   |                   |
+//!   ======v===================v===================v======
+//!    Shared: per lane [ oldest waiters | coldest idle ]        atomics
+//!            places of the pool, logins failing, ...
+//!        |                 |                   |
+//!     Quota database    Quota user         HostGate            shared with other pools
+//! ```
+//!
+//! - **Limits are exact.** A server exists only with a [`Permit`], which holds a place in the pool, the
+//!   database and the user limit, taken by compare-and-swap, all or none. It travels with the server.
+//! - **The longest waiter is served first.** In a lane by the queue; across lanes a free server goes
+//!   to another lane's waiter if that one is older by more than [`FAIRNESS_GRACE`].
+//! - **No wake-up is lost.** Every "announce, then look" pair is ordered by SeqCst; `shared.rs` and
+//!   [`Quota`] argue it, the simulator in `tests/` tries it.
+//! - **The hot path** is a check-out with an idle server here and the check-in after it: one look into a
+//!   hash table, a push or pop, one atomic load per other lane; no lock, no allocation.
+//!
+//! The engine calls a command, acts on its answer, and drains [`Shard::poll`]:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use weir_pool::*;
+//!
+//! let policy = Arc::new(Policy { size: 1, ..Policy::default() });
+//! let (database, user) = (Arc::new(Quota::new(0)), Arc::new(Quota::new(0)));
+//! let shared = Arc::new(Shared::new(&policy, 1, database, user, Arc::new(HostGate::new(8))));
+//! let mut shard = Shard::new(shared, policy, 0, 42);
+//! let now = Moment(1);
+//!
+//! // No server yet: the client waits, and we are told to open a connection.
+//! assert!(matches!(shard.checkout(now, ClientId(1)), Checkout::Queued(_)));
+//! let Some(Action::Connect(token)) = shard.poll(now) else { panic!("a place is free") };
+//! shard.connect_started(token, ServerId(7));
+//! assert_eq!(shard.connected(now, ServerId(7)), Checkin::Assigned(ClientId(1)));
+//!
+//! // The pool is full: the next client waits for the first to finish.
+//! assert!(matches!(shard.checkout(now, ClientId(2)), Checkout::Queued(_)));
+//! assert!(shard.poll(now).is_none());
+//! assert_eq!(shard.checkin(now, ServerId(7)), Checkin::Assigned(ClientId(2)));
+//! assert_eq!(shard.checkin(now, ServerId(7)), Checkin::Idle);
+//! ```
+//!
+//! What the engine owes the pool: every action is answered; every message between lanes arrives, or is
+//! given back (`lost`, `connect_abandoned`); `closed` is called for each server before its shard goes;
+//! after raising a limit, `retry` on every shard.
 
 mod action;
 mod gate;

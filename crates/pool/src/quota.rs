@@ -109,3 +109,64 @@ impl Drop for Entered {
         self.quota.give_back_silently();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_exact_and_a_lowered_one_lets_nobody_in_until_enough_have_left() {
+        let quota = Arc::new(Quota::new(2));
+        let guards = [quota.try_enter().unwrap(), quota.try_enter().unwrap()];
+        assert!(quota.try_enter().is_none());
+        quota.set_max(1);
+        let [first, second] = guards;
+        drop(first);
+        assert!(quota.try_enter().is_none());
+        drop(second);
+        assert!(quota.try_enter().is_some());
+        assert_eq!(quota.used(), 0);
+    }
+
+    #[test]
+    fn zero_is_unlimited_and_still_counted() {
+        let quota = Arc::new(Quota::new(0));
+        let guards: Vec<_> = (0..100).map(|_| quota.try_enter().unwrap()).collect();
+        assert_eq!(quota.used(), guards.len());
+    }
+
+    #[test]
+    fn who_was_refused_is_told_once_of_the_next_release() {
+        let quota = Quota::new(1);
+        assert!(quota.try_take(0) && !quota.try_take(0));
+        quota.starve();
+        assert!(quota.give_back());
+        assert!(quota.try_take(0));
+        assert!(!quota.give_back());
+    }
+
+    #[test]
+    fn threads_never_get_more_than_the_limit() {
+        const MAX: usize = 3;
+        let quota = Arc::new(Quota::new(MAX));
+        let inside = Arc::new(AtomicUsize::new(0));
+        let worker = || {
+            let (quota, inside) = (Arc::clone(&quota), Arc::clone(&inside));
+            std::thread::spawn(move || {
+                for _ in 0..20_000 {
+                    let Some(place) = quota.try_enter() else {
+                        continue;
+                    };
+                    assert!(inside.fetch_add(1, SeqCst) < MAX);
+                    inside.fetch_sub(1, SeqCst);
+                    drop(place);
+                }
+            })
+        };
+        let workers: Vec<_> = (0..4).map(|_| worker()).collect();
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
+        assert_eq!(quota.used(), 0);
+    }
+}

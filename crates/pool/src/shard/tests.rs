@@ -1,1 +1,567 @@
-//! Conversations with one shard.
+//! Conversations with one or two shards.
+
+use super::*;
+use crate::Checkin;
+use crate::Checkout;
+use crate::ClientId;
+use crate::FailureKind;
+use crate::HANDOVER_IDLE;
+use crate::HostGate;
+use crate::Quota;
+use crate::Scope;
+use crate::WaitError;
+
+const SECOND: u64 = 1_000_000;
+
+struct Pool {
+    database: Arc<Quota>,
+    host: Arc<HostGate>,
+    shards: Vec<Shard>,
+}
+
+fn pool(lanes: usize, policy: Policy) -> Pool {
+    let (database, user) = (Arc::new(Quota::new(0)), Arc::new(Quota::new(0)));
+    let host = Arc::new(HostGate::new(4));
+    let shared = Shared::new(
+        &policy,
+        lanes,
+        Arc::clone(&database),
+        user,
+        Arc::clone(&host),
+    );
+    let (shared, policy) = (Arc::new(shared), Arc::new(policy));
+    let new = |lane| Shard::new(Arc::clone(&shared), Arc::clone(&policy), lane, 1);
+    Pool {
+        database,
+        host,
+        shards: (0..lanes).map(new).collect(),
+    }
+}
+
+fn of_size(size: usize) -> Policy {
+    Policy {
+        size,
+        ..Policy::default()
+    }
+}
+
+fn ticket(answer: Checkout) -> crate::Ticket {
+    let Checkout::Queued(ticket) = answer else {
+        panic!("not queued: {answer:?}")
+    };
+    ticket
+}
+
+fn start(shard: &mut Shard, now: Moment, server: u64) {
+    let Some(Action::Connect(token)) = shard.poll(now) else {
+        panic!("no connect")
+    };
+    shard.connect_started(token, ServerId(server));
+}
+
+/// A server in the hands of `client`.
+fn serve(shard: &mut Shard, now: Moment, client: u64, server: u64) {
+    let _ = ticket(shard.checkout(now, ClientId(client)));
+    start(shard, now, server);
+    assert_eq!(
+        shard.connected(now, ServerId(server)),
+        Checkin::Assigned(ClientId(client))
+    );
+}
+
+#[test]
+fn the_warmest_server_is_used_again_and_round_robin_takes_the_coldest() {
+    for (round_robin, expected) in [(false, 2), (true, 1)] {
+        let mut pool = pool(
+            1,
+            Policy {
+                round_robin,
+                ..of_size(2)
+            },
+        );
+        let shard = &mut pool.shards[0];
+        serve(shard, Moment(1), 1, 1);
+        serve(shard, Moment(1), 2, 2);
+        assert_eq!(shard.checkin(Moment(2), ServerId(1)), Checkin::Idle);
+        assert_eq!(shard.checkin(Moment(3), ServerId(2)), Checkin::Idle);
+        let answer = shard.checkout(Moment(4), ClientId(3));
+        assert_eq!(answer, Checkout::Granted(ServerId(expected)));
+    }
+}
+
+#[test]
+fn waiters_are_served_in_order_and_those_who_left_are_skipped() {
+    let mut pool = pool(1, of_size(1));
+    let shard = &mut pool.shards[0];
+    serve(shard, Moment(1), 1, 1);
+    let _ = ticket(shard.checkout(Moment(2), ClientId(2)));
+    let third = ticket(shard.checkout(Moment(3), ClientId(3)));
+    let _ = ticket(shard.checkout(Moment(4), ClientId(4)));
+    assert!(shard.forget(third));
+    assert!(!shard.forget(third));
+    assert_eq!(
+        shard.checkin(Moment(5), ServerId(1)),
+        Checkin::Assigned(ClientId(2))
+    );
+    assert_eq!(
+        shard.checkin(Moment(6), ServerId(1)),
+        Checkin::Assigned(ClientId(4))
+    );
+    assert_eq!(shard.checkin(Moment(7), ServerId(1)), Checkin::Idle);
+}
+
+#[test]
+fn a_client_whose_server_failed_the_check_keeps_its_place() {
+    let mut pool = pool(1, of_size(1));
+    let shard = &mut pool.shards[0];
+    serve(shard, Moment(1), 1, 1);
+    let _ = ticket(shard.checkout(Moment(9), ClientId(2)));
+    let _ = ticket(shard.checkout_since(Moment(10), ClientId(3), Moment(5)));
+    assert_eq!(
+        shard.checkin(Moment(11), ServerId(1)),
+        Checkin::Assigned(ClientId(3))
+    );
+}
+
+#[test]
+fn a_server_unused_for_long_is_checked_first() {
+    let mut pool = pool(1, of_size(1));
+    let shard = &mut pool.shards[0];
+    serve(shard, Moment(1), 1, 1);
+    assert_eq!(shard.checkin(Moment(2), ServerId(1)), Checkin::Idle);
+    let late = Moment(2 + 30 * SECOND);
+    assert_eq!(
+        shard.checkout(late, ClientId(2)),
+        Checkout::Check(ServerId(1))
+    );
+    assert_eq!(shard.counts(late).sv_tested, 1);
+    shard.test_passed(ServerId(1));
+    assert_eq!(shard.counts(late).sv_active, 1);
+}
+
+#[test]
+fn several_connections_are_made_at_once_but_never_more_than_waiters() {
+    let mut pool = pool(1, of_size(10));
+    let shard = &mut pool.shards[0];
+    for client in 0..3 {
+        let _ = ticket(shard.checkout(Moment(1), ClientId(client)));
+    }
+    (0..3).for_each(|server| start(shard, Moment(1), server));
+    assert!(shard.poll(Moment(1)).is_none());
+    assert_eq!((shard.connecting(), pool.host.logins()), (3, 3));
+}
+
+#[test]
+fn the_hosts_cap_holds_and_the_next_login_starts_when_one_ends() {
+    let mut pool = pool(1, of_size(10));
+    let shard = &mut pool.shards[0];
+    for client in 0..5 {
+        let _ = ticket(shard.checkout(Moment(1), ClientId(client)));
+    }
+    (0..4).for_each(|server| start(shard, Moment(1), server));
+    assert!(shard.poll(Moment(1)).is_none());
+    assert_eq!(
+        shard.connected(Moment(2), ServerId(0)),
+        Checkin::Assigned(ClientId(0))
+    );
+    assert!(matches!(shard.poll(Moment(2)), Some(Action::WakeOthers)));
+    start(shard, Moment(2), 4);
+}
+
+#[test]
+fn a_refused_login_fails_waiters_and_new_clients_until_the_retry() {
+    let mut pool = pool(1, of_size(2));
+    let shard = &mut pool.shards[0];
+    let _ = ticket(shard.checkout(Moment(1), ClientId(1)));
+    start(shard, Moment(1), 1);
+    shard.connect_failed(Moment(2), ServerId(1), FailureKind::Refused);
+    assert!(matches!(shard.poll(Moment(2)), Some(Action::WakeOthers)));
+    let failed = shard.poll(Moment(2));
+    assert!(matches!(
+        failed,
+        Some(Action::Fail {
+            error: WaitError::ServerDown,
+            ..
+        })
+    ));
+    assert_eq!(shard.checkout(Moment(3), ClientId(2)), Checkout::FailFast);
+    assert!(shard.poll(Moment(3)).is_none(), "the gate keeps the pace");
+    // Later a client that fails fast lets one login find out whether the host is back.
+    let later = Moment(SECOND);
+    assert_eq!(shard.checkout(later, ClientId(3)), Checkout::FailFast);
+    start(shard, later, 2);
+    assert_eq!(shard.connected(later, ServerId(2)), Checkin::Idle);
+    assert_eq!(
+        shard.checkout(later, ClientId(4)),
+        Checkout::Granted(ServerId(2))
+    );
+}
+
+#[test]
+fn a_host_that_is_starting_up_keeps_clients_waiting() {
+    let mut pool = pool(1, of_size(2));
+    let shard = &mut pool.shards[0];
+    let _ = ticket(shard.checkout(Moment(1), ClientId(1)));
+    start(shard, Moment(1), 1);
+    shard.connect_failed(Moment(2), ServerId(1), FailureKind::Temporary);
+    assert!(shard.poll(Moment(2)).is_none());
+    let next = shard.next_tick().unwrap();
+    assert!(next > Moment(2) && next < Moment(SECOND), "{next:?}");
+    shard.tick(next);
+    start(shard, next, 2);
+    assert_eq!(
+        shard.connected(next, ServerId(2)),
+        Checkin::Assigned(ClientId(1))
+    );
+}
+
+#[test]
+fn a_free_server_goes_to_the_lane_that_has_waited_longer() {
+    let mut pool = pool(2, of_size(1));
+    let [first, second] = &mut pool.shards[..] else {
+        panic!()
+    };
+    serve(first, Moment(1), 1, 1);
+    let _ = ticket(second.checkout(Moment(2), ClientId(2)));
+    let _ = ticket(first.checkout(Moment(5_000), ClientId(3)));
+    assert_eq!(
+        first.checkin(Moment(6_000), ServerId(1)),
+        Checkin::HandOver { lane: 1 }
+    );
+    let parcel = first.detach(ServerId(1)).unwrap();
+    assert_eq!(
+        second.adopt(Moment(6_001), ServerId(9), parcel),
+        Checkin::Assigned(ClientId(2))
+    );
+    assert_eq!(
+        second.checkin(Moment(6_002), ServerId(9)),
+        Checkin::HandOver { lane: 0 }
+    );
+}
+
+#[test]
+fn waiters_of_nearly_the_same_age_are_served_where_the_server_is() {
+    let mut pool = pool(2, of_size(1));
+    let [first, second] = &mut pool.shards[..] else {
+        panic!()
+    };
+    serve(first, Moment(1), 1, 1);
+    let _ = ticket(second.checkout(Moment(2), ClientId(2)));
+    let _ = ticket(first.checkout(Moment(3), ClientId(3)));
+    assert_eq!(
+        first.checkin(Moment(6_000), ServerId(1)),
+        Checkin::Assigned(ClientId(3))
+    );
+}
+
+#[test]
+fn a_surplus_server_of_another_lane_is_asked_for_before_one_is_opened() {
+    let mut pool = pool(2, of_size(5));
+    let [first, second] = &mut pool.shards[..] else {
+        panic!()
+    };
+    serve(first, Moment(1), 1, 1);
+    assert_eq!(first.checkin(Moment(2), ServerId(1)), Checkin::Idle);
+    let now = Moment(2).plus(HANDOVER_IDLE);
+    let _ = ticket(second.checkout(now, ClientId(2)));
+    assert!(matches!(second.poll(now), Some(Action::Ask { lane: 0 })));
+    assert!(second.poll(now).is_none());
+    let server = first.asked(now, 1).unwrap();
+    let parcel = first.detach(server).unwrap();
+    assert_eq!(
+        second.adopt(now, ServerId(2), parcel),
+        Checkin::Assigned(ClientId(2))
+    );
+    second.ask_answered(now, true);
+    assert!(second.poll(now).is_none());
+}
+
+#[test]
+fn a_refused_ask_falls_through_to_a_new_connection() {
+    let mut pool = pool(2, of_size(5));
+    let [first, second] = &mut pool.shards[..] else {
+        panic!()
+    };
+    serve(first, Moment(1), 1, 1);
+    assert_eq!(first.checkin(Moment(2), ServerId(1)), Checkin::Idle);
+    let now = Moment(SECOND);
+    let _ = ticket(second.checkout(now, ClientId(2)));
+    assert!(matches!(second.poll(now), Some(Action::Ask { lane: 0 })));
+    assert_eq!(
+        first.checkout(now, ClientId(3)),
+        Checkout::Granted(ServerId(1))
+    );
+    assert_eq!(first.asked(now, 1), None);
+    second.ask_answered(now, false);
+    start(second, now, 2);
+}
+
+#[test]
+fn the_reserve_opens_for_those_who_waited_long() {
+    let mut pool = pool(
+        1,
+        Policy {
+            reserve: 1,
+            ..of_size(1)
+        },
+    );
+    let shard = &mut pool.shards[0];
+    serve(shard, Moment(1), 1, 1);
+    let _ = ticket(shard.checkout(Moment(2), ClientId(2)));
+    let due = Moment(2 + 5 * SECOND);
+    assert_eq!(shard.next_tick(), Some(due));
+    shard.tick(due);
+    assert!(matches!(
+        shard.poll(due),
+        Some(Action::Notify {
+            client: ClientId(2)
+        })
+    ));
+    start(shard, due, 2);
+    assert!(shard.is_reserve(ServerId(2)) && !shard.is_reserve(ServerId(1)));
+    // As in PgBouncer it is an ordinary server from now on.
+    assert_eq!(
+        shard.connected(due, ServerId(2)),
+        Checkin::Assigned(ClientId(2))
+    );
+    assert_eq!(shard.checkin(due, ServerId(2)), Checkin::Idle);
+}
+
+#[test]
+fn a_wait_ends_at_its_timeout() {
+    let mut pool = pool(
+        1,
+        Policy {
+            wait_notify: None,
+            ..of_size(1)
+        },
+    );
+    let shard = &mut pool.shards[0];
+    serve(shard, Moment(1), 1, 1);
+    let _ = ticket(shard.checkout(Moment(2), ClientId(2)));
+    let due = shard.next_tick().unwrap();
+    assert_eq!(due, Moment(2 + 120 * SECOND));
+    shard.tick(due);
+    let failed = shard.poll(due);
+    assert!(matches!(
+        failed,
+        Some(Action::Fail {
+            error: WaitError::Timeout,
+            ..
+        })
+    ));
+    assert_eq!(shard.waiting(), 0);
+}
+
+#[test]
+fn a_full_database_limit_asks_for_an_eviction() {
+    let mut pool = pool(1, of_size(5));
+    pool.database.set_max(1);
+    let other_pools_server = pool.database.try_enter().unwrap();
+    let shard = &mut pool.shards[0];
+    let _ = ticket(shard.checkout(Moment(1), ClientId(1)));
+    assert!(matches!(
+        shard.poll(Moment(1)),
+        Some(Action::Evict {
+            scope: Scope::Database
+        })
+    ));
+    drop(other_pools_server);
+    shard.retry(Moment(2));
+    start(shard, Moment(2), 1);
+}
+
+#[test]
+fn an_evicted_server_is_closed_and_only_if_it_is_idle() {
+    let mut pool = pool(1, of_size(1));
+    let shard = &mut pool.shards[0];
+    serve(shard, Moment(1), 1, 1);
+    assert!(!shard.evict(Moment(2), ServerId(1)));
+    assert_eq!(shard.checkin(Moment(3), ServerId(1)), Checkin::Idle);
+    assert_eq!(shard.coldest_idle(), Some((ServerId(1), Moment(3))));
+    assert!(shard.evict(Moment(4), ServerId(1)));
+    let action = shard.poll(Moment(4));
+    assert!(matches!(
+        action,
+        Some(Action::Close {
+            reason: CloseReason::Evicted,
+            ..
+        })
+    ));
+    shard.closed(Moment(5), ServerId(1));
+    assert_eq!(shard.shared().servers(), 0);
+}
+
+#[test]
+fn lifetime_zero_closes_after_every_use() {
+    let mut pool = pool(
+        1,
+        Policy {
+            lifetime: Some(Duration::ZERO),
+            ..of_size(1)
+        },
+    );
+    let shard = &mut pool.shards[0];
+    serve(shard, Moment(1), 1, 1);
+    let answer = shard.checkin(Moment(2), ServerId(1));
+    assert_eq!(answer, Checkin::Close(CloseReason::Lifetime));
+}
+
+#[test]
+fn a_lifetime_ends_not_before_its_time_and_within_a_tenth_after() {
+    let mut pool = pool(
+        1,
+        Policy {
+            idle_timeout: None,
+            ..of_size(1)
+        },
+    );
+    let shard = &mut pool.shards[0];
+    serve(shard, Moment(1), 1, 1);
+    assert_eq!(shard.checkin(Moment(2), ServerId(1)), Checkin::Idle);
+    let due = shard.next_tick().unwrap();
+    assert!(
+        due >= Moment(3_600 * SECOND) && due <= Moment(3_960 * SECOND + 1),
+        "{due:?}"
+    );
+    shard.tick(due);
+    let action = shard.poll(due);
+    assert!(matches!(
+        action,
+        Some(Action::Close {
+            reason: CloseReason::Lifetime,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn idle_servers_beyond_the_minimum_are_closed() {
+    let mut pool = pool(
+        1,
+        Policy {
+            min: 1,
+            ..of_size(2)
+        },
+    );
+    let shard = &mut pool.shards[0];
+    serve(shard, Moment(1), 1, 1);
+    serve(shard, Moment(1), 2, 2);
+    assert_eq!(shard.checkin(Moment(2), ServerId(1)), Checkin::Idle);
+    assert_eq!(shard.checkin(Moment(3), ServerId(2)), Checkin::Idle);
+    let late = Moment(3 + 600 * SECOND);
+    shard.tick(late);
+    let action = shard.poll(late);
+    assert!(
+        matches!(
+            action,
+            Some(Action::Close {
+                server: ServerId(1),
+                ..
+            })
+        ),
+        "{action:?}"
+    );
+    assert!(shard.poll(late).is_none());
+}
+
+#[test]
+fn the_minimum_is_kept_while_there_are_clients_and_exact_across_lanes() {
+    let mut pool = pool(
+        2,
+        Policy {
+            min: 2,
+            ..of_size(5)
+        },
+    );
+    let now = Moment(1);
+    pool.shards.iter_mut().for_each(|shard| shard.tick(now));
+    assert!(pool.shards[0].poll(now).is_none(), "no clients, no servers");
+    pool.shards[0].clients(now, 1);
+    pool.shards[1].clients(now, 1);
+    start(&mut pool.shards[0], now, 1);
+    start(&mut pool.shards[0], now, 2);
+    assert!(pool.shards[0].poll(now).is_none() && pool.shards[1].poll(now).is_none());
+}
+
+#[test]
+fn recycling_closes_idle_servers_now_and_busy_ones_on_release() {
+    let mut pool = pool(1, of_size(2));
+    let shard = &mut pool.shards[0];
+    serve(shard, Moment(1), 1, 1);
+    serve(shard, Moment(1), 2, 2);
+    assert_eq!(shard.checkin(Moment(2), ServerId(1)), Checkin::Idle);
+    shard.recycle(Moment(3));
+    let action = shard.poll(Moment(3));
+    assert!(matches!(
+        action,
+        Some(Action::Close {
+            reason: CloseReason::Obsolete,
+            ..
+        })
+    ));
+    shard.closed(Moment(3), ServerId(1));
+    let answer = shard.checkin(Moment(4), ServerId(2));
+    assert_eq!(answer, Checkin::Close(CloseReason::Obsolete));
+    shard.closed(Moment(4), ServerId(2));
+    serve(shard, Moment(5), 3, 3);
+    assert_eq!(shard.checkin(Moment(6), ServerId(3)), Checkin::Idle);
+}
+
+#[test]
+fn a_smaller_pool_closes_just_the_surplus() {
+    let mut pool = pool(1, of_size(3));
+    let shard = &mut pool.shards[0];
+    (1..=3).for_each(|number| serve(shard, Moment(1), number, number));
+    shard.set_policy(Moment(2), Arc::new(of_size(2)));
+    let surplus = Checkin::Close(CloseReason::TooMany);
+    assert_eq!(shard.checkin(Moment(3), ServerId(1)), surplus);
+    assert_eq!(shard.checkin(Moment(3), ServerId(2)), Checkin::Idle);
+    shard.closed(Moment(4), ServerId(1));
+    assert_eq!(shard.checkin(Moment(5), ServerId(3)), Checkin::Idle);
+}
+
+#[test]
+fn a_server_lost_between_lanes_makes_everybody_look_again() {
+    let mut pool = pool(2, of_size(1));
+    let [first, second] = &mut pool.shards[..] else {
+        panic!()
+    };
+    serve(first, Moment(1), 1, 1);
+    let _ = ticket(second.checkout(Moment(2), ClientId(2)));
+    assert_eq!(
+        first.checkin(Moment(3), ServerId(1)),
+        Checkin::HandOver { lane: 1 }
+    );
+    let parcel = first.detach(ServerId(1)).unwrap();
+    first.lost(Moment(4), parcel);
+    assert!(matches!(first.poll(Moment(4)), Some(Action::WakeOthers)));
+    second.retry(Moment(5));
+    start(second, Moment(5), 2);
+}
+
+#[test]
+fn announcing_before_looking_loses_no_wake_up_in_any_order() {
+    // Lane 0 has a server to give, lane 1 a waiter; each first announces (A, a), then looks (B, b).
+    for order in ["ABab", "AaBb", "AabB", "abAB", "aAbB", "aABb"] {
+        let pool = pool(2, of_size(1));
+        let shared = pool.shards[0].shared();
+        let heads = [Moment(1), Moment::NEVER, Moment::NEVER, Moment::NEVER];
+        let mut line = Line {
+            count: 1,
+            unmet: 1,
+            ..Line::EMPTY
+        };
+        line.heads[..4].copy_from_slice(&heads);
+        let (mut handed, mut asked) = (None, None);
+        for step in order.chars() {
+            match step {
+                'A' => shared.announce_idle(0, Moment(1)),
+                'B' => handed = shared.promise_oldest(0, Moment::NEVER),
+                'a' => shared.announce_wait(1, &line),
+                _ => asked = shared.coldest_lane(1),
+            }
+        }
+        assert!(handed.is_some() || asked.is_some(), "lost in order {order}");
+    }
+}
