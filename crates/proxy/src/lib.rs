@@ -1,3 +1,24 @@
 //! The only crate with sockets: workers, listeners, timers, the event loop.
+//!
+//! [`start`] opens the listening sockets and starts the workers; the [`Running`] handle stops them, gives them a new
+//! configuration, and says what the console asks for. Each worker is one thread with one event loop that owns its
+//! clients and servers; what happens on it is decided by the pure crates below ([`weir_session`], [`weir_pool`]).
+//!
+//! **Invariant:** nothing in a worker waits, except in one place for all of its sockets. Slow work (key derivation,
+//! name resolution) is done on helper threads.
 
+mod clock;
 pub mod console;
+mod driver;
+mod global;
+mod listen;
+mod mailbox;
+mod moved;
+mod offload;
+mod resolve;
+mod running;
+mod socket;
+mod worker;
+
+pub use listen::ListenError;
+pub use running::{Running, Setup, StartError, start};

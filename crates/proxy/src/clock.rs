@@ -1,0 +1,48 @@
+//! The only place that reads clocks.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use weir_pool::Moment;
+
+/// The process's time: monotonic microseconds since it was made, and the wall clock for what people read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    start: Instant,
+    start_unix_us: u64,
+}
+
+impl Clock {
+    /// Starts counting. `Moment(0)` means "never yet" to the pool, so counting starts a second after it.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one module that reads clocks"
+    )]
+    pub(crate) fn new() -> Self {
+        let unix = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let start_unix_us = u64::try_from(unix.as_micros()).unwrap_or_default();
+        Self {
+            start: Instant::now(),
+            start_unix_us,
+        }
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one module that reads clocks"
+    )]
+    pub(crate) fn now(self) -> Moment {
+        let elapsed = Instant::now().duration_since(self.start).as_micros();
+        Moment(
+            u64::try_from(elapsed)
+                .unwrap_or(u64::MAX)
+                .saturating_add(1_000_000),
+        )
+    }
+
+    /// Unix seconds of a moment.
+    pub(crate) fn unix_seconds(self, moment: Moment) -> u64 {
+        (self.start_unix_us + moment.0.saturating_sub(1_000_000)) / 1_000_000
+    }
+}

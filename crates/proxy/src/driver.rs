@@ -1,0 +1,80 @@
+//! What the engine asks of the operating system, in the shape of completions.
+//!
+//! The engine says "connect", "send", "pause", "close" and is told what has happened: bytes were received, a connection
+//! was made or lost, a backlog is gone. It never asks whether a socket is ready. [`Epoll`] does it with readiness
+//! events; a driver over io_uring would deliver the same [`Completion`]s from its ring.
+
+use std::io;
+use std::time::Duration;
+
+use weir_pool::Moment;
+
+use crate::listen::Accepted;
+use crate::socket::{Stream, Target};
+
+mod epoll;
+
+pub(crate) use epoll::Epoll;
+
+/// The driver's name of a connection; valid until it is closed, detached or ended.
+pub(crate) type Key = usize;
+
+/// Whose connection it is; the engine's name, given back with each completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A connection that carries a cancel request.
+    Cancel(usize),
+    Client(usize),
+    /// Nobody's any more: only its backlog is still being sent.
+    Nobody,
+    Server(usize),
+}
+
+/// Something that has happened.
+#[derive(Debug)]
+pub(crate) enum Completion {
+    Accepted(Accepted),
+    /// Accepting failed for want of descriptors or memory; it is tried again by itself.
+    AcceptFailed(io::Error),
+    Connected(Owner),
+    ConnectFailed(Owner, io::Error),
+    /// Everything that a send left behind has been taken by the socket.
+    Drained(Owner),
+    /// The other side has closed, or the connection broke.
+    Ended(Owner, Option<io::Error>),
+    /// So many bytes are at the start of the buffer.
+    Received(Owner, usize),
+}
+
+/// See the module's page.
+pub(crate) trait Driver {
+    /// Waits until something has happened, at most so long. `now` is the time when it begins.
+    fn wait(&mut self, now: Moment, timeout: Option<Duration>) -> io::Result<()>;
+
+    /// The next thing that has happened; received bytes are put into `buffer`.
+    fn next(&mut self, buffer: &mut [u8]) -> Option<Completion>;
+
+    /// Takes over a connected socket.
+    fn add(&mut self, stream: Stream, owner: Owner) -> io::Result<Key>;
+
+    /// Begins to connect; a completion says how it ended.
+    fn connect(&mut self, target: &Target, owner: Owner) -> io::Result<Key>;
+
+    /// Sends all of it; returns how many bytes could not be sent yet. The caller stops producing while that is not 0.
+    fn send(&mut self, key: Key, bytes: &[u8]) -> usize;
+
+    /// Stops receiving: no [`Completion::Received`] until [`Driver::resume`]. A broken connection is still told.
+    fn pause(&mut self, key: Key);
+
+    /// Receives again.
+    fn resume(&mut self, key: Key);
+
+    /// Closes after the backlog was sent, or a second later.
+    fn close(&mut self, key: Key);
+
+    /// Takes a connection out of the driver, unless bytes are still to be sent.
+    fn detach(&mut self, key: Key) -> Option<Stream>;
+
+    /// Stops accepting for good.
+    fn stop_accepting(&mut self);
+}

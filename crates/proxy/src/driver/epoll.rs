@@ -1,0 +1,451 @@
+//! The driver over epoll (by mio, edge-triggered).
+//!
+//! A socket is registered once. A receive that does not fill the buffer has emptied the socket (epoll(7)), so the steady
+//! state is one receive and one send per message and no epoll_ctl; writability is watched only while a backlog exists.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::event::Event;
+use mio::{Events, Poll, Token, Waker};
+use slab::Slab;
+use weir_pool::Moment;
+
+use super::{Completion, Driver, Key, Owner};
+use crate::listen::Listener;
+use crate::socket::{Stream, Target, TcpOptions};
+
+const EVENTS_MAX: usize = 1024;
+const WAKER: Token = Token(usize::MAX);
+/// Listeners count down from here.
+const LISTENERS: usize = usize::MAX - 1;
+/// How long accepting pauses when there are no descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// A closed connection's backlog is given up after this time.
+const LINGER: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+struct Conn {
+    stream: Stream,
+    owner: Owner,
+    /// What a send left behind.
+    backlog: Vec<u8>,
+    sent: usize,
+    connecting: bool,
+    paused: bool,
+    /// There may be something to receive.
+    readable: bool,
+    /// It is in the queue of connections to look at.
+    queued: bool,
+    /// The other side has closed; there may still be bytes before that.
+    hung_up: bool,
+    broken: Option<ErrorKind>,
+    closing: bool,
+}
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct Epoll {
+    poll: Poll,
+    events: Events,
+    conns: Slab<Conn>,
+    ready: VecDeque<Key>,
+    drained: VecDeque<Key>,
+    connected: VecDeque<Key>,
+    closing: Vec<(Key, Moment)>,
+    listeners: Vec<Listener>,
+    accepts: VecDeque<usize>,
+    accept_paused_until: Option<Moment>,
+    now: Moment,
+    options: TcpOptions,
+}
+
+impl Epoll {
+    /// A driver with these listeners, and the waker for other threads.
+    pub(crate) fn new(
+        mut listeners: Vec<Listener>,
+        options: TcpOptions,
+    ) -> io::Result<(Self, Arc<Waker>)> {
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        for (i, listener) in listeners.iter_mut().enumerate() {
+            listener.register(poll.registry(), Token(LISTENERS - i))?;
+        }
+        let driver = Self {
+            poll,
+            events: Events::with_capacity(EVENTS_MAX),
+            conns: Slab::new(),
+            ready: VecDeque::new(),
+            drained: VecDeque::new(),
+            connected: VecDeque::new(),
+            closing: Vec::new(),
+            accepts: VecDeque::new(),
+            listeners,
+            accept_paused_until: None,
+            now: Moment(0),
+            options,
+        };
+        Ok((driver, waker))
+    }
+
+    fn insert(&mut self, mut stream: Stream, owner: Owner, connecting: bool) -> io::Result<Key> {
+        let entry = self.conns.vacant_entry();
+        let key = entry.key();
+        stream.register(self.poll.registry(), Token(key))?;
+        if connecting {
+            stream.watch(self.poll.registry(), Token(key), true)?;
+        }
+        entry.insert(Conn {
+            stream,
+            owner,
+            backlog: Vec::new(),
+            sent: 0,
+            connecting,
+            paused: false,
+            readable: false,
+            queued: false,
+            hung_up: false,
+            broken: None,
+            closing: false,
+        });
+        Ok(key)
+    }
+
+    fn note(&mut self, token: Token, event: Noted) {
+        if token == WAKER {
+            return;
+        }
+        if let Some(listener) = LISTENERS
+            .checked_sub(token.0)
+            .filter(|i| *i < self.listeners.len())
+        {
+            self.accepts.push_back(listener);
+            return;
+        }
+        let Some(conn) = self.conns.get_mut(token.0) else {
+            return;
+        };
+        if conn.connecting {
+            self.connected.push_back(token.0);
+            return;
+        }
+        if event.readable || event.hung_up {
+            conn.readable = true;
+            conn.hung_up |= event.hung_up;
+        }
+        if event.broken && conn.paused {
+            // Nobody is going to read it: say so at once.
+            conn.broken = Some(ErrorKind::ConnectionReset);
+        }
+        if (conn.readable || conn.broken.is_some()) && !conn.queued {
+            conn.queued = true;
+            self.ready.push_back(token.0);
+        }
+        if event.writable && !conn.backlog.is_empty() {
+            self.flush(token.0);
+        }
+    }
+
+    /// Sends as much of the backlog as the socket takes.
+    fn flush(&mut self, key: Key) {
+        let Some(conn) = self.conns.get_mut(key) else {
+            return;
+        };
+        while let Some(rest) = conn
+            .backlog
+            .get(conn.sent..)
+            .filter(|rest| !rest.is_empty())
+        {
+            match conn.stream.send(rest) {
+                Ok(sent) => conn.sent += sent,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    conn.broken = Some(error.kind());
+                    break;
+                }
+            }
+        }
+        conn.backlog = Vec::new();
+        conn.sent = 0;
+        let _ = conn.stream.watch(self.poll.registry(), Token(key), false);
+        if conn.broken.is_some() && !conn.queued {
+            conn.queued = true;
+            self.ready.push_back(key);
+        }
+        self.drained.push_back(key);
+    }
+
+    fn remove(&mut self, key: Key) -> Option<Conn> {
+        let mut conn = self.conns.try_remove(key)?;
+        let _ = conn.stream.deregister(self.poll.registry());
+        Some(conn)
+    }
+
+    /// Looks after connections that are closed but not empty.
+    fn linger(&mut self) {
+        let mut at = 0;
+        while let Some((key, until)) = self.closing.get(at).copied() {
+            let over = self.now >= until;
+            let done = self
+                .conns
+                .get(key)
+                .is_none_or(|conn| over || conn.backlog.is_empty() || conn.broken.is_some());
+            if done {
+                self.closing.swap_remove(at);
+                self.remove(key);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn accept(&mut self) -> Option<Completion> {
+        while let Some(index) = self.accepts.front().copied() {
+            let Some(listener) = self.listeners.get(index) else {
+                self.accepts.pop_front();
+                continue;
+            };
+            match listener.accept(&self.options) {
+                Ok(accepted) => return Some(Completion::Accepted(accepted)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.accepts.pop_front();
+                }
+                // The client gave up before we came to it; the next one may be there.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::ConnectionAborted | ErrorKind::Interrupted
+                    ) => {}
+                Err(error) => {
+                    self.accept_paused_until = Some(self.now.plus(ACCEPT_PAUSE));
+                    return Some(Completion::AcceptFailed(error));
+                }
+            }
+        }
+        None
+    }
+
+    fn outcome_of_connect(&mut self, key: Key) -> Option<Completion> {
+        let conn = self.conns.get_mut(key).filter(|conn| conn.connecting)?;
+        let outcome = conn.stream.connected()?;
+        conn.connecting = false;
+        let owner = conn.owner;
+        match outcome {
+            Ok(()) => {
+                let _ = conn.stream.watch(self.poll.registry(), Token(key), false);
+                Some(Completion::Connected(owner))
+            }
+            Err(error) => {
+                self.remove(key);
+                Some(Completion::ConnectFailed(owner, error))
+            }
+        }
+    }
+
+    fn receive(&mut self, key: Key, buffer: &mut [u8]) -> Option<Completion> {
+        let conn = self.conns.get_mut(key)?;
+        conn.queued = false;
+        if conn.closing {
+            return None;
+        }
+        if let Some(kind) = conn.broken {
+            let owner = conn.owner;
+            self.remove(key);
+            return Some(Completion::Ended(owner, Some(kind.into())));
+        }
+        if conn.paused || !conn.readable {
+            return None;
+        }
+        let error = match conn.stream.receive(buffer) {
+            Ok(0) => None,
+            Ok(received) => {
+                conn.readable = received == buffer.len() || conn.hung_up;
+                if conn.readable {
+                    conn.queued = true;
+                    self.ready.push_back(key);
+                }
+                return Some(Completion::Received(conn.owner, received));
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                conn.readable = false;
+                return None;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                conn.queued = true;
+                self.ready.push_back(key);
+                return None;
+            }
+            Err(error) => Some(error),
+        };
+        let owner = conn.owner;
+        self.remove(key);
+        Some(Completion::Ended(owner, error))
+    }
+}
+
+/// What epoll said of one socket.
+#[derive(Debug, Clone, Copy)]
+struct Noted {
+    readable: bool,
+    writable: bool,
+    hung_up: bool,
+    broken: bool,
+}
+
+impl Noted {
+    fn new(event: &Event) -> Self {
+        Self {
+            readable: event.is_readable(),
+            writable: event.is_writable(),
+            hung_up: event.is_read_closed(),
+            broken: event.is_error() || event.is_write_closed(),
+        }
+    }
+}
+
+impl Driver for Epoll {
+    fn wait(&mut self, now: Moment, timeout: Option<Duration>) -> io::Result<()> {
+        self.now = now;
+        let mut timeout = timeout;
+        if !self.closing.is_empty() {
+            self.linger();
+        }
+        self.accept_paused_until = self.accept_paused_until.filter(|until| now < *until);
+        if !self.closing.is_empty() || self.accept_paused_until.is_some() {
+            timeout = Some(timeout.unwrap_or(ACCEPT_PAUSE).min(ACCEPT_PAUSE));
+        } else if !self.accepts.is_empty() {
+            timeout = Some(Duration::ZERO);
+        }
+        if !self.ready.is_empty() || !self.drained.is_empty() || !self.connected.is_empty() {
+            timeout = Some(Duration::ZERO);
+        }
+        match self.poll.poll(&mut self.events, timeout) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let events = std::mem::replace(&mut self.events, Events::with_capacity(0));
+        for event in &events {
+            self.note(event.token(), Noted::new(event));
+        }
+        self.events = events;
+        Ok(())
+    }
+
+    fn next(&mut self, buffer: &mut [u8]) -> Option<Completion> {
+        while let Some(key) = self.connected.pop_front() {
+            if let Some(completion) = self.outcome_of_connect(key) {
+                return Some(completion);
+            }
+        }
+        while let Some(key) = self.drained.pop_front() {
+            match self.conns.get(key) {
+                Some(conn) if !conn.closing && conn.backlog.is_empty() => {
+                    return Some(Completion::Drained(conn.owner));
+                }
+                _ => {}
+            }
+        }
+        while let Some(key) = self.ready.pop_front() {
+            if let Some(completion) = self.receive(key, buffer) {
+                return Some(completion);
+            }
+        }
+        if self.accept_paused_until.is_some() {
+            None
+        } else {
+            self.accept()
+        }
+    }
+
+    fn add(&mut self, stream: Stream, owner: Owner) -> io::Result<Key> {
+        self.insert(stream, owner, false)
+    }
+
+    fn connect(&mut self, target: &Target, owner: Owner) -> io::Result<Key> {
+        let stream = Stream::connect(target, &self.options)?;
+        let key = self.insert(stream, owner, true)?;
+        // A unix socket is connected at once and epoll says nothing about it.
+        self.connected.push_back(key);
+        Ok(key)
+    }
+
+    #[inline]
+    fn send(&mut self, key: Key, bytes: &[u8]) -> usize {
+        let Some(conn) = self.conns.get_mut(key) else {
+            return 0;
+        };
+        if conn.broken.is_some() {
+            return 0;
+        }
+        let mut sent = 0;
+        if conn.backlog.is_empty() {
+            match conn.stream.send(bytes) {
+                Ok(n) if n == bytes.len() => return 0,
+                Ok(n) => sent = n,
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error) => {
+                    conn.broken = Some(error.kind());
+                    if !conn.queued {
+                        conn.queued = true;
+                        self.ready.push_back(key);
+                    }
+                    return 0;
+                }
+            }
+            let _ = conn.stream.watch(self.poll.registry(), Token(key), true);
+        }
+        conn.backlog
+            .extend_from_slice(bytes.get(sent..).unwrap_or_default());
+        conn.backlog.len() - conn.sent
+    }
+
+    fn pause(&mut self, key: Key) {
+        if let Some(conn) = self.conns.get_mut(key) {
+            conn.paused = true;
+        }
+    }
+
+    fn resume(&mut self, key: Key) {
+        let Some(conn) = self.conns.get_mut(key) else {
+            return;
+        };
+        conn.paused = false;
+        if conn.readable && !conn.queued {
+            conn.queued = true;
+            self.ready.push_back(key);
+        }
+    }
+
+    fn close(&mut self, key: Key) {
+        let Some(conn) = self.conns.get_mut(key) else {
+            return;
+        };
+        if conn.backlog.is_empty() || conn.broken.is_some() {
+            self.remove(key);
+            return;
+        }
+        conn.closing = true;
+        conn.owner = Owner::Nobody;
+        self.closing.push((key, self.now.plus(LINGER)));
+    }
+
+    fn detach(&mut self, key: Key) -> Option<Stream> {
+        let conn = self.conns.get(key)?;
+        if !conn.backlog.is_empty() || conn.broken.is_some() || conn.connecting {
+            return None;
+        }
+        self.remove(key).map(|conn| conn.stream)
+    }
+
+    fn stop_accepting(&mut self) {
+        for mut listener in self.listeners.drain(..) {
+            listener.deregister(self.poll.registry());
+        }
+        self.accepts.clear();
+    }
+}

@@ -1,0 +1,397 @@
+//! What all workers share. Nothing in here is touched by a transaction in steady state except atomics: the locks are
+//! taken when clients log in or leave, when connections are made, and when somebody cancels.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use lru::LruCache;
+use std::num::NonZeroUsize;
+use weir_auth::kdf::ScramKeys;
+use weir_auth::scram::PassThrough;
+use weir_auth::secret::{Secret, ServerSecret};
+use weir_auth::stored::StoredSecret;
+use weir_auth::userlist::UserList;
+use weir_config::{LoadBalanceHosts, PoolMode, PoolSettings, Settings};
+use weir_pool::{HostGate, Policy, Quota, Shared};
+
+use crate::clock::Clock;
+use crate::console::{Command, Console};
+use crate::mailbox::Mailbox;
+use crate::offload::Offload;
+use crate::resolve::Resolver;
+
+/// Derived keys that are kept.
+const KEYS_MAX: usize = 4096;
+/// Clients beyond `max_client_conn` that may be connected while they have not said who they are (or cancel).
+const GREETERS_MAX: usize = 256;
+
+/// A configuration that is in force, with what was read beside it.
+pub(crate) struct Settled {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) users: Arc<UserList>,
+}
+
+/// Locks that only ever guard plain data: a panic while one was held leaves that data usable.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One pool, as all workers see it.
+pub(crate) struct GlobalPool {
+    /// Database and user as in SHOW POOLS.
+    pub(crate) database: Arc<str>,
+    pub(crate) user: Arc<str>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) settings: RwLock<Arc<PoolSettings>>,
+    pub(crate) next_host: AtomicUsize,
+    /// Why the last login to the server failed, in its own words.
+    pub(crate) last_error: Mutex<Option<LastError>>,
+    /// What the last client's own SCRAM login left for ours.
+    pub(crate) pass_through: Mutex<Option<PassThrough>>,
+}
+
+/// A failed login to a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LastError {
+    /// In words.
+    pub(crate) text: String,
+    /// The server's own ErrorResponse body, if it sent one.
+    pub(crate) body: Option<Box<[u8]>>,
+}
+
+impl GlobalPool {
+    pub(crate) fn settings(&self) -> Arc<PoolSettings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn policy(&self, settings: &Settings) -> Arc<Policy> {
+        policy(&self.settings(), settings)
+    }
+}
+
+/// The pool's rules out of the settings.
+pub(crate) fn policy(pool: &PoolSettings, settings: &Settings) -> Arc<Policy> {
+    let global = &settings.global;
+    let size = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
+    Arc::new(Policy {
+        size: size(pool.pool_size),
+        min: size(pool.min_pool_size),
+        reserve: size(pool.reserve_pool_size),
+        reserve_timeout: global.reserve_pool_timeout.unwrap_or_default(),
+        lifetime: Some(pool.server_lifetime),
+        idle_timeout: global.server_idle_timeout,
+        check_delay: global.server_check_delay,
+        wait_timeout: pool.query_wait_timeout,
+        wait_notify: global.query_wait_notify,
+        login_retry: global.server_login_retry,
+        round_robin: global.server_round_robin,
+        keep_min_without_clients: pool.is_user_forced,
+    })
+}
+
+/// The names that PgBouncer's SHOW uses.
+pub(crate) fn mode_name(mode: PoolMode) -> &'static str {
+    mode.as_str()
+}
+
+pub(crate) fn balance_name(pool: &PoolSettings) -> &'static str {
+    match pool.load_balance_hosts {
+        _ if pool.hosts.len() < 2 => "",
+        LoadBalanceHosts::Disable => "disable",
+        LoadBalanceHosts::RoundRobin => "round-robin",
+    }
+}
+
+/// A client that can be cancelled.
+struct Cancellable {
+    key: Secret,
+    place: Place,
+}
+
+/// Where a client lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) lane: usize,
+    pub(crate) index: usize,
+    pub(crate) id: u64,
+}
+
+/// Limits on clients and servers, by the name of a database or user.
+type Quotas = Mutex<HashMap<String, Arc<Quota>>>;
+
+/// See the module's page.
+pub(crate) struct Global {
+    pub(crate) clock: Clock,
+    pub(crate) console: Arc<dyn Console>,
+    pub(crate) mailboxes: std::sync::OnceLock<Vec<Mailbox>>,
+    /// For deriving keys.
+    pub(crate) derivers: Offload,
+    /// For resolving names.
+    pub(crate) resolvers: Offload,
+    pub(crate) resolver: Resolver,
+    pub(crate) server_secret: ServerSecret,
+    pub(crate) commands: crossbeam_channel::Sender<Command>,
+    /// Clients per worker.
+    pub(crate) loads: Vec<AtomicUsize>,
+    pub(crate) clients: Arc<Quota>,
+    pub(crate) greeters: Arc<Quota>,
+    settled: RwLock<Arc<Settled>>,
+    ids: AtomicU64,
+    database_servers: Quotas,
+    database_clients: Quotas,
+    user_servers: Quotas,
+    user_clients: Quotas,
+    gates: Mutex<HashMap<String, Arc<HostGate>>>,
+    pools: Mutex<HashMap<(Arc<str>, Arc<str>), Arc<GlobalPool>>>,
+    cancellable: Mutex<HashMap<u32, Cancellable>>,
+    keys: Mutex<LruCache<[u8; 32], ScramKeys>>,
+    keys_name: [u8; 32],
+}
+
+/// `max_pools` is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooManyPools;
+
+impl Global {
+    pub(crate) fn new(
+        settled: Settled,
+        console: Arc<dyn Console>,
+        lanes: usize,
+        commands: crossbeam_channel::Sender<Command>,
+    ) -> std::io::Result<Self> {
+        let global = &settled.settings.global;
+        let clients_max = usize::try_from(global.max_client_conn).unwrap_or(usize::MAX);
+        let resolver = Resolver::new(global.dns_max_ttl, global.dns_nxdomain_ttl);
+        Ok(Self {
+            clock: Clock::new(),
+            console,
+            mailboxes: std::sync::OnceLock::new(),
+            derivers: Offload::new("kdf")?,
+            resolvers: Offload::new("dns")?,
+            resolver,
+            server_secret: ServerSecret::new(random()?),
+            commands,
+            loads: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
+            clients: Arc::new(Quota::new(clients_max)),
+            greeters: Arc::new(Quota::new(clients_max.saturating_add(GREETERS_MAX))),
+            settled: RwLock::new(Arc::new(settled)),
+            ids: AtomicU64::new(1),
+            database_servers: Quotas::default(),
+            database_clients: Quotas::default(),
+            user_servers: Quotas::default(),
+            user_clients: Quotas::default(),
+            gates: Mutex::default(),
+            pools: Mutex::default(),
+            cancellable: Mutex::default(),
+            keys: Mutex::new(LruCache::new(
+                NonZeroUsize::new(KEYS_MAX).unwrap_or(NonZeroUsize::MIN),
+            )),
+            keys_name: random()?,
+        })
+    }
+
+    /// The configuration in force.
+    pub(crate) fn settled(&self) -> Arc<Settled> {
+        Arc::clone(&self.settled.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts another configuration in force: limits at once, pools as the workers learn of it.
+    pub(crate) fn settle(&self, settled: Arc<Settled>) {
+        let global = &settled.settings.global;
+        let clients_max = usize::try_from(global.max_client_conn).unwrap_or(usize::MAX);
+        self.clients.set_max(clients_max);
+        self.greeters
+            .set_max(clients_max.saturating_add(GREETERS_MAX));
+        let logins_max = usize::try_from(global.server_connect_concurrency).unwrap_or(usize::MAX);
+        for gate in lock(&self.gates).values() {
+            gate.set_logins_max(logins_max);
+        }
+        for pool in lock(&self.pools).values() {
+            if let Some(new) = settled.settings.pool(&pool.database, &pool.user) {
+                self.quotas_of(&new);
+                *pool
+                    .settings
+                    .write()
+                    .unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+            }
+        }
+        *self.settled.write().unwrap_or_else(PoisonError::into_inner) = settled;
+    }
+
+    /// The next number of a connection; clients and servers share the counter, as in PgBouncer.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn mailbox(&self, lane: usize) -> Option<&Mailbox> {
+        self.mailboxes.get().and_then(|boxes| boxes.get(lane))
+    }
+
+    pub(crate) fn lanes(&self) -> usize {
+        self.loads.len()
+    }
+
+    /// The worker with the fewest clients; `own` on a tie.
+    pub(crate) fn least_loaded(&self, own: usize) -> usize {
+        let load = |lane: &usize| {
+            self.loads
+                .get(*lane)
+                .map_or(usize::MAX, |n| n.load(Ordering::Relaxed))
+        };
+        let best = (0..self.lanes()).min_by_key(|lane| (load(lane), *lane != own));
+        best.unwrap_or(own)
+    }
+
+    /// Tells every worker that a place which somebody may wait for was released.
+    pub(crate) fn wake_all(&self) {
+        for mailbox in self.mailboxes.get().into_iter().flatten() {
+            mailbox.retry();
+        }
+    }
+
+    // --- limits ---
+
+    /// The limits on clients of a database and of a user.
+    pub(crate) fn client_quotas(
+        &self,
+        pool: &PoolSettings,
+        user: &str,
+    ) -> (Arc<Quota>, Arc<Quota>) {
+        (
+            quota(
+                &self.database_clients,
+                &pool.database,
+                pool.max_db_client_connections,
+            ),
+            quota(&self.user_clients, user, pool.max_user_client_connections),
+        )
+    }
+
+    fn quotas_of(&self, pool: &PoolSettings) -> (Arc<Quota>, Arc<Quota>) {
+        (
+            quota(
+                &self.database_servers,
+                &pool.database,
+                pool.max_db_connections,
+            ),
+            quota(&self.user_servers, &pool.user, pool.max_user_connections),
+        )
+    }
+
+    /// The pool of a database and server user, made when it is first asked for.
+    pub(crate) fn pool(&self, settings: PoolSettings) -> Result<Arc<GlobalPool>, TooManyPools> {
+        let name: (Arc<str>, Arc<str>) = (
+            settings.database.as_str().into(),
+            settings.user.as_str().into(),
+        );
+        let mut pools = lock(&self.pools);
+        if let Some(pool) = pools.get(&name) {
+            return Ok(Arc::clone(pool));
+        }
+        let settled = self.settled();
+        let max = usize::try_from(settled.settings.global.max_pools).unwrap_or(usize::MAX);
+        if pools.len() >= max {
+            pools.retain(|_, pool| Arc::strong_count(pool) > 1);
+            if pools.len() >= max {
+                return Err(TooManyPools);
+            }
+        }
+        let (database, user) = self.quotas_of(&settings);
+        let gate = self.gate(&settings, &settled.settings);
+        let policy = policy(&settings, &settled.settings);
+        let shared = Arc::new(Shared::new(&policy, self.lanes(), database, user, gate));
+        let pool = Arc::new(GlobalPool {
+            database: Arc::clone(&name.0),
+            user: Arc::clone(&name.1),
+            shared,
+            settings: RwLock::new(Arc::new(settings)),
+            next_host: AtomicUsize::new(0),
+            last_error: Mutex::default(),
+            pass_through: Mutex::default(),
+        });
+        pools.insert(name, Arc::clone(&pool));
+        Ok(pool)
+    }
+
+    fn gate(&self, pool: &PoolSettings, settings: &Settings) -> Arc<HostGate> {
+        let hosts: Vec<_> = pool.hosts.iter().map(ToString::to_string).collect();
+        let name = format!("{}:{}", hosts.join(","), pool.port);
+        let logins_max =
+            usize::try_from(settings.global.server_connect_concurrency).unwrap_or(usize::MAX);
+        let mut gates = lock(&self.gates);
+        let gate = gates
+            .entry(name)
+            .or_insert_with(|| Arc::new(HostGate::new(logins_max)));
+        Arc::clone(gate)
+    }
+
+    // --- cancelling ---
+
+    /// Registers a client for cancels under a random number of its own; false if the number is taken.
+    pub(crate) fn register(&self, pid: u32, key: Secret, place: Place) -> bool {
+        match lock(&self.cancellable).entry(pid) {
+            std::collections::hash_map::Entry::Occupied(_) => false,
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                entry.insert(Cancellable { key, place });
+                true
+            }
+        }
+    }
+
+    pub(crate) fn unregister(&self, pid: u32) {
+        lock(&self.cancellable).remove(&pid);
+    }
+
+    /// The client that a cancel request names, if the key is right (compared in constant time).
+    pub(crate) fn cancellable(&self, pid: u32, key: &[u8]) -> Option<Place> {
+        let known = lock(&self.cancellable);
+        known
+            .get(&pid)
+            .filter(|client| client.key.ct_eq(key))
+            .map(|client| client.place)
+    }
+
+    // --- derived keys ---
+
+    pub(crate) fn cached_keys(&self, request: &weir_auth::kdf::KdfRequest) -> Option<ScramKeys> {
+        lock(&self.keys)
+            .get(&request.cache_key(&self.keys_name))
+            .cloned()
+    }
+
+    pub(crate) fn cache_keys(&self, request: &weir_auth::kdf::KdfRequest, keys: &ScramKeys) {
+        lock(&self.keys).put(request.cache_key(&self.keys_name), keys.clone());
+    }
+}
+
+fn quota(quotas: &Quotas, name: &str, max: u32) -> Arc<Quota> {
+    let max = usize::try_from(max).unwrap_or(usize::MAX);
+    let mut quotas = lock(quotas);
+    if let Some(known) = quotas.get(name) {
+        known.set_max(max);
+        return Arc::clone(known);
+    }
+    // Names come from whoever connects: forget those that nobody uses before the table doubles.
+    if quotas.len() == quotas.capacity() {
+        quotas.retain(|_, quota| Arc::strong_count(quota) > 1 || quota.used() > 0);
+    }
+    let quota = Arc::new(Quota::new(max));
+    quotas.insert(name.to_owned(), Arc::clone(&quota));
+    quota
+}
+
+/// Bytes of the system's random generator.
+pub(crate) fn random<const N: usize>() -> std::io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
+    Ok(bytes)
+}
+
+/// The secret of a server user in the auth_file or the configuration.
+pub(crate) fn secret_of(pool: &PoolSettings, users: &UserList) -> Option<StoredSecret> {
+    match &pool.password {
+        Some(password) => Some(StoredSecret::parse(password.expose().as_bytes())),
+        None => users.get(pool.user.as_bytes()).cloned(),
+    }
+}

@@ -1,0 +1,289 @@
+//! Listening sockets: TCP on several addresses, unix (file or abstract), with PgBouncer's options.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use mio::net::{TcpListener, UnixListener, UnixStream};
+use mio::{Interest, Registry, Token};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use weir_config::{Global, HostAddr, ListenAddr};
+use weir_stats::Endpoint;
+
+use crate::socket::{Stream, TcpOptions};
+
+/// A new connection.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) stream: Stream,
+    pub(crate) remote: Endpoint,
+    pub(crate) local: Endpoint,
+    /// The other end is this machine.
+    pub(crate) is_loopback: bool,
+    /// The process id of the other end of a unix socket, else 0.
+    pub(crate) remote_pid: u32,
+    /// The user id of the other end of a unix socket.
+    pub(crate) remote_uid: Option<u32>,
+}
+
+#[derive(Debug)]
+enum Socketed {
+    Tcp(TcpListener),
+    Unix(UnixListener, Option<PathBuf>),
+}
+
+/// One listening socket; a socket file is removed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: Socketed,
+    port: u16,
+    name: String,
+}
+
+/// Why listening failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {error}")]
+    Bind {
+        /// As configured.
+        address: String,
+        /// The system's word.
+        error: io::Error,
+    },
+    /// Another process listens on the socket file.
+    #[error("unix socket {path} is in use, cannot continue")]
+    InUse {
+        /// The socket.
+        path: String,
+    },
+    /// No such group, or the file's mode or group cannot be set.
+    #[error("cannot set mode or group of unix socket {path}: {error}")]
+    Permission {
+        /// The socket.
+        path: String,
+        /// The system's word.
+        error: io::Error,
+    },
+}
+
+/// Opens all listening sockets of a configuration, or none.
+pub(crate) fn open(global: &Global) -> Result<Vec<Listener>, ListenError> {
+    let mut listeners = Vec::new();
+    let port = global.listen_port;
+    for address in addresses(&global.listen_addr, port)? {
+        listeners.push(tcp(address, global).map_err(|error| ListenError::Bind {
+            address: address.to_string(),
+            error,
+        })?);
+    }
+    match global.unix_socket() {
+        Some(HostAddr::Abstract(name)) => listeners.push(unix_abstract(&name, port)?),
+        Some(HostAddr::UnixDir(directory)) => listeners.push(unix(&directory, global)?),
+        _ => {}
+    }
+    Ok(listeners)
+}
+
+fn addresses(listen: &[ListenAddr], port: u16) -> Result<Vec<SocketAddr>, ListenError> {
+    let mut found = Vec::new();
+    for address in listen {
+        match address {
+            ListenAddr::All => {
+                found.push((Ipv4Addr::UNSPECIFIED, port).into());
+                found.push((Ipv6Addr::UNSPECIFIED, port).into());
+            }
+            ListenAddr::Ip(ip) => found.push((*ip, port).into()),
+            ListenAddr::Name(name) => {
+                let resolved = (name.as_str(), port).to_socket_addrs();
+                found.extend(resolved.map_err(|error| ListenError::Bind {
+                    address: name.clone(),
+                    error,
+                })?);
+            }
+        }
+    }
+    found.dedup();
+    // A machine without IPv6 is served on IPv4 alone, unless the IPv6 address was the only one asked for.
+    let has_v4 = found.iter().any(SocketAddr::is_ipv4);
+    if has_v4 && Socket::new(Domain::IPV6, Type::STREAM, None).is_err() {
+        found.retain(SocketAddr::is_ipv4);
+    }
+    if has_v4 && !can_bind(Ipv6Addr::LOCALHOST.into()) {
+        found.retain(|address| address.ip() != IpAddr::V6(Ipv6Addr::LOCALHOST));
+    }
+    Ok(found)
+}
+
+fn can_bind(ip: IpAddr) -> bool {
+    std::net::TcpListener::bind((ip, 0)).is_ok()
+}
+
+fn tcp(address: SocketAddr, global: &Global) -> io::Result<Listener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(i32::try_from(global.listen_backlog).unwrap_or(i32::MAX))?;
+    let listener = TcpListener::from_std(socket.into());
+    let name = listener.local_addr()?.to_string();
+    Ok(Listener {
+        socket: Socketed::Tcp(listener),
+        port: address.port(),
+        name,
+    })
+}
+
+fn unix(directory: &Path, global: &Global) -> Result<Listener, ListenError> {
+    let path = directory.join(format!(".s.PGSQL.{}", global.listen_port));
+    let text = path.display().to_string();
+    match std::os::unix::net::UnixStream::connect(&path) {
+        Ok(_) => return Err(ListenError::InUse { path: text }),
+        // A file that nobody listens on is what a process that was killed left behind.
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => drop(fs::remove_file(&path)),
+        Err(_) => {}
+    }
+    let listener = UnixListener::bind(&path).map_err(|error| ListenError::Bind {
+        address: text.clone(),
+        error,
+    })?;
+    permit(&path, global).map_err(|error| ListenError::Permission {
+        path: text.clone(),
+        error,
+    })?;
+    let name = format!("unix:{text}");
+    Ok(Listener {
+        socket: Socketed::Unix(listener, Some(path)),
+        port: global.listen_port,
+        name,
+    })
+}
+
+fn unix_abstract(name: &str, port: u16) -> Result<Listener, ListenError> {
+    let full = format!("{name}/.s.PGSQL.{port}");
+    let bound = SockAddr::unix(format!("\0{full}")).and_then(|address| {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address)?;
+        socket.listen(128)?;
+        Ok(socket)
+    });
+    let socket = bound.map_err(|error| ListenError::Bind {
+        address: format!("@{full}"),
+        error,
+    })?;
+    let listener = UnixListener::from_std(OwnedFd::from(socket).into());
+    Ok(Listener {
+        socket: Socketed::Unix(listener, None),
+        port,
+        name: format!("unix:@{full}"),
+    })
+}
+
+fn permit(path: &Path, global: &Global) -> io::Result<()> {
+    if !global.unix_socket_group.is_empty() {
+        let group = group_id(&global.unix_socket_group)?;
+        std::os::unix::fs::chown(path, None, Some(group))?;
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(global.unix_socket_mode))
+}
+
+/// A group by number, or by name in the group file.
+fn group_id(group: &str) -> io::Result<u32> {
+    if let Ok(id) = group.parse() {
+        return Ok(id);
+    }
+    let file = fs::read_to_string("/etc/group")?;
+    let mut entries = file.lines().map(|line| line.split(':'));
+    let entry =
+        entries.find_map(|mut fields| (fields.next() == Some(group)).then(|| fields.nth(1)));
+    let id = entry.flatten().and_then(|id| id.parse().ok());
+    id.ok_or_else(|| io::Error::new(ErrorKind::NotFound, format!("no group \"{group}\"")))
+}
+
+// === impl Listener ===
+
+impl Listener {
+    /// The address as the log shows it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn accept(&self, options: &TcpOptions) -> io::Result<Accepted> {
+        match &self.socket {
+            Socketed::Tcp(listener) => {
+                let (stream, peer) = listener.accept()?;
+                let stream = Stream::accepted(stream, options);
+                Ok(Accepted {
+                    local: stream.local(self.port),
+                    stream,
+                    remote: Endpoint {
+                        address: peer.ip().to_string(),
+                        port: peer.port(),
+                    },
+                    is_loopback: peer.ip().to_canonical().is_loopback(),
+                    remote_pid: 0,
+                    remote_uid: None,
+                })
+            }
+            Socketed::Unix(listener, _) => {
+                let (stream, _) = listener.accept()?;
+                let (remote_pid, remote_uid) = peer_of(&stream);
+                let endpoint = Endpoint {
+                    address: "unix".to_owned(),
+                    port: self.port,
+                };
+                Ok(Accepted {
+                    stream: Stream::Unix(stream),
+                    remote: endpoint.clone(),
+                    local: endpoint,
+                    is_loopback: true,
+                    remote_pid,
+                    remote_uid,
+                })
+            }
+        }
+    }
+
+    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        match &mut self.socket {
+            Socketed::Tcp(listener) => registry.register(listener, token, Interest::READABLE),
+            Socketed::Unix(listener, _) => registry.register(listener, token, Interest::READABLE),
+        }
+    }
+
+    pub(crate) fn deregister(&mut self, registry: &Registry) {
+        let _ = match &mut self.socket {
+            Socketed::Tcp(listener) => registry.deregister(listener),
+            Socketed::Unix(listener, _) => registry.deregister(listener),
+        };
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Socketed::Unix(_, Some(path)) = &self.socket {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn peer_of(stream: &UnixStream) -> (u32, Option<u32>) {
+    match rustix::net::sockopt::socket_peercred(stream.as_fd()) {
+        Ok(peer) => {
+            let pid = u32::try_from(peer.pid.as_raw_nonzero().get()).unwrap_or_default();
+            (pid, Some(peer.uid.as_raw()))
+        }
+        Err(_) => (0, None),
+    }
+}

@@ -1,0 +1,23 @@
+//! A server connection on its way from one worker to another.
+
+use weir_pool::Moment;
+use weir_session::server::Server;
+
+use crate::socket::{Stream, Target};
+
+/// All that belongs to the connection. It is free: nothing is owed and nothing is buffered.
+pub(crate) struct MovedServer {
+    pub(crate) stream: Stream,
+    pub(crate) session: Server,
+    pub(crate) facts: Facts,
+}
+
+/// What is known of a connection from its login on.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    pub(crate) id: u64,
+    pub(crate) target: Target,
+    pub(crate) pid: u32,
+    pub(crate) key: Box<[u8]>,
+    pub(crate) connected_at: Moment,
+}

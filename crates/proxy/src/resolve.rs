@@ -1,0 +1,107 @@
+//! Host names to addresses: asked of the system's resolver on a helper thread, kept for `dns_max_ttl`.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use weir_pool::Moment;
+
+use crate::global::{Global, lock};
+use crate::mailbox::Message;
+
+/// Names that are kept.
+const NAMES_MAX: usize = 10_000;
+
+/// The answer to a server connection that waits for an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Resolved {
+    pub(crate) server: usize,
+    pub(crate) id: u64,
+    pub(crate) addresses: Result<Vec<IpAddr>, String>,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    addresses: Result<Vec<IpAddr>, String>,
+    until: Moment,
+}
+
+/// The cache.
+#[derive(Debug)]
+pub(crate) struct Resolver {
+    known: Mutex<HashMap<String, Known>>,
+    ttl: Duration,
+    ttl_failed: Duration,
+}
+
+impl Resolver {
+    pub(crate) fn new(ttl: Duration, ttl_failed: Duration) -> Self {
+        Self {
+            known: Mutex::default(),
+            ttl,
+            ttl_failed,
+        }
+    }
+
+    /// The addresses of a name, if they are known and fresh.
+    pub(crate) fn cached(&self, name: &str, now: Moment) -> Option<Result<Vec<IpAddr>, String>> {
+        let known = lock(&self.known);
+        known
+            .get(name)
+            .filter(|known| now < known.until)
+            .map(|known| known.addresses.clone())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.known).len()
+    }
+
+    fn keep(&self, name: String, addresses: Result<Vec<IpAddr>, String>, now: Moment) {
+        let ttl = if addresses.is_ok() {
+            self.ttl
+        } else {
+            self.ttl_failed
+        };
+        let mut known = lock(&self.known);
+        if known.len() >= NAMES_MAX {
+            known.retain(|_, known| now < known.until);
+        }
+        known.insert(
+            name,
+            Known {
+                addresses,
+                until: now.plus(ttl),
+            },
+        );
+    }
+}
+
+/// Resolves on a helper; the answer goes to the worker's mailbox. False if the helpers are overloaded.
+pub(crate) fn resolve(
+    global: &Arc<Global>,
+    name: String,
+    lane: usize,
+    server: usize,
+    id: u64,
+) -> bool {
+    let shared = Arc::clone(global);
+    let job = move || {
+        let found = (name.as_str(), 0).to_socket_addrs();
+        let addresses = match found {
+            Ok(found) => Ok(found.map(|address| address.ip()).collect::<Vec<_>>()),
+            Err(error) => Err(format!("server DNS lookup failed: {name}: {error}")),
+        };
+        shared
+            .resolver
+            .keep(name, addresses.clone(), shared.clock.now());
+        if let Some(mailbox) = shared.mailbox(lane) {
+            mailbox.send_waiting(Message::Resolved(Resolved {
+                server,
+                id,
+                addresses,
+            }));
+        }
+    };
+    global.resolvers.run(job).is_ok()
+}

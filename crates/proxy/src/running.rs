@@ -1,0 +1,135 @@
+//! Starting and stopping the whole.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use crossbeam_channel::{Receiver, bounded};
+use weir_auth::userlist::UserList;
+use weir_config::Settings;
+
+use crate::console::{Command, Console, Shutdown};
+use crate::driver::Epoll;
+use crate::global::{Global, Settled};
+use crate::listen::{self, ListenError};
+use crate::mailbox::{Message, mailbox};
+use crate::socket::TcpOptions;
+use crate::worker::Worker;
+
+/// Commands from the console that may wait to be carried out.
+const COMMANDS_MAX: usize = 16;
+
+/// What to start with.
+pub struct Setup {
+    /// The configuration.
+    pub settings: Arc<Settings>,
+    /// The auth_file.
+    pub users: Arc<UserList>,
+    /// The administration console.
+    pub console: Arc<dyn Console>,
+}
+
+/// Why starting failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The system has no threads, descriptors or random bytes left.
+    #[error("cannot start: {0}")]
+    System(#[from] std::io::Error),
+}
+
+/// The running workers.
+pub struct Running {
+    global: Arc<Global>,
+    workers: Vec<JoinHandle<()>>,
+    commands: Receiver<Command>,
+}
+
+/// Opens the listening sockets and starts the workers.
+///
+/// # Errors
+/// If an address cannot be listened on, or the system lacks something; nothing is running then.
+pub fn start(setup: Setup) -> Result<Running, StartError> {
+    let global_options = &setup.settings.global;
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let lanes = global_options.worker_count(cores);
+    let options = TcpOptions::new(global_options);
+    let listeners = listen::open(global_options)?;
+    for listener in &listeners {
+        tracing::info!("listening on {}", listener.name());
+    }
+    let (sender, commands) = bounded(COMMANDS_MAX);
+    let settled = Settled {
+        settings: setup.settings,
+        users: setup.users,
+    };
+    let global = Arc::new(Global::new(settled, setup.console, lanes, sender)?);
+    let mut listeners = Some(listeners);
+    let mut parts = Vec::new();
+    let mut mailboxes = Vec::new();
+    for _ in 0..lanes {
+        // The first worker accepts for all: they get their clients from it in equal shares.
+        let (driver, waker) = Epoll::new(listeners.take().unwrap_or_default(), options)?;
+        let (sender, letters) = mailbox(waker);
+        mailboxes.push(sender);
+        parts.push((driver, letters));
+    }
+    // Set here and nowhere else.
+    let _ = global.mailboxes.set(mailboxes);
+    let mut workers = Vec::new();
+    for (lane, (driver, letters)) in parts.into_iter().enumerate() {
+        let worker = Worker::new(lane, Arc::clone(&global), driver, letters);
+        let name = format!("weir-worker-{lane}");
+        workers.push(thread::Builder::new().name(name).spawn(move || {
+            if let Err(error) = worker.run() {
+                tracing::error!("worker {lane} ended: {error}");
+            }
+        })?);
+    }
+    Ok(Running {
+        global,
+        workers,
+        commands,
+    })
+}
+
+impl Running {
+    /// Stops. May be called again, with a harder way.
+    pub fn shutdown(&self, how: Shutdown) {
+        self.tell_all(|| Message::Shutdown(how));
+    }
+
+    /// Puts another configuration in force. What cannot change while running (listeners, workers) stays.
+    pub fn reload(&self, settings: Arc<Settings>, users: Arc<UserList>) {
+        self.global.settle(Arc::new(Settled { settings, users }));
+        self.tell_all(|| Message::Settings);
+        self.global.wake_all();
+    }
+
+    /// What the console asks for; whoever started the workers carries it out.
+    pub fn commands(&self) -> Receiver<Command> {
+        self.commands.clone()
+    }
+
+    /// Whether all workers have ended.
+    pub fn is_finished(&self) -> bool {
+        self.workers.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits until all workers have ended.
+    pub fn wait(self) {
+        for worker in self.workers {
+            if worker.join().is_err() {
+                tracing::error!("a worker ended by a panic");
+            }
+        }
+    }
+
+    fn tell_all(&self, message: impl Fn() -> Message) {
+        for mailbox in self.global.mailboxes.get().into_iter().flatten() {
+            mailbox.send_waiting(message());
+        }
+    }
+}

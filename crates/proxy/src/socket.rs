@@ -1,0 +1,201 @@
+//! Sockets: TCP and unix, their options, and where TLS will sit between them and the engine.
+
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mio::event::Source;
+use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
+use socket2::{SockRef, TcpKeepalive};
+use weir_config::Global;
+use weir_stats::Endpoint;
+
+/// Where to connect to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Target {
+    Tcp(SocketAddr),
+    /// A socket file, and the port in its name.
+    Unix(PathBuf, u16),
+    /// A name in Linux's abstract name space, and the port in it.
+    Abstract(String, u16),
+}
+
+impl Target {
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        match self {
+            Self::Tcp(address) => Endpoint {
+                address: address.ip().to_string(),
+                port: address.port(),
+            },
+            Self::Unix(_, port) | Self::Abstract(_, port) => Endpoint {
+                address: "unix".to_owned(),
+                port: *port,
+            },
+        }
+    }
+}
+
+/// `tcp_*` options, for both hops.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct TcpOptions {
+    keepalive: bool,
+    count: u32,
+    idle: Option<Duration>,
+    interval: Option<Duration>,
+    user_timeout: Option<Duration>,
+    buffer: usize,
+}
+
+impl TcpOptions {
+    pub(crate) fn new(global: &Global) -> Self {
+        Self {
+            keepalive: global.tcp_keepalive,
+            count: global.tcp_keepcnt,
+            idle: global.tcp_keepidle,
+            interval: global.tcp_keepintvl,
+            user_timeout: global.tcp_user_timeout,
+            buffer: usize::try_from(global.tcp_socket_buffer).unwrap_or_default(),
+        }
+    }
+
+    /// Failures are not fatal: a connection without keep-alive is better than none.
+    fn apply(&self, stream: &TcpStream) {
+        let _ = stream.set_nodelay(true);
+        let socket = SockRef::from(stream);
+        if self.keepalive {
+            let mut keepalive = TcpKeepalive::new();
+            if let Some(idle) = self.idle {
+                keepalive = keepalive.with_time(idle);
+            }
+            if let Some(interval) = self.interval {
+                keepalive = keepalive.with_interval(interval);
+            }
+            if self.count > 0 {
+                keepalive = keepalive.with_retries(self.count);
+            }
+            let _ = socket.set_tcp_keepalive(&keepalive);
+        }
+        if self.user_timeout.is_some() {
+            let _ = socket.set_tcp_user_timeout(self.user_timeout);
+        }
+        if self.buffer > 0 {
+            let _ = socket.set_recv_buffer_size(self.buffer);
+            let _ = socket.set_send_buffer_size(self.buffer);
+        }
+    }
+}
+
+/// A connected, or connecting, socket.
+///
+/// The engine sees plain bytes only. When TLS comes, its state goes beside the socket in here: [`Stream::receive`]
+/// opens records in place and [`Stream::send`] seals into the send buffer.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// An accepted TCP connection.
+    pub(crate) fn accepted(stream: TcpStream, options: &TcpOptions) -> Self {
+        options.apply(&stream);
+        Self::Tcp(stream)
+    }
+
+    /// Begins to connect.
+    pub(crate) fn connect(target: &Target, options: &TcpOptions) -> io::Result<Self> {
+        match target {
+            Target::Tcp(address) => {
+                let stream = TcpStream::connect(*address)?;
+                options.apply(&stream);
+                Ok(Self::Tcp(stream))
+            }
+            Target::Unix(path, _) => UnixStream::connect(path).map(Self::Unix),
+            Target::Abstract(name, _) => {
+                use std::os::linux::net::SocketAddrExt;
+                let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
+                UnixStream::connect_addr(&address).map(Self::Unix)
+            }
+        }
+    }
+
+    /// Receives plain bytes into `buffer`: how many; 0 is the end.
+    #[inline]
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(buffer),
+            Self::Unix(stream) => stream.read(buffer),
+        }
+    }
+
+    /// Sends plain bytes, as many as the socket takes now.
+    #[inline]
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    /// The outcome of a connect: `None` if it is still going on.
+    pub(crate) fn connected(&self) -> Option<io::Result<()>> {
+        let (error, peer) = match self {
+            Self::Tcp(stream) => (stream.take_error(), stream.peer_addr().map(drop)),
+            Self::Unix(stream) => (stream.take_error(), stream.peer_addr().map(drop)),
+        };
+        match (error, peer) {
+            (Ok(Some(error)) | Err(error), _) => Some(Err(error)),
+            (Ok(None), Ok(())) => Some(Ok(())),
+            (Ok(None), Err(error)) if error.kind() == io::ErrorKind::NotConnected => None,
+            (Ok(None), Err(error)) => Some(Err(error)),
+        }
+    }
+
+    /// Our own end of the connection.
+    pub(crate) fn local(&self, unix_port: u16) -> Endpoint {
+        match self {
+            Self::Tcp(stream) => stream.local_addr().map_or_else(
+                |_| Endpoint::default(),
+                |address| Endpoint {
+                    address: address.ip().to_string(),
+                    port: address.port(),
+                },
+            ),
+            Self::Unix(_) => Endpoint {
+                address: "unix".to_owned(),
+                port: unix_port,
+            },
+        }
+    }
+
+    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        self.source().register(registry, token, Interest::READABLE)
+    }
+
+    pub(crate) fn watch(
+        &mut self,
+        registry: &Registry,
+        token: Token,
+        writable: bool,
+    ) -> io::Result<()> {
+        let interest = if writable {
+            Interest::READABLE | Interest::WRITABLE
+        } else {
+            Interest::READABLE
+        };
+        self.source().reregister(registry, token, interest)
+    }
+
+    pub(crate) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        self.source().deregister(registry)
+    }
+
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Self::Tcp(stream) => stream,
+            Self::Unix(stream) => stream,
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! One worker: a thread with an event loop that owns clients, servers and its lane of every pool.
+//!
+//! Everything happens in [`Worker::turn`]: completions, letters from other threads, timers. Methods are grouped by
+//! what they are about in the files beside this one; none of them waits.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use slab::Slab;
+use weir_pool::Moment;
+use weir_session::client::Client as Session;
+use weir_session::statement::Registry;
+
+use crate::console::Shutdown;
+use crate::driver::{Completion, Driver, Owner};
+use crate::global::Global;
+use crate::mailbox::{Letters, Message};
+
+mod cancel;
+mod client;
+mod console;
+mod drain;
+mod letters;
+mod login;
+mod pooling;
+mod relay;
+mod server;
+mod slots;
+mod snapshot;
+mod timers;
+mod welcome;
+
+use cancel::Canceller;
+use console::Gathering;
+use slots::{Client, Pool, Server};
+use timers::Timers;
+
+/// Bytes of one receive. As much as is there for most traffic; a large result takes several turns.
+const RECEIVE: usize = 64 * 1024;
+
+/// Reused buffers that grew beyond this are given back.
+const BUFFER_KEPT: usize = 256 * 1024;
+
+/// See the module's page.
+pub(crate) struct Worker<D> {
+    lane: usize,
+    global: Arc<Global>,
+    driver: D,
+    letters: Letters,
+    now: Moment,
+    clients: Slab<Client>,
+    servers: Slab<Server>,
+    pools: Slab<Pool>,
+    pool_index: HashMap<(Arc<str>, Arc<str>), usize>,
+    cancellers: Slab<Canceller>,
+    registry: Registry,
+    timers: Timers,
+    /// Stands in for the client of a server that is being cleaned.
+    nobody: Session,
+    to_server: Vec<u8>,
+    to_client: Vec<u8>,
+    answers: Vec<u8>,
+    /// Servers to be released after the current event.
+    later: VecDeque<(usize, bool)>,
+    gathering: HashMap<u64, Gathering>,
+    questions: u64,
+    draining: Option<Shutdown>,
+    finished: bool,
+}
+
+impl<D: Driver> Worker<D> {
+    pub(crate) fn new(lane: usize, global: Arc<Global>, driver: D, letters: Letters) -> Self {
+        let now = global.clock.now();
+        let registry = Registry::new(lane, global.lanes());
+        let mut worker = Self {
+            lane,
+            global,
+            driver,
+            letters,
+            now,
+            clients: Slab::new(),
+            servers: Slab::new(),
+            pools: Slab::new(),
+            pool_index: HashMap::new(),
+            cancellers: Slab::new(),
+            registry,
+            timers: Timers::default(),
+            nobody: Session::default(),
+            to_server: Vec::new(),
+            to_client: Vec::new(),
+            answers: Vec::new(),
+            later: VecDeque::new(),
+            gathering: HashMap::new(),
+            questions: 0,
+            draining: None,
+            finished: false,
+        };
+        worker.arm_stats();
+        worker
+    }
+
+    /// Runs until it is told to stop and has stopped.
+    ///
+    /// # Errors
+    /// If the operating system cannot wait for events any more.
+    pub(crate) fn run(mut self) -> std::io::Result<()> {
+        let mut buffer = vec![0; RECEIVE];
+        while !self.finished {
+            self.turn(&mut buffer)?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, buffer: &mut [u8]) -> std::io::Result<()> {
+        let timeout = self.timers.next().map(|at| at.since(self.now));
+        self.driver.wait(self.now, timeout)?;
+        self.now = self.global.clock.now();
+        while let Some(completion) = self.driver.next(buffer) {
+            self.complete(completion, buffer);
+            self.run_later();
+        }
+        if self.letters.have_come() {
+            self.read_letters();
+        }
+        self.run_timers();
+        self.run_later();
+        Ok(())
+    }
+
+    #[inline]
+    fn complete(&mut self, completion: Completion, buffer: &[u8]) {
+        match completion {
+            Completion::Received(owner, count) => {
+                let bytes = buffer.get(..count).unwrap_or_default();
+                match owner {
+                    Owner::Client(index) => self.client_received(index, bytes),
+                    Owner::Server(index) => self.server_received(index, bytes),
+                    Owner::Cancel(_) | Owner::Nobody => {}
+                }
+            }
+            Completion::Accepted(accepted) => self.accepted(accepted),
+            Completion::AcceptFailed(error) => {
+                tracing::warn!("accept() failed, pausing: {error}");
+            }
+            Completion::Connected(owner) => match owner {
+                Owner::Server(index) => self.server_connected(index),
+                Owner::Cancel(index) => self.cancel_connected(index),
+                Owner::Client(_) | Owner::Nobody => {}
+            },
+            Completion::ConnectFailed(owner, error) => match owner {
+                Owner::Server(index) => self.connect_failed(index, &error),
+                Owner::Cancel(index) => self.cancel_over(index, false),
+                Owner::Client(_) | Owner::Nobody => {}
+            },
+            Completion::Drained(owner) => self.drained(owner),
+            Completion::Ended(owner, error) => match owner {
+                Owner::Client(index) => self.client_ended(index, error.as_ref()),
+                Owner::Server(index) => self.server_ended(index, error.as_ref()),
+                Owner::Cancel(index) => self.cancel_over(index, true),
+                Owner::Nobody => {}
+            },
+        }
+    }
+
+    fn read_letters(&mut self) {
+        if self.letters.take_retry() {
+            self.retry_pools();
+        }
+        while let Some(message) = self.letters.next() {
+            self.letter(message);
+            self.run_later();
+        }
+    }
+
+    /// Sends a message to another worker; `Err` gives it back.
+    fn post(&self, lane: usize, message: Message) -> Result<(), Message> {
+        match self.global.mailbox(lane) {
+            Some(mailbox) => mailbox.send(message),
+            None => Err(message),
+        }
+    }
+
+    /// A backlog is gone: whoever was paused for it goes on.
+    fn drained(&mut self, owner: Owner) {
+        match owner {
+            Owner::Client(index) => {
+                let Some(client) = self.clients.get(index) else {
+                    return;
+                };
+                if let Some(server) = client.lease.and_then(|server| self.servers.get(server)) {
+                    self.driver.resume(server.key);
+                }
+            }
+            Owner::Server(index) => {
+                let Some(server) = self.servers.get(index) else {
+                    return;
+                };
+                if let Some(client) = server.lease.and_then(|client| self.clients.get(client)) {
+                    self.driver.resume(client.key);
+                }
+            }
+            Owner::Cancel(_) | Owner::Nobody => {}
+        }
+    }
+}
+
+/// Gives a reused buffer back its modest size.
+fn trim(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > BUFFER_KEPT {
+        *buffer = Vec::new();
+    }
+}

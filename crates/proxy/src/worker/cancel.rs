@@ -1,0 +1,205 @@
+//! Cancel requests: from a client to the server that works for it, and to nobody else (hazard COR-24).
+//!
+//! A server that a cancel is on its way to is not given to another client before the cancel's connection is closed by
+//! PostgreSQL and an empty query has been answered: by then the signal has arrived.
+
+use weir_pool::{Moment, ServerId};
+use weir_session::fault::Fault;
+use weir_stats::Endpoint;
+use weir_wire::encode;
+
+use super::Worker;
+use super::client::Leaving;
+use super::slots::{Phase, Stage, Test};
+use super::timers::Timer;
+use crate::driver::{Driver, Key, Owner};
+use crate::listen::Accepted;
+use crate::socket::Stream;
+
+/// Cancels on their way at once, per worker; more are dropped, as PostgreSQL drops what it cannot deliver (SEC-66).
+const CANCELS_MAX: usize = 128;
+
+/// A connection that carries a cancel request.
+#[derive(Debug)]
+pub(super) struct Canceller {
+    key: Key,
+    server: usize,
+    server_id: u64,
+    /// The connection that asked, closed when this is over.
+    asker: Option<(usize, u64)>,
+    until: Moment,
+}
+
+impl<D: Driver> Worker<D> {
+    /// Cancels what a client of this worker is doing. `asker` is the connection that asked.
+    pub(super) fn cancel_client(&mut self, index: usize, id: u64, asker: Option<usize>) {
+        let asker =
+            asker.and_then(|asker| self.clients.get(asker).map(|client| (asker, client.id)));
+        let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) else {
+            return self.cancel_done(asker);
+        };
+        if let Some(ticket) = client.ticket.take() {
+            let pool_index = client.pool;
+            if let Some(pool) = self.pools.get_mut(pool_index) {
+                pool.shard.forget(ticket);
+            }
+            self.pump(pool_index);
+            self.cancel_waiter(index);
+            return self.cancel_done(asker);
+        }
+        match client.lease {
+            Some(server)
+                if self.servers.get(server).is_some_and(|server| {
+                    matches!(server.stage, Stage::Leased) && server.session.is_busy()
+                }) =>
+            {
+                self.cancel_server(server, asker);
+            }
+            // Idle: PostgreSQL ignores a cancel then.
+            _ => self.cancel_done(asker),
+        }
+    }
+
+    /// The client waits for a server, and its query is not wanted any more: no server sees it.
+    fn cancel_waiter(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        if matches!(client.phase, Phase::Welcome) {
+            return self.fail_client(index, &Fault::AdminShutdown);
+        }
+        let Some(first) = client.input.first().copied() else {
+            return;
+        };
+        client.session.refuse_batch(first);
+        let mut message = Vec::new();
+        Fault::Cancelled.encode(&mut message);
+        self.driver.send(client.key, &message);
+        self.take_input(index);
+    }
+
+    /// Opens a connection to a server's host to cancel what it is doing.
+    pub(super) fn cancel_server(&mut self, server_index: usize, asker: Option<(usize, u64)>) {
+        let wait = self.global.settled().settings.global.server_connect_timeout;
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        if self.cancellers.len() >= CANCELS_MAX {
+            tracing::warn!("too many cancel requests at once, one is dropped");
+            return self.cancel_done(asker);
+        }
+        let index = self.cancellers.vacant_key();
+        match self
+            .driver
+            .connect(&server.facts.target, Owner::Cancel(index))
+        {
+            Ok(key) => {
+                server.cancels += 1;
+                let until = wait.map_or(Moment::NEVER, |wait| self.now.plus(wait));
+                let server_id = server.facts.id;
+                self.cancellers.insert(Canceller {
+                    key,
+                    server: server_index,
+                    server_id,
+                    asker,
+                    until,
+                });
+                self.timers.arm(until, Timer::Canceller(index));
+            }
+            Err(error) => {
+                tracing::warn!("cancel request could not be sent: {error}");
+                self.cancel_done(asker);
+            }
+        }
+    }
+
+    pub(super) fn cancel_connected(&mut self, index: usize) {
+        let Some(canceller) = self.cancellers.get(index) else {
+            return;
+        };
+        let server = self.servers.get(canceller.server);
+        let Some(server) = server.filter(|server| server.facts.id == canceller.server_id) else {
+            return self.cancel_over(index, false);
+        };
+        let mut message = Vec::new();
+        // The key came from a BackendKeyData message.
+        let _ = encode::cancel_request(&mut message, server.facts.pid, &server.facts.key);
+        self.driver.send(canceller.key, &message);
+    }
+
+    /// A cancel's connection is closed. `ended`: by PostgreSQL, so the signal was sent.
+    pub(super) fn cancel_over(&mut self, index: usize, ended: bool) {
+        let Some(canceller) = self.cancellers.try_remove(index) else {
+            return;
+        };
+        self.timers.disarm(canceller.until, Timer::Canceller(index));
+        if !ended {
+            self.driver.close(canceller.key);
+        }
+        self.cancel_done(canceller.asker);
+        let server = self.servers.get_mut(canceller.server);
+        let Some(server) = server.filter(|server| server.facts.id == canceller.server_id) else {
+            return;
+        };
+        server.cancels -= 1;
+        if !ended {
+            // It may still arrive, at any time: nobody else must be hit.
+            server.doomed = Some("cancel_wait_timeout");
+        }
+        if server.cancels == 0 && matches!(server.stage, Stage::BeingCancelled) {
+            self.absorb_late_cancel(canceller.server);
+        }
+    }
+
+    fn absorb_late_cancel(&mut self, server_index: usize) {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        if let Some(reason) = server.doomed {
+            return self.close_server(server_index, reason);
+        }
+        let mut message = Vec::new();
+        server.session.ping(&mut message);
+        server.stage = Stage::Testing(Test::Ping);
+        self.driver.send(server.key, &message);
+        if let Some(pool) = self.pools.get_mut(server.pool) {
+            pool.shard.test_started(ServerId(server_index as u64));
+        }
+    }
+
+    /// The connection that asked for a cancel is closed: PostgreSQL's way to say "done".
+    fn cancel_done(&mut self, asker: Option<(usize, u64)>) {
+        if let Some((index, id)) = asker
+            && self
+                .clients
+                .get(index)
+                .is_some_and(|client| client.id == id)
+        {
+            self.remove_client(index, Leaving::Orderly, "cancel request");
+        }
+    }
+
+    /// A cancel that came in on another worker.
+    pub(super) fn cancel_letter(&mut self, client: usize, id: u64, socket: Option<Stream>) {
+        let asker = socket.and_then(|stream| self.adopt_asker(stream));
+        self.cancel_client(client, id, asker);
+    }
+
+    /// The connection of a cancel request that came in on another worker; it is only held until that is over.
+    fn adopt_asker(&mut self, stream: Stream) -> Option<usize> {
+        if let Some(load) = self.global.loads.get(self.lane) {
+            load.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+        let index = self.clients.vacant_key();
+        self.welcome_socket(Accepted {
+            stream,
+            remote: Endpoint::default(),
+            local: Endpoint::default(),
+            is_loopback: false,
+            remote_pid: 0,
+            remote_uid: None,
+        });
+        self.clients.get_mut(index)?.phase = Phase::Cancelling;
+        Some(index)
+    }
+}

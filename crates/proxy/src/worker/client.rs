@@ -1,0 +1,271 @@
+//! Clients: how they arrive, what becomes of the bytes they send, and how they leave.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use weir_session::client::Client as Session;
+use weir_session::fault::Fault;
+use weir_session::hello::Opening;
+
+use super::Worker;
+use super::slots::{Client, Guards, Identity, Phase};
+use crate::driver::{Driver, Owner};
+use crate::listen::Accepted;
+use crate::mailbox::Message;
+
+/// A client that waits for a server may have sent so much ahead; then we stop reading.
+const AHEAD_MAX: usize = 64 * 1024;
+
+/// How a client left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaving {
+    /// It said good-bye: what it asked for before is finished, as PostgreSQL would.
+    Orderly,
+    /// It vanished, or we ended it: what it asked for is cancelled.
+    Lost,
+}
+
+impl<D: Driver> Worker<D> {
+    /// A connection came in on a listener of this worker: the worker with the fewest clients gets it.
+    pub(super) fn accepted(&mut self, accepted: Accepted) {
+        let lane = self.global.least_loaded(self.lane);
+        if let Some(load) = self.global.loads.get(lane) {
+            load.fetch_add(1, Ordering::Relaxed);
+        }
+        if lane == self.lane {
+            return self.welcome_socket(accepted);
+        }
+        if let Err(Message::Accepted(accepted)) =
+            self.post(lane, Message::Accepted(Box::new(accepted)))
+        {
+            self.move_load(lane, self.lane);
+            self.welcome_socket(*accepted);
+        }
+    }
+
+    fn move_load(&self, from: usize, to: usize) {
+        if let (Some(from), Some(to)) = (self.global.loads.get(from), self.global.loads.get(to)) {
+            from.fetch_sub(1, Ordering::Relaxed);
+            to.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A connection for this worker, already counted in its load.
+    pub(super) fn welcome_socket(&mut self, accepted: Accepted) {
+        let greeter = self.global.greeters.try_enter();
+        let index = self.clients.vacant_key();
+        let Ok(key) = self.driver.add(accepted.stream, Owner::Client(index)) else {
+            self.lower_load();
+            return;
+        };
+        let id = self.global.next_id();
+        let nobody: Arc<str> = Arc::from("");
+        let is_welcome = greeter.is_some();
+        let identity = Identity {
+            user: Arc::clone(&nobody),
+            database: nobody,
+            remote: accepted.remote,
+            local: accepted.local,
+            remote_pid: accepted.remote_pid,
+            remote_uid: accepted.remote_uid,
+            is_loopback: accepted.is_loopback,
+            connected_at: self.now,
+            guards: Guards {
+                greeter,
+                ..Guards::default()
+            },
+            cancel_pid: 0,
+            long_key: false,
+        };
+        self.clients.insert(Client {
+            key,
+            id,
+            phase: Phase::Opening(Opening::default()),
+            session: Session::default(),
+            pool: usize::MAX,
+            lease: None,
+            ticket: None,
+            input: Vec::new(),
+            held: false,
+            wait_since: self.now,
+            request_at: self.now,
+            transaction_at: self.now,
+            identity: Box::new(identity),
+            timer: None,
+        });
+        let timeout = self.global.settled().settings.global.client_login_timeout;
+        self.arm_client(index, timeout.map(|timeout| self.now.plus(timeout)));
+        if !is_welcome {
+            self.fail_client(index, &Fault::TooManyClients("max_client_conn"));
+        } else if self.draining.is_some() {
+            self.fail_client(index, &Fault::ShuttingDown);
+        }
+    }
+
+    pub(super) fn lower_load(&self) {
+        if let Some(load) = self.global.loads.get(self.lane) {
+            load.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes from a client, behind those that could not be taken before.
+    pub(super) fn client_received(&mut self, index: usize, bytes: &[u8]) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        if let Some(pool) = self.pools.get_mut(client.pool) {
+            pool.counters.bytes_received += bytes.len() as u64;
+        }
+        if client.input.is_empty() {
+            let taken = self.client_input(index, bytes);
+            self.keep_input(index, bytes.get(taken..).unwrap_or_default());
+        } else {
+            client.input.extend_from_slice(bytes);
+            self.take_input(index);
+        }
+    }
+
+    /// Offers what a client has sent earlier once more.
+    pub(super) fn take_input(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let mut input = std::mem::take(&mut client.input);
+        if input.is_empty() {
+            return;
+        }
+        let id = client.id;
+        let taken = self.client_input(index, &input);
+        if self
+            .clients
+            .get(index)
+            .is_some_and(|client| client.id == id)
+        {
+            if taken == 0 {
+                // Nothing was taken, and nothing can have been added meanwhile.
+                if let Some(client) = self.clients.get_mut(index) {
+                    client.input = input;
+                }
+                self.hold_if_full(index);
+            } else {
+                input.drain(..taken.min(input.len()));
+                self.keep_input(index, &input);
+            }
+        }
+    }
+
+    /// Keeps what could not be taken; what is kept is copied to its own size, so that waiting clients stay small.
+    fn keep_input(&mut self, index: usize, rest: &[u8]) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        if rest.is_empty() {
+            if client.held {
+                client.held = false;
+                self.driver.resume(client.key);
+            }
+            return;
+        }
+        client.input = rest.to_vec();
+        self.hold_if_full(index);
+    }
+
+    fn hold_if_full(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let waits = client.ticket.is_some() || matches!(client.phase, Phase::Welcome);
+        let full = client.input.len() >= AHEAD_MAX && waits;
+        if full && !client.held {
+            client.held = true;
+            self.driver.pause(client.key);
+        } else if !full && client.held {
+            client.held = false;
+            self.driver.resume(client.key);
+        }
+    }
+
+    /// Deals with what a client sent; returns how many bytes are dealt with.
+    #[inline]
+    fn client_input(&mut self, index: usize, input: &[u8]) -> usize {
+        let Some(client) = self.clients.get(index) else {
+            return input.len();
+        };
+        match client.phase {
+            Phase::Ready => self.ready_input(index, input),
+            Phase::Opening(_) => self.opening_input(index, input),
+            Phase::Authenticating(_) => self.authentication_input(index, input),
+            Phase::Console(_) => self.console_input(index, input),
+            // What comes before the greeting is kept for later, within limits.
+            Phase::Welcome => 0,
+            Phase::Cancelling => input.len(),
+        }
+    }
+
+    /// The other side closed, or the connection broke. The driver has let go of it already.
+    pub(super) fn client_ended(&mut self, index: usize, error: Option<&std::io::Error>) {
+        let reason = match error {
+            None => "client unexpected eof".to_owned(),
+            Some(error) => format!("client connection lost: {error}"),
+        };
+        self.remove_client(index, Leaving::Lost, &reason);
+    }
+
+    /// Tells a client what went wrong and, since all but a cancel are fatal, ends it.
+    pub(super) fn fail_client(&mut self, index: usize, fault: &Fault) {
+        let Some(client) = self.clients.get(index) else {
+            return;
+        };
+        if self.global.settled().settings.global.log_pooler_errors {
+            tracing::warn!("{client} pooler error: {}", fault.text());
+        }
+        let mut message = Vec::new();
+        fault.encode(&mut message);
+        self.end_client(index, &message, &fault.text());
+    }
+
+    /// Sends a last message and ends a client.
+    pub(super) fn end_client(&mut self, index: usize, message: &[u8], reason: &str) {
+        let Some(client) = self.clients.get(index) else {
+            return;
+        };
+        if let Some(pool) = self.pools.get_mut(client.pool) {
+            pool.counters.errors += 1;
+        }
+        self.driver.send(client.key, message);
+        self.remove_client(index, Leaving::Lost, reason);
+    }
+
+    /// Takes a client out of everything it is in.
+    pub(super) fn remove_client(&mut self, index: usize, leaving: Leaving, reason: &str) {
+        self.arm_client(index, None);
+        let Some(mut client) = self.clients.try_remove(index) else {
+            return;
+        };
+        self.driver.close(client.key);
+        self.lower_load();
+        if client.identity.cancel_pid != 0 {
+            self.global.unregister(client.identity.cancel_pid);
+        }
+        let logged_in = !matches!(client.phase, Phase::Opening(_) | Phase::Cancelling);
+        if logged_in && self.global.settled().settings.global.log_disconnections {
+            let age = self.now.since(client.identity.connected_at).as_secs();
+            tracing::info!("{client} closing because: {reason} (age={age}s)");
+        }
+        let ticket = client.ticket.take();
+        if let Some(pool) = self.pools.get_mut(client.pool) {
+            if let Some(ticket) = ticket {
+                pool.shard.forget(ticket);
+            }
+            if matches!(client.phase, Phase::Ready | Phase::Welcome) {
+                pool.clients -= 1;
+                pool.shard.clients(self.now, pool.clients);
+            }
+        }
+        if let Some(server) = client.lease.take() {
+            self.abandon_server(server, &client, leaving);
+        }
+        self.pump(client.pool);
+        self.finish_if_drained();
+    }
+}

@@ -1,0 +1,77 @@
+//! Stopping: no new clients, the ones inside may finish, everything is bounded by `drain_timeout`.
+
+use weir_session::fault::Fault;
+
+use super::Worker;
+use super::slots::Phase;
+use super::timers::Timer;
+use crate::console::Shutdown;
+use crate::driver::Driver;
+
+impl<D: Driver> Worker<D> {
+    pub(super) fn shut_down(&mut self, how: Shutdown) {
+        self.driver.stop_accepting();
+        if how == Shutdown::Now {
+            return self.stop_now();
+        }
+        if self.draining.replace(how).is_none() {
+            let limit = self.global.settled().settings.global.drain_timeout;
+            self.timers.arm(self.now.plus(limit), Timer::Drain);
+        }
+        if how == Shutdown::WaitForServers {
+            let indexes: Vec<_> = self.clients.iter().map(|(index, _)| index).collect();
+            for index in indexes {
+                self.close_if_idle(index);
+            }
+        }
+        self.finish_if_drained();
+    }
+
+    /// Ends a client that has nothing running, once clients are no longer waited for.
+    pub(super) fn close_if_idle(&mut self, index: usize) {
+        if self.draining != Some(Shutdown::WaitForServers) {
+            return;
+        }
+        let Some(client) = self.clients.get(index) else {
+            return;
+        };
+        let keeps_server = client.lease.and_then(|server| self.servers.get(server));
+        // A pinned client whose server is free has nothing running either.
+        let busy = match keeps_server {
+            Some(server) => !server.session.is_free(),
+            None => client.lease.is_some(),
+        };
+        if !busy && !matches!(client.phase, Phase::Cancelling) {
+            self.fail_client(index, &Fault::ShuttingDown);
+        }
+    }
+
+    /// Ends everybody, now.
+    pub(super) fn stop_now(&mut self) {
+        self.draining = Some(Shutdown::Now);
+        let indexes: Vec<_> = self.clients.iter().map(|(index, _)| index).collect();
+        for index in indexes {
+            self.fail_client(index, &Fault::ShuttingDown);
+        }
+        let indexes: Vec<_> = self.servers.iter().map(|(index, _)| index).collect();
+        for index in indexes {
+            self.close_server(index, "pooler is shutting down");
+        }
+        self.finished = true;
+    }
+
+    /// The last client has left.
+    pub(super) fn finish_if_drained(&mut self) {
+        if self.draining.is_none() || self.finished || !self.clients.is_empty() {
+            return;
+        }
+        // A server that finishes what a client asked for before it left in order is waited for, too.
+        let working = self
+            .servers
+            .iter()
+            .any(|(_, server)| matches!(server.stage, super::slots::Stage::Cleaning));
+        if !working {
+            self.stop_now();
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What other threads tell this worker.
+
+use super::Worker;
+use crate::driver::Driver;
+use crate::mailbox::Message;
+
+impl<D: Driver> Worker<D> {
+    pub(super) fn letter(&mut self, message: Message) {
+        match message {
+            Message::Accepted(accepted) => self.welcome_socket(*accepted),
+            Message::Ask { pool, from } => self.asked(&pool, from),
+            Message::AskRefused { pool } => {
+                if let Some(index) = self.find_pool(&pool) {
+                    self.ask_answered(index, false);
+                }
+            }
+            Message::Cancel { client, id, socket } => self.cancel_letter(client, id, socket),
+            Message::Evict {
+                scope,
+                pool,
+                from,
+                hops,
+            } => self.evict_for(scope, &pool, from, hops),
+            Message::Keys { asker, keys } => self.keys_derived(asker, keys.as_ref()),
+            Message::Parcel {
+                pool,
+                parcel,
+                server,
+                asked,
+            } => {
+                self.adopt(&pool, parcel, *server, asked);
+            }
+            Message::Resolved(resolved) => self.resolved(resolved),
+            Message::Settings => self.settle_pools(),
+            Message::Shutdown(how) => self.shut_down(how),
+            Message::Describe { to, question } => {
+                let snapshot = Box::new(self.describe());
+                drop(self.post(to, Message::Description { question, snapshot }));
+            }
+            Message::Description { question, snapshot } => self.described(question, *snapshot),
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! Pools: this worker's shards, and carrying out what they ask for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::{PoolMode, PoolSettings, Settings};
+use weir_pool::{Action, ClientId, Parcel, Scope, ServerId, Shard, WaitError};
+use weir_session::fault::Fault;
+use weir_session::relay::Rules;
+use weir_wire::encode::{ErrorReport, Severity};
+use weir_wire::sqlstate::SqlState;
+
+use super::Worker;
+use super::relay::server_index;
+use super::slots::{Pool, Server, Stage};
+use crate::driver::{Driver, Owner};
+use crate::global::{GlobalPool, lock};
+use crate::mailbox::Message;
+use crate::moved::MovedServer;
+
+/// A pool that nobody uses is forgotten after so long, unless `pool_idle_timeout` says otherwise.
+const UNUSED_MAX: Duration = Duration::from_secs(600);
+
+impl<D: Driver> Worker<D> {
+    /// This worker's part of a pool, made when its first client comes.
+    pub(super) fn pool_slot(&mut self, global: &Arc<GlobalPool>) -> usize {
+        let name = (Arc::clone(&global.database), Arc::clone(&global.user));
+        if let Some(index) = self.pool_index.get(&name) {
+            return *index;
+        }
+        let settled = self.global.settled();
+        let settings = global.settings();
+        let shared = Arc::clone(&global.shared);
+        let seed = self.global.next_id();
+        let pool = Pool {
+            shard: Shard::new(shared, global.policy(&settled.settings), self.lane, seed),
+            rules: rules(&settings, &settled.settings),
+            reset_always: settled.settings.global.server_reset_query_always,
+            has_timeouts: has_timeouts(&settings),
+            settings,
+            counters: Default::default(),
+            period: Default::default(),
+            clients: 0,
+            welcomes: Default::default(),
+            reported: Vec::new(),
+            tick: None,
+            unused_since: None,
+            global: Arc::clone(global),
+        };
+        let index = self.pools.insert(pool);
+        self.pool_index.insert(name, index);
+        index
+    }
+
+    /// Does what a shard asks for; call after each command to it.
+    pub(super) fn pump(&mut self, index: usize) {
+        while let Some(action) = self
+            .pools
+            .get_mut(index)
+            .and_then(|pool| pool.shard.poll(self.now))
+        {
+            match action {
+                Action::Connect(token) => self.connect(index, token),
+                Action::Close { server, reason } => {
+                    self.close_server(server_index(server.0), &reason.to_string());
+                }
+                Action::Ask { lane } => self.ask(index, lane),
+                Action::Fail { client, error } => self.wait_failed(client, error),
+                Action::Notify { client } => self.notify_waiter(client),
+                Action::Evict { scope } => self.evict(index, scope),
+                Action::WakeOthers => self.global.wake_all(),
+            }
+        }
+        self.arm_pool(index);
+    }
+
+    fn arm_pool(&mut self, index: usize) {
+        let Some(pool) = self.pools.get_mut(index) else {
+            return;
+        };
+        let Some(next) = pool.shard.next_tick() else {
+            return;
+        };
+        // A tick that comes too early only looks and arms again; only an earlier one must replace it.
+        if pool.tick.is_none_or(|armed| next < armed) {
+            if let Some(armed) = pool.tick.replace(next) {
+                self.timers.disarm(armed, super::timers::Timer::Pool(index));
+            }
+            self.timers.arm(next, super::timers::Timer::Pool(index));
+        }
+    }
+
+    /// A place was released somewhere: shards with waiters look again.
+    pub(super) fn retry_pools(&mut self) {
+        let waiting: Vec<_> = self
+            .pools
+            .iter()
+            .filter(|(_, pool)| pool.shard.waiting() > 0)
+            .map(|(index, _)| index)
+            .collect();
+        for index in waiting {
+            if let Some(pool) = self.pools.get_mut(index) {
+                pool.shard.retry(self.now);
+            }
+            self.pump(index);
+        }
+    }
+
+    // --- between workers ---
+
+    fn ask(&mut self, index: usize, lane: usize) {
+        let Some(pool) = self.pools.get(index) else {
+            return;
+        };
+        let message = Message::Ask {
+            pool: Arc::clone(&pool.global),
+            from: self.lane,
+        };
+        if self.post(lane, message).is_err() {
+            self.ask_answered(index, false);
+        }
+    }
+
+    pub(super) fn ask_answered(&mut self, index: usize, got: bool) {
+        if let Some(pool) = self.pools.get_mut(index) {
+            pool.shard.ask_answered(self.now, got);
+        }
+        self.pump(index);
+    }
+
+    /// Another worker's waiter could use an idle server of ours.
+    pub(super) fn asked(&mut self, pool: &Arc<GlobalPool>, from: usize) {
+        let index = self.find_pool(pool);
+        let slot = index.and_then(|index| self.pools.get_mut(index));
+        let server = slot.and_then(|pool| pool.shard.asked(self.now, from));
+        match server {
+            Some(server) => self.hand_over(server_index(server.0), from, true),
+            None => {
+                let refused = Message::AskRefused {
+                    pool: Arc::clone(pool),
+                };
+                // The asker waits for the answer; if its mailbox is full it is told by the next wake-up.
+                if self.post(from, refused).is_err() {
+                    self.global.wake_all();
+                }
+            }
+        }
+    }
+
+    pub(super) fn find_pool(&self, pool: &GlobalPool) -> Option<usize> {
+        let name = (Arc::clone(&pool.database), Arc::clone(&pool.user));
+        self.pool_index.get(&name).copied()
+    }
+
+    /// Sends a free server to another worker.
+    pub(super) fn hand_over(&mut self, server_index: usize, lane: usize, asked: bool) {
+        let Some(server) = self.servers.get(server_index) else {
+            return;
+        };
+        let (key, pool_index) = (server.key, server.pool);
+        let Some(stream) = self.driver.detach(key) else {
+            return self.close_server(server_index, "cannot be handed over");
+        };
+        self.arm_server(server_index, None);
+        let Some(server) = self.servers.try_remove(server_index) else {
+            return;
+        };
+        let Some(pool) = self.pools.get_mut(pool_index) else {
+            return;
+        };
+        let Some(parcel) = pool.shard.detach(ServerId(server_index as u64)) else {
+            pool.shard.closed(self.now, ServerId(server_index as u64));
+            return;
+        };
+        let Server { session, facts, .. } = server;
+        let moved = Box::new(MovedServer {
+            stream,
+            session,
+            facts: *facts,
+        });
+        let pool = Arc::clone(&pool.global);
+        if let Err(Message::Parcel { parcel, .. }) = self.post(
+            lane,
+            Message::Parcel {
+                pool,
+                parcel,
+                server: moved,
+                asked,
+            },
+        ) {
+            if let Some(pool) = self.pools.get_mut(pool_index) {
+                pool.shard.lost(self.now, parcel);
+            }
+        }
+        self.pump(pool_index);
+    }
+
+    /// A server arrives from another worker.
+    pub(super) fn adopt(
+        &mut self,
+        pool: &Arc<GlobalPool>,
+        parcel: Parcel,
+        moved: MovedServer,
+        asked: bool,
+    ) {
+        let pool_index = self.pool_slot(pool);
+        let server_index = self.servers.vacant_key();
+        let MovedServer {
+            stream,
+            mut session,
+            facts,
+        } = moved;
+        match self.driver.add(stream, Owner::Server(server_index)) {
+            Ok(key) => {
+                self.share_reported(pool_index, &mut session);
+                self.servers.insert(Server {
+                    key,
+                    pool: pool_index,
+                    stage: Stage::Idle,
+                    session,
+                    lease: None,
+                    input: Vec::new(),
+                    request_at: self.now,
+                    cancels: 0,
+                    doomed: None,
+                    facts: Box::new(facts),
+                    timer: None,
+                });
+                if let Some(pool) = self.pools.get_mut(pool_index) {
+                    let verdict = pool
+                        .shard
+                        .adopt(self.now, ServerId(server_index as u64), parcel);
+                    self.place(server_index, verdict);
+                }
+            }
+            Err(_) => {
+                if let Some(pool) = self.pools.get_mut(pool_index) {
+                    pool.shard.lost(self.now, parcel);
+                }
+            }
+        }
+        if asked {
+            self.ask_answered(pool_index, true);
+        }
+        self.pump(pool_index);
+    }
+
+    /// A limit of the database or user is full: the server that was idle longest in another of its pools goes.
+    fn evict(&mut self, index: usize, scope: Scope) {
+        let Some(pool) = self.pools.get(index) else {
+            return;
+        };
+        let pool = Arc::clone(&pool.global);
+        self.evict_for(scope, &pool, self.lane, 0);
+    }
+
+    /// Looks here, then on the next worker, until all were asked. The shard asks again if nobody had one.
+    pub(super) fn evict_for(
+        &mut self,
+        scope: Scope,
+        pool: &Arc<GlobalPool>,
+        from: usize,
+        hops: usize,
+    ) {
+        let fits = |other: &Pool| {
+            !Arc::ptr_eq(&other.global, pool)
+                && match scope {
+                    Scope::Database => other.global.database == pool.database,
+                    Scope::User => other.global.user == pool.user,
+                }
+        };
+        let idle = self
+            .pools
+            .iter()
+            .filter(|(_, other)| fits(other))
+            .filter_map(|(index, other)| {
+                other
+                    .shard
+                    .coldest_idle()
+                    .map(|(server, since)| (since, index, server))
+            });
+        if let Some((_, index, server)) = idle.min_by_key(|(since, ..)| *since) {
+            if let Some(pool) = self.pools.get_mut(index) {
+                pool.shard.evict(self.now, server);
+            }
+            return self.pump(index);
+        }
+        let next = (self.lane + 1) % self.global.lanes();
+        if hops + 1 < self.global.lanes() && next != from {
+            let pool = Arc::clone(pool);
+            drop(self.post(
+                next,
+                Message::Evict {
+                    scope,
+                    pool,
+                    from,
+                    hops: hops + 1,
+                },
+            ));
+        }
+    }
+
+    // --- waiting clients ---
+
+    fn wait_failed(&mut self, client: ClientId, error: WaitError) {
+        let index = server_index(client.0);
+        if let Some(client) = self.clients.get_mut(index) {
+            client.ticket = None;
+        }
+        match error {
+            WaitError::ServerDown => self.fail_for_server(index),
+            _ => self.fail_client(index, &Fault::QueryWaitTimeout),
+        }
+    }
+
+    /// No server can be had: the client hears why, in the server's own words if it spoke.
+    pub(super) fn fail_for_server(&mut self, index: usize) {
+        let Some(client) = self.clients.get(index) else {
+            return;
+        };
+        let Some(pool) = self.pools.get(client.pool) else {
+            return;
+        };
+        let last = lock(&pool.global.last_error).clone();
+        let text = last
+            .as_ref()
+            .map_or("no server connection", |last| last.text.as_str())
+            .to_owned();
+        match last.and_then(|last| last.body) {
+            Some(body) => {
+                tracing::warn!("{client} pooler error: {text}");
+                let message = super::welcome::as_fatal(&body);
+                self.end_client(index, &message, &text);
+            }
+            None => self.fail_client(index, &Fault::ServerUnavailable(text)),
+        }
+    }
+
+    fn notify_waiter(&mut self, client: ClientId) {
+        let Some(client) = self.clients.get(server_index(client.0)) else {
+            return;
+        };
+        let mut message = Vec::new();
+        let text = "No server connection available in postgres backend, client being queued";
+        let report = ErrorReport::new(Severity::Notice, SqlState::SUCCESSFUL_COMPLETION, text);
+        // A constant text fits.
+        let _ = report.encode_notice(&mut message);
+        if matches!(client.phase, super::slots::Phase::Ready) {
+            self.driver.send(client.key, &message);
+        }
+    }
+
+    // --- keeping house ---
+
+    /// Forgets pools that nobody has used for long.
+    pub(super) fn drop_unused_pools(&mut self) {
+        let after = self
+            .global
+            .settled()
+            .settings
+            .global
+            .pool_idle_timeout
+            .unwrap_or(UNUSED_MAX);
+        let mut unused = Vec::new();
+        for (index, pool) in &mut self.pools {
+            let used = pool.clients > 0 || pool.shard.servers() > 0 || pool.shard.waiting() > 0;
+            if used {
+                pool.unused_since = None;
+            } else if self.now.since(*pool.unused_since.get_or_insert(self.now)) >= after {
+                unused.push(index);
+            }
+        }
+        for index in unused {
+            let Some(pool) = self.pools.try_remove(index) else {
+                continue;
+            };
+            if let Some(tick) = pool.tick {
+                self.timers.disarm(tick, super::timers::Timer::Pool(index));
+            }
+            self.pool_index.remove(&(
+                Arc::clone(&pool.global.database),
+                Arc::clone(&pool.global.user),
+            ));
+        }
+    }
+
+    /// A reload: every pool gets its new rules.
+    pub(super) fn settle_pools(&mut self) {
+        let settled = self.global.settled();
+        let indexes: Vec<_> = self.pools.iter().map(|(index, _)| index).collect();
+        for index in indexes {
+            let Some(pool) = self.pools.get_mut(index) else {
+                continue;
+            };
+            let settings = pool.global.settings();
+            let moved = is_elsewhere(&pool.settings, &settings);
+            pool.rules = rules(&settings, &settled.settings);
+            pool.has_timeouts = has_timeouts(&settings);
+            pool.reset_always = settled.settings.global.server_reset_query_always;
+            let policy = crate::global::policy(&settings, &settled.settings);
+            pool.settings = settings;
+            pool.shard.set_policy(self.now, policy);
+            if moved {
+                pool.welcomes.clear();
+                pool.shard.recycle(self.now);
+            }
+            self.pump(index);
+        }
+    }
+}
+
+/// Whether existing servers are not what the new settings ask for.
+fn is_elsewhere(old: &PoolSettings, new: &PoolSettings) -> bool {
+    old.dbname != new.dbname
+        || old.hosts != new.hosts
+        || old.port != new.port
+        || old.connect_query != new.connect_query
+        || old.load_balance_hosts != new.load_balance_hosts
+        || old.password != new.password
+        || old.startup != new.startup
+}
+
+fn rules(pool: &PoolSettings, settings: &Settings) -> Rules {
+    let global = &settings.global;
+    let max = usize::try_from(global.max_prepared_statements).unwrap_or(usize::MAX);
+    Rules {
+        max_prepared: if pool.pool_mode == PoolMode::Session {
+            0
+        } else {
+            max
+        },
+        refuse_simple_query: global.disable_pqexec,
+    }
+}
+
+fn has_timeouts(pool: &PoolSettings) -> bool {
+    [
+        pool.query_timeout,
+        pool.transaction_timeout,
+        pool.idle_transaction_timeout,
+        pool.client_idle_timeout,
+    ]
+    .iter()
+    .any(Option::is_some)
+}

@@ -1,0 +1,642 @@
+//! Leases: a client gets a server, messages pass, the server goes back. The hot path.
+
+use weir_pool::{Checkin, Checkout, ClientId, ServerId};
+use weir_session::fault::Fault;
+use weir_session::relay::{self, Link, Next, Replied, ServerFault};
+use weir_session::splice::Splice;
+use weir_wire::backend::TransactionStatus;
+
+use super::client::Leaving;
+use super::slots::{Client, Phase, Stage, Test};
+use super::{Worker, trim};
+use crate::driver::Driver;
+
+/// How long a server whose client vanished may take to finish what it was doing.
+const DRAIN_MAX: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// How long a check or reset query of our own may take.
+const TEST_MAX: std::time::Duration = std::time::Duration::from_secs(15);
+
+impl<D: Driver> Worker<D> {
+    /// What a logged-in client sent.
+    #[inline]
+    pub(super) fn ready_input(&mut self, index: usize, input: &[u8]) -> usize {
+        let mut at = 0;
+        loop {
+            let Some(client) = self.clients.get_mut(index) else {
+                return input.len();
+            };
+            let rest = input.get(at..).unwrap_or_default();
+            if let Some(server) = client.lease {
+                return at + self.pass_requests(index, server, rest, false);
+            }
+            if client.ticket.is_some() {
+                return at;
+            }
+            self.answers.clear();
+            let seen = match relay::idle(&mut client.session, rest, &mut self.answers) {
+                Ok(seen) => seen,
+                Err(fault) => {
+                    self.fail_client(index, &Fault::Protocol(fault));
+                    return input.len();
+                }
+            };
+            if !self.answers.is_empty() {
+                self.driver.send(client.key, &self.answers);
+            }
+            at += seen.consumed;
+            match seen.next {
+                Next::More => return at,
+                Next::Terminate => {
+                    self.remove_client(index, Leaving::Orderly, "client close request");
+                    return input.len();
+                }
+                Next::Lease => {
+                    client.request_at = self.now;
+                    if !self.check_out(index) {
+                        return at;
+                    }
+                    let Some(server) = self.clients.get(index).and_then(|client| client.lease)
+                    else {
+                        return input.len();
+                    };
+                    let rest = input.get(at..).unwrap_or_default();
+                    return at + self.pass_requests(index, server, rest, true);
+                }
+            }
+        }
+    }
+
+    /// Asks the pool for a server. True if the client has one now.
+    pub(super) fn check_out(&mut self, index: usize) -> bool {
+        let Some(client) = self.clients.get_mut(index) else {
+            return false;
+        };
+        let pool_index = client.pool;
+        let Some(pool) = self.pools.get_mut(pool_index) else {
+            return false;
+        };
+        client.wait_since = self.now;
+        let granted = match pool.shard.checkout(self.now, ClientId(index as u64)) {
+            Checkout::Granted(ServerId(server)) => self.lease(index, server_index(server)),
+            Checkout::Check(ServerId(server)) => {
+                self.check_before_use(index, server_index(server));
+                false
+            }
+            Checkout::Queued(ticket) => {
+                client.ticket = Some(ticket);
+                false
+            }
+            Checkout::FailFast => {
+                self.fail_for_server(index);
+                false
+            }
+        };
+        self.pump(pool_index);
+        granted
+            && self
+                .clients
+                .get(index)
+                .is_some_and(|client| client.lease.is_some())
+    }
+
+    /// Links a client and a server.
+    pub(super) fn lease(&mut self, index: usize, server_index: usize) -> bool {
+        let (Some(client), Some(server)) = (
+            self.clients.get_mut(index),
+            self.servers.get_mut(server_index),
+        ) else {
+            return false;
+        };
+        client.ticket = None;
+        client.lease = Some(server_index);
+        client.transaction_at = self.now;
+        server.lease = Some(index);
+        server.stage = Stage::Leased;
+        server.request_at = self.now;
+        if let Some(pool) = self.pools.get_mut(client.pool) {
+            pool.counters.server_assignments += 1;
+            pool.counters.wait_us += micros(self.now.since(client.wait_since));
+        }
+        true
+    }
+
+    /// A waiting client got a server: what it has sent so far goes out.
+    pub(super) fn start(&mut self, index: usize, server: usize) {
+        if !self.lease(index, server) {
+            return;
+        }
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        if matches!(client.phase, Phase::Welcome) {
+            return self.ask_for_welcome(index, server);
+        }
+        let input = std::mem::take(&mut client.input);
+        let id = client.id;
+        let taken = self.pass_requests(index, server, &input, true);
+        if let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) {
+            if taken < input.len() {
+                client.input = input.get(taken..).unwrap_or_default().to_vec();
+            }
+            if client.held {
+                client.held = false;
+                self.driver.resume(client.key);
+            }
+        }
+    }
+
+    /// Sends a client's requests to its server; returns how many bytes are dealt with.
+    #[inline]
+    fn pass_requests(
+        &mut self,
+        index: usize,
+        server_index: usize,
+        input: &[u8],
+        fresh: bool,
+    ) -> usize {
+        let (Some(client), Some(server)) = (
+            self.clients.get_mut(index),
+            self.servers.get_mut(server_index),
+        ) else {
+            return input.len();
+        };
+        let Some(pool) = self.pools.get(client.pool) else {
+            return input.len();
+        };
+        let mut buffer = std::mem::take(&mut self.to_server);
+        self.answers.clear();
+        let mut out = Splice::new(input, &mut buffer);
+        let begun = if fresh {
+            relay::begin(
+                &mut client.session,
+                &mut server.session,
+                &mut out,
+                &mut self.answers,
+            )
+        } else {
+            Ok(())
+        };
+        let mut link = Link {
+            client: &mut client.session,
+            server: &mut server.session,
+            registry: &mut self.registry,
+            rules: pool.rules,
+        };
+        let taken = relay::requests(&mut link, input, &mut out, &mut self.answers);
+        let bytes = out.finish();
+        if !bytes.is_empty() {
+            server.request_at = self.now;
+            client.request_at = self.now;
+            if self.driver.send(server.key, bytes) > 0 {
+                self.driver.pause(client.key);
+            }
+        }
+        if !self.answers.is_empty() {
+            self.driver.send(client.key, &self.answers);
+        }
+        trim(&mut buffer);
+        self.to_server = buffer;
+        match (begun, taken) {
+            (Err(error), _) => {
+                self.fail_client(
+                    index,
+                    &Fault::Misconfigured(format!("invalid setting: {error}")),
+                );
+            }
+            (_, Err(fault)) => self.fail_client(index, &Fault::Protocol(fault)),
+            (Ok(()), Ok(taken)) if taken.terminate => {
+                self.remove_client(index, Leaving::Orderly, "client close request");
+            }
+            (Ok(()), Ok(taken)) => return taken.consumed,
+        }
+        input.len()
+    }
+
+    /// Replies of a leased server.
+    #[inline]
+    pub(super) fn server_replied(
+        &mut self,
+        server_index: usize,
+        index: usize,
+        input: &[u8],
+    ) -> usize {
+        let (Some(client), Some(server)) = (
+            self.clients.get_mut(index),
+            self.servers.get_mut(server_index),
+        ) else {
+            return input.len();
+        };
+        let mut buffer = std::mem::take(&mut self.to_client);
+        let mut out = Splice::new(input, &mut buffer);
+        let result = relay::replies(&mut client.session, &mut server.session, input, &mut out);
+        let bytes = out.finish();
+        let key = client.key;
+        let request_at = server.request_at;
+        self.count(index, request_at, bytes.len(), result.as_ref().ok());
+        let consumed = match result {
+            Ok(replied) => {
+                // Before the last bytes go to this client, the next one's go to the server.
+                if replied.consumed == input.len() {
+                    self.after_replies(index, server_index);
+                }
+                replied.consumed
+            }
+            Err(_) => input.len(),
+        };
+        let backlog = if bytes.is_empty() {
+            0
+        } else {
+            self.driver.send(key, bytes)
+        };
+        if backlog > 0 {
+            self.pause_for_client(index, server_index);
+        }
+        trim(&mut buffer);
+        self.to_client = buffer;
+        if let Err(fault) = result {
+            self.server_fault(server_index, &fault);
+        }
+        self.leave_statement_mode(index, server_index);
+        if self.draining.is_some() {
+            self.close_if_idle(index);
+        }
+        consumed
+    }
+
+    fn pause_for_client(&mut self, index: usize, server_index: usize) {
+        let leased = self
+            .clients
+            .get(index)
+            .is_some_and(|client| client.lease == Some(server_index));
+        if let Some(server) = self.servers.get(server_index).filter(|_| leased) {
+            self.driver.pause(server.key);
+        }
+    }
+
+    fn count(
+        &mut self,
+        index: usize,
+        request_at: weir_pool::Moment,
+        bytes: usize,
+        replied: Option<&Replied>,
+    ) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let Some(pool) = self.pools.get_mut(client.pool) else {
+            return;
+        };
+        let counters = &mut pool.counters;
+        counters.bytes_sent += bytes as u64;
+        let Some(replied) = replied else { return };
+        if replied.queries > 0 {
+            counters.queries += u64::from(replied.queries);
+            counters.query_us += micros(self.now.since(request_at));
+        }
+        if replied.transactions > 0 {
+            counters.transactions += u64::from(replied.transactions);
+            counters.transaction_us += micros(self.now.since(client.transaction_at));
+            client.transaction_at = self.now;
+        }
+        counters.errors += u64::from(replied.errors);
+    }
+
+    #[inline]
+    fn after_replies(&mut self, index: usize, server_index: usize) {
+        let (Some(client), Some(server)) =
+            (self.clients.get(index), self.servers.get(server_index))
+        else {
+            return;
+        };
+        if server.session.is_free() && may_release(client) {
+            self.release(server_index);
+        }
+    }
+
+    /// A transaction block in statement pooling ends the client.
+    fn leave_statement_mode(&mut self, index: usize, server_index: usize) {
+        let (Some(client), Some(server)) =
+            (self.clients.get(index), self.servers.get(server_index))
+        else {
+            return;
+        };
+        let in_block = client.lease == Some(server_index)
+            && server.session.status() != TransactionStatus::Idle
+            && server.session.is_quiet_and_synced();
+        let Some(pool) = self.pools.get(client.pool).filter(|_| in_block) else {
+            return;
+        };
+        if pool.settings.pool_mode == weir_config::PoolMode::Statement {
+            self.fail_client(index, &Fault::StatementMode);
+        }
+    }
+
+    // --- going back ---
+
+    /// Unlinks a free server and gives it to the pool.
+    pub(super) fn release(&mut self, server_index: usize) {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        let client = server
+            .lease
+            .take()
+            .and_then(|index| self.clients.get_mut(index));
+        let mut was_pinned = false;
+        if let Some(client) = client {
+            client.lease = None;
+            was_pinned = client.session.pin().is_some();
+        }
+        self.driver.resume(server.key);
+        self.reset_or_check_in(server_index, was_pinned);
+    }
+
+    /// As [`Worker::release`], after the current event: where the call may come from a client that is being served
+    /// because of another release, so that a long queue does not become a deep stack.
+    pub(super) fn release_later(&mut self, server_index: usize, was_pinned: bool) {
+        self.later.push_back((server_index, was_pinned));
+    }
+
+    /// Releases what was put off.
+    pub(super) fn run_later(&mut self) {
+        while let Some((server_index, was_pinned)) = self.later.pop_front() {
+            let free = self.servers.get(server_index).is_some_and(|server| {
+                server.lease.is_none()
+                    && matches!(server.stage, Stage::Leased)
+                    && server.session.is_free()
+            });
+            if free {
+                self.reset_or_check_in(server_index, was_pinned);
+            }
+        }
+    }
+
+    /// Runs `server_reset_query` where it is due, else puts the server back.
+    fn reset_or_check_in(&mut self, server_index: usize, was_pinned: bool) {
+        let settled;
+        let reset = {
+            let Some(server) = self.servers.get(server_index) else {
+                return;
+            };
+            let Some(pool) = self.pools.get(server.pool) else {
+                return;
+            };
+            if was_pinned || pool.reset_always {
+                settled = self.global.settled();
+                let global = &settled.settings.global;
+                if was_pinned || global.server_reset_query_always {
+                    Some(global.server_reset_query.as_str()).filter(|query| !query.is_empty())
+                } else {
+                    None
+                }
+            } else {
+                None
+            }
+        };
+        match reset {
+            Some(query) => self.test_server(server_index, Test::Reset, query),
+            None => self.check_in(server_index),
+        }
+    }
+
+    /// Gives a free, clean server to the pool.
+    pub(super) fn check_in(&mut self, server_index: usize) {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        debug_assert!(
+            server.session.is_free(),
+            "promise 1: only a free server goes back"
+        );
+        if server.cancels > 0 {
+            server.stage = Stage::BeingCancelled;
+            let pool = server.pool;
+            if let Some(pool) = self.pools.get_mut(pool) {
+                pool.shard.test_started(ServerId(server_index as u64));
+            }
+            let wait = self.global.settled().settings.global.cancel_wait_timeout;
+            return self.arm_server(server_index, wait);
+        }
+        if let Some(reason) = server.doomed {
+            return self.close_server(server_index, reason);
+        }
+        server.stage = Stage::Idle;
+        let pool_index = server.pool;
+        let Some(pool) = self.pools.get_mut(pool_index) else {
+            return;
+        };
+        let verdict = pool.shard.checkin(self.now, ServerId(server_index as u64));
+        self.place(server_index, verdict);
+        self.pump(pool_index);
+    }
+
+    /// Carries out what the pool decided about a server.
+    pub(super) fn place(&mut self, server_index: usize, verdict: Checkin) {
+        match verdict {
+            Checkin::Idle => {
+                if let Some(server) = self.servers.get_mut(server_index) {
+                    server.stage = Stage::Idle;
+                }
+            }
+            Checkin::Assigned(ClientId(client)) => {
+                self.start(self::server_index(client), server_index)
+            }
+            Checkin::AssignedCheck(ClientId(client)) => {
+                self.check_before_use(self::server_index(client), server_index);
+            }
+            Checkin::Close(reason) => {
+                let reason = reason.to_string();
+                self.close_server(server_index, &reason);
+            }
+            Checkin::HandOver { lane } => self.hand_over(server_index, lane, false),
+        }
+    }
+
+    /// Asks a server something before (or after) a client uses it.
+    pub(super) fn test_server(&mut self, server_index: usize, test: Test, query: &str) {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        let mut message = Vec::new();
+        if server.session.ask(query, &mut message).is_err() {
+            return self.close_server(server_index, "query cannot be sent");
+        }
+        server.stage = Stage::Testing(test);
+        self.driver.send(server.key, &message);
+        if test != Test::Connect
+            && let Some(pool) = self.pools.get_mut(server.pool)
+        {
+            pool.shard.test_started(ServerId(server_index as u64));
+        }
+        self.arm_server(server_index, Some(TEST_MAX));
+    }
+
+    /// The server was idle for long: it is checked first, and the client waits for that.
+    pub(super) fn check_before_use(&mut self, client: usize, server_index: usize) {
+        if let Some(client) = self.clients.get_mut(client) {
+            client.ticket = None;
+        }
+        let settled = self.global.settled();
+        match settled.settings.global.check_query() {
+            Some(query) => {
+                let query = query.to_owned();
+                if let Some(client) = self.clients.get_mut(client) {
+                    client.lease = Some(server_index);
+                }
+                self.test_server(server_index, Test::Check(client), &query);
+            }
+            None => self.start(client, server_index),
+        }
+    }
+
+    /// Everything of a server that is not leased but being tested or cleaned: nobody sees the replies.
+    pub(super) fn server_replied_to_us(&mut self, server_index: usize, input: &[u8]) -> usize {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return input.len();
+        };
+        let mut buffer = std::mem::take(&mut self.to_client);
+        let mut unseen = Splice::new(input, &mut buffer);
+        let result = relay::replies(&mut self.nobody, &mut server.session, input, &mut unseen);
+        trim(&mut buffer);
+        self.to_client = buffer;
+        match result {
+            Ok(replied) => {
+                if replied.consumed == input.len() {
+                    self.after_our_request(server_index);
+                }
+                replied.consumed
+            }
+            Err(fault) => {
+                self.server_fault(server_index, &fault);
+                input.len()
+            }
+        }
+    }
+
+    fn after_our_request(&mut self, server_index: usize) {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        if server.session.is_dying() {
+            return self.close_server(server_index, "server closed");
+        }
+        if !server.session.is_free() {
+            // The replies are complete, but a transaction is still open.
+            let mut message = Vec::new();
+            if matches!(server.stage, Stage::Cleaning)
+                && server.session.is_quiet_and_synced()
+                && server.session.roll_back(&mut message)
+            {
+                self.driver.send(server.key, &message);
+            }
+            return;
+        }
+        server.session.settle();
+        let (key, pool_index) = (server.key, server.pool);
+        let stage = std::mem::replace(&mut server.stage, Stage::Idle);
+        self.arm_server(server_index, None);
+        match stage {
+            Stage::Cleaning => {
+                self.driver.resume(key);
+                self.reset_or_check_in(server_index, true);
+            }
+            Stage::Testing(Test::Reset) => {
+                if let Some(server) = self.servers.get_mut(server_index) {
+                    server.session.forget_session();
+                }
+                self.test_passed(pool_index, server_index);
+                self.check_in(server_index);
+            }
+            Stage::Testing(Test::Ping) => {
+                self.test_passed(pool_index, server_index);
+                self.check_in(server_index);
+            }
+            Stage::Testing(Test::Check(client)) => {
+                self.test_passed(pool_index, server_index);
+                self.start(client, server_index);
+            }
+            Stage::Testing(Test::Connect) => self.server_is_up(server_index),
+            other => {
+                if let Some(server) = self.servers.get_mut(server_index) {
+                    server.stage = other;
+                }
+            }
+        }
+    }
+
+    fn test_passed(&mut self, pool_index: usize, server_index: usize) {
+        if let Some(pool) = self.pools.get_mut(pool_index) {
+            pool.shard.test_passed(ServerId(server_index as u64));
+        }
+    }
+
+    /// A client left while it held a server.
+    pub(super) fn abandon_server(
+        &mut self,
+        server_index: usize,
+        client: &Client,
+        leaving: Leaving,
+    ) {
+        use weir_session::server::Abandoned;
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        server.lease = None;
+        if let Stage::Testing(test) = &mut server.stage {
+            // It was only being checked for the client.
+            *test = Test::Ping;
+            return;
+        }
+        self.driver.resume(server.key);
+        let mut message = Vec::new();
+        match server.session.abandon(&client.session, &mut message) {
+            Abandoned::Close => self.close_server(
+                server_index,
+                "client disconnect before everything was sent to the server",
+            ),
+            Abandoned::Free => {
+                server.session.settle();
+                self.release_later(server_index, client.session.pin().is_some());
+            }
+            Abandoned::Drain { running } => {
+                server.stage = Stage::Cleaning;
+                self.driver.send(server.key, &message);
+                if leaving == Leaving::Lost || !running {
+                    self.arm_server(server_index, Some(DRAIN_MAX));
+                }
+                if leaving == Leaving::Lost && running {
+                    self.cancel_server(server_index, None);
+                }
+            }
+        }
+    }
+
+    /// The conversation with a server is not understood any more, or it refused our own request.
+    pub(super) fn server_fault(&mut self, server_index: usize, fault: &ServerFault) {
+        let Some(server) = self.servers.get(server_index) else {
+            return;
+        };
+        let client = server.lease;
+        if let (Some(index), ServerFault::Refused(body)) = (client, fault) {
+            self.refused_setting(index, body);
+        }
+        let reason = fault.to_string();
+        self.close_server(server_index, &reason);
+    }
+}
+
+/// Whether a client lets go of a free server: it has no reason to keep it, and is not in the middle of a message.
+#[inline]
+fn may_release(client: &Client) -> bool {
+    client.session.pin().is_none() && !client.session.is_sending_to_server()
+}
+
+/// Slab indexes go through the pool as numbers.
+pub(super) fn server_index(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn micros(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

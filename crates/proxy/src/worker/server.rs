@@ -1,0 +1,656 @@
+//! Servers: how connections to PostgreSQL are made, and how they end.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use weir_auth::kdf::{ScramKeys, derive};
+use weir_auth::scram::Nonce;
+use weir_config::{HostAddr, LoadBalanceHosts};
+use weir_pool::{ClientId, ConnectToken, FailureKind, Moment, ServerId};
+use weir_session::fault::Fault;
+use weir_session::login::{Credentials, LoggedIn, LoginFault, LoginPlan, LoginStep, ServerLogin};
+use weir_session::server::Server as Session;
+use weir_wire::backend::ErrorFields;
+use weir_wire::startup::Version;
+
+use super::Worker;
+use super::client::Leaving;
+use super::relay::server_index as index_of;
+use super::slots::{Phase, Server, Stage, Test, tcp_targets};
+use crate::driver::{Driver, Owner};
+use crate::global::{LastError, lock, random, secret_of};
+use crate::mailbox::{Asker, Message};
+use crate::moved::Facts;
+use crate::resolve::{Resolved, resolve};
+use crate::socket::Target;
+
+/// Distinct sets of reported values that a pool remembers.
+const REPORTED_MAX: usize = 64;
+
+/// No driver key: the connection is not begun.
+const NO_KEY: usize = usize::MAX;
+
+impl<D: Driver> Worker<D> {
+    /// The pool wants one more server.
+    pub(super) fn connect(&mut self, pool_index: usize, token: ConnectToken) {
+        let Some(pool) = self.pools.get_mut(pool_index) else {
+            return;
+        };
+        let index = self.servers.vacant_key();
+        pool.shard.connect_started(token, ServerId(index as u64));
+        let settings = Arc::clone(&pool.settings);
+        let turn = match settings.load_balance_hosts {
+            LoadBalanceHosts::Disable => 0,
+            LoadBalanceHosts::RoundRobin => pool.global.next_host.fetch_add(1, Ordering::Relaxed),
+        };
+        let facts = Facts {
+            id: self.global.next_id(),
+            target: Target::Unix(std::path::PathBuf::new(), settings.port),
+            pid: 0,
+            key: Box::default(),
+            connected_at: self.now,
+        };
+        self.servers.insert(Server {
+            key: NO_KEY,
+            pool: pool_index,
+            stage: Stage::Connecting(Vec::new()),
+            session: Session::new(Arc::default()),
+            lease: None,
+            input: Vec::new(),
+            request_at: self.now,
+            cancels: 0,
+            doomed: None,
+            facts: Box::new(facts),
+            timer: None,
+        });
+        let timeout = self.global.settled().settings.global.server_connect_timeout;
+        self.arm_server(index, timeout);
+        let (mut names, mut targets) = (Vec::new(), Vec::new());
+        let count = settings.hosts.len().max(1);
+        let hosts = settings
+            .hosts
+            .iter()
+            .cycle()
+            .skip(turn % count)
+            .take(settings.hosts.len());
+        for host in hosts {
+            match host {
+                HostAddr::Ip(ip) => targets.push(Target::Tcp((*ip, settings.port).into())),
+                HostAddr::UnixDir(directory) => {
+                    let path = directory.join(format!(".s.PGSQL.{}", settings.port));
+                    targets.push(Target::Unix(path, settings.port));
+                }
+                HostAddr::Abstract(name) => {
+                    let name = format!("{name}/.s.PGSQL.{}", settings.port);
+                    targets.push(Target::Abstract(name, settings.port));
+                }
+                HostAddr::Name(name) => names.push((name.clone(), settings.port)),
+            }
+        }
+        self.resolve_next(index, names, targets);
+    }
+
+    /// Looks up the names that are left, then connects.
+    fn resolve_next(
+        &mut self,
+        index: usize,
+        mut names: Vec<(String, u16)>,
+        mut targets: Vec<Target>,
+    ) {
+        while let Some((name, port)) = names.first().cloned() {
+            match self.global.resolver.cached(&name, self.now) {
+                Some(Ok(addresses)) => targets.extend(tcp_targets(addresses, port)),
+                Some(Err(text)) if names.len() == 1 && targets.is_empty() => {
+                    return self.login_failed(
+                        index,
+                        LastError { text, body: None },
+                        FailureKind::Refused,
+                    );
+                }
+                Some(Err(_)) => {}
+                None => {
+                    let Some(server) = self.servers.get_mut(index) else {
+                        return;
+                    };
+                    let id = server.facts.id;
+                    server.stage = Stage::Resolving(names, targets);
+                    if !resolve(&self.global, name, self.lane, index, id) {
+                        let text = "too many name look-ups at once".to_owned();
+                        self.login_failed(
+                            index,
+                            LastError { text, body: None },
+                            FailureKind::Local,
+                        );
+                    }
+                    return;
+                }
+            }
+            names.remove(0);
+        }
+        self.try_targets(index, targets);
+    }
+
+    pub(super) fn resolved(&mut self, resolved: Resolved) {
+        let Some(server) = self.servers.get_mut(resolved.server) else {
+            return;
+        };
+        if server.facts.id != resolved.id {
+            return;
+        }
+        match std::mem::replace(&mut server.stage, Stage::Connecting(Vec::new())) {
+            Stage::Resolving(mut names, mut targets) => {
+                let port = names.first().map_or(0, |(_, port)| *port);
+                if let Ok(addresses) = &resolved.addresses {
+                    targets.extend(tcp_targets(addresses.clone(), port));
+                }
+                names.drain(..1);
+                if let (Err(text), true, true) =
+                    (resolved.addresses, names.is_empty(), targets.is_empty())
+                {
+                    let error = LastError { text, body: None };
+                    return self.login_failed(resolved.server, error, FailureKind::Refused);
+                }
+                self.resolve_next(resolved.server, names, targets);
+            }
+            other => server.stage = other,
+        }
+    }
+
+    /// Connects to the first address that takes us.
+    fn try_targets(&mut self, index: usize, mut targets: Vec<Target>) {
+        let mut last = std::io::Error::new(ErrorKind::NotFound, "no address");
+        while !targets.is_empty() {
+            let target = targets.remove(0);
+            match self.driver.connect(&target, Owner::Server(index)) {
+                Ok(key) => {
+                    if let Some(server) = self.servers.get_mut(index) {
+                        server.key = key;
+                        server.facts.target = target;
+                        server.stage = Stage::Connecting(targets);
+                    }
+                    return;
+                }
+                Err(error) => last = error,
+            }
+        }
+        let kind = if is_local(&last) {
+            FailureKind::Local
+        } else {
+            FailureKind::Refused
+        };
+        let text = format!("connect failed: {last}");
+        self.login_failed(index, LastError { text, body: None }, kind);
+    }
+
+    /// An address refused us: the next one.
+    pub(super) fn connect_failed(&mut self, index: usize, error: &std::io::Error) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        server.key = NO_KEY;
+        let Stage::Connecting(targets) = &mut server.stage else {
+            return;
+        };
+        let targets = std::mem::take(targets);
+        if targets.is_empty() {
+            let text = format!("connect failed: {error}");
+            return self.login_failed(index, LastError { text, body: None }, FailureKind::Refused);
+        }
+        self.try_targets(index, targets);
+    }
+
+    /// The connection is there: log in.
+    pub(super) fn server_connected(&mut self, index: usize) {
+        let Some(server) = self.servers.get(index) else {
+            return;
+        };
+        let (key, pool_index) = (server.key, server.pool);
+        if self.global.settled().settings.global.log_connections {
+            tracing::info!("{} new connection to server", self.server_name(index));
+        }
+        let Some(plan) = self.login_plan(pool_index) else {
+            let text = "no random bytes from the system".to_owned();
+            return self.login_failed(index, LastError { text, body: None }, FailureKind::Local);
+        };
+        let mut message = Vec::new();
+        match ServerLogin::start(plan, &mut message) {
+            Ok(login) => {
+                self.driver.send(key, &message);
+                if let Some(server) = self.servers.get_mut(index) {
+                    server.stage = Stage::Login(Box::new(login));
+                }
+            }
+            Err(fault) => self.login_fault(index, &fault),
+        }
+    }
+
+    fn login_plan(&self, pool_index: usize) -> Option<LoginPlan> {
+        let pool = self.pools.get(pool_index)?;
+        let settled = self.global.settled();
+        let settings = &pool.settings;
+        let pass_through = if settings.is_user_forced {
+            None
+        } else {
+            lock(&pool.global.pass_through).clone()
+        };
+        let parameters = settings
+            .startup
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()));
+        Some(LoginPlan {
+            user: settings.user.clone(),
+            database: settings.dbname.clone(),
+            parameters: parameters.collect(),
+            version: Version::V3_2,
+            credentials: Credentials {
+                secret: secret_of(settings, &settled.users),
+                pass_through,
+            },
+            nonce: Nonce::from_random(random().ok()?),
+        })
+    }
+
+    /// Bytes from a server, behind those that could not be judged before.
+    pub(super) fn server_received(&mut self, index: usize, bytes: &[u8]) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        if server.input.is_empty() {
+            let taken = self.server_input(index, bytes);
+            self.keep_server_input(index, bytes.get(taken..).unwrap_or_default());
+            return;
+        }
+        let mut input = std::mem::take(&mut server.input);
+        input.extend_from_slice(bytes);
+        let taken = self.server_input(index, &input);
+        self.keep_server_input(index, input.get(taken..).unwrap_or_default());
+    }
+
+    fn keep_server_input(&mut self, index: usize, rest: &[u8]) {
+        if !rest.is_empty()
+            && let Some(server) = self.servers.get_mut(index)
+        {
+            server.input = rest.to_vec();
+        }
+    }
+
+    #[inline]
+    fn server_input(&mut self, index: usize, input: &[u8]) -> usize {
+        let Some(server) = self.servers.get(index) else {
+            return input.len();
+        };
+        match (&server.stage, server.lease) {
+            (Stage::Leased, Some(client)) => {
+                let welcome = self
+                    .clients
+                    .get(client)
+                    .is_some_and(|client| matches!(client.phase, Phase::Welcome));
+                if welcome {
+                    self.welcome_replied(index, client, input)
+                } else {
+                    self.server_replied(index, client, input)
+                }
+            }
+            (Stage::Login(_), _) => self.login_input(index, input),
+            _ => self.server_replied_to_us(index, input),
+        }
+    }
+
+    fn login_input(&mut self, index: usize, input: &[u8]) -> usize {
+        let Some(server) = self.servers.get_mut(index) else {
+            return input.len();
+        };
+        let key = server.key;
+        let Stage::Login(login) = &mut server.stage else {
+            return input.len();
+        };
+        let mut message = Vec::new();
+        let result = login.handle(input, &mut message);
+        if !message.is_empty() {
+            self.driver.send(key, &message);
+        }
+        match result {
+            Ok((taken, LoginStep::More)) => taken,
+            Ok((taken, LoginStep::NeedKeys(request))) => {
+                self.derive_keys(
+                    Asker::Server {
+                        index,
+                        id: self.server_id(index),
+                    },
+                    request,
+                );
+                taken
+            }
+            Ok((taken, LoginStep::Done(logged_in))) => {
+                self.logged_in(index, *logged_in);
+                taken
+            }
+            Err(fault) => {
+                self.login_fault(index, &fault);
+                input.len()
+            }
+        }
+    }
+
+    fn server_id(&self, index: usize) -> u64 {
+        self.servers.get(index).map_or(0, |server| server.facts.id)
+    }
+
+    /// Derives keys on a helper, or takes them from the cache.
+    pub(super) fn derive_keys(&mut self, asker: Asker, request: weir_auth::kdf::KdfRequest) {
+        if let Some(keys) = self.global.cached_keys(&request) {
+            return self.keys_derived(asker, Some(&keys));
+        }
+        let (global, lane) = (Arc::clone(&self.global), self.lane);
+        let job = move || {
+            let keys = ScramKeys::from_salted(&derive(&request));
+            global.cache_keys(&request, &keys);
+            if let Some(mailbox) = global.mailbox(lane) {
+                mailbox.send_waiting(Message::Keys {
+                    asker,
+                    keys: Some(keys),
+                });
+            }
+        };
+        if self.global.derivers.run(job).is_err() {
+            self.keys_derived(asker, None);
+        }
+    }
+
+    pub(super) fn keys_derived(&mut self, asker: Asker, keys: Option<&ScramKeys>) {
+        match asker {
+            Asker::Client { index, id } => {
+                if self
+                    .clients
+                    .get(index)
+                    .is_some_and(|client| client.id == id)
+                {
+                    self.client_keys(index, keys);
+                }
+            }
+            Asker::Server { index, id } => {
+                if self.server_id(index) == id {
+                    self.server_keys(index, keys);
+                }
+            }
+        }
+    }
+
+    fn server_keys(&mut self, index: usize, keys: Option<&ScramKeys>) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let key = server.key;
+        let Stage::Login(login) = &mut server.stage else {
+            return;
+        };
+        let mut message = Vec::new();
+        let Some(keys) = keys else {
+            let text = "too many logins at once".to_owned();
+            return self.login_failed(index, LastError { text, body: None }, FailureKind::Local);
+        };
+        match login.provide_keys(keys, &mut message) {
+            Ok(()) => {
+                self.driver.send(key, &message);
+            }
+            Err(fault) => self.login_fault(index, &fault),
+        }
+    }
+
+    fn logged_in(&mut self, index: usize, logged_in: LoggedIn) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let pool_index = server.pool;
+        let mut session = Session::new(Arc::new(logged_in.reported));
+        (server.facts.pid, server.facts.key) = (logged_in.pid, logged_in.key);
+        self.share_reported(pool_index, &mut session);
+        if let Some(server) = self.servers.get_mut(index) {
+            server.session = session;
+        }
+        let query = self
+            .pools
+            .get(pool_index)
+            .and_then(|pool| pool.settings.connect_query.clone());
+        match query {
+            Some(query) => self.test_server(index, Test::Connect, &query),
+            None => self.server_is_up(index),
+        }
+    }
+
+    /// The server is ready for its first client.
+    pub(super) fn server_is_up(&mut self, index: usize) {
+        self.arm_server(index, None);
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        server.stage = Stage::Idle;
+        let pool_index = server.pool;
+        let Some(pool) = self.pools.get_mut(pool_index) else {
+            return;
+        };
+        let verdict = pool.shard.connected(self.now, ServerId(index as u64));
+        self.place(index, verdict);
+        self.pump(pool_index);
+    }
+
+    /// Equal sets of reported values become one, so that telling them apart is one pointer.
+    pub(super) fn share_reported(&mut self, pool_index: usize, session: &mut Session) {
+        let Some(pool) = self.pools.get_mut(pool_index) else {
+            return;
+        };
+        match pool
+            .reported
+            .iter()
+            .find(|known| ***known == **session.reported())
+        {
+            Some(known) => session.share_reported(known),
+            None => {
+                if pool.reported.len() >= REPORTED_MAX {
+                    pool.reported.clear();
+                }
+                pool.reported.push(Arc::clone(session.reported()));
+            }
+        }
+    }
+
+    // --- failing ---
+
+    pub(super) fn login_timed_out(&mut self, index: usize) {
+        let error = LastError {
+            text: "connect timeout".to_owned(),
+            body: None,
+        };
+        self.login_failed(index, error, FailureKind::Timeout);
+    }
+
+    fn login_fault(&mut self, index: usize, fault: &LoginFault) {
+        let (error, kind) = match fault {
+            LoginFault::Refused(body) => refusal(body),
+            LoginFault::Frame(_) | LoginFault::Malformed(_) | LoginFault::OutOfPlace(_) => (
+                LastError {
+                    text: format!("server login failed: {fault}"),
+                    body: None,
+                },
+                FailureKind::Refused,
+            ),
+            _ => (
+                LastError {
+                    text: format!("server login failed: {fault}"),
+                    body: None,
+                },
+                FailureKind::Rejected,
+            ),
+        };
+        self.login_failed(index, error, kind);
+    }
+
+    /// A connection that never came to be of use.
+    fn login_failed(&mut self, index: usize, error: LastError, kind: FailureKind) {
+        tracing::warn!(
+            "{} closing because: {}",
+            self.server_name(index),
+            error.text
+        );
+        self.arm_server(index, None);
+        let Some(server) = self.servers.try_remove(index) else {
+            return;
+        };
+        self.driver.close(server.key);
+        let Some(pool) = self.pools.get_mut(server.pool) else {
+            return;
+        };
+        *lock(&pool.global.last_error) = Some(error);
+        pool.shard
+            .connect_failed(self.now, ServerId(index as u64), kind);
+        self.pump(server.pool);
+    }
+
+    /// The other side closed, or the connection broke. The driver has let go of it already.
+    pub(super) fn server_ended(&mut self, index: usize, error: Option<&std::io::Error>) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        server.key = NO_KEY;
+        let text = match error {
+            None => "server conn crashed?".to_owned(),
+            Some(error) => format!("server connection lost: {error}"),
+        };
+        match server.stage {
+            Stage::Connecting(_) | Stage::Login(_) | Stage::Resolving(..) => {
+                self.login_failed(index, LastError { text, body: None }, FailureKind::Refused);
+            }
+            _ => self.close_server(index, &text),
+        }
+    }
+
+    /// Ends a server connection that had logged in; its client, if any, hears of it.
+    pub(super) fn close_server(&mut self, index: usize, reason: &str) {
+        self.arm_server(index, None);
+        let name = self.server_name(index);
+        let Some(server) = self.servers.try_remove(index) else {
+            return;
+        };
+        if self.global.settled().settings.global.log_disconnections {
+            let age = self.now.since(server.facts.connected_at).as_secs();
+            tracing::info!("{name} closing because: {reason} (age={age}s)");
+        }
+        let mut message = Vec::new();
+        // PostgreSQL logs a client that just goes away; a good-bye costs nothing.
+        let _ = weir_wire::encode::terminate(&mut message);
+        if server.session.is_quiet_and_synced() {
+            self.driver.send(server.key, &message);
+        }
+        self.driver.close(server.key);
+        if let Some(pool) = self.pools.get_mut(server.pool) {
+            if matches!(server.stage, Stage::Testing(Test::Connect)) {
+                let kind = FailureKind::Rejected;
+                *lock(&pool.global.last_error) = Some(LastError {
+                    text: "exec_on_connect query failed".to_owned(),
+                    body: None,
+                });
+                pool.shard
+                    .connect_failed(self.now, ServerId(index as u64), kind);
+            } else {
+                pool.shard.closed(self.now, ServerId(index as u64));
+            }
+        }
+        match (server.stage, server.lease) {
+            (Stage::Testing(Test::Check(client)), _) => self.wait_again(client),
+            (_, Some(client)) => self.lost_server(client, server.session.is_dying()),
+            _ => {}
+        }
+        self.pump(server.pool);
+    }
+
+    /// The server that a client was to get failed its check: the client waits on, in its old place.
+    fn wait_again(&mut self, index: usize) {
+        use weir_pool::Checkout;
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        client.lease = None;
+        let (pool_index, since) = (client.pool, client.wait_since);
+        let Some(pool) = self.pools.get_mut(pool_index) else {
+            return;
+        };
+        match pool
+            .shard
+            .checkout_since(self.now, ClientId(index as u64), since)
+        {
+            Checkout::Granted(ServerId(server)) => self.start(index, index_of(server)),
+            Checkout::Check(ServerId(server)) => self.check_before_use(index, index_of(server)),
+            Checkout::Queued(ticket) => {
+                if let Some(client) = self.clients.get_mut(index) {
+                    client.ticket = Some(ticket);
+                }
+            }
+            Checkout::FailFast => self.fail_for_server(index),
+        }
+        self.pump(pool_index);
+    }
+
+    /// A client's server is gone. If PostgreSQL said a last word the client has it already.
+    fn lost_server(&mut self, index: usize, has_spoken: bool) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        client.lease = None;
+        if has_spoken {
+            self.remove_client(index, Leaving::Lost, "server closed");
+        } else {
+            self.fail_client(index, &Fault::ServerLost);
+        }
+    }
+
+    /// The prefix of PgBouncer's log lines.
+    pub(super) fn server_name(&self, index: usize) -> String {
+        let Some(server) = self.servers.get(index) else {
+            return format!("S-?{index}:");
+        };
+        let endpoint = server.facts.target.endpoint();
+        let (database, user) = self
+            .pools
+            .get(server.pool)
+            .map_or(("(nodb)", "(nouser)"), |pool| {
+                (&*pool.global.database, &*pool.global.user)
+            });
+        let address = super::slots::Address(&endpoint, 0);
+        format!("S-{:#x}: {database}/{user}@{address}", server.facts.id)
+    }
+
+    /// Since when a moment is, for rows.
+    pub(super) fn unix(&self, moment: Moment) -> u64 {
+        self.global.clock.unix_seconds(moment)
+    }
+}
+
+/// What a server's refusal means (hazard COR-50).
+fn refusal(body: &[u8]) -> (LastError, FailureKind) {
+    let fields = ErrorFields::parse(body).ok();
+    let text = fields
+        .and_then(|fields| fields.message())
+        .map(String::from_utf8_lossy);
+    let text = format!("server login failed: FATAL {}", text.unwrap_or_default());
+    let code = fields
+        .and_then(|fields| fields.get(b'C'))
+        .unwrap_or_default();
+    let kind = match code {
+        b"57P03" | b"53300" => FailureKind::Temporary,
+        _ => FailureKind::Rejected,
+    };
+    (
+        LastError {
+            text,
+            body: Some(body.into()),
+        },
+        kind,
+    )
+}
+
+/// Our own shortage, not the host's fault (hazard COR-44).
+fn is_local(error: &std::io::Error) -> bool {
+    // EMFILE, ENFILE, ENOMEM, EADDRNOTAVAIL
+    matches!(error.raw_os_error(), Some(23 | 24 | 12 | 99))
+}

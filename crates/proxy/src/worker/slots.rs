@@ -1,0 +1,232 @@
+//! What a worker keeps per client, server and pool.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weir_config::PoolSettings;
+use weir_pool::{Entered, Moment, Shard, Ticket};
+use weir_session::client::Client as ClientSession;
+use weir_session::hello::{Hello, Opening};
+use weir_session::login::ServerLogin;
+use weir_session::relay::Rules;
+use weir_session::server::Server as ServerSession;
+use weir_session::settings::{Reported, Settings};
+use weir_stats::{Counters, Endpoint};
+
+use crate::console::Role;
+use crate::driver::Key;
+use crate::global::GlobalPool;
+use crate::moved::Facts;
+use crate::socket::Target;
+
+// === clients ===
+
+/// Where a client is in its life.
+pub(super) enum Phase {
+    /// It proves who it is.
+    Authenticating(Box<Authenticating>),
+    /// Its cancel request is being carried out.
+    Cancelling,
+    /// It talks to the console.
+    Console(Role),
+    /// It has not said who it is.
+    Opening(Opening),
+    /// It works.
+    Ready,
+    /// It waits for the reported parameters that belong to its start-up parameters.
+    Welcome,
+}
+
+/// A login in progress.
+pub(super) struct Authenticating {
+    pub(super) hello: Hello,
+    pub(super) exchange: Option<Box<weir_auth::login::Exchange>>,
+    /// None: there is no such database, which is said only after the login.
+    pub(super) plan: Option<Plan>,
+    /// Waiting for derived keys.
+    pub(super) deriving: bool,
+}
+
+/// Where an authenticated client goes.
+pub(super) enum Plan {
+    Console(Role),
+    Pool(Box<PoolSettings>),
+}
+
+/// Places that a client takes in limits; given back when it leaves.
+#[derive(Default)]
+pub(super) struct Guards {
+    #[expect(dead_code, reason = "held for its drop")]
+    pub(super) greeter: Option<Entered>,
+    pub(super) client: Option<Entered>,
+    pub(super) database: Option<Entered>,
+    pub(super) user: Option<Entered>,
+}
+
+/// Facts about a client that the hot path does not need.
+pub(super) struct Identity {
+    pub(super) user: Arc<str>,
+    pub(super) database: Arc<str>,
+    pub(super) remote: Endpoint,
+    pub(super) local: Endpoint,
+    pub(super) remote_pid: u32,
+    pub(super) remote_uid: Option<u32>,
+    pub(super) is_loopback: bool,
+    pub(super) connected_at: Moment,
+    pub(super) guards: Guards,
+    /// Number for cancels; 0 if none is registered.
+    pub(super) cancel_pid: u32,
+    /// Longer cancel keys (protocol 3.2).
+    pub(super) long_key: bool,
+}
+
+/// One client.
+pub(super) struct Client {
+    pub(super) key: Key,
+    pub(super) id: u64,
+    pub(super) phase: Phase,
+    pub(super) session: ClientSession,
+    pub(super) pool: usize,
+    /// Its server.
+    pub(super) lease: Option<usize>,
+    /// Its place in the queue.
+    pub(super) ticket: Option<Ticket>,
+    /// What it sent and nobody could take yet.
+    pub(super) input: Vec<u8>,
+    /// Not receiving, because `input` is full.
+    pub(super) held: bool,
+    pub(super) wait_since: Moment,
+    pub(super) request_at: Moment,
+    pub(super) transaction_at: Moment,
+    pub(super) identity: Box<Identity>,
+    /// Its timer, if armed.
+    pub(super) timer: Option<Moment>,
+}
+
+/// The prefix of PgBouncer's log lines.
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let identity = &self.identity;
+        let or = |name: &Arc<str>, none: &'static str| -> String {
+            if name.is_empty() {
+                none.to_owned()
+            } else {
+                name.to_string()
+            }
+        };
+        let (database, user) = (
+            or(&identity.database, "(nodb)"),
+            or(&identity.user, "(nouser)"),
+        );
+        write!(
+            f,
+            "C-{:#x}: {database}/{user}@{}",
+            self.id,
+            Address(&identity.remote, identity.remote_pid)
+        )
+    }
+}
+
+/// An end of a connection as the log shows it.
+pub(super) struct Address<'a>(pub(super) &'a Endpoint, pub(super) u32);
+
+impl fmt::Display for Address<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Endpoint { address, port } = self.0;
+        match address.as_str() {
+            "unix" if self.1 > 0 => write!(f, "unix({}):{port}", self.1),
+            text if text.contains(':') => write!(f, "[{text}]:{port}"),
+            text => write!(f, "{text}:{port}"),
+        }
+    }
+}
+
+// === servers ===
+
+/// What a server connection is tested for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Test {
+    /// `server_check_query`, before this client gets it.
+    Check(usize),
+    /// `connect_query`.
+    Connect,
+    /// An empty query after a cancel, so that a late one hits nobody.
+    Ping,
+    /// `server_reset_query`.
+    Reset,
+}
+
+/// Where a server connection is in its life.
+pub(super) enum Stage {
+    /// It waits until the cancel that was sent to it is over.
+    BeingCancelled,
+    /// Its client left; what it began is being finished.
+    Cleaning,
+    /// The connection is being made; the addresses left to try.
+    Connecting(Vec<Target>),
+    /// Nobody's.
+    Idle,
+    /// It works for `lease`.
+    Leased,
+    /// It logs in.
+    Login(Box<ServerLogin>),
+    /// Its address is being looked up.
+    Resolving(Vec<(String, u16)>, Vec<Target>),
+    /// A request of our own runs.
+    Testing(Test),
+}
+
+/// One server connection.
+pub(super) struct Server {
+    pub(super) key: Key,
+    pub(super) pool: usize,
+    pub(super) stage: Stage,
+    pub(super) session: ServerSession,
+    /// Its client.
+    pub(super) lease: Option<usize>,
+    /// What it sent and nobody could judge yet.
+    pub(super) input: Vec<u8>,
+    pub(super) request_at: Moment,
+    /// Cancels on their way to it.
+    pub(super) cancels: u32,
+    /// It has to go on release.
+    pub(super) doomed: Option<&'static str>,
+    pub(super) facts: Box<Facts>,
+    pub(super) timer: Option<Moment>,
+}
+
+// === pools ===
+
+/// This worker's part of a pool.
+pub(super) struct Pool {
+    pub(super) global: Arc<GlobalPool>,
+    pub(super) shard: Shard,
+    pub(super) settings: Arc<PoolSettings>,
+    pub(super) rules: Rules,
+    pub(super) counters: Counters,
+    /// The counters when the current and the last period began.
+    pub(super) period: [Counters; 2],
+    /// Clients on this worker.
+    pub(super) clients: usize,
+    /// What servers report, by the settings that a client asked for.
+    pub(super) welcomes: HashMap<Arc<Settings>, Arc<Reported>>,
+    /// Distinct sets of reported values, so that equal ones are shared.
+    pub(super) reported: Vec<Arc<Reported>>,
+    /// When the shard wants its tick.
+    pub(super) tick: Option<Moment>,
+    /// Since when nobody uses it.
+    pub(super) unused_since: Option<Moment>,
+    /// `server_reset_query_always`.
+    pub(super) reset_always: bool,
+    /// Any of the client timeouts is on.
+    pub(super) has_timeouts: bool,
+}
+
+/// The addresses of a host name as targets.
+pub(super) fn tcp_targets(addresses: Vec<IpAddr>, port: u16) -> impl Iterator<Item = Target> {
+    addresses
+        .into_iter()
+        .map(move |ip| Target::Tcp((ip, port).into()))
+}

@@ -1,0 +1,233 @@
+//! This worker as others see it: rows for the console, and the line of statistics in the log.
+
+use std::collections::BTreeMap;
+
+use weir_pool::Shard;
+use weir_stats::{
+    Averages, ClientRow, ClientState, Counters, PoolCounts, PoolRow, ServerRow, ServerState,
+    Snapshot, Totals,
+};
+
+use super::Worker;
+use super::slots::{Client, Phase, Pool, Server, Stage};
+use crate::driver::Driver;
+use crate::global::{balance_name, mode_name};
+
+impl<D: Driver> Worker<D> {
+    pub(super) fn describe(&self) -> Snapshot {
+        let mut snapshot = Snapshot {
+            clients: self
+                .clients
+                .iter()
+                .filter_map(|(_, client)| self.client_row(client))
+                .collect(),
+            servers: self
+                .servers
+                .iter()
+                .map(|(_, server)| self.server_row(server))
+                .collect(),
+            cancels: self.cancellers.len() as u64,
+            dns_names: self.global.resolver.len() as u64,
+            ..Snapshot::default()
+        };
+        snapshot.login_clients = self
+            .clients
+            .iter()
+            .filter(|(_, client)| is_logging_in(client))
+            .count() as u64;
+        snapshot.dns_pending = self
+            .servers
+            .iter()
+            .filter(|(_, server)| matches!(server.stage, Stage::Resolving(..)))
+            .count() as u64;
+        let period_us = u64::try_from(
+            self.global
+                .settled()
+                .settings
+                .global
+                .stats_period
+                .as_micros(),
+        );
+        for (index, pool) in &self.pools {
+            let name = (
+                pool.global.database.to_string(),
+                pool.global.user.to_string(),
+            );
+            snapshot.pools.insert(name, self.pool_row(index, pool));
+            let totals = snapshot
+                .databases
+                .entry(pool.global.database.to_string())
+                .or_default();
+            add_totals(totals, pool, period_us.unwrap_or(u64::MAX));
+        }
+        snapshot
+    }
+
+    fn client_row(&self, client: &Client) -> Option<ClientRow> {
+        let identity = &client.identity;
+        let state = match client.phase {
+            Phase::Opening(_) | Phase::Authenticating(_) => ClientState::Login,
+            Phase::Cancelling => return None,
+            _ if client.lease.is_some() => ClientState::Active,
+            _ if client.ticket.is_some() => ClientState::Waiting,
+            Phase::Welcome => ClientState::Login,
+            Phase::Console(_) | Phase::Ready => ClientState::Idle,
+        };
+        let server = client.lease.and_then(|index| self.servers.get(index));
+        let waited = client.ticket.map(|ticket| self.now.since(ticket.since()));
+        let name = client.session.reported().get("application_name");
+        Some(ClientRow {
+            id: client.id,
+            user: identity.user.to_string(),
+            database: identity.database.to_string(),
+            state,
+            remote: identity.remote.clone(),
+            local: identity.local.clone(),
+            connect_time: self.unix(identity.connected_at),
+            request_time: self.unix(client.request_at),
+            wait_us: waited.map_or(0, |waited| {
+                u64::try_from(waited.as_micros()).unwrap_or(u64::MAX)
+            }),
+            link: server.map(|server| server.facts.id),
+            remote_pid: identity.remote_pid,
+            tls: String::new(),
+            application_name: name.unwrap_or_default().to_owned(),
+            prepared_statements: client.session.statement_count() as u64,
+            pin: client.session.pin().map_or("", |pin| pin.reason()),
+            worker: self.lane,
+        })
+    }
+
+    fn server_row(&self, server: &Server) -> ServerRow {
+        let pool = self.pools.get(server.pool);
+        let name = |f: fn(&Pool) -> &str| pool.map(f).unwrap_or_default().to_owned();
+        let state = match server.stage {
+            Stage::BeingCancelled => ServerState::BeingCanceled,
+            Stage::Cleaning | Stage::Testing(_) => ServerState::Tested,
+            Stage::Connecting(_) | Stage::Login(_) | Stage::Resolving(..) => ServerState::Login,
+            Stage::Idle => ServerState::Idle,
+            Stage::Leased => ServerState::Active,
+        };
+        let client = server.lease.and_then(|index| self.clients.get(index));
+        ServerRow {
+            id: server.facts.id,
+            user: name(|pool| &pool.global.user),
+            database: name(|pool| &pool.global.database),
+            state,
+            remote: server.facts.target.endpoint(),
+            local: weir_stats::Endpoint::default(),
+            connect_time: self.unix(server.facts.connected_at),
+            request_time: self.unix(server.request_at),
+            close_needed: server.doomed.is_some(),
+            link: client.map(|client| client.id),
+            remote_pid: server.facts.pid,
+            tls: String::new(),
+            application_name: server
+                .session
+                .reported()
+                .get("application_name")
+                .unwrap_or_default()
+                .to_owned(),
+            prepared_statements: server.session.prepared_count() as u64,
+            worker: self.lane,
+        }
+    }
+
+    fn pool_row(&self, index: usize, pool: &Pool) -> PoolRow {
+        let shard = &pool.shard;
+        let waiting = shard.waiting() as u64;
+        let mut counts = PoolCounts {
+            cl_active: (pool.clients as u64).saturating_sub(waiting),
+            cl_waiting: waiting,
+            ..PoolCounts::default()
+        };
+        for (_, server) in self
+            .servers
+            .iter()
+            .filter(|(_, server)| server.pool == index)
+        {
+            *match server.stage {
+                Stage::BeingCancelled => &mut counts.sv_being_canceled,
+                Stage::Cleaning | Stage::Testing(_) => &mut counts.sv_tested,
+                Stage::Connecting(_) | Stage::Login(_) | Stage::Resolving(..) => {
+                    &mut counts.sv_login
+                }
+                Stage::Idle => &mut counts.sv_idle,
+                Stage::Leased => &mut counts.sv_active,
+            } += 1;
+        }
+        let wait = shard.longest_wait(self.now);
+        PoolRow {
+            counts,
+            maxwait_us: u64::try_from(wait.as_micros()).unwrap_or(u64::MAX),
+            pool_mode: mode_name(pool.settings.pool_mode),
+            load_balance_hosts: balance_name(&pool.settings),
+            size: u64::from(pool.settings.pool_size),
+            servers: shard.shared().servers() as u64,
+            violation: violation(shard),
+        }
+    }
+
+    /// PgBouncer's line, per worker.
+    pub(super) fn log_stats(&self) {
+        let settled = self.global.settled();
+        let global = &settled.settings.global;
+        if !global.log_stats || self.lane != 0 {
+            return;
+        }
+        let mut by_database: BTreeMap<&str, Counters> = BTreeMap::new();
+        for (_, pool) in &self.pools {
+            let [begin, before] = pool.period;
+            *by_database.entry(&pool.global.database).or_default() += begin - before;
+        }
+        let mut all = Counters::default();
+        for counters in by_database.into_values() {
+            all += counters;
+        }
+        let period_us = u64::try_from(global.stats_period.as_micros()).unwrap_or(u64::MAX);
+        let a = Averages::of(&all, period_us);
+        tracing::info!(
+            "stats: {} xacts/s, {} queries/s, {} client parses/s, {} server parses/s, {} binds/s, {} client logins/s, \
+             in {} B/s, out {} B/s, xact {} us, query {} us, wait {} us",
+            a.transactions,
+            a.queries,
+            a.client_parses,
+            a.server_parses,
+            a.binds,
+            a.client_logins,
+            a.bytes_received,
+            a.bytes_sent,
+            a.transaction_us,
+            a.query_us,
+            a.wait_us
+        );
+    }
+}
+
+fn is_logging_in(client: &Client) -> bool {
+    matches!(
+        client.phase,
+        Phase::Opening(_) | Phase::Authenticating(_) | Phase::Welcome
+    )
+}
+
+fn add_totals(totals: &mut Totals, pool: &Pool, period_us: u64) {
+    let [begin, before] = pool.period;
+    totals.totals += pool.counters;
+    totals.period += begin - before;
+    totals.period_us = if begin == Counters::default() {
+        totals.period_us
+    } else {
+        period_us
+    };
+    totals.current_connections += pool.shard.servers() as u64;
+    totals.current_client_connections += pool.clients as u64;
+}
+
+fn violation(shard: &Shard) -> String {
+    shard
+        .check_invariant()
+        .err()
+        .map(|violation| violation.to_string())
+        .unwrap_or_default()
+}

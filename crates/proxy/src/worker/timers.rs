@@ -1,0 +1,204 @@
+//! Deadlines of clients, servers and pools. Nothing of a transaction in steady state arms one.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use weir_pool::Moment;
+use weir_session::fault::Fault;
+
+use super::Worker;
+use super::slots::{Phase, Stage};
+use crate::driver::Driver;
+
+/// What a deadline is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    Canceller(usize),
+    Client(usize),
+    Drain,
+    Pool(usize),
+    Server(usize),
+    Stats,
+}
+
+/// Deadlines in order.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    set: BTreeSet<(Moment, Timer)>,
+}
+
+impl Timers {
+    pub(super) fn next(&self) -> Option<Moment> {
+        self.set.first().map(|(at, _)| *at)
+    }
+
+    pub(super) fn arm(&mut self, at: Moment, timer: Timer) {
+        self.set.insert((at, timer));
+    }
+
+    pub(super) fn disarm(&mut self, at: Moment, timer: Timer) {
+        self.set.remove(&(at, timer));
+    }
+
+    fn due(&mut self, now: Moment) -> Option<Timer> {
+        let first = *self.set.first().filter(|(at, _)| *at <= now)?;
+        self.set.remove(&first);
+        Some(first.1)
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    pub(super) fn run_timers(&mut self) {
+        while let Some(timer) = self.timers.due(self.now) {
+            match timer {
+                Timer::Canceller(index) => self.cancel_over(index, false),
+                Timer::Client(index) => self.client_timer(index),
+                Timer::Drain => self.stop_now(),
+                Timer::Pool(index) => self.pool_timer(index),
+                Timer::Server(index) => self.server_timer(index),
+                Timer::Stats => self.stats_timer(),
+            }
+        }
+    }
+
+    /// Sets a client's only timer.
+    pub(super) fn arm_client(&mut self, index: usize, at: Option<Moment>) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        if client.timer == at {
+            return;
+        }
+        if let Some(old) = std::mem::replace(&mut client.timer, at) {
+            self.timers.disarm(old, Timer::Client(index));
+        }
+        if let Some(at) = at {
+            self.timers.arm(at, Timer::Client(index));
+        }
+    }
+
+    /// Sets a server's only timer.
+    pub(super) fn arm_server(&mut self, index: usize, after: Option<Duration>) {
+        let at = after.map(|after| self.now.plus(after));
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        if let Some(old) = std::mem::replace(&mut server.timer, at) {
+            self.timers.disarm(old, Timer::Server(index));
+        }
+        if let Some(at) = at {
+            self.timers.arm(at, Timer::Server(index));
+        }
+    }
+
+    fn client_timer(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        client.timer = None;
+        match client.phase {
+            Phase::Ready => self.check_client_times(index),
+            Phase::Console(_) => {}
+            Phase::Opening(_) | Phase::Authenticating(_) | Phase::Cancelling | Phase::Welcome => {
+                self.fail_client(index, &Fault::LoginTimeout);
+            }
+        }
+    }
+
+    /// The timeouts of part 1.6: each is checked when the first of them could be over, and again from then on, so that
+    /// requests need not touch the timers.
+    fn check_client_times(&mut self, index: usize) {
+        let Some(client) = self.clients.get(index) else {
+            return;
+        };
+        let Some(pool) = self.pools.get(client.pool) else {
+            return;
+        };
+        let settings = &pool.settings;
+        let server = client.lease.and_then(|server| self.servers.get(server));
+        let busy = server.is_some_and(|server| server.session.is_busy());
+        let idle = client.lease.is_none() && client.ticket.is_none();
+        let checks = [
+            (
+                settings.query_timeout,
+                busy,
+                client.request_at,
+                Fault::QueryTimeout,
+            ),
+            (
+                settings.transaction_timeout,
+                client.lease.is_some(),
+                client.transaction_at,
+                Fault::TransactionTimeout,
+            ),
+            (
+                settings.idle_transaction_timeout,
+                client.lease.is_some() && !busy,
+                server.map_or(self.now, |server| server.request_at),
+                Fault::IdleTransactionTimeout,
+            ),
+            (
+                settings.client_idle_timeout,
+                idle,
+                client.request_at,
+                Fault::ClientIdleTimeout,
+            ),
+        ];
+        let mut next = None;
+        for (timeout, applies, since, fault) in checks {
+            let Some(timeout) = timeout else { continue };
+            let over = if applies {
+                since.plus(timeout)
+            } else {
+                self.now.plus(timeout)
+            };
+            if over <= self.now {
+                return self.fail_client(index, &fault);
+            }
+            next = Some(next.map_or(over, |next: Moment| next.min(over)));
+        }
+        self.arm_client(index, next);
+    }
+
+    fn server_timer(&mut self, index: usize) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        server.timer = None;
+        match server.stage {
+            Stage::Connecting(_) | Stage::Resolving(..) | Stage::Login(_) => {
+                self.login_timed_out(index)
+            }
+            Stage::Testing(_) => self.close_server(index, "test query failed"),
+            Stage::Cleaning => {
+                self.close_server(index, "client disconnected with query in progress")
+            }
+            Stage::BeingCancelled => self.close_server(index, "cancel_wait_timeout"),
+            Stage::Idle | Stage::Leased => {}
+        }
+    }
+
+    fn pool_timer(&mut self, index: usize) {
+        let Some(pool) = self.pools.get_mut(index) else {
+            return;
+        };
+        pool.tick = None;
+        pool.shard.tick(self.now);
+        self.pump(index);
+    }
+
+    pub(super) fn arm_stats(&mut self) {
+        let period = self.global.settled().settings.global.stats_period;
+        self.timers.arm(self.now.plus(period), Timer::Stats);
+    }
+
+    fn stats_timer(&mut self) {
+        for (_, pool) in &mut self.pools {
+            let [last, _] = pool.period;
+            pool.period = [pool.counters, last];
+        }
+        self.log_stats();
+        self.drop_unused_pools();
+        self.arm_stats();
+    }
+}

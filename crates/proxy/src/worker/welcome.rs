@@ -1,0 +1,284 @@
+//! The greeting: what a client is told about its session before its first query.
+//!
+//! A client must be told what PostgreSQL would tell it, so the reported values for a set of start-up parameters come
+//! from a server that has them set. The first client with a new set waits for a server to say; later ones do not.
+
+use std::sync::Arc;
+
+use weir_auth::secret::Secret;
+use weir_config::PoolMode;
+use weir_session::client::{Client as Session, Pin};
+use weir_session::relay;
+use weir_session::settings::{Reported, Settings};
+use weir_session::splice::Splice;
+use weir_wire::backend::{ErrorFields, TransactionStatus};
+use weir_wire::encode;
+
+use super::Worker;
+use super::slots::Phase;
+use crate::driver::Driver;
+use crate::global::{Place, random};
+
+/// Distinct sets of start-up parameters that a pool remembers the greeting for.
+const WELCOMES_MAX: usize = 1024;
+/// Bytes of a cancel key in protocol 3.2; 3.0 has four.
+const LONG_KEY: usize = 32;
+/// PostgreSQL cuts application_name here (`NAMEDATALEN - 1`).
+const APPLICATION_NAME_MAX: usize = 63;
+
+impl<D: Driver> Worker<D> {
+    /// An authenticated client joins its pool.
+    pub(super) fn greet(&mut self, index: usize, pool_index: usize, asked: Arc<Settings>) {
+        let (Some(client), Some(pool)) =
+            (self.clients.get_mut(index), self.pools.get_mut(pool_index))
+        else {
+            return;
+        };
+        client.pool = pool_index;
+        client.phase = Phase::Welcome;
+        client.session = Session::new(asked, Arc::default());
+        pool.clients += 1;
+        pool.shard.clients(self.now, pool.clients);
+        let (key, name) = welcome_key(client.session.settings());
+        match pool.welcomes.get(&key).cloned() {
+            Some(reported) => {
+                let reported = with_application_name(&reported, name.as_deref());
+                self.enter(index, reported);
+            }
+            None => {
+                if self.check_out(index) {
+                    let server = self.clients.get(index).and_then(|client| client.lease);
+                    if let Some(server) = server {
+                        self.ask_for_welcome(index, server);
+                    }
+                }
+            }
+        }
+        self.pump(pool_index);
+    }
+
+    /// A client that waits for its greeting got a server: puts its parameters there.
+    pub(super) fn ask_for_welcome(&mut self, index: usize, server_index: usize) {
+        let (Some(client), Some(server)) = (
+            self.clients.get_mut(index),
+            self.servers.get_mut(server_index),
+        ) else {
+            return;
+        };
+        let mut message = Vec::new();
+        let mut out = Splice::new(&[], &mut message);
+        let mut told = Vec::new();
+        let begun = relay::begin(
+            &mut client.session,
+            &mut server.session,
+            &mut out,
+            &mut told,
+        );
+        let bytes = out.finish();
+        if begun.is_err() {
+            let fault = weir_session::fault::Fault::StartupEncoding;
+            return self.fail_client(index, &fault);
+        }
+        if bytes.is_empty() {
+            return self.welcome_known(index, server_index);
+        }
+        self.driver.send(server.key, bytes);
+    }
+
+    /// What a server says while it takes a client's parameters.
+    pub(super) fn welcome_replied(
+        &mut self,
+        server_index: usize,
+        index: usize,
+        input: &[u8],
+    ) -> usize {
+        let (Some(client), Some(server)) = (
+            self.clients.get_mut(index),
+            self.servers.get_mut(server_index),
+        ) else {
+            return input.len();
+        };
+        let mut buffer = Vec::new();
+        let mut unseen = Splice::new(input, &mut buffer);
+        match relay::replies(&mut client.session, &mut server.session, input, &mut unseen) {
+            Ok(replied) => {
+                if server.session.is_dying() {
+                    let last_words = unseen.finish();
+                    self.end_client(index, last_words, "server closed during login");
+                } else if server.session.is_free() {
+                    self.welcome_known(index, server_index);
+                }
+                replied.consumed
+            }
+            Err(fault) => {
+                self.server_fault(server_index, &fault);
+                input.len()
+            }
+        }
+    }
+
+    /// The server has the client's parameters: remember what it reports, and let the client in.
+    fn welcome_known(&mut self, index: usize, server_index: usize) {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        let pool_index = server.pool;
+        server.lease = None;
+        let mut session = std::mem::replace(
+            &mut server.session,
+            weir_session::server::Server::new(Arc::default()),
+        );
+        self.share_reported(pool_index, &mut session);
+        let reported = Arc::clone(session.reported());
+        if let Some(server) = self.servers.get_mut(server_index) {
+            server.session = session;
+        }
+        if let (Some(client), Some(pool)) =
+            (self.clients.get_mut(index), self.pools.get_mut(pool_index))
+        {
+            client.lease = None;
+            if pool.welcomes.len() >= WELCOMES_MAX {
+                pool.welcomes.clear();
+            }
+            let (key, _) = welcome_key(client.session.settings());
+            pool.welcomes.insert(key, Arc::clone(&reported));
+        }
+        self.release_later(server_index, false);
+        self.enter(index, reported);
+    }
+
+    /// The server refused a parameter: the client hears it as PostgreSQL would say it at login.
+    pub(super) fn refused_setting(&mut self, index: usize, body: &[u8]) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        client.lease = None;
+        let message = as_fatal(body);
+        self.end_client(index, &message, "invalid server parameter");
+    }
+
+    /// AuthenticationOk, parameters, cancel key, ReadyForQuery.
+    fn enter(&mut self, index: usize, reported: Arc<Reported>) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        client.phase = Phase::Ready;
+        client.request_at = self.now;
+        let settings = Arc::clone(client.session.settings());
+        client.session = Session::new(settings, Arc::clone(&reported));
+        let mut message = Vec::with_capacity(512);
+        // Everything in here was read from messages of the same size.
+        let _ = encode::authentication_ok(&mut message);
+        for (name, value) in reported.iter() {
+            let _ = encode::parameter_status(&mut message, name.as_bytes(), value.as_bytes());
+        }
+        let key_len = if client.identity.long_key {
+            LONG_KEY
+        } else {
+            4
+        };
+        if self
+            .register_for_cancel(index, key_len, &mut message)
+            .is_err()
+        {
+            let fault = weir_session::fault::Fault::Misconfigured("no random bytes".to_owned());
+            return self.fail_client(index, &fault);
+        }
+        let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        self.driver.send(client.key, &message);
+        let mut timer = None;
+        if let Some(pool) = self.pools.get_mut(client.pool) {
+            pool.counters.client_logins += 1;
+            if pool.settings.pool_mode == PoolMode::Session {
+                client.session.set_pin(Pin::Session);
+            }
+            timer = pool.has_timeouts.then_some(self.now);
+        }
+        self.arm_client(index, timer);
+        if self.draining.is_some() {
+            self.close_if_idle(index);
+        }
+        self.take_input(index);
+    }
+
+    /// Draws a number and key that nobody else has.
+    fn register_for_cancel(
+        &mut self,
+        index: usize,
+        key_len: usize,
+        message: &mut Vec<u8>,
+    ) -> std::io::Result<()> {
+        let Some(client) = self.clients.get_mut(index) else {
+            return Ok(());
+        };
+        let place = Place {
+            lane: self.lane,
+            index,
+            id: client.id,
+        };
+        loop {
+            let bytes: [u8; 4 + LONG_KEY] = random()?;
+            let (pid, key) = bytes.split_at(4);
+            // Positive: drivers keep it in a signed integer, and 0 means "none" to us.
+            let pid = u32::from_be_bytes(pid.try_into().unwrap_or_default()) & 0x7fff_ffff;
+            let key = key.get(..key_len).unwrap_or_default();
+            if pid != 0 && self.global.register(pid, Secret::new(key.to_vec()), place) {
+                client.identity.cancel_pid = pid;
+                // A number and at most 32 bytes fit.
+                let _ = encode::backend_key_data(message, pid, key);
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The parameters that decide the greeting, and the application_name if it only has to be put in: every connection may
+/// have another one, and plain ASCII is reported as it was sent.
+fn welcome_key(settings: &Arc<Settings>) -> (Arc<Settings>, Option<String>) {
+    let name = settings.get("application_name").filter(|name| {
+        name.len() <= APPLICATION_NAME_MAX && name.bytes().all(|byte| (32..127).contains(&byte))
+    });
+    match name {
+        None => (Arc::clone(settings), None),
+        Some(name) => {
+            let name = name.to_owned();
+            let mut rest = Settings::clone(settings);
+            rest.unset("application_name");
+            (Arc::new(rest), Some(name))
+        }
+    }
+}
+
+fn with_application_name(reported: &Arc<Reported>, name: Option<&str>) -> Arc<Reported> {
+    let Some(name) = name else {
+        return Arc::clone(reported);
+    };
+    if reported.get("application_name") == Some(name) {
+        return Arc::clone(reported);
+    }
+    let mut changed = Reported::clone(reported);
+    changed.set("application_name", name);
+    Arc::new(changed)
+}
+
+/// A server's ErrorResponse body as a FATAL one.
+pub(super) fn as_fatal(body: &[u8]) -> Vec<u8> {
+    let mut fields: Vec<(u8, &[u8])> = Vec::new();
+    if let Ok(parsed) = ErrorFields::parse(body) {
+        for (field, value) in parsed {
+            let value = if matches!(field, b'S' | b'V') {
+                b"FATAL"
+            } else {
+                value
+            };
+            fields.push((field, value));
+        }
+    }
+    let mut message = Vec::new();
+    // The fields come from a message that was no longer.
+    let _ = encode::error_response(&mut message, &fields);
+    message
+}
