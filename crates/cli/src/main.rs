@@ -1,3 +1,30 @@
-//! The `weir` binary.
+//! The weir binary: flags, wiring, exit codes. It decides nothing about connections; that is the engine's work.
 
-fn main() {}
+mod args;
+mod check;
+mod descriptors;
+mod engine;
+mod exit;
+mod load;
+mod logging;
+mod pidfile;
+mod reload;
+mod run;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let exit = match Cli::try_parse() {
+        Ok(cli) => match &cli.command {
+            Command::Check(args) => check::check(args),
+            Command::Run(args) => run::run(args),
+        },
+        Err(error) => args::report(&error),
+    };
+    exit.into()
+}

@@ -1,0 +1,131 @@
+//! The command line as data. Help is part of the interface: it is meant to be read.
+
+use std::path::PathBuf;
+
+use clap::error::{ContextKind, ErrorKind};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use crate::exit::Exit;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir run --upstream db.example:5432     pool one server, no file at all
+  weir run /etc/pgbouncer/pgbouncer.ini   PgBouncer's own file, unchanged
+  weir run weir.toml                      the native format
+  weir check weir.toml                    say what is wrong, or what is in force
+  psql -p 6432 -d weir -c 'SHOW POOLS'    look inside a running one
+
+Environment:
+  WEIR_<OPTION>   sets any global option and wins over the file, e.g. WEIR_WORKERS=2
+  WEIR_CONFIG     the file, if the command line names none
+  WEIR_UPSTREAM   the server, likewise
+  WEIR_LOG        error, warning, log, debug or noise; wins over `verbose`
+
+Signals:
+  SIGTERM, SIGINT  stop: accept nobody, let transactions end within `drain_timeout`;
+                   the second one stops at once
+  SIGQUIT          stop at once
+  SIGHUP           read configuration and auth_file again, reopen the log file
+
+Exit codes:
+  0  done, or stopped as asked
+  1  the configuration has mistakes; each is printed on a line of its own
+  2  the command line has mistakes
+  3  could not start: an address in use, a file that cannot be written
+  4  ended without having been asked to";
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\nin place of PgBouncer 1.25.2");
+
+/// A PostgreSQL connection pooler.
+///
+/// Weir stands between applications and PostgreSQL and lets thousands of clients share a few server connections. It
+/// reads PgBouncer's configuration and answers PgBouncer's console.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version = VERSION, after_long_help = EXAMPLES, arg_required_else_help = true)]
+#[command(max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the pooler in the foreground
+    #[command(
+        after_help = "With --upstream Weir listens on port 6432 of the loopback addresses and pools by \
+        transaction. Whoever reaches these addresses is let in without a password of Weir's own; \
+        WEIR_AUTH_TYPE and WEIR_AUTH_FILE change that."
+    )]
+    Run(Run),
+    /// Check a configuration and print what would be in force
+    #[command(
+        after_help = "The printed text is a valid weir.toml. Secrets are shown as ***. Nothing is started, \
+        written or connected to."
+    )]
+    Check(Check),
+}
+
+/// Arguments of `weir run`.
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// weir.toml, or PgBouncer's ini under any other name
+    #[arg(conflicts_with = "upstream")]
+    pub(crate) file: Option<PathBuf>,
+    /// Pool this server, without a configuration file
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) upstream: Option<String>,
+}
+
+/// Arguments of `weir check`.
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// weir.toml, or PgBouncer's ini under any other name
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// Prints what clap has to say: a mistake, or help and version, which are no mistakes. An unknown command gets the
+/// list of commands too.
+pub(crate) fn report(error: &clap::Error) -> Exit {
+    // A closed stream is not worth a panic.
+    let _ = error.print();
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        crate::exit::complain(format_args!("\n{}", Cli::command().render_help()));
+    }
+    if error.exit_code() == 0 {
+        Exit::Ok
+    } else {
+        Exit::Usage
+    }
+}
+
+/// Says that neither the command line nor the environment names a configuration.
+pub(crate) fn report_missing(what: &str) -> Exit {
+    let mut error = clap::Error::new(ErrorKind::MissingRequiredArgument);
+    error.insert(
+        ContextKind::InvalidArg,
+        clap::error::ContextValue::Strings(vec![what.to_owned()]),
+    );
+    report(&error.with_cmd(&Cli::command()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_file_and_an_upstream_exclude_each_other() {
+        let error = Cli::try_parse_from(["weir", "run", "a.ini", "--upstream", "b:1"]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ArgumentConflict);
+    }
+
+    #[test]
+    fn the_version_names_the_pgbouncer_of_the_console() {
+        assert!(VERSION.ends_with(weir_admin::PGBOUNCER_VERSION));
+    }
+}

@@ -1,0 +1,25 @@
+//! `weir check`: is the configuration right, and what would be in force?
+
+use crate::args;
+use crate::exit::{Exit, complain, print};
+use crate::load::Source;
+
+/// Prints every mistake to standard error, or the effective configuration to standard output.
+pub(crate) fn check(args: &args::Check) -> Exit {
+    let Some(source) = Source::choose(args.file.as_deref(), None) else {
+        return args::report_missing("<FILE>");
+    };
+    match source.load() {
+        Ok(prepared) => {
+            for note in prepared.loaded.notes.iter().chain(&prepared.warnings) {
+                complain(format_args!("note: {note}"));
+            }
+            print(&weir_config::effective_text(&prepared.loaded));
+            Exit::Ok
+        }
+        Err(errors) => {
+            errors.iter().for_each(complain);
+            Exit::Config
+        }
+    }
+}

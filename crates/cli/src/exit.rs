@@ -1,0 +1,35 @@
+//! Exit codes, and text to the standard streams.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+/// How the program ends. The numbers are documented in `weir --help`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done, or stopped as asked.
+    Ok = 0,
+    /// The configuration has mistakes.
+    Config = 1,
+    /// The command line has mistakes.
+    Usage = 2,
+    /// An address, a file or the system did not let it start.
+    Start = 3,
+    /// It ended without having been asked to.
+    Failed = 4,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Writes to standard output. A reader that has gone away (`weir check FILE | head`) is no error and no panic.
+pub(crate) fn print(text: &str) {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// Writes one line to standard error, where a failure could not be told to anybody.
+pub(crate) fn complain(line: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}

@@ -1,0 +1,121 @@
+//! Logging: which lines, in which shape, to where. Only what the crates of this project say is logged.
+
+mod format;
+mod sink;
+
+use std::io;
+
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry, reload};
+use weir_config::Global;
+
+use self::format::Format;
+use self::sink::Sink;
+
+/// Why there is no log.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LogError {
+    #[error("logfile {path}: {error}")]
+    File { path: String, error: io::Error },
+    #[error("cannot start the log: {0}")]
+    Thread(io::Error),
+    #[error("WEIR_LOG={0:?} is none of error, warning, log, debug, noise")]
+    Level(String),
+    #[error("cannot start the log: {0}")]
+    Taken(tracing_subscriber::util::TryInitError),
+}
+
+/// The log of the process. Dropping it writes what is still queued.
+pub(crate) struct Logging {
+    filter: reload::Handle<Targets, Registry>,
+    /// From `WEIR_LOG`; wins over `verbose`.
+    level: Option<LevelFilter>,
+    sink: Sink,
+}
+
+/// Starts the log of the process.
+///
+/// # Errors
+/// The log file cannot be opened, `WEIR_LOG` is not a level, or there is a log already.
+pub(crate) fn start(global: &Global) -> Result<Logging, LogError> {
+    let level = match std::env::var_os("WEIR_LOG").filter(|level| !level.is_empty()) {
+        Some(word) => {
+            let word = word.to_string_lossy().into_owned();
+            Some(level_named(&word).ok_or(LogError::Level(word))?)
+        }
+        None => None,
+    };
+    let sink = Sink::start(open(&global.logfile)?).map_err(LogError::Thread)?;
+    let filter = targets(level.unwrap_or_else(|| level_of(global.verbose)));
+    let (filter, handle) = reload::Layer::new(filter);
+    let layer = tracing_subscriber::fmt::layer()
+        .event_format(Format::new(global.log_format))
+        .with_writer(sink.queue());
+    tracing_subscriber::registry()
+        .with(layer.with_filter(filter))
+        .try_init()
+        .map_err(LogError::Taken)?;
+    Ok(Logging {
+        filter: handle,
+        level,
+        sink,
+    })
+}
+
+impl Logging {
+    /// After a reload: the level, and the log file, which is opened again so that it can be rotated.
+    pub(crate) fn apply(&self, global: &Global) {
+        match open(&global.logfile) {
+            Ok(file) => self.sink.replace(file),
+            Err(error) => tracing::error!("{error}; the log stays where it was"),
+        }
+        let level = self.level.unwrap_or_else(|| level_of(global.verbose));
+        // Fails only if the subscriber is gone, and it lives as long as the process.
+        let _ = self.filter.reload(targets(level));
+    }
+}
+
+fn open(path: &str) -> Result<Option<std::fs::File>, LogError> {
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path);
+    file.map(Some).map_err(|error| LogError::File {
+        path: path.to_owned(),
+        error,
+    })
+}
+
+/// The crates and the binary of this project are all called weir-something.
+fn targets(level: LevelFilter) -> Targets {
+    Targets::new().with_target("weir", level)
+}
+
+/// PgBouncer's `verbose`.
+fn level_of(verbose: u32) -> LevelFilter {
+    match verbose {
+        0 => LevelFilter::INFO,
+        1 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    }
+}
+
+/// PgBouncer's words for levels, in any case.
+fn level_named(word: &str) -> Option<LevelFilter> {
+    let names = [
+        ("error", LevelFilter::ERROR),
+        ("warning", LevelFilter::WARN),
+        ("log", LevelFilter::INFO),
+        ("debug", LevelFilter::DEBUG),
+        ("noise", LevelFilter::TRACE),
+    ];
+    let found = names
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(word));
+    found.map(|(_, level)| *level)
+}

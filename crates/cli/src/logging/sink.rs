@@ -1,0 +1,220 @@
+//! Where log lines go: standard error and perhaps a file, written by a thread of their own.
+//!
+//! A worker must not wait for a slow disk or a full pipe, so it puts a line into a bounded queue and goes on; when the
+//! queue is full the line is dropped and counted, and the count is logged once there is room. `tracing-appender` does
+//! the same but cannot change its file while running, which log rotation by SIGHUP needs, so this is our own.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Lines that may wait.
+const QUEUE_LINES_MAX: usize = 4096;
+/// Longest line in bytes; the rest is cut off. With the queue's length this bounds the memory to 16 MiB.
+const LINE_LEN_MAX: usize = 4096;
+/// Lines are put together up to this many bytes for one write.
+const WRITE_LEN_MAX: usize = 64 * 1024;
+/// How long the end of the process waits for the last lines.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+enum Message {
+    Line(Vec<u8>),
+    /// From now on this file, or none.
+    Replace(Option<File>),
+    /// Write what is queued and say so.
+    Stop(Sender<()>),
+}
+
+/// The thread and its queue. Dropping it waits for the last lines, but not long.
+pub(crate) struct Sink {
+    queue: Queue,
+}
+
+/// The side of the workers.
+#[derive(Clone)]
+pub(crate) struct Queue {
+    sender: Sender<Message>,
+    lost_count: Arc<AtomicU64>,
+}
+
+impl Sink {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// There can be no more threads.
+    pub(crate) fn start(file: Option<File>) -> io::Result<Self> {
+        let (sender, receiver) = bounded(QUEUE_LINES_MAX);
+        let lost_count = Arc::new(AtomicU64::new(0));
+        let mut writer = Writer {
+            receiver,
+            lost_count: Arc::clone(&lost_count),
+            streams: (io::stderr(), file),
+        };
+        std::thread::Builder::new()
+            .name("weir-log".to_owned())
+            .spawn(move || writer.run())?;
+        let queue = Queue { sender, lost_count };
+        Ok(Self { queue })
+    }
+
+    /// For the subscriber.
+    pub(crate) fn queue(&self) -> Queue {
+        self.queue.clone()
+    }
+
+    /// Changes the file after the lines that are queued by now.
+    pub(crate) fn replace(&self, file: Option<File>) {
+        let message = Message::Replace(file);
+        // Only the main thread calls this, and it may wait a little.
+        let _ = self.queue.sender.send_timeout(message, FLUSH_TIMEOUT);
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        let (done, is_done) = bounded(1);
+        let message = Message::Stop(done);
+        if self
+            .queue
+            .sender
+            .send_timeout(message, FLUSH_TIMEOUT)
+            .is_ok()
+        {
+            let _ = is_done.recv_timeout(FLUSH_TIMEOUT);
+        }
+    }
+}
+
+impl<'a> MakeWriter<'a> for Queue {
+    type Writer = &'a Self;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        self
+    }
+}
+
+/// One write is one line: the subscriber formats an event into one buffer.
+impl Write for &Queue {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut cut = line.get(..LINE_LEN_MAX).unwrap_or(line).to_vec();
+        if cut.len() < line.len() {
+            cut.push(b'\n');
+        }
+        if self.sender.try_send(Message::Line(cut)).is_err() {
+            self.lost_count.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The side of the thread.
+struct Writer<E> {
+    receiver: Receiver<Message>,
+    lost_count: Arc<AtomicU64>,
+    streams: (E, Option<File>),
+}
+
+impl<E: Write> Writer<E> {
+    fn run(&mut self) {
+        let mut batch = Vec::new();
+        while let Ok(first) = self.receiver.recv() {
+            let mut next = Some(first);
+            while let Some(message) = next {
+                match message {
+                    Message::Line(line) => batch.extend_from_slice(&line),
+                    Message::Replace(file) => {
+                        self.write(&mut batch);
+                        self.streams.1 = file;
+                    }
+                    Message::Stop(done) => {
+                        self.write(&mut batch);
+                        let _ = done.try_send(());
+                        return;
+                    }
+                }
+                if batch.len() >= WRITE_LEN_MAX {
+                    break;
+                }
+                next = self.receiver.try_recv().ok();
+            }
+            self.write(&mut batch);
+            self.tell_lost();
+        }
+    }
+
+    /// Failures are ignored: there is nobody left to tell, and the pooler must go on.
+    fn write(&mut self, batch: &mut Vec<u8>) {
+        let _ = self.streams.0.write_all(batch);
+        if let Some(file) = &mut self.streams.1 {
+            let _ = file.write_all(batch);
+        }
+        batch.clear();
+    }
+
+    /// Goes through the queue like any line, so it never blocks and has the right shape.
+    fn tell_lost(&self) {
+        let count = self.lost_count.swap(0, Ordering::Relaxed);
+        if count > 0 {
+            tracing::warn!("{count} log lines were dropped because the log is too slow");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue_of(len: usize) -> (Queue, Receiver<Message>) {
+        let (sender, receiver) = bounded(len);
+        let lost_count = Arc::default();
+        (Queue { sender, lost_count }, receiver)
+    }
+
+    #[test]
+    fn a_full_queue_drops_and_counts_instead_of_waiting() {
+        let (queue, receiver) = queue_of(1);
+        for line in ["one\n", "two\n", "three\n"] {
+            (&queue).write_all(line.as_bytes()).unwrap();
+        }
+        assert_eq!(queue.lost_count.load(Ordering::Relaxed), 2);
+        assert!(matches!(receiver.recv(), Ok(Message::Line(line)) if line == b"one\n"));
+    }
+
+    #[test]
+    fn a_long_line_is_cut_and_still_ends() {
+        let (queue, receiver) = queue_of(1);
+        (&queue).write_all(&[b'x'; 10_000]).unwrap();
+        let Ok(Message::Line(line)) = receiver.recv() else {
+            panic!("no line");
+        };
+        assert_eq!(line.len(), LINE_LEN_MAX + 1);
+        assert!(line.ends_with(b"x\n"));
+    }
+
+    #[test]
+    fn the_thread_writes_all_lines_in_order_before_it_stops() {
+        let (queue, receiver) = queue_of(10);
+        for line in ["one\n", "two\n"] {
+            (&queue).write_all(line.as_bytes()).unwrap();
+        }
+        let (done, is_done) = bounded(1);
+        queue.sender.send(Message::Stop(done)).unwrap();
+        let mut writer = Writer {
+            receiver,
+            lost_count: Arc::default(),
+            streams: (Vec::new(), None),
+        };
+        writer.run();
+        assert_eq!(is_done.try_recv(), Ok(()));
+        assert_eq!(writer.streams.0, b"one\ntwo\n");
+    }
+}

@@ -1,0 +1,69 @@
+//! What a reload may change, and what has to stay until a restart.
+
+use weir_config::{Change, Settings, diff};
+
+/// Puts the values in force back where a reload cannot change them, and tells what differed before that. So nothing
+/// that reads the settings, be it the engine or SHOW CONFIG, sees a value that is not in force.
+pub(crate) fn merge(old: &Settings, new: &mut Settings) -> Vec<Change> {
+    let changes = diff(old, new);
+    let (old, new) = (&old.global, &mut new.global);
+    macro_rules! keep {
+        ($($field:ident),+ $(,)?) => { $( new.$field.clone_from(&old.$field); )+ };
+    }
+    keep!(
+        disable_pqexec,
+        listen_addr,
+        listen_backlog,
+        listen_port,
+        log_format,
+        pidfile,
+        pkt_buf,
+        resolv_conf,
+        job_name,
+        so_reuseport,
+        track_extra_parameters,
+        unix_socket_dir,
+        unix_socket_group,
+        unix_socket_mode,
+        user,
+        workers,
+    );
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn settings(text: &str) -> Settings {
+        let mut read = |_: &Path| {
+            Ok(format!(
+                "[databases]\nshop =\n[pgbouncer]\nauth_type=any\n{text}"
+            ))
+        };
+        weir_config::load(Path::new("a.ini"), &mut read, std::iter::empty())
+            .unwrap()
+            .settings
+    }
+
+    /// Another value for every option that a reload cannot change. The table says which these are.
+    const FIXED: &str = "disable_pqexec=1\nlisten_addr=127.0.0.1\nlisten_backlog=7\nlisten_port=7\n\
+        log_format=json\npidfile=/x\npkt_buf=8192\nresolv_conf=/x\njob_name=x\nso_reuseport=1\n\
+        track_extra_parameters=search_path\nunix_socket_dir=/x\nunix_socket_group=x\nunix_socket_mode=0700\n\
+        user=x\nworkers=7\n";
+
+    #[test]
+    fn what_needs_a_restart_stays_and_is_told() {
+        let old = settings("");
+        let mut new = settings(&format!("{FIXED}verbose=2\n"));
+        let changes = merge(&old, &mut new);
+        let fixed = weir_config::Scope::Global.options().iter();
+        let fixed = fixed.filter(|opt| !opt.reloadable).count();
+        let told = changes.iter().filter(|change| !change.is_reloadable());
+        assert_eq!(told.count(), fixed, "{changes:?}");
+        let left: Vec<_> = diff(&old, &new).iter().map(ToString::to_string).collect();
+        assert_eq!(left, ["verbose: \"0\" to \"2\""]);
+    }
+}

@@ -1,0 +1,232 @@
+//! `weir run`: starts everything in the right order, then listens to signals and the console until the end.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, never, select};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use weir_admin::Shared;
+use weir_config::Settings;
+use weir_proxy::console::{Command, Shutdown};
+
+use crate::args;
+use crate::descriptors;
+use crate::engine::{self, Running, Setup};
+use crate::exit::{Exit, complain};
+use crate::load::{Prepared, Source};
+use crate::logging::{self, Logging};
+use crate::pidfile::{self, PidFile};
+use crate::reload;
+use crate::signals;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// How soon the end of the engine is noticed. Nothing else depends on it.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Runs until the end.
+pub(crate) fn run(args: &args::Run) -> Exit {
+    let Some(source) = Source::choose(args.file.as_deref(), args.upstream.as_deref()) else {
+        return args::report_missing("<FILE|--upstream <HOST:PORT>>");
+    };
+    let prepared = match source.load() {
+        Ok(prepared) => prepared,
+        Err(errors) => {
+            errors.iter().for_each(complain);
+            return Exit::Config;
+        }
+    };
+    let logging = match logging::start(&prepared.loaded.settings.global) {
+        Ok(logging) => logging,
+        Err(error) => {
+            complain(error);
+            return Exit::Start;
+        }
+    };
+    // The log is dropped last: it writes what is queued.
+    match start(source, &prepared, &logging) {
+        Ok(service) => service.serve(),
+        Err(error) => {
+            tracing::error!("{error}");
+            Exit::Start
+        }
+    }
+}
+
+/// A running pooler as the main thread sees it.
+struct Service<'a> {
+    running: Running,
+    pidfile: Option<PidFile>,
+    signals: Receiver<i32>,
+    source: Source,
+    settings: Arc<Settings>,
+    shared: Shared,
+    /// What was asked for last; each further signal is stronger.
+    stopping: Option<Shutdown>,
+    logging: &'a Logging,
+}
+
+/// What the main thread waits for.
+enum Event {
+    Command(Command),
+    Look,
+    Signal(i32),
+}
+
+/// From the configuration to a running engine. Nothing outside the process has changed when this fails, but for a log
+/// file that may exist now.
+fn start<'a>(
+    source: Source,
+    prepared: &Prepared,
+    logging: &'a Logging,
+) -> Result<Service<'a>, Box<dyn std::error::Error>> {
+    let settings = prepared.settings();
+    let pidfile = Path::new(&settings.global.pidfile);
+    let has_pidfile = !settings.global.pidfile.is_empty();
+    if has_pidfile {
+        pidfile::check(pidfile)?;
+    }
+    // Before the first worker exists: a signal must find its handler.
+    let signals = signals::listen()?;
+    warn_all(prepared);
+    descriptors::prepare(&settings);
+    let shared = Shared::new(Arc::clone(&settings), prepared.user_names());
+    let running = engine::start(Setup {
+        settings: Arc::clone(&settings),
+        users: Arc::clone(&prepared.users),
+        console: Arc::new(weir_admin::console(shared.clone(), VERSION)),
+    })?;
+    let pidfile = has_pidfile.then(|| PidFile::create(pidfile)).transpose()?;
+    let workers = settings.global.workers;
+    tracing::info!("process up: Weir {VERSION}, {workers} workers");
+    Ok(Service {
+        running,
+        pidfile,
+        signals,
+        source,
+        settings,
+        shared,
+        stopping: None,
+        logging,
+    })
+}
+
+fn warn_all(prepared: &Prepared) {
+    for note in prepared.loaded.notes.iter().chain(&prepared.warnings) {
+        tracing::warn!("{note}");
+    }
+}
+
+impl Service<'_> {
+    /// Obeys signals and the console until all workers have ended.
+    fn serve(mut self) -> Exit {
+        let mut commands = self.running.commands();
+        while !self.running.is_finished() {
+            match self.next(&mut commands) {
+                Event::Command(Command::Reload) => self.reload("RELOAD"),
+                Event::Command(Command::Shutdown(how)) => self.stop("SHUTDOWN", how),
+                Event::Look => {}
+                Event::Signal(signal) => self.signal(signal),
+            }
+        }
+        self.finish()
+    }
+
+    fn next(&self, commands: &mut Receiver<Command>) -> Event {
+        select! {
+            recv(self.signals) -> signal => signal.map_or(Event::Look, Event::Signal),
+            recv(commands) -> command => match command {
+                Ok(command) => Event::Command(command),
+                Err(_) => {
+                    // A closed channel is always ready; do not spin on it.
+                    *commands = never();
+                    Event::Look
+                }
+            },
+            default(LOOK_INTERVAL) => Event::Look,
+        }
+    }
+
+    fn signal(&mut self, signal: i32) {
+        let name = signals::name(signal);
+        match signal {
+            SIGHUP => self.reload(name),
+            SIGQUIT => self.stop(name, Shutdown::Now),
+            SIGINT | SIGTERM => self.stop(name, next_shutdown(self.stopping)),
+            // PgBouncer pauses and resumes by these; without a handler they would end the process.
+            _ => tracing::warn!("{name} ignored: pausing is not supported yet"),
+        }
+    }
+
+    fn stop(&mut self, cause: &str, how: Shutdown) {
+        let drain = self.settings.global.drain_timeout.as_secs();
+        match how {
+            Shutdown::Now => tracing::info!("{cause}: shutting down at once"),
+            Shutdown::WaitForServers => {
+                tracing::info!("{cause}: shutting down, transactions may end within {drain} s");
+            }
+            Shutdown::WaitForClients => {
+                tracing::info!("{cause}: shutting down, clients may leave within {drain} s");
+            }
+        }
+        self.stopping = Some(how);
+        self.running.shutdown(how);
+    }
+
+    /// A configuration with a mistake changes nothing.
+    fn reload(&mut self, cause: &str) {
+        tracing::info!("{cause}: reading the configuration again");
+        // The option `conffile` may name another file than the one we started with.
+        if let Source::File(path) = &mut self.source
+            && !self.settings.global.conffile.is_empty()
+        {
+            *path = (&self.settings.global.conffile).into();
+        }
+        let prepared = match self.source.load() {
+            Ok(prepared) => prepared,
+            Err(errors) => {
+                for error in &errors {
+                    tracing::error!("{error}");
+                }
+                tracing::error!("reload failed, the running configuration stays as it was");
+                return;
+            }
+        };
+        warn_all(&prepared);
+        let mut settings = Settings::clone(&prepared.settings());
+        let changes = reload::merge(&self.settings, &mut settings);
+        for change in &changes {
+            match change.is_reloadable() {
+                true => tracing::info!("reload: {change}"),
+                false => tracing::warn!("reload: {change}"),
+            }
+        }
+        self.settings = Arc::new(settings);
+        self.logging.apply(&self.settings.global);
+        self.shared
+            .replace(Arc::clone(&self.settings), prepared.user_names());
+        self.running
+            .reload(Arc::clone(&self.settings), Arc::clone(&prepared.users));
+        tracing::info!("reload done, {} changes", changes.len());
+    }
+
+    fn finish(self) -> Exit {
+        self.running.wait();
+        drop(self.pidfile);
+        if self.stopping.is_some() {
+            tracing::info!("stopped");
+            Exit::Ok
+        } else {
+            tracing::error!("the workers ended without having been asked to");
+            Exit::Failed
+        }
+    }
+}
+
+/// What SIGTERM and SIGINT mean: the first drains, any further one does not wait.
+fn next_shutdown(asked: Option<Shutdown>) -> Shutdown {
+    match asked {
+        None => Shutdown::WaitForServers,
+        Some(_) => Shutdown::Now,
+    }
+}

@@ -1,0 +1,357 @@
+//! The built binary, run as a user runs it: texts, exit codes, signals.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A started process says something within this time, or the test fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A directory for one test, removed at its end.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("weir-cli-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// A configuration that listens on a unix socket in this directory only.
+    fn config(&self, more: &str) -> PathBuf {
+        let dir = self.0.display();
+        let text = format!(
+            "[databases]\nshop = host=127.0.0.1 user=app\n[pgbouncer]\nauth_type = any\n\
+             unix_socket_dir = {dir}\npidfile = {dir}/pid\nlogfile = {dir}/log\n{more}"
+        );
+        let path = self.path("weir.ini");
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The binary, with nothing of this process's own configuration.
+fn weir(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(args).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("WEIR_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+fn output(command: &mut Command) -> (i32, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+fn with_file(command: &str, file: &Path) -> (i32, String, String) {
+    output(weir(&[command]).arg(file))
+}
+
+#[test]
+fn version_names_weir_first() {
+    let (code, out, _) = output(&mut weir(&["--version"]));
+    assert_eq!(code, 0);
+    assert!(out.starts_with("weir 0.1.0\n"), "{out}");
+}
+
+#[test]
+fn help_has_examples_environment_and_exit_codes() {
+    let (code, out, _) = output(&mut weir(&["--help"]));
+    assert_eq!(code, 0);
+    for part in [
+        "weir run --upstream",
+        "WEIR_<OPTION>",
+        "Exit codes:",
+        "SIGHUP",
+    ] {
+        assert!(out.contains(part), "{part} is missing in:\n{out}");
+    }
+}
+
+#[test]
+fn a_missing_or_unknown_command_gets_help() {
+    for args in [&[][..], &["frobnicate"]] {
+        let (code, out, err) = output(&mut weir(args));
+        assert_eq!((code, out.as_str()), (2, ""));
+        assert!(err.contains("Check a configuration"), "{err}");
+    }
+}
+
+#[test]
+fn a_command_without_a_configuration_says_what_is_missing() {
+    for command in ["run", "check"] {
+        let (code, _, err) = output(&mut weir(&[command]));
+        assert_eq!(code, 2);
+        assert!(err.contains("FILE"), "{err}");
+    }
+}
+
+#[test]
+fn a_closed_standard_output_is_no_panic() {
+    for args in [&["--help"][..], &["check", "a.ini"]] {
+        let mut child = weir(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert!(!err.contains("panicked"), "{err}");
+    }
+}
+
+#[test]
+fn check_prints_what_would_be_in_force_and_no_secret() {
+    let dir = Dir::new("good");
+    let file = dir.config("default_pool_size = 7\n");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(
+        &file,
+        text.replace("user=app", "user=app password=hush-hush"),
+    )
+    .unwrap();
+    let (code, out, _) = with_file("check", &file);
+    assert_eq!(code, 0);
+    assert!(out.contains("default_pool_size = 7"), "{out}");
+    assert!(!out.contains("hush-hush"), "{out}");
+    assert_eq!(dir.names(), ["weir.ini"]);
+}
+
+#[test]
+fn the_environment_wins_and_may_name_the_file() {
+    let dir = Dir::new("environment");
+    let file = dir.config("default_pool_size = 7\n");
+    let mut command = weir(&["check"]);
+    command
+        .env("WEIR_CONFIG", &file)
+        .env("WEIR_DEFAULT_POOL_SIZE", "9");
+    let (code, out, _) = output(&mut command);
+    assert_eq!(code, 0);
+    let wanted = "default_pool_size = 9  # environment WEIR_DEFAULT_POOL_SIZE";
+    assert!(out.contains(wanted), "{out}");
+}
+
+#[test]
+fn every_mistake_is_a_line_and_nothing_is_changed() {
+    let dir = Dir::new("bad");
+    let file = dir.config("pool_modes = session\nlisten_port = many\n");
+    for command in ["check", "run"] {
+        let (code, out, err) = with_file(command, &file);
+        assert_eq!((code, out.as_str()), (1, ""));
+        let lines: Vec<_> = err.lines().collect();
+        assert_eq!(lines.len(), 2, "{err}");
+        let (first, second) = (lines[0], lines[1]);
+        assert!(first.contains("weir.ini:8:"), "{first}");
+        assert!(first.ends_with("did you mean \"pool_mode\"?"), "{first}");
+        assert!(second.contains("weir.ini:9:"), "{second}");
+    }
+    assert_eq!(dir.names(), ["weir.ini"]);
+}
+
+#[test]
+fn a_mistake_in_the_auth_file_has_its_line() {
+    let dir = Dir::new("auth");
+    let users = dir.path("userlist.txt");
+    fs::write(&users, "\"a\" \"b\"\nhush-hush\n").unwrap();
+    let file = dir.config(&format!("auth_file = {}\n", users.display()));
+    let (code, _, err) = with_file("check", &file);
+    assert_eq!(code, 1);
+    assert!(
+        err.contains("userlist.txt:2: expected a user name"),
+        "{err}"
+    );
+    assert!(!err.contains("hush-hush"), "{err}");
+    fs::remove_file(&users).unwrap();
+    let (code, _, err) = with_file("check", &file);
+    assert_eq!(code, 1);
+    assert!(err.contains("cannot read auth_file"), "{err}");
+}
+
+#[test]
+fn a_pidfile_of_a_living_process_keeps_it_from_starting() {
+    let dir = Dir::new("pidfile");
+    let file = dir.config("");
+    let pid = std::process::id().to_string();
+    fs::write(dir.path("pid"), &pid).unwrap();
+    let (code, _, err) = with_file("run", &file);
+    assert_eq!(code, 3, "{err}");
+    assert!(err.contains(&format!("belongs to process {pid}")), "{err}");
+    assert_eq!(fs::read_to_string(dir.path("pid")).unwrap(), pid);
+}
+
+#[test]
+fn an_unknown_log_level_keeps_it_from_starting() {
+    let dir = Dir::new("level");
+    let file = dir.config("");
+    let (code, _, err) = output(weir(&["run"]).arg(file).env("WEIR_LOG", "loud"));
+    assert_eq!(code, 3);
+    assert!(err.starts_with("WEIR_LOG=\"loud\""), "{err}");
+}
+
+/// A running pooler; killed at the end of the test if it still runs.
+struct Running {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    /// Starts it and waits until it is up.
+    fn start(file: &Path) -> Self {
+        let mut command = weir(&["run"]);
+        command.arg(file).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (sender, lines) = sync_channel(10_000);
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        let running = Self { child, lines };
+        running.expect("process up: Weir 0.1.0");
+        running
+    }
+
+    /// Waits for a line that contains this text.
+    fn expect(&self, text: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|_| panic!("no line with {text:?}"));
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// The exit code, once the log has ended, which it does with the process.
+    fn end(&mut self) -> Option<i32> {
+        while self.lines.recv_timeout(PATIENCE).is_ok() {}
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn each_stop_signal_ends_it_in_order() {
+    for signal in [Signal::TERM, Signal::INT, Signal::QUIT] {
+        let dir = Dir::new(&format!("stop-{}", signal.as_raw()));
+        let mut running = Running::start(&dir.config(""));
+        // Written right after the engine is up, so it is there before the line that was waited for.
+        let pid = fs::read_to_string(dir.path("pid")).unwrap();
+        assert_eq!(pid.trim(), running.child.id().to_string());
+        running.signal(signal);
+        running.expect("LOG stopped");
+        assert_eq!(running.end(), Some(0));
+        assert!(!dir.path("pid").exists());
+        let log = fs::read_to_string(dir.path("log")).unwrap();
+        assert!(
+            log.contains("process up") && log.ends_with("LOG stopped\n"),
+            "{log}"
+        );
+    }
+}
+
+#[test]
+fn a_reload_tells_what_changed_and_a_bad_one_changes_nothing() {
+    let dir = Dir::new("reload");
+    let mut running = Running::start(&dir.config(""));
+    dir.config("default_pool_size = 30\nlisten_port = 7000\n");
+    running.signal(Signal::HUP);
+    let line = running.expect("listen_port");
+    assert!(
+        line.contains("WARNING") && line.ends_with("(needs a restart)"),
+        "{line}"
+    );
+    running.expect("reload: default_pool_size: \"20\" to \"30\"");
+    running.expect("reload done");
+    dir.config("default_pool_sice = 40\n");
+    running.signal(Signal::HUP);
+    running.expect("did you mean \"default_pool_size\"?");
+    running.expect("reload failed");
+    // What the bad file left out is still in force, so going back to it changes nothing.
+    dir.config("default_pool_size = 30\n");
+    running.signal(Signal::HUP);
+    running.expect("reload done, 0 changes");
+    running.signal(Signal::QUIT);
+    assert_eq!(running.end(), Some(0));
+}
+
+#[test]
+fn the_log_file_can_be_rotated() {
+    let dir = Dir::new("rotate");
+    let mut running = Running::start(&dir.config(""));
+    fs::rename(dir.path("log"), dir.path("log.1")).unwrap();
+    running.signal(Signal::HUP);
+    running.expect("reload done");
+    running.signal(Signal::QUIT);
+    assert_eq!(running.end(), Some(0));
+    let log = fs::read_to_string(dir.path("log")).unwrap();
+    assert!(log.ends_with("LOG stopped\n"), "{log}");
+    assert!(
+        !fs::read_to_string(dir.path("log.1"))
+            .unwrap()
+            .contains("stopped")
+    );
+}
+
+#[test]
+fn json_lines_are_objects_and_usr1_does_not_kill() {
+    let dir = Dir::new("json");
+    let file = dir.config("log_format = json\n");
+    let mut running = Running::start(&file);
+    running.signal(Signal::USR1);
+    let line = running.expect("SIGUSR1");
+    assert!(
+        line.starts_with("{\"time\":\"") && line.ends_with('}'),
+        "{line}"
+    );
+    assert!(line.contains("\"level\":\"WARNING\""), "{line}");
+    running.signal(Signal::QUIT);
+    assert_eq!(running.end(), Some(0));
+}
