@@ -130,7 +130,10 @@ pub(crate) fn smoke(flags: &Flags) -> Result<()> {
     announce(flags, cells.len());
     let most = flags.clients.iter().max().copied().unwrap_or_default();
     let cluster = Cluster::start(most.max(flags.pool_size) + 50)?;
-    cluster.fill(flags.scale)?;
+    let filled = cluster.fill(flags.scale);
+    // Ctrl-C reaches pgbench too; that it failed then is not the news.
+    interrupt.check()?;
+    filled?;
     let environment = Environment::read(cluster.programs(), &weir)?;
     let seed = flags.seed.unwrap_or_else(|| clock::since_epoch().as_secs());
     println!("seed {seed}");

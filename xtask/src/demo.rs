@@ -71,8 +71,10 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     interrupt.check()?;
 
     step(2, "Filling pgbench's tables (1,000,000 accounts)");
-    cluster.fill(SCALE)?;
+    let filled = cluster.fill(SCALE);
+    // Ctrl-C reaches pgbench too; that it failed then is not the news.
     interrupt.check()?;
+    filled?;
 
     step(3, "Putting Weir in front, without any configuration");
     let weir = Weir::start(&binary, cluster.address())?;
