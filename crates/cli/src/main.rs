@@ -3,7 +3,6 @@
 mod args;
 mod check;
 mod descriptors;
-mod engine;
 mod exit;
 mod load;
 mod logging;

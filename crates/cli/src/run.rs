@@ -9,10 +9,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use weir_admin::Shared;
 use weir_config::Settings;
 use weir_proxy::console::{Command, Shutdown};
+use weir_proxy::{Running, Setup};
 
 use crate::args;
 use crate::descriptors;
-use crate::engine::{self, Running, Setup};
 use crate::exit::{Exit, complain};
 use crate::load::{Prepared, Source};
 use crate::logging::{self, Logging};
@@ -91,7 +91,7 @@ fn start<'a>(
     warn_all(prepared);
     descriptors::prepare(&settings);
     let shared = Shared::new(Arc::clone(&settings), prepared.user_names());
-    let running = engine::start(Setup {
+    let running = weir_proxy::start(Setup {
         settings: Arc::clone(&settings),
         users: Arc::clone(&prepared.users),
         console: Arc::new(weir_admin::console(shared.clone(), VERSION)),

@@ -116,7 +116,7 @@ fn snapshot() -> Snapshot {
     waiting.wait_us = 2_000_345;
     let mut active = client(10, "alice", "shop", ClientState::Active);
     (active.link, active.pin, active.request_time) = (Some(11), "LISTEN", 1_783_721_959);
-    let own = client(13, "admin", "pgbouncer", ClientState::Active);
+    let own = client(13, "admin", "pgbouncer", ClientState::Idle);
     let pool = PoolRow {
         counts: PoolCounts {
             cl_active: 1,

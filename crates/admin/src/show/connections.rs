@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use weir_stats::{ClientRow, ClientState, Endpoint, ServerRow, ServerState};
 
-use super::{Heading, Row, Show, filled, int, int4, int8, long, seconds, some, text};
+use super::{Heading, Row, Show, filled, int, int4, int8, is_console, long, seconds, some, text};
 
 /// The columns that both tables have.
 macro_rules! headings {
@@ -102,6 +102,8 @@ impl Connection<'_> {
 fn client(client: &ClientRow) -> Row {
     let state = match client.state {
         ClientState::Active => "active",
+        // A client of the console never has a server; PgBouncer calls it active all the same.
+        ClientState::Idle if is_console(&client.database) => "active",
         ClientState::Idle => "idle",
         ClientState::Login => "login",
         ClientState::Waiting => "waiting",
