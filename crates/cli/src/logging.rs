@@ -57,6 +57,7 @@ pub(crate) fn start(global: &Global) -> Result<Logging, LogError> {
         .with(layer.with_filter(filter))
         .try_init()
         .map_err(LogError::Taken)?;
+    std::panic::set_hook(Box::new(log_panic));
     Ok(Logging {
         filter: handle,
         level,
@@ -74,6 +75,20 @@ impl Logging {
         let level = self.level.unwrap_or_else(|| level_of(global.verbose));
         // Fails only if the subscriber is gone, and it lives as long as the process.
         let _ = self.filter.reload(targets(level));
+    }
+}
+
+/// A panic belongs into the log like any other failure, on one line.
+fn log_panic(info: &std::panic::PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("unnamed");
+    // Empty unless RUST_BACKTRACE asks for it.
+    let backtrace = std::backtrace::Backtrace::capture();
+    match backtrace.status() {
+        std::backtrace::BacktraceStatus::Captured => {
+            tracing::error!("thread {name}: {info} {backtrace}");
+        }
+        _ => tracing::error!("thread {name}: {info}"),
     }
 }
 

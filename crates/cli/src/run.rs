@@ -21,8 +21,10 @@ use crate::reload;
 use crate::signals;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// How soon the end of the engine is noticed. Nothing else depends on it.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// How often to look whether the engine has ended, when nobody asked for it.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// And when somebody did.
+const LOOK_INTERVAL_STOPPING: Duration = Duration::from_millis(20);
 
 /// Runs until the end.
 pub(crate) fn run(args: &args::Run) -> Exit {
@@ -133,6 +135,10 @@ impl Service<'_> {
     }
 
     fn next(&self, commands: &mut Receiver<Command>) -> Event {
+        let interval = match self.stopping {
+            None => LOOK_INTERVAL,
+            Some(_) => LOOK_INTERVAL_STOPPING,
+        };
         select! {
             recv(self.signals) -> signal => signal.map_or(Event::Look, Event::Signal),
             recv(commands) -> command => match command {
@@ -143,7 +149,7 @@ impl Service<'_> {
                     Event::Look
                 }
             },
-            default(LOOK_INTERVAL) => Event::Look,
+            default(interval) => Event::Look,
         }
     }
 

@@ -1,7 +1,11 @@
 //! The built binary, run as a user runs it: texts, exit codes, signals.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, as in tests")]
+
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -215,6 +219,18 @@ fn a_pidfile_of_a_living_process_keeps_it_from_starting() {
 }
 
 #[test]
+fn an_address_in_use_keeps_it_from_starting() {
+    let dir = Dir::new("address");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let file = dir.config(&format!("listen_addr = 127.0.0.1\nlisten_port = {port}\n"));
+    let (code, _, err) = with_file("run", &file);
+    assert_eq!(code, 3, "{err}");
+    assert!(err.contains(&format!("127.0.0.1:{port}")), "{err}");
+    assert!(!dir.path("pid").exists());
+}
+
+#[test]
 fn an_unknown_log_level_keeps_it_from_starting() {
     let dir = Dir::new("level");
     let file = dir.config("");
@@ -353,5 +369,32 @@ fn json_lines_are_objects_and_usr1_does_not_kill() {
     );
     assert!(line.contains("\"level\":\"WARNING\""), "{line}");
     running.signal(Signal::QUIT);
+    assert_eq!(running.end(), Some(0));
+}
+
+/// Reads up to ReadyForQuery.
+fn until_ready(console: &mut UnixStream) {
+    console.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(b"Z\0\0\0\x05I") {
+        let mut byte = [0];
+        console.read_exact(&mut byte).unwrap();
+        bytes.extend(byte);
+    }
+}
+
+#[test]
+fn the_console_reloads_and_stops_it() {
+    let dir = Dir::new("console");
+    let mut running = Running::start(&dir.config("admin_users = root\n"));
+    let mut console = UnixStream::connect(dir.path(".s.PGSQL.6432")).unwrap();
+    let startup = b"\0\0\0\x21\0\x03\0\0user\0root\0database\0weir\0\0";
+    console.write_all(startup).unwrap();
+    until_ready(&mut console);
+    console.write_all(b"Q\0\0\0\x0breload\0").unwrap();
+    running.expect("RELOAD: reading the configuration again");
+    running.expect("reload done, 0 changes");
+    console.write_all(b"Q\0\0\0\x0dshutdown\0").unwrap();
+    running.expect("LOG stopped");
     assert_eq!(running.end(), Some(0));
 }
