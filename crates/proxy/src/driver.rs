@@ -46,6 +46,20 @@ pub(crate) enum Completion {
     Received(Owner, usize),
 }
 
+impl Completion {
+    /// Whose connection it is about.
+    pub(crate) fn owner(&self) -> Owner {
+        match self {
+            Self::Accepted(_) | Self::AcceptFailed(_) => Owner::Nobody,
+            Self::Connected(owner)
+            | Self::ConnectFailed(owner, _)
+            | Self::Drained(owner)
+            | Self::Ended(owner, _)
+            | Self::Received(owner, _) => *owner,
+        }
+    }
+}
+
 /// See the module's page.
 pub(crate) trait Driver {
     /// Waits until something has happened, at most so long. `now` is the time when it begins.

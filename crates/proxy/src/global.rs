@@ -2,11 +2,11 @@
 //! taken when clients log in or leave, when connections are made, and when somebody cancels.
 
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use lru::LruCache;
-use std::num::NonZeroUsize;
 use weir_auth::kdf::ScramKeys;
 use weir_auth::scram::PassThrough;
 use weir_auth::secret::{Secret, ServerSecret};
@@ -120,6 +120,9 @@ pub(crate) struct Place {
 /// Limits on clients and servers, by the name of a database or user.
 type Quotas = Mutex<HashMap<String, Arc<Quota>>>;
 
+/// Database and user.
+pub(crate) type PoolName = (Arc<str>, Arc<str>);
+
 /// See the module's page.
 pub(crate) struct Global {
     pub(crate) clock: Clock,
@@ -143,7 +146,7 @@ pub(crate) struct Global {
     user_servers: Quotas,
     user_clients: Quotas,
     gates: Mutex<HashMap<String, Arc<HostGate>>>,
-    pools: Mutex<HashMap<(Arc<str>, Arc<str>), Arc<GlobalPool>>>,
+    pools: Mutex<HashMap<PoolName, Arc<GlobalPool>>>,
     cancellable: Mutex<HashMap<u32, Cancellable>>,
     keys: Mutex<LruCache<[u8; 32], ScramKeys>>,
     keys_name: [u8; 32],
@@ -281,7 +284,7 @@ impl Global {
 
     /// The pool of a database and server user, made when it is first asked for.
     pub(crate) fn pool(&self, settings: PoolSettings) -> Result<Arc<GlobalPool>, TooManyPools> {
-        let name: (Arc<str>, Arc<str>) = (
+        let name: PoolName = (
             settings.database.as_str().into(),
             settings.user.as_str().into(),
         );

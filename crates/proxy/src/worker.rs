@@ -4,6 +4,7 @@
 //! what they are about in the files beside this one; none of them waits.
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use slab::Slab;
@@ -13,7 +14,7 @@ use weir_session::statement::Registry;
 
 use crate::console::Shutdown;
 use crate::driver::{Completion, Driver, Owner};
-use crate::global::Global;
+use crate::global::{Global, PoolName};
 use crate::mailbox::{Letters, Message};
 
 mod cancel;
@@ -51,7 +52,7 @@ pub(crate) struct Worker<D> {
     clients: Slab<Client>,
     servers: Slab<Server>,
     pools: Slab<Pool>,
-    pool_index: HashMap<(Arc<str>, Arc<str>), usize>,
+    pool_index: HashMap<PoolName, usize>,
     cancellers: Slab<Canceller>,
     registry: Registry,
     timers: Timers,
@@ -116,7 +117,7 @@ impl<D: Driver> Worker<D> {
         self.driver.wait(self.now, timeout)?;
         self.now = self.global.clock.now();
         while let Some(completion) = self.driver.next(buffer) {
-            self.complete(completion, buffer);
+            self.complete_or_drop(completion, buffer);
             self.run_later();
         }
         if self.letters.have_come() {
@@ -125,6 +126,23 @@ impl<D: Driver> Worker<D> {
         self.run_timers();
         self.run_later();
         Ok(())
+    }
+
+    /// A panic is a bug of ours; it costs the one connection it happened on, and a line in the log.
+    fn complete_or_drop(&mut self, completion: Completion, buffer: &[u8]) {
+        let owner = completion.owner();
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.complete(completion, buffer)));
+        if outcome.is_err() {
+            tracing::error!("a bug was hit while {owner:?} was served; its connection is closed");
+            match owner {
+                Owner::Client(index) => {
+                    self.remove_client(index, client::Leaving::Lost, "internal error");
+                }
+                Owner::Server(index) => self.close_server(index, "internal error"),
+                Owner::Cancel(index) => self.cancel_over(index, false),
+                Owner::Nobody => {}
+            }
+        }
     }
 
     #[inline]

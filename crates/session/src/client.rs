@@ -5,6 +5,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use weir_wire::frontend::tag;
+
 use crate::settings::{Reported, Settings};
 use crate::statement::Statement;
 
@@ -38,6 +40,17 @@ pub(crate) enum Rest {
     Forward,
 }
 
+/// How much of what a client without a server sends is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Refusing {
+    /// The next message, a request of its own; its ReadyForQuery is still to be sent.
+    Message,
+    #[default]
+    Nothing,
+    /// Everything up to the next Sync, as PostgreSQL does after an error in the extended protocol.
+    ToSync,
+}
+
 /// One client's side of the conversation.
 #[derive(Debug, Default)]
 pub struct Client {
@@ -47,6 +60,7 @@ pub struct Client {
     /// Bytes still to come of a message that is passed on while it arrives.
     pub(crate) owed: u64,
     pub(crate) rest: Rest,
+    pub(crate) refusing: Refusing,
     pin: Option<Pin>,
 }
 
@@ -63,6 +77,15 @@ impl Client {
     /// Keeps its server from now on.
     pub fn set_pin(&mut self, pin: Pin) {
         self.pin.get_or_insert(pin);
+    }
+
+    /// The batch that begins with this message has failed before a server saw it: an error was sent in place of its
+    /// first reply, and [`crate::relay::idle`] drops the rest of it (hazards COR-25 and COR-49).
+    pub fn refuse_batch(&mut self, first_tag: u8) {
+        self.refusing = match first_tag {
+            tag::QUERY | tag::FUNCTION_CALL => Refusing::Message,
+            _ => Refusing::ToSync,
+        };
     }
 
     /// Why it keeps its server, if it does.

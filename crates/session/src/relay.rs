@@ -16,7 +16,7 @@ mod request;
 
 pub use idle::{Idle, Next, idle};
 pub use reply::{Replied, ServerFault, replies};
-pub use request::{Taken, begin, requests};
+pub use request::{StatementCounts, Taken, begin, requests};
 
 /// Messages longer than this many bytes are passed on while they arrive, shorter ones when they are complete.
 pub const STREAM_MIN: usize = 32 * 1024;

@@ -116,40 +116,43 @@ impl<D: Driver> Worker<D> {
         if let Some(pool) = self.pools.get_mut(client.pool) {
             pool.counters.bytes_received += bytes.len() as u64;
         }
+        let phase = std::mem::discriminant(&client.phase);
         if client.input.is_empty() {
             let taken = self.client_input(index, bytes);
             self.keep_input(index, bytes.get(taken..).unwrap_or_default());
+            // What came behind a start-up packet or password is looked at by the next phase.
+            let client = self.clients.get(index);
+            if client.is_some_and(|client| std::mem::discriminant(&client.phase) != phase) {
+                self.take_input(index);
+            }
         } else {
             client.input.extend_from_slice(bytes);
             self.take_input(index);
         }
     }
 
-    /// Offers what a client has sent earlier once more.
+    /// Offers what a client has sent earlier once more, to every phase that it goes through.
     pub(super) fn take_input(&mut self, index: usize) {
-        let Some(client) = self.clients.get_mut(index) else {
-            return;
-        };
-        let mut input = std::mem::take(&mut client.input);
-        if input.is_empty() {
-            return;
-        }
-        let id = client.id;
-        let taken = self.client_input(index, &input);
-        if self
-            .clients
-            .get(index)
-            .is_some_and(|client| client.id == id)
-        {
+        while let Some(client) = self.clients.get_mut(index) {
+            let input = std::mem::take(&mut client.input);
+            if input.is_empty() {
+                return;
+            }
+            let (id, phase) = (client.id, std::mem::discriminant(&client.phase));
+            let taken = self.client_input(index, &input);
+            let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) else {
+                return;
+            };
+            let went_on = std::mem::discriminant(&client.phase) != phase
+                || (taken > 0 && !matches!(client.phase, Phase::Ready));
             if taken == 0 {
-                // Nothing was taken, and nothing can have been added meanwhile.
-                if let Some(client) = self.clients.get_mut(index) {
-                    client.input = input;
-                }
+                client.input = input;
                 self.hold_if_full(index);
             } else {
-                input.drain(..taken.min(input.len()));
-                self.keep_input(index, &input);
+                self.keep_input(index, input.get(taken..).unwrap_or_default());
+            }
+            if !went_on {
+                return;
             }
         }
     }

@@ -261,7 +261,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// What a client's SCRAM login left lets us log in to the server as the same user (hazard SEC-64).
-    fn remember_pass_through(&mut self, index: usize, keys: Option<weir_auth::scram::PassThrough>) {
+    fn remember_pass_through(&self, index: usize, keys: Option<weir_auth::scram::PassThrough>) {
         let Some(client) = self.clients.get(index) else {
             return;
         };

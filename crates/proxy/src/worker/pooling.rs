@@ -179,18 +179,17 @@ impl<D: Driver> Worker<D> {
             facts: *facts,
         });
         let pool = Arc::clone(&pool.global);
-        if let Err(Message::Parcel { parcel, .. }) = self.post(
-            lane,
-            Message::Parcel {
-                pool,
-                parcel,
-                server: moved,
-                asked,
-            },
-        ) {
-            if let Some(pool) = self.pools.get_mut(pool_index) {
-                pool.shard.lost(self.now, parcel);
-            }
+        let message = Message::Parcel {
+            pool,
+            parcel,
+            server: moved,
+            asked,
+        };
+        let lost = self.post(lane, message).err();
+        if let (Some(Message::Parcel { parcel, .. }), Some(pool)) =
+            (lost, self.pools.get_mut(pool_index))
+        {
+            pool.shard.lost(self.now, parcel);
         }
         self.pump(pool_index);
     }

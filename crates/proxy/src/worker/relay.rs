@@ -21,48 +21,51 @@ impl<D: Driver> Worker<D> {
     /// What a logged-in client sent.
     #[inline]
     pub(super) fn ready_input(&mut self, index: usize, input: &[u8]) -> usize {
-        let mut at = 0;
-        loop {
-            let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.get_mut(index) else {
+            return input.len();
+        };
+        if let Some(server) = client.lease {
+            return self.pass_requests(index, server, input, false);
+        }
+        if client.ticket.is_some() {
+            return 0;
+        }
+        self.answers.clear();
+        let seen = match relay::idle(&mut client.session, input, &mut self.answers) {
+            Ok(seen) => seen,
+            Err(fault) => {
+                self.fail_client(index, &Fault::Protocol(fault));
                 return input.len();
-            };
-            let rest = input.get(at..).unwrap_or_default();
-            if let Some(server) = client.lease {
-                return at + self.pass_requests(index, server, rest, false);
             }
-            if client.ticket.is_some() {
-                return at;
+        };
+        if !self.answers.is_empty() {
+            self.driver.send(client.key, &self.answers);
+        }
+        match seen.next {
+            Next::More => seen.consumed,
+            Next::Terminate => {
+                self.remove_client(index, Leaving::Orderly, "client close request");
+                input.len()
             }
-            self.answers.clear();
-            let seen = match relay::idle(&mut client.session, rest, &mut self.answers) {
-                Ok(seen) => seen,
-                Err(fault) => {
-                    self.fail_client(index, &Fault::Protocol(fault));
+            Next::Lease => {
+                client.request_at = self.now;
+                self.check_out(index);
+                let Some(client) = self.clients.get(index) else {
                     return input.len();
+                };
+                let Some(server) = client.lease.filter(|_| client.ticket.is_none()) else {
+                    return seen.consumed;
+                };
+                let is_mine = self
+                    .servers
+                    .get(server)
+                    .is_some_and(|server| server.lease == Some(index));
+                if !is_mine {
+                    // It is being checked for the client, who waits for that.
+                    return seen.consumed;
                 }
-            };
-            if !self.answers.is_empty() {
-                self.driver.send(client.key, &self.answers);
-            }
-            at += seen.consumed;
-            match seen.next {
-                Next::More => return at,
-                Next::Terminate => {
-                    self.remove_client(index, Leaving::Orderly, "client close request");
-                    return input.len();
-                }
-                Next::Lease => {
-                    client.request_at = self.now;
-                    if !self.check_out(index) {
-                        return at;
-                    }
-                    let Some(server) = self.clients.get(index).and_then(|client| client.lease)
-                    else {
-                        return input.len();
-                    };
-                    let rest = input.get(at..).unwrap_or_default();
-                    return at + self.pass_requests(index, server, rest, true);
-                }
+                let rest = input.get(seen.consumed..).unwrap_or_default();
+                seen.consumed + self.pass_requests(index, server, rest, true)
             }
         }
     }
@@ -161,7 +164,7 @@ impl<D: Driver> Worker<D> {
         ) else {
             return input.len();
         };
-        let Some(pool) = self.pools.get(client.pool) else {
+        let Some(pool) = self.pools.get_mut(client.pool) else {
             return input.len();
         };
         let mut buffer = std::mem::take(&mut self.to_server);
@@ -184,6 +187,11 @@ impl<D: Driver> Worker<D> {
             rules: pool.rules,
         };
         let taken = relay::requests(&mut link, input, &mut out, &mut self.answers);
+        if let Ok(taken) = &taken {
+            pool.counters.client_parses += u64::from(taken.statements.client_parses);
+            pool.counters.server_parses += u64::from(taken.statements.server_parses);
+            pool.counters.binds += u64::from(taken.statements.binds);
+        }
         let bytes = out.finish();
         if !bytes.is_empty() {
             server.request_at = self.now;

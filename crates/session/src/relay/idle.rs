@@ -6,7 +6,7 @@ use weir_wire::frame::{Side, header};
 use weir_wire::frontend::tag;
 
 use super::{ClientFault, STATEMENT_MAX, STREAM_MIN};
-use crate::client::{Client, Rest};
+use crate::client::{Client, Refusing, Rest};
 
 /// What comes after the consumed bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +54,19 @@ pub fn idle(
             });
         };
         let total = header.total_len();
+        let refused = client.refusing != Refusing::Nothing && header.tag != tag::TERMINATE;
+        if refused && header.tag != tag::SYNC {
+            let here = rest.len().min(total);
+            client.owed = (total - here) as u64;
+            client.rest = Rest::Discard;
+            if client.refusing == Refusing::Message {
+                client.refusing = Refusing::Nothing;
+                // Six bytes always fit.
+                let _ = encode::ready_for_query(to_client, TransactionStatus::Idle);
+            }
+            at += here;
+            continue;
+        }
         match header.tag {
             tag::TERMINATE => {
                 return Ok(Idle {
@@ -63,6 +76,7 @@ pub fn idle(
             }
             tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH | tag::SYNC => {
                 if header.tag == tag::SYNC && rest.len() >= total {
+                    client.refusing = Refusing::Nothing;
                     // Six bytes always fit.
                     let _ = encode::ready_for_query(to_client, TransactionStatus::Idle);
                 }
@@ -169,6 +183,37 @@ mod tests {
                 next: Next::Lease
             }
         );
+    }
+
+    #[test]
+    fn cor_49_a_refused_batch_is_dropped_up_to_its_sync_and_answered_once() {
+        let (mut client, mut answer) = (Client::default(), Vec::new());
+        client.refuse_batch(tag::PARSE);
+        let batch = b"P\0\0\0\x08\0x\0\0B\0\0\0\x05xS\0\0\0\x04Q\0\0\0\x06x\0";
+        let seen = idle(&mut client, batch, &mut answer).unwrap();
+        assert_eq!(
+            seen,
+            Idle {
+                consumed: 20,
+                next: Next::Lease
+            }
+        );
+        assert_eq!(answer, b"Z\0\0\0\x05I");
+    }
+
+    #[test]
+    fn cor_25_a_refused_query_is_dropped_alone() {
+        let (mut client, mut answer) = (Client::default(), Vec::new());
+        client.refuse_batch(tag::QUERY);
+        let seen = idle(&mut client, b"Q\0\0\0\x06x\0Q\0\0\0\x06y\0", &mut answer).unwrap();
+        assert_eq!(
+            seen,
+            Idle {
+                consumed: 7,
+                next: Next::Lease
+            }
+        );
+        assert_eq!(answer, b"Z\0\0\0\x05I");
     }
 
     #[test]

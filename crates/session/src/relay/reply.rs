@@ -281,13 +281,13 @@ impl Work<'_, '_> {
         }
         self.client.reported = Arc::clone(&self.server.reported);
         if is_settable(name) {
-            let mut settings = Settings::clone(&self.client.settings);
+            let mut settings = Settings::clone(&self.server.settings);
             match self.server.default_of(name) {
                 Some(default) if default == value => settings.unset(name),
                 _ => settings.set(name, &value),
             }
-            self.client.settings = Arc::new(settings);
-            self.server.settings = Arc::clone(&self.client.settings);
+            self.server.settings = Arc::new(settings);
+            self.client.settings = Arc::clone(&self.server.settings);
         }
         Ok(Verdict::Keep)
     }

@@ -24,6 +24,19 @@ pub struct Taken {
     pub consumed: usize,
     /// The client said good-bye: nothing after `consumed` matters.
     pub terminate: bool,
+    /// What was asked of prepared statements.
+    pub statements: StatementCounts,
+}
+
+/// Messages about prepared statements.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StatementCounts {
+    /// Parse messages of the client for named statements.
+    pub client_parses: u32,
+    /// Parse messages sent to the server for them.
+    pub server_parses: u32,
+    /// Bind messages of the client.
+    pub binds: u32,
 }
 
 /// Starts a lease: puts the client's settings on the server if they differ, and tells the client of reported values
@@ -76,6 +89,7 @@ pub fn requests(
         input,
         to_server,
         to_client,
+        statements: StatementCounts::default(),
     };
     let mut at = work.streamed();
     loop {
@@ -85,10 +99,7 @@ pub fn requests(
         };
         let total = header.total_len();
         if header.tag == tag::TERMINATE {
-            return Ok(Taken {
-                consumed: at,
-                terminate: true,
-            });
+            return Ok(work.taken(at, true));
         }
         if rest.len() < total && total <= STREAM_MIN {
             break;
@@ -103,10 +114,7 @@ pub fn requests(
         }
         at += message.have;
     }
-    Ok(Taken {
-        consumed: at,
-        terminate: false,
-    })
+    Ok(work.taken(at, false))
 }
 
 /// One message in the input, perhaps cut.
@@ -132,9 +140,18 @@ struct Work<'w, 'l, 'i, 's> {
     input: &'i [u8],
     to_server: &'w mut Splice<'s>,
     to_client: &'w mut Vec<u8>,
+    statements: StatementCounts,
 }
 
 impl<'i> Work<'_, '_, 'i, '_> {
+    fn taken(&self, consumed: usize, terminate: bool) -> Taken {
+        Taken {
+            consumed,
+            terminate,
+            statements: self.statements,
+        }
+    }
+
     /// The rest of a message that began earlier.
     fn streamed(&mut self) -> usize {
         let client = &mut *self.link.client;
@@ -264,6 +281,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             Some(Some(known)) => return self.parse_duplicate(name, definition, &known),
             None => {}
         }
+        self.statements.client_parses += 1;
         let statement = self.link.registry.intern(definition);
         let undo = Undo::Named(name.into());
         self.link
@@ -307,6 +325,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             );
             self.expect(Expected::new(Kind::Close, Duty::Swallow).with_statement(&old));
         }
+        self.statements.server_parses += 1;
         put_parse(self.to_server.insert(), &statement.name, &statement.body);
         let mut entry = Expected::new(Kind::Parse, duty).with_statement(statement);
         entry.undo = undo.map(Box::new);
@@ -321,6 +340,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             _ => return Err(ClientFault::Malformed(tag::BIND)),
         };
         self.link.server.needs_sync = true;
+        self.statements.binds += 1;
         match self.renamed(head.statement) {
             Some(statement) => self.bind_renamed(message, &head, &statement)?,
             None => self.pass(message, None),
