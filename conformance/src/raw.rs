@@ -1,5 +1,6 @@
 //! A small blocking client that shows every message, and shares no code with Weir.
 
+use std::collections::HashMap;
 use std::io;
 use std::io::BufReader;
 use std::io::Read;
@@ -52,6 +53,26 @@ impl Message {
         format!("{} {} {}", part(b'S'), part(b'C'), part(b'M'))
     }
 
+    /// The names in a `RowDescription`.
+    ///
+    /// # Errors
+    /// When a name does not end.
+    pub fn column_names(&self) -> Result<Vec<String>> {
+        let mut rest = self.body.get(2..).context("description without a count")?;
+        let mut names = Vec::new();
+        while !rest.is_empty() {
+            let end = rest
+                .iter()
+                .position(|byte| *byte == 0)
+                .context("name without an end")?;
+            let (name, tail) = rest.split_at(end);
+            names.push(String::from_utf8_lossy(name).into_owned());
+            // The zero, then oids, type, length, modifier and format: 18 bytes.
+            rest = tail.get(19..).context("description cut short")?;
+        }
+        Ok(names)
+    }
+
     /// The columns of a `DataRow`.
     ///
     /// # Errors
@@ -93,6 +114,14 @@ impl Raw {
     pub fn tcp(port: u16, patience: Duration) -> Result<Self> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
             .with_context(|| format!("connect to port {port}"))?;
+        Self::from_stream(stream, patience)
+    }
+
+    /// Takes over a connected socket.
+    ///
+    /// # Errors
+    /// When its options cannot be set.
+    pub fn from_stream(stream: TcpStream, patience: Duration) -> Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
@@ -213,6 +242,55 @@ impl Raw {
             .next()
             .and_then(|row| row.into_iter().next());
         first.flatten().ok_or_else(|| anyhow!("{sql}: no value"))
+    }
+
+    /// Runs a simple query and returns each row as pairs of column name and text.
+    ///
+    /// # Errors
+    /// As [`Raw::query`].
+    pub fn query_named(&mut self, sql: &str) -> Result<Vec<HashMap<String, String>>> {
+        let messages = self.ask(&frontend::query(sql))?;
+        let mut names = Vec::new();
+        let mut table = Vec::new();
+        for message in messages {
+            match message.tag {
+                b'T' => names = message.column_names()?,
+                b'D' => {
+                    let values = message.row()?.into_iter().map(Option::unwrap_or_default);
+                    table.push(names.iter().cloned().zip(values).collect());
+                }
+                b'E' => bail!("{sql}: {}", message.error()),
+                _ => {}
+            }
+        }
+        Ok(table)
+    }
+
+    /// Reads to the next `ReadyForQuery` and throws the content away; returns the bytes of all messages.
+    ///
+    /// # Errors
+    /// When an error is reported, the peer closes or does not answer in time.
+    pub fn skim_until_ready(&mut self) -> Result<u64> {
+        let mut total = 0;
+        loop {
+            let mut head = [0; 5];
+            self.reader.read_exact(&mut head)?;
+            let [tag, length @ ..] = head;
+            let body = u64::from(u32::from_be_bytes(length)).saturating_sub(4);
+            total += 5 + body;
+            let mut rest = (&mut self.reader).take(body);
+            if tag == b'E' {
+                let mut body = Vec::new();
+                rest.read_to_end(&mut body)?;
+                bail!("{}", Message { tag, body }.error());
+            }
+            if io::copy(&mut rest, &mut io::sink())? < body {
+                bail!("the connection ended inside a message");
+            }
+            if tag == b'Z' {
+                return Ok(total);
+            }
+        }
     }
 
     /// Tells the server to stop what this connection is running.

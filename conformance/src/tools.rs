@@ -13,6 +13,10 @@ use anyhow::Context;
 use anyhow::Result;
 use anyhow::anyhow;
 use anyhow::bail;
+use rustix::process::Resource;
+use rustix::process::Rlimit;
+use rustix::process::getrlimit;
+use rustix::process::setrlimit;
 
 /// The workspace's root.
 #[must_use]
@@ -133,20 +137,21 @@ pub fn copy_dir(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// True when all programs and their arguments fit the machine's limit of open files per process.
+/// Raises the soft limit of open files to the hard one, for us and the processes we start from now on.
 ///
 /// # Errors
-/// When the soft limit is below `needed` and names how to raise it.
-pub fn require_open_files(needed: usize) -> Result<()> {
-    let limits = fs::read_to_string("/proc/self/limits")?;
-    let line = limits
-        .lines()
-        .find(|line| line.starts_with("Max open files"));
-    let soft = line
-        .and_then(|line| line.split_whitespace().nth(3))
-        .context("no limit of files")?;
-    if soft.parse::<usize>().is_ok_and(|soft| soft < needed) {
-        bail!("{needed} open files are needed and {soft} allowed: run `ulimit -n {needed}` first");
+/// When even the hard limit is below `needed`; the error names how to raise it.
+pub fn require_open_files(needed: u64) -> Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::Nofile, raised)?;
+    if limit.maximum.is_some_and(|maximum| maximum < needed) {
+        bail!(
+            "{needed} open files are needed, the hard limit is lower: run `ulimit -Hn {needed}` as root first"
+        );
     }
     Ok(())
 }
