@@ -20,6 +20,7 @@ pub mod process;
 pub mod psql;
 pub mod random;
 pub mod raw;
+pub mod scripted;
 pub mod target;
 pub mod tempdir;
 pub mod tools;
