@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 
 use anyhow::Context;
 use anyhow::Result;
@@ -48,6 +50,8 @@ impl Postgres18 {
 
 /// The directory that holds `bin`, `lib` and `share`.
 fn fetch() -> Result<PathBuf> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let cache = tools::cache_dir("postgres18")?;
     let unpacked = cache.join("unpacked");
     if unpacked.join("bin/postgres").is_file() {

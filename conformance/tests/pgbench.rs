@@ -1,5 +1,10 @@
 //! pgbench through the target: no error, no lost and no doubled transaction, at 1 to 1,000 clients over 20 servers.
 
+#![allow(
+    clippy::indexing_slicing,
+    reason = "a panic in a test is a failure, and is wanted"
+)]
+
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::PoisonError;

@@ -1,5 +1,7 @@
 //! What the clients say. Each conversation starts with its login and says why it is there.
 
+#![allow(clippy::too_many_lines, reason = "flat lists of conversations")]
+
 use weir_conformance::frontend::VERSION_3_0;
 use weir_conformance::frontend::bind;
 use weir_conformance::frontend::close;
