@@ -140,7 +140,7 @@ impl Client {
     }
 
     /// All first columns must be `tag`, `count` of them.
-    fn expect_rows(&mut self, raw: &mut Raw, tag: &str, count: usize) -> Result<()> {
+    fn expect_rows(&self, raw: &mut Raw, tag: &str, count: usize) -> Result<()> {
         let messages = self.answer(raw, "")?;
         let mut seen = 0;
         for message in messages.iter().filter(|message| message.tag == b'D') {
@@ -282,7 +282,7 @@ impl Client {
         Ok(())
     }
 
-    fn begin(&mut self, raw: &mut Raw) -> Result<()> {
+    fn begin(&self, raw: &mut Raw) -> Result<()> {
         raw.send(&query("begin"))?;
         self.answer(raw, "").map(drop)
     }

@@ -1,0 +1,282 @@
+//! Lengths that lie: refused before anything is allocated, at every phase of a connection.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::ensure;
+use weir_conformance::PoolOptions;
+use weir_conformance::Raw;
+use weir_conformance::Target;
+use weir_conformance::clock;
+use weir_conformance::frontend;
+use weir_conformance::scripted::Scripted;
+
+use crate::support;
+use crate::support::MIB;
+use crate::support::Meter;
+use crate::support::PROMPT;
+use crate::support::SMUGGLED;
+
+/// `PQ_SMALL_MESSAGE_LIMIT` of PostgreSQL.
+const SMALL_MAX: u32 = 10_000;
+/// `PQ_LARGE_MESSAGE_LIMIT` of PostgreSQL: `MaxAllocSize - 1`.
+const LARGE_MAX: u32 = 0x3fff_fffe;
+/// Message types with the largest length word that PostgreSQL takes.
+const LIMITS: [(u8, u32); 13] = [
+    (b'B', LARGE_MAX),
+    (b'C', SMALL_MAX),
+    (b'D', SMALL_MAX),
+    (b'E', SMALL_MAX),
+    (b'F', LARGE_MAX),
+    (b'H', SMALL_MAX),
+    (b'P', LARGE_MAX),
+    (b'Q', LARGE_MAX),
+    (b'S', SMALL_MAX),
+    (b'X', SMALL_MAX),
+    (b'c', SMALL_MAX),
+    (b'd', LARGE_MAX),
+    (b'f', SMALL_MAX),
+];
+/// Lengths that no message may have.
+const NEVER: [u32; 7] = [0, 1, 3, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, 0xffff_ffff];
+
+/// A phase after the login, by what has been said.
+const PHASES: [(&str, &[&str]); 4] = [
+    ("idle", &[]),
+    ("in a transaction", &["begin"]),
+    ("in COPY", &["copy t from stdin"]),
+    ("in a batch", &["batch"]),
+];
+
+#[test]
+fn sec_21_hostile_lengths_are_refused_at_every_phase_after_login() -> Result<()> {
+    let server = Scripted::honest()?;
+    let mut target = support::start(server.port(), &PoolOptions::default().pool_size(4))?;
+    // Buffers and tables reach their usual size.
+    for (tag, length) in hostile().take(13) {
+        refuse(&target, PHASES[0], tag, length)?;
+    }
+    let meter = Meter::begin(&target)?;
+    let mut cases = 0;
+    for phase in PHASES {
+        for (tag, length) in hostile() {
+            refuse(&target, phase, tag, length)
+                .with_context(|| format!("'{}' of {length} {}", tag as char, phase.0))?;
+            cases += 1;
+        }
+    }
+    meter.check_growth(2 * MIB)?;
+    meter.check_cpu(Duration::from_millis(10) * cases)?;
+    ensure!(
+        server.count(SMUGGLED) == 0,
+        "a server saw the second message"
+    );
+    support::check_serves(&mut target)
+}
+
+/// Every type with every impossible length, its own limit plus one among them.
+fn hostile() -> impl Iterator<Item = (u8, u32)> {
+    LIMITS.into_iter().flat_map(|(tag, max)| {
+        NEVER
+            .into_iter()
+            .chain([max + 1])
+            .map(move |length| (tag, length))
+    })
+}
+
+fn refuse(target: &Target, phase: (&str, &[&str]), tag: u8, length: u32) -> Result<()> {
+    let mut raw = Raw::connect(target.port(), "postgres")?;
+    for sql in phase.1 {
+        match *sql {
+            "batch" => {
+                let batch = [frontend::parse("", "select 1", &[]), frontend::flush()];
+                raw.send(&batch.concat())?;
+                raw.read_message()?;
+            }
+            "begin" => drop(raw.ask(&frontend::query(sql))?),
+            _ => {
+                raw.send(&frontend::query(sql))?;
+                raw.read_message()?;
+            }
+        }
+    }
+    let begun = clock::now();
+    let bytes = [support::head(tag, length), support::smuggled()].concat();
+    raw.send(&bytes)?;
+    support::refused(&mut raw, "08P01")?;
+    ensure!(begun.elapsed() < PROMPT, "took {:?}", begun.elapsed());
+    Ok(())
+}
+
+#[test]
+fn sec_21_hostile_lengths_are_refused_at_startup() -> Result<()> {
+    let server = Scripted::honest()?;
+    let mut target = support::start(server.port(), &PoolOptions::default())?;
+    support::check_serves(&mut target)?;
+    let meter = Meter::begin(&target)?;
+    let lengths = NEVER.into_iter().chain([4, 5, 7, 10_001, 0x7000_0000]);
+    for length in lengths {
+        for after_ssl in [false, true] {
+            let mut raw = Raw::tcp(target.port(), Duration::from_secs(10))?;
+            if after_ssl {
+                raw.send(&frontend::ssl_request())?;
+                std::io::Read::read_exact(raw.reader(), &mut [0])?;
+            }
+            let begun = clock::now();
+            raw.send(&[&length.to_be_bytes()[..], &[0, 3, 0, 0], b"user\0x\0\0"].concat())?;
+            support::refused(&mut raw, "08P01")
+                .with_context(|| format!("a start-up packet of {length}"))?;
+            ensure!(begun.elapsed() < PROMPT, "took {:?}", begun.elapsed());
+        }
+    }
+    meter.check_growth(MIB)?;
+    meter.check_cpu(Duration::from_millis(500))?;
+    support::check_serves(&mut target)
+}
+
+#[test]
+fn sec_21_hostile_lengths_are_refused_during_authentication() -> Result<()> {
+    let server = Scripted::honest()?;
+    for auth_type in ["md5", "scram-sha-256"] {
+        let guard =
+            support::start_with_users(server.port(), auth_type, "\"postgres\" \"secret\"\n", &[])?;
+        let mut target = guard.target;
+        let meter = Meter::begin(&target)?;
+        for length in NEVER.into_iter().chain([65_536, 0x3fff_fffe]) {
+            let mut raw = Raw::tcp(target.port(), Duration::from_secs(10))?;
+            raw.send(&frontend::startup(
+                frontend::VERSION_3_0,
+                &[("user", "postgres"), ("database", "postgres")],
+            ))?;
+            ensure!(raw.read_message()?.tag == b'R');
+            let begun = clock::now();
+            raw.send(&[support::head(b'p', length), support::smuggled()].concat())?;
+            support::refused(&mut raw, "08P01")
+                .with_context(|| format!("a password of {length} with {auth_type}"))?;
+            ensure!(begun.elapsed() < PROMPT, "took {:?}", begun.elapsed());
+        }
+        meter.check_growth(2 * MIB)?;
+        meter.check_cpu(Duration::from_millis(500))?;
+        target.check_healthy()?;
+    }
+    ensure!(
+        server.connections() == 0,
+        "a server was asked for a stranger"
+    );
+    Ok(())
+}
+
+/// A Bind's statement name is replaced by a longer one: the length must grow with it or the message be refused.
+#[test]
+fn sec_20_a_rewritten_length_never_wraps() -> Result<()> {
+    let server = Scripted::honest()?;
+    let options = PoolOptions::default()
+        .pool_size(40)
+        .setting("max_prepared_statements = 100");
+    let mut target = support::start(server.port(), &options)?;
+    let payload = support::smuggled().repeat(2000);
+    for missing in [0, 1, 2, 4, 8, 16, 32] {
+        let declared = LARGE_MAX - missing;
+        let mut raw = Raw::connect(target.port(), "postgres")?;
+        let prepare = [frontend::parse("s", "select $1", &[]), frontend::sync()];
+        raw.ask(&prepare.concat())?;
+        raw.send(
+            &[
+                support::head(b'B', declared),
+                b"\0s\0".to_vec(),
+                payload.clone(),
+            ]
+            .concat(),
+        )?;
+        drop(raw);
+    }
+    weir_conformance::wait_until("the closing of cut servers", PROMPT * 5, || {
+        Ok(server.connections() > 0)
+    })?;
+    support::check_serves(&mut target)?;
+    for index in 0..server.connections() {
+        check_frames(&server.heard(index)).with_context(|| format!("server {index}"))?;
+    }
+    Ok(())
+}
+
+/// Every message that the server would cut out of these bytes is within PostgreSQL's limits, and none is the smuggled
+/// one.
+fn check_frames(heard: &[u8]) -> Result<()> {
+    let word = |at: usize| -> Option<u32> {
+        Some(u32::from_be_bytes(heard.get(at..at + 4)?.try_into().ok()?))
+    };
+    let mut at = usize::try_from(word(0).context("no start-up packet")?)?;
+    while let (Some(tag), Some(length)) = (heard.get(at), word(at + 1)) {
+        ensure!(
+            (4..=LARGE_MAX).contains(&length),
+            "'{}' of {length}",
+            *tag as char
+        );
+        let end = at + 1 + usize::try_from(length)?;
+        let body = heard.get(at + 5..end.min(heard.len())).unwrap_or_default();
+        ensure!(
+            *tag != b'Q' || !body.starts_with(SMUGGLED),
+            "the smuggled query ran"
+        );
+        at = end;
+    }
+    Ok(())
+}
+
+/// No length that a server declares is believed either.
+#[test]
+fn sec_20_hostile_lengths_of_a_server_cost_nothing() -> Result<()> {
+    for length in NEVER {
+        for tag in [b'D', b'T', b'E', b'N', b'S', b'd', b'A', b'V', b'Z', b'C'] {
+            hostile_reply(tag, length).with_context(|| format!("'{}' of {length}", tag as char))?;
+        }
+    }
+    Ok(())
+}
+
+fn hostile_reply(tag: u8, length: u32) -> Result<()> {
+    use std::sync::OnceLock;
+    static PAIR: OnceLock<std::sync::Mutex<Option<(Scripted, Target)>>> = OnceLock::new();
+    let pair = PAIR.get_or_init(Default::default);
+    let mut pair = pair
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    if pair.is_none() {
+        let server = Scripted::start(|conversation| {
+            conversation.login()?;
+            let Some(request) =
+                conversation.serve_until(|message| message.body.starts_with(b"!"))?
+            else {
+                return Ok(());
+            };
+            // "!" then five bytes to say, in hexadecimal.
+            let text = String::from_utf8(request.body)?;
+            let text = text.trim_matches(|letter| letter == '!' || letter == '\0');
+            let bytes: Vec<u8> = (0..5)
+                .map(|at| u8::from_str_radix(&text[at * 2..at * 2 + 2], 16))
+                .collect::<Result<_, _>>()?;
+            conversation.send(&bytes)?;
+            conversation.send(&support::smuggled())?;
+            Ok(conversation.read_to_close()?)
+        })?;
+        let target = support::start(
+            server.port(),
+            &PoolOptions::default().setting("server_login_retry = 0"),
+        )?;
+        *pair = Some((server, target));
+    }
+    let (_, target) = pair.as_mut().context("just made")?;
+    let meter = Meter::begin(target)?;
+    let mut raw = Raw::connect(target.port(), "postgres")?;
+    let hex: String = support::head(tag, length)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    raw.send(&frontend::query(&format!("!{hex}")))?;
+    support::refused(&mut raw, "08006")?;
+    ensure!(meter.elapsed() < PROMPT, "took {:?}", meter.elapsed());
+    meter.check_growth(MIB)?;
+    support::check_serves(target)
+}
