@@ -9,6 +9,7 @@ use weir_wire::frontend::tag;
 
 use crate::settings::{Reported, Settings};
 use crate::statement::Statement;
+use crate::unnamed::{self, Unnamed};
 
 /// PostgreSQL compares statement names up to `NAMEDATALEN - 1` bytes (commands/prepare.c keys its table so).
 const NAME_MAX: usize = 63;
@@ -55,6 +56,8 @@ pub(crate) enum Refusing {
 #[derive(Debug, Default)]
 pub struct Client {
     names: HashMap<Box<[u8]>, Option<Arc<Statement>>>,
+    /// Boxed: most clients prepare nothing.
+    unnamed: Option<Box<Unnamed>>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) reported: Arc<Reported>,
     /// Bytes still to come of a message that is passed on while it arrives.
@@ -122,6 +125,17 @@ impl Client {
         } else {
             self.names.get(key(name))
         }
+    }
+
+    pub(crate) fn unnamed(&mut self) -> &mut Unnamed {
+        self.unnamed.get_or_insert_default()
+    }
+
+    /// Number and body of its unnamed statement, as it will be once everything on its way was processed.
+    pub(crate) fn current_unnamed(&self) -> (u64, &[u8]) {
+        self.unnamed
+            .as_ref()
+            .map_or((unnamed::NONE, &[]), |unnamed| unnamed.current())
     }
 
     pub(crate) fn remember(&mut self, name: Box<[u8]>, statement: Option<Arc<Statement>>) {

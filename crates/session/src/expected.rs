@@ -70,6 +70,17 @@ pub struct Expected {
     pub statement: Option<Arc<Statement>>,
     /// Boxed, since few requests name anything.
     pub undo: Option<Box<Undo>>,
+    /// What it does to the unnamed statement.
+    pub unnamed: Option<UnnamedEffect>,
+}
+
+/// A request that defines or drops the unnamed statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnnamedEffect {
+    /// What the server held before it.
+    pub server_before: u64,
+    /// Whether it was the client's own request.
+    pub of_client: bool,
 }
 
 impl Expected {
@@ -80,6 +91,7 @@ impl Expected {
             duty,
             statement: None,
             undo: None,
+            unnamed: None,
         }
     }
 
@@ -87,6 +99,13 @@ impl Expected {
     #[must_use]
     pub fn with_statement(mut self, statement: &Arc<Statement>) -> Self {
         self.statement = Some(Arc::clone(statement));
+        self
+    }
+
+    /// The same with what it does to the unnamed statement.
+    #[must_use]
+    pub fn with_unnamed(mut self, effect: Option<UnnamedEffect>) -> Self {
+        self.unnamed = effect;
         self
     }
 

@@ -11,7 +11,7 @@
 //!
 //! let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
 //! let mut registry = Registry::new(0, 1);
-//! let rules = relay::Rules { max_prepared: 200, refuse_simple_query: false };
+//! let rules = relay::Rules { max_prepared: 200, refuse_simple_query: false, tracks_unnamed: true };
 //! let query = b"Q\0\0\0\x0dselect 1\0";
 //!
 //! let (mut buffer, mut to_client) = (Vec::new(), Vec::new());
@@ -45,3 +45,4 @@ pub mod server;
 pub mod settings;
 pub mod splice;
 pub mod statement;
+mod unnamed;

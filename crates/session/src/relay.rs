@@ -30,6 +30,8 @@ pub const STATEMENT_MAX: usize = 1024 * 1024;
 pub struct Rules {
     /// Prepared statements per server; 0: statement names are passed on as they are (`max_prepared_statements`).
     pub max_prepared: usize,
+    /// Unnamed statements follow their client from server to server (not where it has one of its own).
+    pub tracks_unnamed: bool,
     /// Refuse simple queries (`disable_pqexec`).
     pub refuse_simple_query: bool,
 }

@@ -11,6 +11,7 @@ use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Undo};
 use crate::settings::{Reported, Settings};
 use crate::statement::Prepared;
+use crate::unnamed;
 
 /// One server connection's side of the conversation.
 ///
@@ -38,6 +39,8 @@ pub struct Server {
     /// Errors in answer to our own requests are of no consequence (cleaning up, waiting for a late cancel).
     pub(crate) tolerant: bool,
     pub(crate) prepared: Prepared,
+    /// The number of the unnamed statement that it holds once everything sent was processed.
+    pub(crate) unnamed: u64,
     pub(crate) settings: Arc<Settings>,
     pub(crate) reported: Arc<Reported>,
     defaults: Arc<Reported>,
@@ -70,6 +73,7 @@ impl Server {
             dying: false,
             tolerant: false,
             prepared: Prepared::default(),
+            unnamed: unnamed::NONE,
             settings: Arc::default(),
             defaults: Arc::clone(&reported),
             reported,
@@ -82,6 +86,8 @@ impl Server {
     /// If `sql` holds a NUL or is longer than PostgreSQL takes.
     pub fn ask(&mut self, sql: &str, out: &mut Vec<u8>) -> Result<(), encode::EncodeError> {
         encode::query(out, sql.as_bytes())?;
+        // A simple query drops the unnamed statement.
+        self.unnamed = unnamed::NONE;
         self.queue.expect(Expected::new(Kind::Query, Duty::Swallow));
         self.synced = false;
         Ok(())
@@ -201,6 +207,12 @@ impl Server {
 
     /// A request will not be answered: takes back what it did to us and to the client's names.
     pub(crate) fn take_back(&mut self, entry: Expected, client: &mut Client) {
+        if let Some(effect) = entry.unnamed {
+            self.unnamed = effect.server_before;
+            if effect.of_client {
+                client.unnamed().take_back();
+            }
+        }
         match (entry.kind, entry.statement) {
             (Kind::Parse, Some(statement)) if entry.duty != Duty::Answer => {
                 self.prepared.remove(&statement);

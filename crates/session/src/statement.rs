@@ -78,8 +78,7 @@ impl Registry {
             self.known.retain(|entry| Arc::strong_count(&entry.0) > 1);
             self.sweep_at = (2 * self.known.len()).max(SWEEP_MIN);
         }
-        let id = self.next;
-        self.next += self.step;
+        let id = self.serial();
         let name = format!("weir_{id}").into_bytes().into_boxed_slice();
         let statement = Arc::new(Statement {
             id,
@@ -88,6 +87,12 @@ impl Registry {
         });
         self.known.insert(ByBody(Arc::clone(&statement)));
         statement
+    }
+
+    /// A number that nothing else in the process has.
+    pub(crate) fn serial(&mut self) -> u64 {
+        self.next += self.step;
+        self.next
     }
 
     /// How many statements are known.

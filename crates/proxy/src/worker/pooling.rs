@@ -429,6 +429,7 @@ fn rules(pool: &PoolSettings, settings: &Settings) -> Rules {
             max
         },
         refuse_simple_query: global.disable_pqexec,
+        tracks_unnamed: pool.pool_mode != PoolMode::Session,
     }
 }
 

@@ -12,6 +12,7 @@ use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::server::Server;
 use crate::settings::{Settings, is_settable};
 use crate::splice::Splice;
+use crate::unnamed;
 
 /// Bytes of a message before its body.
 const HEAD: usize = weir_wire::frame::HEADER_LEN;
@@ -190,12 +191,21 @@ impl Work<'_, '_> {
         }
     }
 
+    /// The front entry's reply is complete, and what it did to the unnamed statement has taken effect.
+    #[inline]
+    fn finish_front(&mut self) {
+        let unnamed = self.server.queue.pop().and_then(|entry| entry.unnamed);
+        if unnamed.is_some_and(|effect| effect.of_client) {
+            self.client.unnamed().confirm();
+        }
+    }
+
     /// A message that completes a reply of this kind.
     #[inline]
     fn ends(&mut self, tag: u8, kind: Kind) -> Result<Verdict, ServerFault> {
         match self.duty() {
             Some((front, duty)) if front == kind => {
-                self.server.queue.pop();
+                self.finish_front();
                 Ok(if duty == Duty::Forward {
                     Verdict::Keep
                 } else {
@@ -246,8 +256,8 @@ impl Work<'_, '_> {
         let Some((Kind::Query | Kind::Sync | Kind::FunctionCall, duty)) = self.duty() else {
             return Err(ServerFault::OutOfPlace(tag::READY_FOR_QUERY));
         };
+        self.finish_front();
         let server = &mut *self.server;
-        server.queue.pop();
         server.queue.end_copy();
         server.status = status;
         server.synced = server.queue.is_empty();
@@ -337,8 +347,12 @@ impl Work<'_, '_> {
         let mut skipped = self.server.queue.skip_to_sync();
         let renamed = skipped.last().and_then(|first| renamed_error(first, body));
         let for_client = skipped.iter().any(|entry| entry.duty != Duty::Swallow);
-        for entry in skipped.drain(..) {
+        let failed = skipped.pop();
+        for entry in skipped {
             self.server.take_back(entry, self.client);
+        }
+        if let Some(failed) = failed {
+            self.fail(failed);
         }
         match renamed {
             Some(message) => {
@@ -348,6 +362,19 @@ impl Work<'_, '_> {
             None if for_client => Verdict::Keep,
             None => Verdict::Drop,
         }
+    }
+}
+
+impl Work<'_, '_> {
+    /// Takes back what a request that failed (rather than being skipped) did.
+    fn fail(&mut self, mut entry: Expected) {
+        if let Some(effect) = entry.unnamed.take() {
+            self.server.unnamed = unnamed::NONE;
+            if effect.of_client {
+                self.client.unnamed().fail();
+            }
+        }
+        self.server.take_back(entry, self.client);
     }
 }
 

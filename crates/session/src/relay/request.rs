@@ -8,11 +8,12 @@ use weir_wire::frontend::{self, BindHead, tag};
 
 use super::{ClientFault, Link, STATEMENT_MAX, STREAM_MIN};
 use crate::client::{Client, Pin, Rest};
-use crate::expected::{Duty, Expected, Kind, Undo};
+use crate::expected::{Duty, Expected, Kind, Undo, UnnamedEffect};
 use crate::server::Server;
 use crate::settings::same;
 use crate::splice::Splice;
 use crate::statement::Statement;
+use crate::unnamed;
 
 /// Bytes of a message before its body.
 const HEAD: usize = weir_wire::frame::HEADER_LEN;
@@ -174,7 +175,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             tag::QUERY if self.link.rules.refuse_simple_query => {
                 return Err(ClientFault::SimpleQuery);
             }
-            tag::QUERY => self.pass(message, Some(Kind::Query)),
+            tag::QUERY => self.query(message),
             tag::BIND => return self.bind(message),
             tag::EXECUTE => self.pass_extended(message, Kind::Execute),
             tag::SYNC => {
@@ -235,6 +236,79 @@ impl<'i> Work<'_, '_, 'i, '_> {
         }
     }
 
+    // --- the unnamed statement ---
+
+    fn query(&mut self, message: Message) {
+        let effect = self.define_unnamed(unnamed::NONE, &[]);
+        self.pass(message, None);
+        self.expect(Expected::new(Kind::Query, Duty::Forward).with_unnamed(effect));
+    }
+
+    fn parse_unnamed(&mut self, message: Message, definition: &[u8]) {
+        self.link.server.needs_sync = true;
+        let serial = self.link.registry.serial();
+        let kept = if message.is_whole() { definition } else { &[] };
+        let effect = self.define_unnamed(serial, kept);
+        self.pass(message, None);
+        self.expect(Expected::new(Kind::Parse, Duty::Forward).with_unnamed(effect));
+    }
+
+    /// The client's request changes the unnamed statement; None if neither side has or gets one.
+    fn define_unnamed(&mut self, serial: u64, body: &[u8]) -> Option<UnnamedEffect> {
+        let Link {
+            client,
+            server,
+            rules,
+            ..
+        } = &mut *self.link;
+        let nothing_changes = serial == unnamed::NONE
+            && server.unnamed == unnamed::NONE
+            && client.current_unnamed().0 == unnamed::NONE;
+        if nothing_changes || !rules.tracks_unnamed {
+            return None;
+        }
+        client.unnamed().define(serial, body);
+        let server_before = std::mem::replace(&mut server.unnamed, serial);
+        Some(UnnamedEffect {
+            server_before,
+            of_client: true,
+        })
+    }
+
+    /// Makes the server hold the client's unnamed statement, or none if the client has none.
+    fn ensure_unnamed(&mut self) {
+        let Link {
+            client,
+            server,
+            rules,
+            ..
+        } = &mut *self.link;
+        let (serial, body) = client.current_unnamed();
+        if serial == server.unnamed || !rules.tracks_unnamed || server.queue.is_skipping() {
+            return;
+        }
+        // One that was too long to keep is lost with its server: PostgreSQL then says that there is none.
+        let serial = if body.is_empty() {
+            unnamed::NONE
+        } else {
+            serial
+        };
+        let kind = if serial == unnamed::NONE {
+            // A constant message fits.
+            let _ = encode::close(self.to_server.insert(), frontend::Kind::Statement, b"");
+            Kind::Close
+        } else {
+            put_parse(self.to_server.insert(), b"", body);
+            Kind::Parse
+        };
+        let server_before = std::mem::replace(&mut server.unnamed, serial);
+        let effect = UnnamedEffect {
+            server_before,
+            of_client: false,
+        };
+        self.expect(Expected::new(kind, Duty::Swallow).with_unnamed(Some(effect)));
+    }
+
     fn tracks_names(&self) -> bool {
         self.link.rules.max_prepared > 0
     }
@@ -254,7 +328,11 @@ impl<'i> Work<'_, '_, 'i, '_> {
             body.get(..end).unwrap_or_default(),
             body.get(end + 1..).unwrap_or_default(),
         );
-        if name.is_empty() || !self.tracks_names() {
+        if name.is_empty() {
+            self.parse_unnamed(message, definition);
+            return Ok(true);
+        }
+        if !self.tracks_names() {
             self.pass_extended(message, Kind::Parse);
             return Ok(true);
         }
@@ -341,6 +419,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
         };
         self.link.server.needs_sync = true;
         self.statements.binds += 1;
+        if head.statement.is_empty() {
+            self.ensure_unnamed();
+        }
         match self.renamed(head.statement) {
             Some(statement) => self.bind_renamed(message, &head, &statement)?,
             None => self.pass(message, None),
@@ -382,6 +463,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
         let describe = frontend::Describe::parse(self.body(message))
             .map_err(|_| ClientFault::Malformed(tag::DESCRIBE))?;
         self.link.server.needs_sync = true;
+        if describe.kind == frontend::Kind::Statement && describe.name.is_empty() {
+            self.ensure_unnamed();
+        }
         let renamed = match describe.kind {
             frontend::Kind::Statement => self.renamed(describe.name),
             frontend::Kind::Portal => None,
@@ -407,7 +491,14 @@ impl<'i> Work<'_, '_, 'i, '_> {
         self.link.server.needs_sync = true;
         let ours = close.kind == frontend::Kind::Statement && self.renamed(close.name).is_some();
         if !ours {
-            self.pass(message, Some(Kind::Close));
+            let unnamed = close.kind == frontend::Kind::Statement && close.name.is_empty();
+            let effect = if unnamed {
+                self.define_unnamed(unnamed::NONE, &[])
+            } else {
+                None
+            };
+            self.pass(message, None);
+            self.expect(Expected::new(Kind::Close, Duty::Forward).with_unnamed(effect));
             return Ok(());
         }
         // Other clients may use the statement: only the name goes.

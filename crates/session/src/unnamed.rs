@@ -1,0 +1,100 @@
+//! The unnamed prepared statement of a client, which has to survive a Sync as the manual says (55.2.3): on whatever
+//! server the client is by then.
+//!
+//! A client remembers its last one, and servers remember by a number whose they hold; a Bind on another server has the
+//! Parse put in front. What was sent but not yet answered is tentative, so that a skipped Parse changes nothing.
+
+use std::collections::VecDeque;
+
+/// No statement.
+pub(crate) const NONE: u64 = 0;
+
+/// One definition: a number unique in the process ([`NONE`]: there is none), and the body of the Parse after the name
+/// (empty if it was too long to keep).
+#[derive(Debug, Default)]
+struct Definition {
+    serial: u64,
+    body: Vec<u8>,
+}
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub(crate) struct Unnamed {
+    confirmed: Definition,
+    tentative: VecDeque<Definition>,
+    /// Reused, so that a Parse in steady state allocates nothing.
+    spare: Vec<u8>,
+}
+
+impl Unnamed {
+    /// A Parse (or with [`NONE`], something that drops the statement) is on its way.
+    pub(crate) fn define(&mut self, serial: u64, body: &[u8]) {
+        let mut kept = std::mem::take(&mut self.spare);
+        kept.clear();
+        kept.extend_from_slice(body);
+        self.tentative.push_back(Definition { serial, body: kept });
+    }
+
+    /// The oldest change on its way has taken effect.
+    pub(crate) fn confirm(&mut self) {
+        if let Some(next) = self.tentative.pop_front() {
+            self.spare = std::mem::replace(&mut self.confirmed, next).body;
+        }
+    }
+
+    /// The newest change on its way was skipped.
+    pub(crate) fn take_back(&mut self) {
+        if let Some(skipped) = self.tentative.pop_back() {
+            self.spare = skipped.body;
+        }
+    }
+
+    /// The only change on its way failed: PostgreSQL drops the old statement before it looks at the new one.
+    pub(crate) fn fail(&mut self) {
+        self.take_back();
+        self.confirmed = Definition::default();
+    }
+
+    /// What holds once everything on its way has taken effect: number and body.
+    pub(crate) fn current(&self) -> (u64, &[u8]) {
+        let current = self.tentative.back().unwrap_or(&self.confirmed);
+        (current.serial, &current.body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skipped_parse_leaves_the_old_statement() {
+        let mut unnamed = Unnamed::default();
+        unnamed.define(1, b"one");
+        unnamed.confirm();
+        unnamed.define(2, b"two");
+        assert_eq!(unnamed.current(), (2, &b"two"[..]));
+        unnamed.take_back();
+        assert_eq!(unnamed.current(), (1, &b"one"[..]));
+    }
+
+    #[test]
+    fn a_failed_parse_leaves_none() {
+        let mut unnamed = Unnamed::default();
+        unnamed.define(1, b"one");
+        unnamed.confirm();
+        unnamed.define(2, b"two");
+        unnamed.fail();
+        assert_eq!(unnamed.current(), (NONE, &b""[..]));
+    }
+
+    #[test]
+    fn a_parse_in_steady_state_reuses_its_buffers() {
+        let mut unnamed = Unnamed::default();
+        for serial in 1..10 {
+            unnamed.define(serial, b"select 1");
+            unnamed.confirm();
+        }
+        assert!(unnamed.spare.capacity() > 0);
+        assert_eq!(unnamed.current().0, 9);
+    }
+}
