@@ -77,8 +77,8 @@ pub struct Expected {
 /// A request that defines or drops the unnamed statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnnamedEffect {
-    /// What the server held before it.
-    pub server_before: u64,
+    /// What the server holds after it.
+    pub serial: u64,
     /// Whether it was the client's own request.
     pub of_client: bool,
 }
@@ -166,6 +166,12 @@ impl Queue {
         }
         self.entries.push_back(entry);
         None
+    }
+
+    /// What the last request on its way does to the unnamed statement, if any does something.
+    pub fn last_unnamed(&self) -> Option<u64> {
+        let mut effects = self.entries.iter().rev().filter_map(|entry| entry.unnamed);
+        effects.next().map(|effect| effect.serial)
     }
 
     /// The entry whose reply comes next.

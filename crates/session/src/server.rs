@@ -8,7 +8,7 @@ use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 
 use crate::client::Client;
-use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Undo};
+use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Undo, UnnamedEffect};
 use crate::settings::{Reported, Settings};
 use crate::statement::Prepared;
 use crate::unnamed;
@@ -41,6 +41,8 @@ pub struct Server {
     pub(crate) prepared: Prepared,
     /// The number of the unnamed statement that it holds once everything sent was processed.
     pub(crate) unnamed: u64,
+    /// The same as far as the server has answered.
+    pub(crate) unnamed_confirmed: u64,
     pub(crate) settings: Arc<Settings>,
     pub(crate) reported: Arc<Reported>,
     defaults: Arc<Reported>,
@@ -74,6 +76,7 @@ impl Server {
             tolerant: false,
             prepared: Prepared::default(),
             unnamed: unnamed::NONE,
+            unnamed_confirmed: unnamed::NONE,
             settings: Arc::default(),
             defaults: Arc::clone(&reported),
             reported,
@@ -88,7 +91,12 @@ impl Server {
         encode::query(out, sql.as_bytes())?;
         // A simple query drops the unnamed statement.
         self.unnamed = unnamed::NONE;
-        self.queue.expect(Expected::new(Kind::Query, Duty::Swallow));
+        let effect = UnnamedEffect {
+            serial: unnamed::NONE,
+            of_client: false,
+        };
+        let entry = Expected::new(Kind::Query, Duty::Swallow).with_unnamed(Some(effect));
+        self.queue.expect(entry);
         self.synced = false;
         Ok(())
     }
@@ -205,14 +213,24 @@ impl Server {
         self.defaults.get(name)
     }
 
-    /// A request will not be answered: takes back what it did to us and to the client's names.
-    pub(crate) fn take_back(&mut self, entry: Expected, client: &mut Client) {
+    /// A request was refused before it was on its way.
+    pub(crate) fn take_back_refused(&mut self, entry: Expected, client: &mut Client) {
         if let Some(effect) = entry.unnamed {
-            self.unnamed = effect.server_before;
             if effect.of_client {
                 client.unnamed().take_back();
             }
+            self.recall_unnamed();
         }
+        self.take_back(entry, client);
+    }
+
+    /// After requests on their way were skipped: what the server will hold in the end.
+    pub(crate) fn recall_unnamed(&mut self) {
+        self.unnamed = self.queue.last_unnamed().unwrap_or(self.unnamed_confirmed);
+    }
+
+    /// A request will not be answered: takes back what it did to us and to the client's names.
+    pub(crate) fn take_back(&mut self, entry: Expected, client: &mut Client) {
         match (entry.kind, entry.statement) {
             (Kind::Parse, Some(statement)) if entry.duty != Duty::Answer => {
                 self.prepared.remove(&statement);

@@ -42,16 +42,23 @@ impl Unnamed {
         }
     }
 
-    /// The newest change on its way was skipped.
+    /// The newest change was refused before it was on its way.
     pub(crate) fn take_back(&mut self) {
-        if let Some(skipped) = self.tentative.pop_back() {
+        if let Some(refused) = self.tentative.pop_back() {
+            self.spare = refused.body;
+        }
+    }
+
+    /// The oldest change on its way was skipped.
+    pub(crate) fn skip(&mut self) {
+        if let Some(skipped) = self.tentative.pop_front() {
             self.spare = skipped.body;
         }
     }
 
-    /// The only change on its way failed: PostgreSQL drops the old statement before it looks at the new one.
+    /// The oldest change on its way failed: PostgreSQL drops the old statement before it looks at the new one.
     pub(crate) fn fail(&mut self) {
-        self.take_back();
+        self.skip();
         self.confirmed = Definition::default();
     }
 
@@ -73,8 +80,17 @@ mod tests {
         unnamed.confirm();
         unnamed.define(2, b"two");
         assert_eq!(unnamed.current(), (2, &b"two"[..]));
-        unnamed.take_back();
+        unnamed.skip();
         assert_eq!(unnamed.current(), (1, &b"one"[..]));
+    }
+
+    #[test]
+    fn a_parse_behind_a_failed_one_counts() {
+        let mut unnamed = Unnamed::default();
+        unnamed.define(1, b"no sql");
+        unnamed.define(2, b"two");
+        unnamed.fail();
+        assert_eq!(unnamed.current(), (2, &b"two"[..]));
     }
 
     #[test]

@@ -195,8 +195,11 @@ impl Work<'_, '_> {
     #[inline]
     fn finish_front(&mut self) {
         let unnamed = self.server.queue.pop().and_then(|entry| entry.unnamed);
-        if unnamed.is_some_and(|effect| effect.of_client) {
-            self.client.unnamed().confirm();
+        if let Some(effect) = unnamed {
+            self.server.unnamed_confirmed = effect.serial;
+            if effect.of_client {
+                self.client.unnamed().confirm();
+            }
         }
     }
 
@@ -305,6 +308,7 @@ impl Work<'_, '_> {
     fn copy_in(&mut self) -> Result<Verdict, ServerFault> {
         let verdict = self.copy(tag::COPY_IN_RESPONSE, CopyState::None)?;
         if let Some(eaten) = self.server.queue.start_copy_in() {
+            // The COPY fails by it; should it have meant the unnamed statement, the server goes with the session.
             self.server.take_back(eaten, self.client);
         }
         Ok(verdict)
@@ -342,17 +346,36 @@ impl Work<'_, '_> {
         Ok(verdict)
     }
 
+    /// What skipped requests (last first) would have done to the unnamed statement does not happen; but the one that
+    /// failed, if it was a Parse, has dropped the old one.
+    fn skip_unnamed(&mut self, skipped: &[Expected]) {
+        let failed = skipped.last().and_then(|entry| entry.unnamed);
+        if failed.is_some() {
+            self.server.unnamed_confirmed = unnamed::NONE;
+        }
+        for (i, effect) in skipped
+            .iter()
+            .rev()
+            .filter_map(|entry| entry.unnamed)
+            .enumerate()
+        {
+            match (effect.of_client, i == 0 && failed.is_some()) {
+                (true, true) => self.client.unnamed().fail(),
+                (true, false) => self.client.unnamed().skip(),
+                (false, _) => {}
+            }
+        }
+        self.server.recall_unnamed();
+    }
+
     /// An error in the extended protocol: nothing up to the next Sync will be answered.
     fn skip(&mut self, body: &[u8]) -> Verdict {
-        let mut skipped = self.server.queue.skip_to_sync();
+        let skipped = self.server.queue.skip_to_sync();
         let renamed = skipped.last().and_then(|first| renamed_error(first, body));
         let for_client = skipped.iter().any(|entry| entry.duty != Duty::Swallow);
-        let failed = skipped.pop();
+        self.skip_unnamed(&skipped);
         for entry in skipped {
             self.server.take_back(entry, self.client);
-        }
-        if let Some(failed) = failed {
-            self.fail(failed);
         }
         match renamed {
             Some(message) => {
@@ -362,19 +385,6 @@ impl Work<'_, '_> {
             None if for_client => Verdict::Keep,
             None => Verdict::Drop,
         }
-    }
-}
-
-impl Work<'_, '_> {
-    /// Takes back what a request that failed (rather than being skipped) did.
-    fn fail(&mut self, mut entry: Expected) {
-        if let Some(effect) = entry.unnamed.take() {
-            self.server.unnamed = unnamed::NONE;
-            if effect.of_client {
-                self.client.unnamed().fail();
-            }
-        }
-        self.server.take_back(entry, self.client);
     }
 }
 

@@ -229,7 +229,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
         let Link { client, server, .. } = &mut *self.link;
         server.synced = false;
         if let Some(refused) = server.queue.expect(entry) {
-            server.take_back(refused, client);
+            server.take_back_refused(refused, client);
         }
         while let Some(answer) = server.queue.next_answer() {
             super::reply::answer(self.to_client, answer.kind);
@@ -268,9 +268,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
             return None;
         }
         client.unnamed().define(serial, body);
-        let server_before = std::mem::replace(&mut server.unnamed, serial);
+        server.unnamed = serial;
         Some(UnnamedEffect {
-            server_before,
+            serial,
             of_client: true,
         })
     }
@@ -301,9 +301,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
             put_parse(self.to_server.insert(), b"", body);
             Kind::Parse
         };
-        let server_before = std::mem::replace(&mut server.unnamed, serial);
+        server.unnamed = serial;
         let effect = UnnamedEffect {
-            server_before,
+            serial,
             of_client: false,
         };
         self.expect(Expected::new(kind, Duty::Swallow).with_unnamed(Some(effect)));
