@@ -1,0 +1,93 @@
+//! COPY FROM STDIN: which messages count, which are ignored, and how it ends.
+
+use std::collections::VecDeque;
+
+use weir_wire::frontend::tag;
+
+use super::sql::Sql;
+use super::{Backend, Failure};
+
+/// A COPY FROM STDIN that waits for data.
+#[derive(Debug)]
+pub(super) struct Copying {
+    lines: usize,
+    then: Then,
+}
+
+/// What goes on after it.
+#[derive(Debug)]
+enum Then {
+    /// The extended protocol: the next message.
+    Next,
+    /// The rest of the Query.
+    Rest(VecDeque<Sql>, bool),
+}
+
+impl Copying {
+    pub(super) fn execute() -> Self {
+        Self {
+            lines: 0,
+            then: Then::Next,
+        }
+    }
+
+    pub(super) fn query(rest: VecDeque<Sql>, alone: bool) -> Self {
+        Self {
+            lines: 0,
+            then: Then::Rest(rest, alone),
+        }
+    }
+}
+
+impl Backend {
+    pub(super) fn start_copy(&mut self, copying: Copying) {
+        // CopyInResponse: text, one column in text. PostgreSQL sends it at once, or nobody would send data.
+        self.buffered
+            .extend_from_slice(&[b'G', 0, 0, 0, 9, 0, 0, 1, 0, 0]);
+        self.flush();
+        self.copying = Some(copying);
+    }
+
+    /// `copyfromparse.c`, `CopyGetData`.
+    pub(super) fn copy_message(&mut self, tag: u8, body: &[u8]) {
+        let Some(copying) = self.copying.as_mut() else {
+            return;
+        };
+        match tag {
+            tag::FLUSH | tag::SYNC => {}
+            tag::COPY_DATA if body.starts_with(b"bad") => self.fail(&Failure::new(
+                "22P04",
+                "extra data after last expected column",
+            )),
+            tag::COPY_DATA => copying.lines += 1,
+            tag::COPY_DONE => self.end_copy(),
+            tag::COPY_FAIL => {
+                let reason = String::from_utf8_lossy(body.strip_suffix(b"\0").unwrap_or(body));
+                self.fail(&Failure::new(
+                    "57014",
+                    format!("COPY from stdin failed: {reason}"),
+                ));
+            }
+            other => {
+                let text = format!("unexpected message type 0x{other:02X} during COPY from stdin");
+                self.report("ERROR", "08P01", &text);
+                self.fatal(
+                    "08P01",
+                    "terminating connection because protocol synchronization was lost",
+                );
+            }
+        }
+    }
+
+    fn end_copy(&mut self) {
+        let Some(copying) = self.copying.take() else {
+            return;
+        };
+        self.complete(&format!("COPY {}", copying.lines));
+        if let Then::Rest(rest, alone) = copying.then
+            && let Err(failure) = self.run_rest(rest, alone)
+        {
+            self.fail(&failure);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What a server sent, message by message, and as a line that a person can compare.
+
+use std::fmt::Write;
+
+use weir_wire::backend::{ErrorFields, ParameterStatus, tag};
+use weir_wire::frame::{Side, frame};
+
+/// One whole message of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message<'b> {
+    /// The type byte.
+    pub tag: u8,
+    /// What follows the length.
+    pub body: &'b [u8],
+    /// All of it.
+    pub raw: &'b [u8],
+}
+
+/// Splits bytes of a server into whole messages; what is left over (or does not parse) comes second.
+pub fn messages(mut bytes: &[u8]) -> (Vec<Message<'_>>, &[u8]) {
+    let mut found = Vec::new();
+    while let Ok(Some(frame)) = frame(bytes, Side::Backend) {
+        found.push(Message {
+            tag: frame.header.tag,
+            body: frame.body,
+            raw: frame.raw,
+        });
+        bytes = bytes.get(frame.raw.len()..).unwrap_or_default();
+    }
+    (found, bytes)
+}
+
+/// The messages in one line: type bytes, with what a person wants to know in parentheses.
+///
+/// `1 2 D(x) C(SELECT 1) E(42601 syntax error) S(TimeZone=UTC) Z(I)`; a rest that is no message shows as `+N bytes`.
+pub fn outline(bytes: &[u8]) -> String {
+    let (found, rest) = messages(bytes);
+    let mut line = String::new();
+    for message in found {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push(char::from(message.tag));
+        if let Some(detail) = detail(message) {
+            // Writing to a string cannot fail.
+            let _ = write!(line, "({detail})");
+        }
+    }
+    if !rest.is_empty() {
+        let _ = write!(line, " +{} bytes", rest.len());
+    }
+    line
+}
+
+/// How many messages of a type there are.
+pub fn count(bytes: &[u8], tag: u8) -> usize {
+    let (found, _) = messages(bytes);
+    found.iter().filter(|message| message.tag == tag).count()
+}
+
+fn detail(message: Message<'_>) -> Option<String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match message.tag {
+        tag::COMMAND_COMPLETE => message.body.strip_suffix(b"\0").map(text),
+        tag::READY_FOR_QUERY | tag::COPY_DATA => Some(text(message.body).trim_end().to_owned()),
+        // One column: a count of two bytes and a length of four come first.
+        tag::DATA_ROW => message.body.get(6..).map(text),
+        tag::PARAMETER_STATUS => {
+            let status = ParameterStatus::parse(message.body).ok()?;
+            Some(format!("{}={}", text(status.name), text(status.value)))
+        }
+        tag::ERROR_RESPONSE | tag::NOTICE_RESPONSE => {
+            let fields = ErrorFields::parse(message.body).ok()?;
+            let field = |code| fields.get(code).map(text).unwrap_or_default();
+            let severity = match field(b'V').as_str() {
+                "FATAL" => "FATAL ",
+                _ => "",
+            };
+            Some(format!("{severity}{} {}", field(b'C'), field(b'M')))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outline_shows_what_matters_and_what_is_left_over() {
+        let bytes = b"1\0\0\0\x04C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05IZ\0\0";
+        assert_eq!(outline(bytes), "1 C(SELECT 1) Z(I) +3 bytes");
+        assert_eq!(count(bytes, b'Z'), 1);
+    }
+}
