@@ -77,13 +77,16 @@ pub(crate) trait Driver {
     /// Sends all of it; returns how many bytes could not be sent yet. The caller stops producing while that is not 0.
     fn send(&mut self, key: Key, bytes: &[u8]) -> usize;
 
+    /// How many bytes are still to be sent.
+    fn backlog(&self, key: Key) -> usize;
+
     /// Stops receiving: no [`Completion::Received`] until [`Driver::resume`]. A broken connection is still told.
     fn pause(&mut self, key: Key);
 
     /// Receives again.
     fn resume(&mut self, key: Key);
 
-    /// Closes after the backlog was sent, or a second later.
+    /// Closes after the backlog was sent, or a few seconds later.
     fn close(&mut self, key: Key);
 
     /// Takes a connection out of the driver, unless bytes are still to be sent.

@@ -33,7 +33,7 @@ mod welcome;
 
 use cancel::Canceller;
 use console::Gathering;
-use slots::{Client, Pool, Server};
+use slots::{Client, Phase, Pool, Server};
 use timers::Timers;
 
 /// Bytes of one receive. As much as is there for most traffic; a large result takes several turns.
@@ -202,19 +202,32 @@ impl<D: Driver> Worker<D> {
     fn drained(&mut self, owner: Owner) {
         match owner {
             Owner::Client(index) => {
-                let Some(client) = self.clients.get(index) else {
+                let Some(client) = self.clients.get_mut(index) else {
                     return;
                 };
-                if let Some(server) = client.lease.and_then(|server| self.servers.get(server)) {
+                let was_blocked = std::mem::take(&mut client.blocked);
+                if was_blocked && !client.held {
+                    self.driver.resume(client.key);
+                }
+                let server = client.lease.and_then(|server| self.servers.get(server));
+                if let Some(server) = server {
                     self.driver.resume(server.key);
+                }
+                if was_blocked && matches!(client.phase, Phase::Console(_)) {
+                    self.take_input(index);
                 }
             }
             Owner::Server(index) => {
                 let Some(server) = self.servers.get(index) else {
                     return;
                 };
-                if let Some(client) = server.lease.and_then(|client| self.clients.get(client)) {
+                let client = server.lease.and_then(|client| self.clients.get(client));
+                if let Some(client) = client.filter(|client| !client.blocked && !client.held) {
                     self.driver.resume(client.key);
+                }
+                if let Some(client) = server.lease {
+                    // What was still to be sent to it kept it from being released.
+                    self.after_replies(client, index);
                 }
             }
             Owner::Cancel(_) | Owner::Nobody => {}

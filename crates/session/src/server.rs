@@ -10,7 +10,7 @@ use weir_wire::encode;
 use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Undo, UnnamedEffect};
 use crate::settings::{Reported, Settings};
-use crate::statement::Prepared;
+use crate::statement::{Prepared, Statement};
 use crate::unnamed;
 
 /// One server connection's side of the conversation.
@@ -184,6 +184,11 @@ impl Server {
     /// How many statements it holds prepared.
     pub fn prepared_count(&self) -> usize {
         self.prepared.len()
+    }
+
+    /// The statements that it holds prepared once everything sent was processed, most recently used first.
+    pub fn prepared(&self) -> impl Iterator<Item = &Statement> {
+        self.prepared.iter()
     }
 
     /// What the server last reported.

@@ -156,6 +156,11 @@ impl Prepared {
         self.held.clear();
     }
 
+    /// All of them, most recently used first.
+    pub fn iter(&self) -> impl Iterator<Item = &Statement> {
+        self.held.iter().map(|(_, statement)| &**statement)
+    }
+
     /// How many the server has.
     pub fn len(&self) -> usize {
         self.held.len()

@@ -404,6 +404,13 @@ impl Driver for Epoll {
         conn.backlog.len() - conn.sent
     }
 
+    #[inline]
+    fn backlog(&self, key: Key) -> usize {
+        self.conns
+            .get(key)
+            .map_or(0, |conn| conn.backlog.len() - conn.sent)
+    }
+
     fn pause(&mut self, key: Key) {
         if let Some(conn) = self.conns.get_mut(key) {
             conn.paused = true;

@@ -87,6 +87,7 @@ impl<D: Driver> Worker<D> {
             ticket: None,
             input: Vec::new(),
             held: false,
+            blocked: false,
             wait_since: self.now,
             request_at: self.now,
             transaction_at: self.now,
@@ -163,8 +164,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if rest.is_empty() {
-            if client.held {
-                client.held = false;
+            if std::mem::take(&mut client.held) && !client.blocked {
                 self.driver.resume(client.key);
             }
             return;
@@ -182,8 +182,7 @@ impl<D: Driver> Worker<D> {
         if full && !client.held {
             client.held = true;
             self.driver.pause(client.key);
-        } else if !full && client.held {
-            client.held = false;
+        } else if !full && std::mem::take(&mut client.held) && !client.blocked {
             self.driver.resume(client.key);
         }
     }

@@ -57,6 +57,10 @@ impl<D: Driver> Worker<D> {
                 return at;
             };
             let id = client.id;
+            // One that does not read its answers gets no more of them.
+            if client.blocked {
+                return at;
+            }
             if self
                 .gathering
                 .values()
@@ -105,11 +109,9 @@ impl<D: Driver> Worker<D> {
             return;
         };
         match step {
-            Step::Reply(bytes) => {
-                self.driver.send(client.key, &bytes);
-            }
+            Step::Reply(bytes) => self.send_to_client(index, &bytes),
             Step::Act(command, bytes) => {
-                self.driver.send(client.key, &bytes);
+                self.send_to_client(index, &bytes);
                 // Whoever carries commands out is always listening.
                 let _ = self.global.commands.try_send(command);
             }
@@ -122,7 +124,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Asks all workers for their part.
-    fn gather(&mut self, client: usize, id: u64, render: Render) {
+    pub(super) fn gather(&mut self, client: usize, id: u64, render: Render) {
         self.questions += 1;
         let question = self.questions;
         let snapshot = self.describe();
@@ -177,8 +179,8 @@ impl<D: Driver> Worker<D> {
             .clients
             .get(gathering.client)
             .filter(|client| client.id == gathering.id);
-        if let Some(client) = client {
-            self.driver.send(client.key, &bytes);
+        if client.is_some() {
+            self.send_to_client(gathering.client, &bytes);
             // What it sent meanwhile has waited.
             self.take_input(gathering.client);
         }

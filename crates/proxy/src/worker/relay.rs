@@ -25,7 +25,16 @@ impl<D: Driver> Worker<D> {
             return input.len();
         };
         if let Some(server) = client.lease {
-            return self.pass_requests(index, server, input, false);
+            // While it is being checked for the client, the client waits.
+            let is_checked = self
+                .servers
+                .get(server)
+                .is_some_and(|server| server.lease == Some(index));
+            return if is_checked {
+                self.pass_requests(index, server, input, false)
+            } else {
+                0
+            };
         }
         if client.ticket.is_some() {
             return 0;
@@ -38,9 +47,7 @@ impl<D: Driver> Worker<D> {
                 return input.len();
             }
         };
-        if !self.answers.is_empty() {
-            self.driver.send(client.key, &self.answers);
-        }
+        self.send_answers(index);
         match seen.next {
             Next::More => seen.consumed,
             Next::Terminate => {
@@ -48,7 +55,9 @@ impl<D: Driver> Worker<D> {
                 input.len()
             }
             Next::Lease => {
-                client.request_at = self.now;
+                if let Some(client) = self.clients.get_mut(index) {
+                    client.request_at = self.now;
+                }
                 self.check_out(index);
                 let Some(client) = self.clients.get(index) else {
                     return input.len();
@@ -67,6 +76,28 @@ impl<D: Driver> Worker<D> {
                 let rest = input.get(seen.consumed..).unwrap_or_default();
                 seen.consumed + self.pass_requests(index, server, rest, true)
             }
+        }
+    }
+
+    /// Sends a client what needs no server. One that does not read is not listened to either.
+    #[inline]
+    fn send_answers(&mut self, index: usize) {
+        if self.answers.is_empty() {
+            return;
+        }
+        let answers = std::mem::take(&mut self.answers);
+        self.send_to_client(index, &answers);
+        self.answers = answers;
+    }
+
+    /// Sends a client something of our own; if it does not take it, its requests wait until it does.
+    pub(super) fn send_to_client(&mut self, index: usize, bytes: &[u8]) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        if self.driver.send(client.key, bytes) > 0 {
+            client.blocked = true;
+            self.driver.pause(client.key);
         }
     }
 
@@ -142,8 +173,7 @@ impl<D: Driver> Worker<D> {
             if taken < input.len() {
                 client.input = input.get(taken..).unwrap_or_default().to_vec();
             }
-            if client.held {
-                client.held = false;
+            if std::mem::take(&mut client.held) && !client.blocked {
                 self.driver.resume(client.key);
             }
         }
@@ -200,9 +230,7 @@ impl<D: Driver> Worker<D> {
                 self.driver.pause(client.key);
             }
         }
-        if !self.answers.is_empty() {
-            self.driver.send(client.key, &self.answers);
-        }
+        self.send_answers(index);
         trim(&mut buffer);
         self.to_server = buffer;
         match (begun, taken) {
@@ -311,13 +339,16 @@ impl<D: Driver> Worker<D> {
     }
 
     #[inline]
-    fn after_replies(&mut self, index: usize, server_index: usize) {
+    pub(super) fn after_replies(&mut self, index: usize, server_index: usize) {
         let (Some(client), Some(server)) =
             (self.clients.get(index), self.servers.get(server_index))
         else {
             return;
         };
-        if server.session.is_free() && may_release(client) {
+        let is_leased =
+            matches!(server.stage, Stage::Leased) && matches!(client.phase, Phase::Ready);
+        let is_free = server.session.is_free() && self.driver.backlog(server.key) == 0;
+        if is_leased && is_free && may_release(client) {
             self.release(server_index);
         }
     }

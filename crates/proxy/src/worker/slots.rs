@@ -97,6 +97,8 @@ pub(super) struct Client {
     pub(super) input: Vec<u8>,
     /// Not receiving, because `input` is full.
     pub(super) held: bool,
+    /// Not receiving, because it does not take our answers.
+    pub(super) blocked: bool,
     pub(super) wait_since: Moment,
     pub(super) request_at: Moment,
     pub(super) transaction_at: Moment,

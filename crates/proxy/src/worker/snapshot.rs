@@ -1,7 +1,5 @@
 //! This worker as others see it: rows for the console, and the line of statistics in the log.
 
-use std::collections::BTreeMap;
-
 use weir_pool::Shard;
 use weir_stats::{
     Averages, ClientRow, ClientState, Counters, PoolCounts, PoolRow, ServerRow, ServerState,
@@ -168,40 +166,46 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// PgBouncer's line, per worker.
-    pub(super) fn log_stats(&self) {
+    /// PgBouncer's line, for all workers together; the first one asks the others.
+    pub(super) fn log_stats(&mut self) {
         let settled = self.global.settled();
         let global = &settled.settings.global;
         if !global.log_stats || self.lane != 0 {
             return;
         }
-        let mut by_database: BTreeMap<&str, Counters> = BTreeMap::new();
-        for (_, pool) in &self.pools {
-            let [begin, before] = pool.period;
-            *by_database.entry(&pool.global.database).or_default() += begin - before;
-        }
-        let mut all = Counters::default();
-        for counters in by_database.into_values() {
-            all += counters;
-        }
         let period_us = u64::try_from(global.stats_period.as_micros()).unwrap_or(u64::MAX);
-        let a = Averages::of(&all, period_us);
-        tracing::info!(
-            "stats: {} xacts/s, {} queries/s, {} client parses/s, {} server parses/s, {} binds/s, {} client logins/s, \
-             in {} B/s, out {} B/s, xact {} us, query {} us, wait {} us",
-            a.transactions,
-            a.queries,
-            a.client_parses,
-            a.server_parses,
-            a.binds,
-            a.client_logins,
-            a.bytes_received,
-            a.bytes_sent,
-            a.transaction_us,
-            a.query_us,
-            a.wait_us
+        self.gather(
+            usize::MAX,
+            0,
+            Box::new(move |snapshot| {
+                log_line(snapshot, period_us);
+                Vec::new()
+            }),
         );
     }
+}
+
+fn log_line(snapshot: &Snapshot, period_us: u64) {
+    let mut all = Counters::default();
+    for totals in snapshot.databases.values() {
+        all += totals.period;
+    }
+    let a = Averages::of(&all, period_us);
+    tracing::info!(
+        "stats: {} xacts/s, {} queries/s, {} client parses/s, {} server parses/s, {} binds/s, {} client logins/s, \
+         in {} B/s, out {} B/s, xact {} us, query {} us, wait {} us",
+        a.transactions,
+        a.queries,
+        a.client_parses,
+        a.server_parses,
+        a.binds,
+        a.client_logins,
+        a.bytes_received,
+        a.bytes_sent,
+        a.transaction_us,
+        a.query_us,
+        a.wait_us
+    );
 }
 
 fn is_logging_in(client: &Client) -> bool {

@@ -171,6 +171,9 @@ impl Work<'_, '_> {
         while let Some(entry) = self.server.queue.next_answer() {
             answer(self.to_client.insert(), entry.kind);
         }
+        if tag == tag::READY_FOR_QUERY {
+            self.server.synced = self.server.queue.is_empty();
+        }
     }
 
     #[inline]
@@ -263,7 +266,6 @@ impl Work<'_, '_> {
         let server = &mut *self.server;
         server.queue.end_copy();
         server.status = status;
-        server.synced = server.queue.is_empty();
         if duty == Duty::Forward {
             self.replied.queries += 1;
             self.replied.transactions += u32::from(status == TransactionStatus::Idle);
