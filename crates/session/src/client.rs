@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use weir_wire::frontend::tag;
 
+use crate::expected::Undo;
 use crate::settings::{Reported, Settings};
 use crate::statement::Statement;
 use crate::unnamed::{self, Unnamed};
@@ -55,7 +56,7 @@ pub(crate) enum Refusing {
 /// One client's side of the conversation.
 #[derive(Debug, Default)]
 pub struct Client {
-    names: HashMap<Box<[u8]>, Option<Arc<Statement>>>,
+    names: HashMap<Arc<[u8]>, Option<Arc<Statement>>>,
     /// Boxed: most clients prepare nothing.
     unnamed: Option<Box<Unnamed>>,
     pub(crate) settings: Arc<Settings>,
@@ -119,12 +120,13 @@ impl Client {
     }
 
     /// The statement behind a name: `Some(None)` is one that only its pinned server knows, under the client's own name.
-    pub(crate) fn statement(&self, name: &[u8]) -> Option<&Option<Arc<Statement>>> {
+    /// Also the name, shared.
+    pub(crate) fn statement(&self, name: &[u8]) -> Option<(&Arc<[u8]>, Option<&Arc<Statement>>)> {
         if self.names.is_empty() {
-            None
-        } else {
-            self.names.get(key(name))
+            return None;
         }
+        let (name, statement) = self.names.get_key_value(key(name))?;
+        Some((name, statement.as_ref()))
     }
 
     pub(crate) fn unnamed(&mut self) -> &mut Unnamed {
@@ -138,7 +140,7 @@ impl Client {
             .map_or((unnamed::NONE, &[]), |unnamed| unnamed.current())
     }
 
-    pub(crate) fn remember(&mut self, name: Box<[u8]>, statement: Option<Arc<Statement>>) {
+    pub(crate) fn remember(&mut self, name: Arc<[u8]>, statement: Option<Arc<Statement>>) {
         let name = if name.len() > NAME_MAX {
             key(&name).into()
         } else {
@@ -151,8 +153,17 @@ impl Client {
         self.names.remove(key(name))
     }
 
-    pub(crate) fn forget_all(&mut self) {
+    /// All names are gone but for what requests on their way do to them.
+    pub(crate) fn forget_all<'a>(&mut self, coming: impl Iterator<Item = &'a Undo>) {
         self.names.clear();
+        for change in coming {
+            match change {
+                Undo::Named(name, statement) => {
+                    self.remember(Arc::clone(name), Some(Arc::clone(statement)));
+                }
+                Undo::Closed(name, _) => drop(self.forget(name)),
+            }
+        }
     }
 }
 

@@ -47,16 +47,18 @@ pub enum Duty {
 #[derive(Debug)]
 pub enum Undo {
     /// A Close removed this name.
-    Closed(Box<[u8]>, Option<Arc<Statement>>),
-    /// A Parse of a name that is taken: nothing to undo, but the error names our statement instead of the client's.
-    Duplicate {
-        /// The name on the server.
-        ours: Box<[u8]>,
-        /// The name that the client knows.
-        theirs: Box<[u8]>,
-    },
+    Closed(Arc<[u8]>, Option<Arc<Statement>>),
     /// A Parse added this name.
-    Named(Box<[u8]>),
+    Named(Arc<[u8]>, Arc<Statement>),
+}
+
+/// A statement name that was replaced: an error that names the one has to name the other.
+#[derive(Debug, Clone)]
+pub struct Renamed {
+    /// What the server knows.
+    pub ours: Arc<Statement>,
+    /// The name that the client knows.
+    pub theirs: Arc<[u8]>,
 }
 
 /// One owed reply.
@@ -72,6 +74,8 @@ pub struct Expected {
     pub undo: Option<Box<Undo>>,
     /// What it does to the unnamed statement.
     pub unnamed: Option<UnnamedEffect>,
+    /// The name in it, if it is not the client's.
+    pub renamed: Option<Renamed>,
 }
 
 /// A request that defines or drops the unnamed statement.
@@ -92,6 +96,7 @@ impl Expected {
             statement: None,
             undo: None,
             unnamed: None,
+            renamed: None,
         }
     }
 
@@ -106,6 +111,13 @@ impl Expected {
     #[must_use]
     pub fn with_unnamed(mut self, effect: Option<UnnamedEffect>) -> Self {
         self.unnamed = effect;
+        self
+    }
+
+    /// The same with the name that the client used.
+    #[must_use]
+    pub fn with_renamed(mut self, renamed: Option<Renamed>) -> Self {
+        self.renamed = renamed;
         self
     }
 
@@ -142,6 +154,8 @@ pub struct Queue {
     entries: VecDeque<Expected>,
     copy: CopyState,
     skipping: bool,
+    /// Counts the Syncs.
+    batch: u64,
 }
 
 impl Queue {
@@ -164,8 +178,39 @@ impl Queue {
             }
             self.skipping = false;
         }
+        self.batch += u64::from(entry.kind == Kind::Sync);
         self.entries.push_back(entry);
         None
+    }
+
+    /// The number of the batch that the next request belongs to: an error skips all the rest of one batch, and nothing
+    /// of the next.
+    pub fn batch(&self) -> u64 {
+        self.batch
+    }
+
+    /// Whether no reply to come can change what the next Parse finds: an open COPY, the transaction's status or
+    /// forgotten statements. Settings of our own are sent between transactions and cannot.
+    pub fn is_plain(&self) -> bool {
+        let heavy = |entry: &Expected| match entry.kind {
+            Kind::Query => entry.duty == Duty::Forward,
+            Kind::Execute | Kind::FunctionCall | Kind::Sync => true,
+            Kind::Bind | Kind::Close | Kind::CopyEnd | Kind::Describe | Kind::Parse => false,
+        };
+        self.copy == CopyState::None && !self.skipping && !self.entries.iter().any(heavy)
+    }
+
+    /// Whether nothing on its way can fail and so make the server skip what comes next.
+    pub fn is_clear(&self) -> bool {
+        self.copy == CopyState::None
+            && !self.skipping
+            && self.entries.len() <= 1
+            && (self.entries.iter()).all(|entry| entry.duty == Duty::Swallow)
+    }
+
+    /// What is on its way, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Expected> {
+        self.entries.iter()
     }
 
     /// What the last request on its way does to the unnamed statement, if any does something.

@@ -108,18 +108,16 @@ impl Server {
         }
         self.tolerant = true;
         let running = !self.queue.is_empty();
-        if let CopyState::In { open: true } = self.queue.copy() {
+        if running {
+            // What is running may be, or may yet become, a COPY that waits for data and takes no Sync. At any other
+            // time both messages are harmless.
             if encode::copy_fail(out, b"the client left during COPY").is_err() {
                 return Abandoned::Close;
             }
             self.queue
                 .expect(Expected::new(Kind::CopyEnd, Duty::Swallow));
-            self.needs_sync |= self
-                .queue
-                .front()
-                .is_some_and(|front| front.kind == Kind::Execute);
         }
-        if self.needs_sync || self.queue.is_skipping() {
+        if running || self.needs_sync || self.queue.is_skipping() {
             // Five bytes always fit.
             let _ = encode::sync(out);
             self.queue.expect(Expected::new(Kind::Sync, Duty::Swallow));
@@ -209,8 +207,24 @@ impl Server {
 
     /// `DISCARD ALL` was run (by us or by the client): nothing of a session is left.
     pub fn forget_session(&mut self) {
-        self.prepared.clear();
+        self.forget_statements();
         self.settings = Arc::default();
+    }
+
+    /// `DEALLOCATE ALL` was run: what is left is what is on its way.
+    pub(crate) fn forget_statements(&mut self) {
+        self.prepared.clear();
+        self.recall_prepared();
+    }
+
+    /// Whether a Parse of a statement that the server holds would succeed for certain: then the server need not be asked.
+    pub(crate) fn would_parse(&self) -> bool {
+        self.status != TransactionStatus::Failed && self.queue.is_plain()
+    }
+
+    /// Whether a request of our own that comes next cannot be skipped.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.status != TransactionStatus::Failed && self.queue.is_clear()
     }
 
     /// A value that the session has by default, as reported at login.
@@ -226,7 +240,11 @@ impl Server {
             }
             self.recall_unnamed();
         }
-        self.take_back(entry, client);
+        let recall = entry.statement.is_some();
+        Self::take_back_name(entry, client);
+        if recall {
+            self.recall_prepared();
+        }
     }
 
     /// After requests on their way were skipped: what the server will hold in the end.
@@ -234,21 +252,39 @@ impl Server {
         self.unnamed = self.queue.last_unnamed().unwrap_or(self.unnamed_confirmed);
     }
 
-    /// A request will not be answered: takes back what it did to us and to the client's names.
-    pub(crate) fn take_back(&mut self, entry: Expected, client: &mut Client) {
-        match (entry.kind, entry.statement) {
-            (Kind::Parse, Some(statement)) if entry.duty != Duty::Answer => {
-                self.prepared.remove(&statement);
+    /// After requests on their way were skipped: which statements the server will have in the end.
+    pub(crate) fn recall_prepared(&mut self) {
+        let changes = self.queue.iter().filter_map(|entry| {
+            let statement = entry.statement.as_ref()?;
+            Some((statement, entry.kind == Kind::Parse))
+        });
+        self.prepared.recall(changes);
+    }
+
+    /// Requests on their way (last first) will not be answered: takes back what they did to us and to the client's names.
+    pub(crate) fn take_back(
+        &mut self,
+        skipped: impl IntoIterator<Item = Expected>,
+        client: &mut Client,
+    ) {
+        let mut recall = false;
+        for entry in skipped {
+            if let Some(statement) = &entry.statement {
+                self.prepared.was_skipped(statement);
+                recall = true;
             }
-            (Kind::Close, Some(statement)) if entry.duty == Duty::Swallow => {
-                self.prepared.restore(statement);
-            }
-            _ => {}
+            Self::take_back_name(entry, client);
         }
+        if recall {
+            self.recall_prepared();
+        }
+    }
+
+    fn take_back_name(entry: Expected, client: &mut Client) {
         match entry.undo.map(|undo| *undo) {
-            Some(Undo::Named(name)) => drop(client.forget(&name)),
+            Some(Undo::Named(name, _)) => drop(client.forget(&name)),
             Some(Undo::Closed(name, statement)) => client.remember(name, statement),
-            Some(Undo::Duplicate { .. }) | None => {}
+            None => {}
         }
     }
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use weir_wire::backend::{self, TransactionStatus, tag};
 use weir_wire::frame::{FrameError, Header, Side, header};
+use weir_wire::sqlstate::SqlState;
 
 use super::STREAM_MIN;
 use super::request::tell;
 use crate::client::Client;
-use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
+use crate::expected::{CopyState, Duty, Expected, Kind};
 use crate::server::Server;
 use crate::settings::{Settings, is_settable};
 use crate::splice::Splice;
@@ -197,8 +198,17 @@ impl Work<'_, '_> {
     /// The front entry's reply is complete, and what it did to the unnamed statement has taken effect.
     #[inline]
     fn finish_front(&mut self) {
-        let unnamed = self.server.queue.pop().and_then(|entry| entry.unnamed);
-        if let Some(effect) = unnamed {
+        let Some(entry) = self.server.queue.pop() else {
+            return;
+        };
+        if let Some(statement) = &entry.statement {
+            if entry.kind == Kind::Parse {
+                self.server.prepared.was_prepared(statement);
+            } else {
+                self.server.prepared.was_closed(statement);
+            }
+        }
+        if let Some(effect) = entry.unnamed {
             self.server.unnamed_confirmed = effect.serial;
             if effect.of_client {
                 self.client.unnamed().confirm();
@@ -244,15 +254,21 @@ impl Work<'_, '_> {
         match body {
             b"DISCARD ALL\0" => {
                 self.server.forget_session();
-                self.client.forget_all();
+                self.forget_names();
             }
             b"DEALLOCATE ALL\0" => {
-                self.server.prepared.clear();
-                self.client.forget_all();
+                self.server.forget_statements();
+                self.forget_names();
             }
             _ => {}
         }
         self.ends_execute(tag::COMMAND_COMPLETE)
+    }
+
+    fn forget_names(&mut self) {
+        let queue = self.server.queue.iter();
+        self.client
+            .forget_all(queue.filter_map(|entry| entry.undo.as_deref()));
     }
 
     fn ready(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
@@ -291,10 +307,10 @@ impl Work<'_, '_> {
         let name = std::str::from_utf8(status.name).map_err(|_| bad())?;
         let value = String::from_utf8_lossy(status.value);
         Arc::make_mut(&mut self.server.reported).set(name, &value);
-        if self.asynchronous() == Verdict::Drop {
+        let for_nobody = self.asynchronous() == Verdict::Drop;
+        if for_nobody && !self.server.tolerant {
             return Ok(Verdict::Drop);
         }
-        self.client.reported = Arc::clone(&self.server.reported);
         if is_settable(name) {
             let mut settings = Settings::clone(&self.server.settings);
             match self.server.default_of(name) {
@@ -302,6 +318,13 @@ impl Work<'_, '_> {
                 _ => settings.set(name, &value),
             }
             self.server.settings = Arc::new(settings);
+        }
+        if for_nobody {
+            // The rollback of a client that left took back what it had set.
+            return Ok(Verdict::Drop);
+        }
+        self.client.reported = Arc::clone(&self.server.reported);
+        if is_settable(name) {
             self.client.settings = Arc::clone(&self.server.settings);
         }
         Ok(Verdict::Keep)
@@ -311,7 +334,7 @@ impl Work<'_, '_> {
         let verdict = self.copy(tag::COPY_IN_RESPONSE, CopyState::None)?;
         if let Some(eaten) = self.server.queue.start_copy_in() {
             // The COPY fails by it; should it have meant the unnamed statement, the server goes with the session.
-            self.server.take_back(eaten, self.client);
+            self.server.take_back([eaten], self.client);
         }
         Ok(verdict)
     }
@@ -376,9 +399,7 @@ impl Work<'_, '_> {
         let renamed = skipped.last().and_then(|first| renamed_error(first, body));
         let for_client = skipped.iter().any(|entry| entry.duty != Duty::Swallow);
         self.skip_unnamed(&skipped);
-        for entry in skipped {
-            self.server.take_back(entry, self.client);
-        }
+        self.server.take_back(skipped, self.client);
         match renamed {
             Some(message) => {
                 self.to_client.insert().extend_from_slice(&message);
@@ -400,11 +421,18 @@ fn is_fatal(body: &[u8]) -> bool {
     matches!(severity, Some(b"FATAL" | b"PANIC"))
 }
 
-/// The ErrorResponse to a Parse of a name that is taken, with the client's name in place of ours.
+/// An ErrorResponse about a statement name that was replaced, with the client's name in place of ours.
 fn renamed_error(entry: &Expected, body: &[u8]) -> Option<Vec<u8>> {
-    let Some(Undo::Duplicate { ours, theirs }) = entry.undo.as_deref() else {
+    let renamed = entry.renamed.as_ref()?;
+    let (ours, theirs) = (&renamed.ours.name, &renamed.theirs);
+    let code = backend::ErrorFields::parse(body).ok()?.get(b'C')?;
+    let about_names = [
+        SqlState::DUPLICATE_PREPARED_STATEMENT,
+        SqlState::INVALID_SQL_STATEMENT_NAME,
+    ];
+    if !about_names.iter().any(|name| name.as_str().as_bytes() == code) {
         return None;
-    };
+    }
     let at = body
         .windows(ours.len())
         .position(|window| window == &**ours)?;

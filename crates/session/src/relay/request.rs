@@ -10,7 +10,7 @@ use super::{ClientFault, Link, STATEMENT_MAX, STREAM_MIN};
 use crate::client::{Client, Pin, Rest};
 use crate::expected::{Duty, Expected, Kind, Undo, UnnamedEffect};
 use crate::server::Server;
-use crate::settings::same;
+use crate::settings::{Reported, same};
 use crate::splice::Splice;
 use crate::statement::Statement;
 use crate::unnamed;
@@ -57,9 +57,23 @@ pub fn begin(
         return server.ask(&sql, to_server.insert());
     }
     if !Arc::ptr_eq(&client.reported, &server.reported) {
-        tell(client, server, to_client);
+        if client.reported == server.reported {
+            share(&mut client.reported, &mut server.reported);
+        } else {
+            tell(client, server, to_client);
+        }
     }
     Ok(())
+}
+
+/// Makes two equal sets one, always the one at the lower address: among any number of clients and servers that meet,
+/// one set remains before long, and comparing is comparing pointers.
+fn share(one: &mut Arc<Reported>, other: &mut Arc<Reported>) {
+    if Arc::as_ptr(one) < Arc::as_ptr(other) {
+        *other = Arc::clone(one);
+    } else {
+        *one = Arc::clone(other);
+    }
 }
 
 /// Sends the client the reported values of its server that it does not know yet (hazard COR-18).
