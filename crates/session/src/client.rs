@@ -42,6 +42,9 @@ pub(crate) enum Rest {
     Forward,
 }
 
+/// See [`Client::statement`].
+type KnownName<'c> = (&'c Arc<[u8]>, Option<&'c Arc<Statement>>);
+
 /// How much of what a client without a server sends is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Refusing {
@@ -119,9 +122,8 @@ impl Client {
         self.owed > 0 && self.rest == Rest::Forward
     }
 
-    /// The statement behind a name: `Some(None)` is one that only its pinned server knows, under the client's own name.
-    /// Also the name, shared.
-    pub(crate) fn statement(&self, name: &[u8]) -> Option<(&Arc<[u8]>, Option<&Arc<Statement>>)> {
+    /// A name as it is kept, and the statement behind it; None if only its pinned server knows that, under this name.
+    pub(crate) fn statement(&self, name: &[u8]) -> Option<KnownName<'_>> {
         if self.names.is_empty() {
             return None;
         }

@@ -208,6 +208,16 @@ impl Queue {
             && (self.entries.iter()).all(|entry| entry.duty == Duty::Swallow)
     }
 
+    /// Whether the last change of this statement that is on its way is a Parse of the client.
+    pub fn is_named_last(&self, statement: &Statement) -> bool {
+        let of_statement = |entry: &&Expected| {
+            let changed = entry.statement.as_ref();
+            changed.is_some_and(|changed| changed.id == statement.id)
+        };
+        let last = self.entries.iter().rev().find(of_statement);
+        last.is_some_and(|entry| matches!(entry.undo.as_deref(), Some(Undo::Named(..))))
+    }
+
     /// What is on its way, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Expected> {
         self.entries.iter()
@@ -308,6 +318,16 @@ impl Queue {
     /// What COPY is going on.
     pub fn copy(&self) -> CopyState {
         self.copy
+    }
+
+    /// Whether data for a COPY FROM STDIN is expected, as far as is known.
+    pub fn is_copy_open(&self) -> bool {
+        self.copy == CopyState::In { open: true }
+    }
+
+    /// Whether the next request will not be looked at, or end a COPY by an error.
+    pub fn is_deaf(&self) -> bool {
+        self.skipping || self.is_copy_open()
     }
 
     /// Whether the server skips everything until a Sync that has not been sent yet.

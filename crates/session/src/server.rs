@@ -117,7 +117,7 @@ impl Server {
             self.queue
                 .expect(Expected::new(Kind::CopyEnd, Duty::Swallow));
         }
-        if running || self.needs_sync || self.queue.is_skipping() {
+        if running || self.needs_sync || !self.synced || self.queue.is_skipping() {
             // Five bytes always fit.
             let _ = encode::sync(out);
             self.queue.expect(Expected::new(Kind::Sync, Duty::Swallow));

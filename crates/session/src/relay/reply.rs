@@ -427,10 +427,13 @@ fn renamed_error(entry: &Expected, body: &[u8]) -> Option<Vec<u8>> {
     let (ours, theirs) = (&renamed.ours.name, &renamed.theirs);
     let code = backend::ErrorFields::parse(body).ok()?.get(b'C')?;
     let about_names = [
-        SqlState::DUPLICATE_PREPARED_STATEMENT,
+        SqlState::DUPLICATE_PSTATEMENT,
         SqlState::INVALID_SQL_STATEMENT_NAME,
     ];
-    if !about_names.iter().any(|name| name.as_str().as_bytes() == code) {
+    if !about_names
+        .iter()
+        .any(|name| name.as_str().as_bytes() == code)
+    {
         return None;
     }
     let at = body

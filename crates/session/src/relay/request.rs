@@ -8,11 +8,11 @@ use weir_wire::frontend::{self, BindHead, tag};
 
 use super::{ClientFault, Link, STATEMENT_MAX, STREAM_MIN};
 use crate::client::{Client, Pin, Rest};
-use crate::expected::{Duty, Expected, Kind, Undo, UnnamedEffect};
+use crate::expected::{Duty, Expected, Kind, Renamed, Undo, UnnamedEffect};
 use crate::server::Server;
 use crate::settings::{Reported, same};
 use crate::splice::Splice;
-use crate::statement::Statement;
+use crate::statement::{NAME_PREFIX, Presence, Statement};
 use crate::unnamed;
 
 /// Bytes of a message before its body.
@@ -299,7 +299,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             ..
         } = &mut *self.link;
         let (serial, body) = client.current_unnamed();
-        if serial == server.unnamed || !rules.tracks_unnamed || server.queue.is_skipping() {
+        if serial == server.unnamed || !rules.tracks_unnamed || server.queue.is_deaf() {
             return;
         }
         // One that was too long to keep is lost with its server: PostgreSQL then says that there is none.
@@ -369,60 +369,109 @@ impl<'i> Work<'_, '_, 'i, '_> {
 
     fn parse_named(&mut self, message: Message, name: &[u8], definition: &[u8]) {
         self.link.server.needs_sync = true;
-        match self.link.client.statement(name).cloned() {
-            Some(None) => return self.pass_extended(message, Kind::Parse),
-            Some(Some(known)) => return self.parse_duplicate(name, definition, &known),
+        if self.link.server.queue.is_copy_open() {
+            return self.pass(message, Some(Kind::Parse));
+        }
+        match self.link.client.statement(name) {
+            Some((_, None)) => return self.pass_extended(message, Kind::Parse),
+            Some((known, Some(statement))) => {
+                let renamed = Renamed {
+                    ours: Arc::clone(statement),
+                    theirs: Arc::clone(known),
+                };
+                return self.parse_duplicate(name, definition, renamed);
+            }
             None => {}
         }
         self.statements.client_parses += 1;
         let statement = self.link.registry.intern(definition);
-        let undo = Undo::Named(name.into());
+        let name: Arc<[u8]> = name.into();
+        let undo = Undo::Named(Arc::clone(&name), Arc::clone(&statement));
         self.link
             .client
-            .remember(name.into(), Some(Arc::clone(&statement)));
-        if self.link.server.prepared.touch(&statement) {
+            .remember(name, Some(Arc::clone(&statement)));
+        let presence = self.presence(&statement);
+        if presence == Presence::Held && self.link.server.would_parse() {
             self.expect(Expected::new(Kind::Parse, Duty::Answer).with_undo(undo));
         } else {
+            // What comes of the Parse is for the server to say, so it has to be a real one.
+            if presence != Presence::Absent {
+                self.close_ours(&statement, false);
+            }
             self.prepare(&statement, Duty::Forward, Some(undo));
         }
     }
 
     /// A name that is taken: PostgreSQL refuses (42P05), in its own words, so it is asked to prepare what it has.
-    fn parse_duplicate(&mut self, name: &[u8], definition: &[u8], known: &Arc<Statement>) {
-        self.ensure(known);
-        put_parse(self.to_server.insert(), &known.name, definition);
-        let undo = Undo::Duplicate {
-            ours: known.name.clone(),
-            theirs: name.into(),
-        };
-        self.expect(Expected::new(Kind::Parse, Duty::Forward).with_undo(undo));
+    fn parse_duplicate(&mut self, name: &[u8], definition: &[u8], mut renamed: Renamed) {
+        renamed.theirs = name.into();
+        if self.link.server.queue.is_plain() {
+            self.ensure(&renamed.ours);
+        } else {
+            // Should the statement be forgotten by then, the client's text must not get our name.
+            self.close_ours(&renamed.ours, false);
+            self.prepare(&renamed.ours, Duty::Swallow, None);
+        }
+        put_parse(self.to_server.insert(), &renamed.ours.name, definition);
+        self.expect(Expected::new(Kind::Parse, Duty::Forward).with_renamed(Some(renamed)));
     }
 
-    /// Makes sure that the server has a statement by the time of the next message.
+    fn presence(&mut self, statement: &Statement) -> Presence {
+        let server = &mut *self.link.server;
+        server.prepared.touch(statement, server.queue.batch())
+    }
+
+    /// Makes sure that the server has a statement by the time of the next message, if the client has it by then.
     fn ensure(&mut self, statement: &Arc<Statement>) {
-        if !self.link.server.prepared.touch(statement) {
-            self.prepare(statement, Duty::Swallow, None);
+        match self.presence(statement) {
+            Presence::Held => return,
+            // The client did not wait for its own Parse: if that fails, what comes next has to fail too.
+            Presence::Unsure if self.link.server.queue.is_named_last(statement) => return,
+            Presence::Unsure => self.close_ours(statement, false),
+            Presence::Absent => {}
         }
+        self.prepare(statement, Duty::Swallow, None);
     }
 
     /// Sends a Parse under our own name, after a Close for each statement that has to make room.
     fn prepare(&mut self, statement: &Arc<Statement>, duty: Duty, undo: Option<Undo>) {
         let max = self.link.rules.max_prepared;
+        let clear = self.link.server.is_clear();
         let evicted: Vec<_> = self.link.server.prepared.add(statement, max).collect();
         for old in evicted {
-            // Names of ours are short and hold no NUL.
-            let _ = encode::close(
-                self.to_server.insert(),
-                frontend::Kind::Statement,
-                &old.name,
-            );
-            self.expect(Expected::new(Kind::Close, Duty::Swallow).with_statement(&old));
+            self.close_ours(&old, clear);
         }
         self.statements.server_parses += 1;
         put_parse(self.to_server.insert(), &statement.name, &statement.body);
         let mut entry = Expected::new(Kind::Parse, duty).with_statement(statement);
         entry.undo = undo.map(Box::new);
+        // A Parse of the client may hold anything; one of ours has succeeded before.
+        self.expect_change(entry, statement, clear && duty == Duty::Swallow);
+    }
+
+    /// Sends a Close of a statement of ours.
+    fn close_ours(&mut self, statement: &Arc<Statement>, sure: bool) {
+        // Names of ours are short and hold no NUL.
+        let _ = encode::close(
+            self.to_server.insert(),
+            frontend::Kind::Statement,
+            &statement.name,
+        );
+        let entry = Expected::new(Kind::Close, Duty::Swallow).with_statement(statement);
+        self.expect_change(entry, statement, sure);
+    }
+
+    /// As [`Work::expect`], for a request that changes what the server has prepared.
+    fn expect_change(&mut self, entry: Expected, statement: &Arc<Statement>, sure: bool) {
+        let server = &mut *self.link.server;
+        let before = server.queue.len();
+        let batch = server.queue.batch();
+        server.prepared.sent(statement, batch, sure);
         self.expect(entry);
+        if self.link.server.queue.len() == before {
+            self.link.server.prepared.was_skipped(statement);
+            self.link.server.recall_prepared();
+        }
     }
 
     fn bind(&mut self, message: Message) -> Result<bool, ClientFault> {
@@ -437,11 +486,12 @@ impl<'i> Work<'_, '_, 'i, '_> {
         if head.statement.is_empty() {
             self.ensure_unnamed();
         }
-        match self.renamed(head.statement) {
-            Some(statement) => self.bind_renamed(message, &head, &statement)?,
+        let renamed = self.renamed(head.statement);
+        match &renamed {
+            Some(renamed) => self.bind_renamed(message, &head, &renamed.ours)?,
             None => self.pass(message, None),
         }
-        self.expect(Expected::new(Kind::Bind, Duty::Forward));
+        self.expect(Expected::new(Kind::Bind, Duty::Forward).with_renamed(renamed));
         Ok(true)
     }
 
@@ -451,7 +501,6 @@ impl<'i> Work<'_, '_, 'i, '_> {
         head: &BindHead<'_>,
         statement: &Arc<Statement>,
     ) -> Result<(), ClientFault> {
-        self.ensure(statement);
         let rest_len = message.header.body_len() - head.len_consumed;
         encode::bind_head(
             self.to_server.insert(),
@@ -466,12 +515,28 @@ impl<'i> Work<'_, '_, 'i, '_> {
         Ok(())
     }
 
-    /// The statement behind a client's name, if the name has to be replaced.
-    fn renamed(&self, name: &[u8]) -> Option<Arc<Statement>> {
-        if name.is_empty() || self.link.server.queue.is_skipping() {
+    /// If a client's name has to be replaced: by what. The server has that statement by the time of the next message.
+    fn renamed(&mut self, name: &[u8]) -> Option<Renamed> {
+        if name.is_empty() || !self.tracks_names() || self.link.server.queue.is_deaf() {
             return None;
         }
-        self.link.client.statement(name).and_then(Clone::clone)
+        if let Some((theirs, statement)) = self.link.client.statement(name) {
+            let renamed = Renamed {
+                ours: Arc::clone(statement?),
+                // PostgreSQL repeats a name as it was sent, not as it compares it.
+                theirs: if theirs.len() == name.len() {
+                    Arc::clone(theirs)
+                } else {
+                    name.into()
+                },
+            };
+            self.ensure(&renamed.ours);
+            return Some(renamed);
+        }
+        looks_like_ours(name).then(|| Renamed {
+            ours: self.link.registry.nobody(),
+            theirs: name.into(),
+        })
     }
 
     fn describe(&mut self, message: Message) -> Result<(), ClientFault> {
@@ -485,43 +550,53 @@ impl<'i> Work<'_, '_, 'i, '_> {
             frontend::Kind::Statement => self.renamed(describe.name),
             frontend::Kind::Portal => None,
         };
-        if let Some(statement) = renamed {
-            self.ensure(&statement);
+        if let Some(renamed) = &renamed {
             // Names of ours are short and hold no NUL.
             let _ = encode::describe(
                 self.to_server.insert(),
                 frontend::Kind::Statement,
-                &statement.name,
+                &renamed.ours.name,
             );
         } else {
             self.pass(message, None);
         }
-        self.expect(Expected::new(Kind::Describe, Duty::Forward));
+        self.expect(Expected::new(Kind::Describe, Duty::Forward).with_renamed(renamed));
         Ok(())
     }
 
+    /// Other clients may use the statement: only the name goes. The server is asked to close the client's name, which it
+    /// does not know, so that its answer comes exactly if it would have come directly.
     fn close(&mut self, message: Message) -> Result<(), ClientFault> {
         let close = frontend::Close::parse(self.body(message))
             .map_err(|_| ClientFault::Malformed(tag::CLOSE))?;
         self.link.server.needs_sync = true;
-        let ours = close.kind == frontend::Kind::Statement && self.renamed(close.name).is_some();
-        if !ours {
-            let unnamed = close.kind == frontend::Kind::Statement && close.name.is_empty();
-            let effect = if unnamed {
-                self.define_unnamed(unnamed::NONE, &[])
-            } else {
-                None
-            };
-            self.pass(message, None);
-            self.expect(Expected::new(Kind::Close, Duty::Forward).with_unnamed(effect));
-            return Ok(());
+        let mut entry = Expected::new(Kind::Close, Duty::Forward);
+        if close.kind == frontend::Kind::Statement && close.name.is_empty() {
+            entry = entry.with_unnamed(self.define_unnamed(unnamed::NONE, &[]));
+        } else if close.kind == frontend::Kind::Statement && self.tracks_names() {
+            let Link { client, .. } = &mut *self.link;
+            if let Some((name, Some(_))) = client.statement(close.name) {
+                let name = Arc::clone(name);
+                let statement = client.forget(close.name).flatten();
+                entry = entry.with_undo(Undo::Closed(name, statement));
+            }
         }
-        // Other clients may use the statement: only the name goes.
-        let statement = self.link.client.forget(close.name).flatten();
-        let undo = Undo::Closed(close.name.into(), statement);
-        self.expect(Expected::new(Kind::Close, Duty::Answer).with_undo(undo));
+        let statement = close.kind == frontend::Kind::Statement;
+        if statement && self.tracks_names() && looks_like_ours(close.name) {
+            let nobody = self.link.registry.nobody();
+            // Names of ours are short and hold no NUL.
+            let _ = encode::close(self.to_server.insert(), close.kind, &nobody.name);
+        } else {
+            self.pass(message, None);
+        }
+        self.expect(entry);
         Ok(())
     }
+}
+
+/// A name that could be one that we gave to a statement of another client.
+fn looks_like_ours(name: &[u8]) -> bool {
+    name.starts_with(NAME_PREFIX)
 }
 
 fn put_parse(out: &mut Vec<u8>, name: &[u8], body: &[u8]) {

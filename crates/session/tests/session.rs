@@ -1,0 +1,13 @@
+//! Conversations through the session against a model of PostgreSQL: what a client gets through Weir is, byte for byte,
+//! what it would get directly.
+
+#[path = "session/abandon.rs"]
+mod abandon;
+#[path = "session/conversations.rs"]
+mod conversations;
+#[path = "session/hostile.rs"]
+mod hostile;
+#[path = "session/pooler.rs"]
+mod pooler;
+#[path = "session/properties.rs"]
+mod properties;

@@ -1,0 +1,305 @@
+//! Clients, a transaction pooler and model backends without sockets: what the proxy does with a session, and no more.
+//!
+//! Checks promise 1 of the design whenever a server is released.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use weir_session::client::Client;
+use weir_session::relay::{self, Link, Next, Rules};
+use weir_session::server::{Abandoned, Server};
+use weir_session::settings::Reported;
+use weir_session::splice::Splice;
+use weir_session::statement::Registry;
+use weir_testkit::backend::{Backend, Output, REPORTED};
+use weir_wire::backend::TransactionStatus;
+
+pub(crate) fn rules(max_prepared: usize) -> Rules {
+    Rules {
+        max_prepared,
+        tracks_unnamed: true,
+        refuse_simple_query: false,
+    }
+}
+
+pub(crate) fn new_server() -> Server {
+    let mut reported = Reported::default();
+    for (name, value) in REPORTED {
+        reported.set(name, value);
+    }
+    Server::new(Arc::new(reported))
+}
+
+/// One client connection.
+#[derive(Debug, Default)]
+pub(crate) struct Seat {
+    pub session: Client,
+    /// Sent by the client and not dealt with.
+    input: Vec<u8>,
+    /// Which server it leases.
+    pub lease: Option<usize>,
+    /// Everything it received.
+    pub got: Vec<u8>,
+    /// Its server said FATAL, or it left.
+    pub closed: bool,
+}
+
+/// One server connection and the model at its end.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    pub session: Server,
+    pub backend: Backend,
+    /// Sent by the model and not delivered.
+    pub on_the_way: Vec<u8>,
+    /// Delivered and not dealt with.
+    input: Vec<u8>,
+    /// Which client leases it.
+    lease: Option<usize>,
+}
+
+impl Upstream {
+    fn new(output: Output) -> Self {
+        Self {
+            session: new_server(),
+            backend: Backend::new(output),
+            on_the_way: Vec::new(),
+            input: Vec::new(),
+            lease: None,
+        }
+    }
+
+    fn hear(&mut self, bytes: &[u8]) {
+        self.backend.feed(bytes);
+        self.on_the_way.append(&mut self.backend.take_sent());
+    }
+
+    /// Names of the statements that the session believes to be prepared, sorted.
+    pub(crate) fn believed_prepared(&self) -> Vec<Vec<u8>> {
+        let mut names: Vec<_> = self.session.prepared().map(|s| s.name.to_vec()).collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) fn really_prepared(&self) -> Vec<Vec<u8>> {
+        self.backend.prepared().map(<[u8]>::to_vec).collect()
+    }
+}
+
+/// A transaction pooler: a server is leased at the first message that needs one and released when it is free.
+#[derive(Debug)]
+pub(crate) struct Pooler {
+    pub clients: Vec<Seat>,
+    pub servers: Vec<Upstream>,
+    waiting: VecDeque<usize>,
+    registry: Registry,
+    rules: Rules,
+    output: Output,
+    /// Where to look for a free server first: the one after the last, so that clients wander.
+    next: usize,
+}
+
+impl Pooler {
+    pub(crate) fn new(clients: usize, servers: usize, rules: Rules, output: Output) -> Self {
+        let reported = new_server().reported().clone();
+        let seat = || Seat {
+            session: Client::new(Arc::default(), Arc::clone(&reported)),
+            ..Seat::default()
+        };
+        Self {
+            clients: (0..clients).map(|_| seat()).collect(),
+            servers: (0..servers).map(|_| Upstream::new(output)).collect(),
+            waiting: VecDeque::new(),
+            registry: Registry::new(0, 1),
+            rules,
+            output,
+            next: 0,
+        }
+    }
+
+    /// A client sent something.
+    pub(crate) fn client_sends(&mut self, client: usize, bytes: &[u8]) {
+        self.clients[client].input.extend_from_slice(bytes);
+        self.serve(client);
+    }
+
+    /// The first `len` bytes that are on the way from a server arrive.
+    pub(crate) fn server_sends(&mut self, server: usize, len: usize) {
+        let Some(client) = self.servers[server].lease else {
+            panic!("server {server} sends what nobody asked for");
+        };
+        let (seat, upstream) = (&mut self.clients[client], &mut self.servers[server]);
+        upstream.input.extend(upstream.on_the_way.drain(..len));
+        let mut buffer = Vec::new();
+        let mut out = Splice::new(&upstream.input, &mut buffer);
+        let replied = relay::replies(
+            &mut seat.session,
+            &mut upstream.session,
+            &upstream.input,
+            &mut out,
+        );
+        let replied = replied.expect("the model is understood");
+        seat.got.extend_from_slice(out.finish());
+        upstream.input.drain(..replied.consumed);
+        if upstream.session.is_dying() && upstream.on_the_way.is_empty() {
+            assert!(upstream.backend.is_closed());
+            seat.closed = true;
+            seat.lease = None;
+            self.servers[server] = Upstream::new(self.output);
+            self.wake();
+        } else if upstream.input.is_empty()
+            && upstream.session.is_free()
+            && seat.session.pin().is_none()
+            && !seat.session.is_sending_to_server()
+        {
+            self.release(server);
+        }
+    }
+
+    /// Delivers everything that is on the way, whole.
+    pub(crate) fn deliver_all(&mut self) {
+        while let Some(server) = self.servers.iter().position(|s| !s.on_the_way.is_empty()) {
+            let len = self.servers[server].on_the_way.len();
+            self.server_sends(server, len);
+        }
+    }
+
+    /// The client's connection ends; its server is cleaned, then closed or released. Returns whether it was closed.
+    pub(crate) fn client_leaves(&mut self, client: usize) -> bool {
+        self.clients[client].closed = true;
+        let Some(server) = self.clients[client].lease.take() else {
+            return false;
+        };
+        let upstream = &mut self.servers[server];
+        upstream.lease = None;
+        let mut out = Vec::new();
+        let verdict = upstream
+            .session
+            .abandon(&self.clients[client].session, &mut out);
+        if verdict == Abandoned::Close {
+            self.servers[server] = Upstream::new(self.output);
+            return true;
+        }
+        upstream.hear(&out);
+        self.drain(server)
+    }
+
+    fn drain(&mut self, server: usize) -> bool {
+        let upstream = &mut self.servers[server];
+        let mut nobody = Client::default();
+        while !upstream.on_the_way.is_empty() {
+            upstream.input.append(&mut upstream.on_the_way);
+            let input = std::mem::take(&mut upstream.input);
+            let mut buffer = Vec::new();
+            let mut unseen = Splice::new(&input, &mut buffer);
+            let replied =
+                relay::replies(&mut nobody, &mut upstream.session, &input, &mut unseen).unwrap();
+            assert_eq!(replied.consumed, input.len(), "whole messages");
+            if upstream.session.is_dying() {
+                self.servers[server] = Upstream::new(self.output);
+                return true;
+            }
+            let mut out = Vec::new();
+            if !upstream.session.is_free()
+                && upstream.session.is_quiet_and_synced()
+                && upstream.session.roll_back(&mut out)
+            {
+                upstream.hear(&out);
+            }
+        }
+        upstream.session.settle();
+        self.release(server);
+        false
+    }
+
+    // --- inside ---
+
+    fn serve(&mut self, client: usize) {
+        if self.waiting.contains(&client) || self.clients[client].closed {
+            return;
+        }
+        if let Some(server) = self.clients[client].lease {
+            return self.pass(client, server, false);
+        }
+        let seat = &mut self.clients[client];
+        let seen = relay::idle(&mut seat.session, &seat.input, &mut seat.got);
+        let seen = seen.expect("clients of these tests send messages");
+        seat.input.drain(..seen.consumed);
+        match seen.next {
+            Next::More => {}
+            Next::Terminate => seat.closed = true,
+            Next::Lease => match self.free_server() {
+                Some(server) => self.grant(client, server),
+                None => self.waiting.push_back(client),
+            },
+        }
+    }
+
+    fn free_server(&self) -> Option<usize> {
+        let len = self.servers.len();
+        let order = (self.next..self.next + len).map(|i| i % len);
+        order.into_iter().find(|i| self.servers[*i].lease.is_none())
+    }
+
+    fn grant(&mut self, client: usize, server: usize) {
+        self.next = server + 1;
+        self.clients[client].lease = Some(server);
+        self.servers[server].lease = Some(client);
+        self.pass(client, server, true);
+    }
+
+    fn pass(&mut self, client: usize, server: usize, fresh: bool) {
+        let (seat, upstream) = (&mut self.clients[client], &mut self.servers[server]);
+        let mut buffer = Vec::new();
+        let mut out = Splice::new(&seat.input, &mut buffer);
+        let mut answers = Vec::new();
+        if fresh {
+            relay::begin(
+                &mut seat.session,
+                &mut upstream.session,
+                &mut out,
+                &mut answers,
+            )
+            .unwrap();
+        }
+        let mut link = Link {
+            client: &mut seat.session,
+            server: &mut upstream.session,
+            registry: &mut self.registry,
+            rules: self.rules,
+        };
+        let taken = relay::requests(&mut link, &seat.input, &mut out, &mut answers);
+        let taken = taken.expect("clients of these tests send messages");
+        upstream.hear(out.finish());
+        seat.got.extend_from_slice(&answers);
+        seat.input.drain(..taken.consumed);
+        if taken.terminate {
+            self.client_leaves(client);
+        }
+    }
+
+    /// Promise 1: checked here against what the model knows.
+    fn release(&mut self, server: usize) {
+        let upstream = &mut self.servers[server];
+        assert!(upstream.session.is_free());
+        assert!(upstream.backend.is_at_rest(), "{:?}", upstream.backend);
+        assert!(upstream.on_the_way.is_empty(), "unread replies");
+        assert_eq!(upstream.session.status(), TransactionStatus::Idle);
+        assert_eq!(upstream.session.owed_replies(), 0);
+        let (believed, really) = (upstream.believed_prepared(), upstream.really_prepared());
+        assert_eq!(believed, really, "prepared statements");
+        assert!(really.len() <= self.rules.max_prepared, "{really:?}");
+        if let Some(client) = upstream.lease.take() {
+            self.clients[client].lease = None;
+        }
+        self.wake();
+    }
+
+    fn wake(&mut self) {
+        while let Some(server) = self.free_server() {
+            let Some(client) = self.waiting.pop_front() else {
+                return;
+            };
+            self.grant(client, server);
+        }
+    }
+}
