@@ -16,10 +16,16 @@ struct Page {
 
 /// One entry per generated page.
 fn pages() -> Vec<Page> {
-    vec![Page {
-        path: "docs/reference/configuration.md",
-        text: weir_config::reference_markdown(),
-    }]
+    vec![
+        Page {
+            path: "docs/reference/configuration.md",
+            text: weir_config::reference_markdown(),
+        },
+        Page {
+            path: "docs/reference/console.md",
+            text: weir_admin::reference_markdown(),
+        },
+    ]
 }
 
 /// Writes every page.

@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_auth::userlist::{UserList, UserListError};
 use weir_config::{ConfigError, Loaded, Settings};
+use weir_proxy::{UserList, UserListError};
 
 /// Where the configuration comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,3 +22,5 @@ mod worker;
 
 pub use listen::ListenError;
 pub use running::{Running, Setup, StartError, start};
+/// What an auth_file holds; part of [`Setup`].
+pub use weir_auth::userlist::{UserList, UserListError};

@@ -1,7 +1,6 @@
 //! Pools: this worker's shards, and carrying out what they ask for.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use weir_config::{PoolMode, PoolSettings, Settings};
 use weir_pool::{Action, ClientId, Parcel, Scope, ServerId, Shard, WaitError};
@@ -17,9 +16,6 @@ use crate::driver::{Driver, Owner};
 use crate::global::{GlobalPool, lock};
 use crate::mailbox::Message;
 use crate::moved::MovedServer;
-
-/// A pool that nobody uses is forgotten after so long, unless `pool_idle_timeout` says otherwise.
-const UNUSED_MAX: Duration = Duration::from_secs(600);
 
 impl<D: Driver> Worker<D> {
     /// This worker's part of a pool, made when its first client comes.
@@ -351,21 +347,26 @@ impl<D: Driver> Worker<D> {
 
     // --- keeping house ---
 
-    /// Forgets pools that nobody has used for long.
+    /// Forgets pools that nobody has used for long (`pool_idle_timeout`, for databases by `*` also
+    /// `autodb_idle_timeout`). Their counters go with them.
     pub(super) fn drop_unused_pools(&mut self) {
-        let after = self
-            .global
-            .settled()
-            .settings
-            .global
-            .pool_idle_timeout
-            .unwrap_or(UNUSED_MAX);
+        let settled = self.global.settled();
+        let global = &settled.settings.global;
         let mut unused = Vec::new();
         for (index, pool) in &mut self.pools {
+            let auto = global.autodb_idle_timeout.filter(|_| pool.settings.is_auto);
             let used = pool.clients > 0 || pool.shard.servers() > 0 || pool.shard.waiting() > 0;
             if used {
                 pool.unused_since = None;
-            } else if self.now.since(*pool.unused_since.get_or_insert(self.now)) >= after {
+                continue;
+            }
+            let since = *pool.unused_since.get_or_insert(self.now);
+            let timeouts = [global.pool_idle_timeout, auto];
+            if timeouts
+                .into_iter()
+                .flatten()
+                .any(|timeout| self.now.since(since) >= timeout)
+            {
                 unused.push(index);
             }
         }
