@@ -62,7 +62,7 @@ pub(crate) struct Worker<D> {
     to_client: Vec<u8>,
     answers: Vec<u8>,
     /// Servers to be released after the current event.
-    later: VecDeque<(usize, bool)>,
+    later: VecDeque<usize>,
     gathering: HashMap<u64, Gathering>,
     questions: u64,
     draining: Option<Shutdown>,
@@ -206,7 +206,7 @@ impl<D: Driver> Worker<D> {
                     return;
                 };
                 let was_blocked = std::mem::take(&mut client.blocked);
-                if was_blocked && !client.held {
+                if was_blocked && !client.is_stopped() {
                     self.driver.resume(client.key);
                 }
                 let server = client.lease.and_then(|server| self.servers.get(server));
@@ -222,7 +222,7 @@ impl<D: Driver> Worker<D> {
                     return;
                 };
                 let client = server.lease.and_then(|client| self.clients.get(client));
-                if let Some(client) = client.filter(|client| !client.blocked && !client.held) {
+                if let Some(client) = client.filter(|client| !client.is_stopped()) {
                     self.driver.resume(client.key);
                 }
                 if let Some(client) = server.lease {

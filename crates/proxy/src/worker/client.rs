@@ -88,8 +88,10 @@ impl<D: Driver> Worker<D> {
             input: Vec::new(),
             held: false,
             blocked: false,
+            flooding: false,
             wait_since: self.now,
             request_at: self.now,
+            replied_at: self.now,
             transaction_at: self.now,
             identity: Box::new(identity),
             timer: None,
@@ -164,7 +166,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if rest.is_empty() {
-            if std::mem::take(&mut client.held) && !client.blocked {
+            if std::mem::take(&mut client.held) && !client.is_stopped() {
                 self.driver.resume(client.key);
             }
             return;
@@ -182,7 +184,7 @@ impl<D: Driver> Worker<D> {
         if full && !client.held {
             client.held = true;
             self.driver.pause(client.key);
-        } else if !full && std::mem::take(&mut client.held) && !client.blocked {
+        } else if !full && std::mem::take(&mut client.held) && !client.is_stopped() {
             self.driver.resume(client.key);
         }
     }

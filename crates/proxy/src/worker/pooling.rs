@@ -154,7 +154,8 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let (key, pool_index) = (server.key, server.pool);
-        let Some(stream) = self.driver.detach(key) else {
+        let is_whole = server.input.is_empty() && server.session.is_free();
+        let Some(stream) = self.driver.detach(key).filter(|_| is_whole) else {
             return self.close_server(server_index, "cannot be handed over");
         };
         self.arm_server(server_index, None);
@@ -217,6 +218,7 @@ impl<D: Driver> Worker<D> {
                     input: Vec::new(),
                     request_at: self.now,
                     cancels: 0,
+                    is_used: false,
                     doomed: None,
                     facts: Box::new(facts),
                     timer: None,

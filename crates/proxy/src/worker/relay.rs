@@ -14,6 +14,9 @@ use crate::driver::Driver;
 /// How long a server whose client vanished may take to finish what it was doing.
 const DRAIN_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 
+/// Replies that a server may owe a client before we stop reading from the client.
+const REPLIES_MAX: usize = 16 * 1024;
+
 /// How long a check or reset query of our own may take.
 const TEST_MAX: std::time::Duration = std::time::Duration::from_secs(15);
 
@@ -173,7 +176,7 @@ impl<D: Driver> Worker<D> {
             if taken < input.len() {
                 client.input = input.get(taken..).unwrap_or_default().to_vec();
             }
-            if std::mem::take(&mut client.held) && !client.blocked {
+            if std::mem::take(&mut client.held) && !client.is_stopped() {
                 self.driver.resume(client.key);
             }
         }
@@ -226,7 +229,9 @@ impl<D: Driver> Worker<D> {
         if !bytes.is_empty() {
             server.request_at = self.now;
             client.request_at = self.now;
-            if self.driver.send(server.key, bytes) > 0 {
+            let backlog = self.driver.send(server.key, bytes);
+            client.flooding = server.session.owed_replies() > REPLIES_MAX;
+            if backlog > 0 || client.flooding {
                 self.driver.pause(client.key);
             }
         }
@@ -293,11 +298,37 @@ impl<D: Driver> Worker<D> {
         if let Err(fault) = result {
             self.server_fault(server_index, &fault);
         }
+        if self
+            .clients
+            .get(index)
+            .is_some_and(|client| client.flooding)
+        {
+            self.end_flood(index, server_index);
+        }
         self.leave_statement_mode(index, server_index);
         if self.draining.is_some() {
             self.close_if_idle(index);
         }
         consumed
+    }
+
+    /// A client that was stopped because too many replies were owed goes on when half of them have come.
+    fn end_flood(&mut self, index: usize, server_index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let server = self
+            .servers
+            .get(server_index)
+            .filter(|server| server.lease == Some(index));
+        if server.is_some_and(|server| server.session.owed_replies() > REPLIES_MAX / 2) {
+            return;
+        }
+        client.flooding = false;
+        if !client.is_stopped() && server.is_none_or(|server| self.driver.backlog(server.key) == 0)
+        {
+            self.driver.resume(client.key);
+        }
     }
 
     fn pause_for_client(&mut self, index: usize, server_index: usize) {
@@ -327,6 +358,7 @@ impl<D: Driver> Worker<D> {
         counters.bytes_sent += bytes as u64;
         let Some(replied) = replied else { return };
         if replied.queries > 0 {
+            client.replied_at = self.now;
             counters.queries += u64::from(replied.queries);
             counters.query_us += micros(self.now.since(request_at));
         }
@@ -378,69 +410,37 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
-        let client = server
-            .lease
-            .take()
-            .and_then(|index| self.clients.get_mut(index));
-        let mut was_pinned = false;
-        if let Some(client) = client {
+        let client = server.lease.take();
+        if let Some(client) = client.and_then(|index| self.clients.get_mut(index)) {
             client.lease = None;
-            was_pinned = client.session.pin().is_some();
+            server.is_used |= client.session.pin().is_some();
         }
         self.driver.resume(server.key);
-        self.reset_or_check_in(server_index, was_pinned);
+        self.put_back(server_index);
     }
 
     /// As [`Worker::release`], after the current event: where the call may come from a client that is being served
     /// because of another release, so that a long queue does not become a deep stack.
-    pub(super) fn release_later(&mut self, server_index: usize, was_pinned: bool) {
-        self.later.push_back((server_index, was_pinned));
+    pub(super) fn release_later(&mut self, server_index: usize) {
+        self.later.push_back(server_index);
     }
 
     /// Releases what was put off.
     pub(super) fn run_later(&mut self) {
-        while let Some((server_index, was_pinned)) = self.later.pop_front() {
+        while let Some(server_index) = self.later.pop_front() {
             let free = self.servers.get(server_index).is_some_and(|server| {
                 server.lease.is_none()
                     && matches!(server.stage, Stage::Leased)
                     && server.session.is_free()
             });
             if free {
-                self.reset_or_check_in(server_index, was_pinned);
+                self.put_back(server_index);
             }
         }
     }
 
-    /// Runs `server_reset_query` where it is due, else puts the server back.
-    fn reset_or_check_in(&mut self, server_index: usize, was_pinned: bool) {
-        let settled;
-        let reset = {
-            let Some(server) = self.servers.get(server_index) else {
-                return;
-            };
-            let Some(pool) = self.pools.get(server.pool) else {
-                return;
-            };
-            if was_pinned || pool.reset_always {
-                settled = self.global.settled();
-                let global = &settled.settings.global;
-                if was_pinned || global.server_reset_query_always {
-                    Some(global.server_reset_query.as_str()).filter(|query| !query.is_empty())
-                } else {
-                    None
-                }
-            } else {
-                None
-            }
-        };
-        match reset {
-            Some(query) => self.test_server(server_index, Test::Reset, query),
-            None => self.check_in(server_index),
-        }
-    }
-
-    /// Gives a free, clean server to the pool.
-    pub(super) fn check_in(&mut self, server_index: usize) {
+    /// Takes a free server through everything that comes before the next client: cancels on their way, the reset.
+    fn put_back(&mut self, server_index: usize) {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
@@ -448,18 +448,37 @@ impl<D: Driver> Worker<D> {
             server.session.is_free(),
             "promise 1: only a free server goes back"
         );
+        let Some(pool) = self.pools.get_mut(server.pool) else {
+            return;
+        };
         if server.cancels > 0 {
             server.stage = Stage::BeingCancelled;
-            let pool = server.pool;
-            if let Some(pool) = self.pools.get_mut(pool) {
-                pool.shard.test_started(ServerId(server_index as u64));
-            }
+            pool.shard.test_started(ServerId(server_index as u64));
             let wait = self.global.settled().settings.global.cancel_wait_timeout;
             return self.arm_server(server_index, wait);
         }
         if let Some(reason) = server.doomed {
             return self.close_server(server_index, reason);
         }
+        if server.is_used || pool.reset_always {
+            let is_session = pool.settings.pool_mode == weir_config::PoolMode::Session;
+            let settled = self.global.settled();
+            match settled.settings.global.server_reset_query.as_str() {
+                // As the administrator wishes; but what pinned a client elsewhere must not be met by the next one.
+                "" if is_session || !server.is_used => {}
+                "" => return self.close_server(server_index, "no server_reset_query"),
+                query => return self.test_server(server_index, Test::Reset, query),
+            }
+        }
+        self.check_in(server_index);
+    }
+
+    /// Gives a free, clean server to the pool.
+    fn check_in(&mut self, server_index: usize) {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        server.is_used = false;
         server.stage = Stage::Idle;
         let pool_index = server.pool;
         let Some(pool) = self.pools.get_mut(pool_index) else {
@@ -578,7 +597,7 @@ impl<D: Driver> Worker<D> {
         match stage {
             Stage::Cleaning => {
                 self.driver.resume(key);
-                self.reset_or_check_in(server_index, true);
+                self.put_back(server_index);
             }
             Stage::Testing(Test::Reset) => {
                 if let Some(server) = self.servers.get_mut(server_index) {
@@ -589,7 +608,7 @@ impl<D: Driver> Worker<D> {
             }
             Stage::Testing(Test::Ping) => {
                 self.test_passed(pool_index, server_index);
-                self.check_in(server_index);
+                self.put_back(server_index);
             }
             Stage::Testing(Test::Check(client)) => {
                 self.test_passed(pool_index, server_index);
@@ -636,10 +655,12 @@ impl<D: Driver> Worker<D> {
             ),
             Abandoned::Free => {
                 server.session.settle();
-                self.release_later(server_index, client.session.pin().is_some());
+                server.is_used |= client.session.pin().is_some();
+                self.release_later(server_index);
             }
             Abandoned::Drain { running } => {
                 server.stage = Stage::Cleaning;
+                server.is_used = true;
                 self.driver.send(server.key, &message);
                 if leaving == Leaving::Lost || !running {
                     self.arm_server(server_index, Some(DRAIN_MAX));

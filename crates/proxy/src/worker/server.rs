@@ -60,6 +60,7 @@ impl<D: Driver> Worker<D> {
             input: Vec::new(),
             request_at: self.now,
             cancels: 0,
+            is_used: false,
             doomed: None,
             facts: Box::new(facts),
             timer: None,

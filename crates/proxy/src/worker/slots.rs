@@ -99,8 +99,12 @@ pub(super) struct Client {
     pub(super) held: bool,
     /// Not receiving, because it does not take our answers.
     pub(super) blocked: bool,
+    /// Not receiving, because its server owes it too many replies.
+    pub(super) flooding: bool,
     pub(super) wait_since: Moment,
     pub(super) request_at: Moment,
+    /// When its last request was answered.
+    pub(super) replied_at: Moment,
     pub(super) transaction_at: Moment,
     pub(super) identity: Box<Identity>,
     /// Its timer, if armed.
@@ -142,6 +146,13 @@ impl fmt::Display for Address<'_> {
             text if text.contains(':') => write!(f, "[{text}]:{port}"),
             text => write!(f, "{text}:{port}"),
         }
+    }
+}
+
+impl Client {
+    /// Whether there is a reason of its own not to receive from it.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.held || self.blocked || self.flooding
     }
 }
 
@@ -193,6 +204,8 @@ pub(super) struct Server {
     pub(super) request_at: Moment,
     /// Cancels on their way to it.
     pub(super) cancels: u32,
+    /// A client may have left something in its session that only `server_reset_query` takes away.
+    pub(super) is_used: bool,
     /// It has to go on release.
     pub(super) doomed: Option<&'static str>,
     pub(super) facts: Box<Facts>,

@@ -134,7 +134,7 @@ impl<D: Driver> Worker<D> {
             (
                 settings.idle_transaction_timeout,
                 client.lease.is_some() && !busy,
-                server.map_or(self.now, |server| server.request_at),
+                client.replied_at,
                 Fault::IdleTransactionTimeout,
             ),
             (

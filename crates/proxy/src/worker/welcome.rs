@@ -143,7 +143,7 @@ impl<D: Driver> Worker<D> {
             let (key, _) = welcome_key(client.session.settings());
             pool.welcomes.insert(key, Arc::clone(&reported));
         }
-        self.release_later(server_index, false);
+        self.release_later(server_index);
         self.enter(index, reported);
     }
 
