@@ -1,7 +1,8 @@
 //! The same client bytes get the same reply bytes from PostgreSQL and through the target.
 //!
 //! Each conversation runs once directly (the oracle), then through the target in one piece per step, byte by byte and
-//! cut at random (COR-28). Masked: `BackendKeyData` and process ids in notifications. The order of the
+//! cut at random (COR-28). Masked: `BackendKeyData`, process ids in notifications, and file, line
+//! and routine of FATAL errors. The order of the
 //! `ParameterStatus` messages of a login is not part of the protocol, so they are sorted.
 
 use std::env;
@@ -185,7 +186,17 @@ fn send(raw: &mut Raw, bytes: &[u8], cut: Cut) -> Result<()> {
     Ok(())
 }
 
+/// The fields of a FATAL error without the place in PostgreSQL's source: a pooler that finds the error first has none.
+fn without_source(body: &[u8]) -> Vec<u8> {
+    let fields = body.split(|byte| *byte == 0);
+    let kept = fields.filter(|field| !matches!(field.first(), Some(b'F' | b'L' | b'R')));
+    kept.collect::<Vec<_>>().join(&0)
+}
+
 fn mask(mut message: Message) -> Message {
+    if message.tag == b'E' && message.body.starts_with(b"SFATAL\0") {
+        message.body = without_source(&message.body);
+    }
     let masked = match message.tag {
         b'K' => message.body.len(),
         b'A' => 4,
