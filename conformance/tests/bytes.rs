@@ -126,7 +126,17 @@ fn converse(port: u16, conversation: &Conversation, cut: Cut) -> Result<Vec<Mess
     for (number, step) in conversation.steps.iter().enumerate() {
         let context = || format!("step {number} of {}", conversation.name);
         match step {
-            Step::Send(bytes) => send(&mut raw, bytes, cut).with_context(context)?,
+            Step::Send(bytes) => {
+                let sent = send(&mut raw, bytes, cut);
+                // Who is refused at the first byte may find the door shut when sending the last.
+                if !conversation
+                    .steps
+                    .iter()
+                    .any(|step| matches!(step, Step::Close))
+                {
+                    sent.with_context(context)?;
+                }
+            }
             Step::Ready(count) => {
                 for _ in 0..*count {
                     let mut messages = raw.read_until_ready().with_context(context)?;
