@@ -79,9 +79,15 @@ fn cor_01_a_client_that_vanishes_in_mid_query_leaves_nothing_behind() -> Result<
     }
     let mut next = Raw::connect(target.port(), "cor_01")?;
     ensure!(next.query_one("show datestyle")? == "ISO, MDY");
-    wait_until("the end of abandoned queries", DRAINED, || {
-        Ok(backends(&postgres, "cor_01", "state <> 'idle'")? == 0)
-    })?;
+    let running = "select coalesce(string_agg(concat_ws(' ', pid, state, query), '; '), '') \
+                   from pg_stat_activity where datname = 'cor_01' and state <> 'idle'";
+    let mut observer = Raw::connect(postgres.port(), "postgres")?;
+    let mut left = String::new();
+    let ended = wait_until("the end of abandoned queries", DRAINED, || {
+        left = observer.query_one(running)?;
+        Ok(left.is_empty())
+    });
+    ended.context(left)?;
     ensure!(backends(&postgres, "cor_01", "true")? <= 1);
     meter.check_growth(8 * MIB)?;
     target.check_healthy()
@@ -287,7 +293,8 @@ fn cor_06_a_copy_fail_after_copy_done_is_dropped() -> Result<()> {
             "{}",
             support::describe(&answer)
         );
-        next_is_served(&target, "cor_06", "next")?;
+        next_is_served(&target, "cor_06", "next")
+            .with_context(|| format!("sent together: {is_together}"))?;
         ensure!(raw.query_one("select 'mine'")? == "mine");
     }
     ensure!(raw.query_one("select count(*) from sink")? == "2");
