@@ -190,6 +190,10 @@ impl Shard {
 
     /// Publishes the queue if it changed; a claim that shrank frees lanes that deferred to it.
     fn announce_wait(&mut self) {
+        if self.shared.lanes() == 1 {
+            // Nobody listens, and nobody can defer to us.
+            return;
+        }
         let unmet = self.unmet();
         if self.queue.is_empty() && self.announced == Line::EMPTY {
             return;

@@ -4,8 +4,6 @@
 //! reported): what must follow a client from server to server. [`Reported`] is the set of ParameterStatus values: what a
 //! client has been told. Both are immutable and shared, so that "same as last time" is one pointer comparison.
 
-use std::sync::Arc;
-
 /// Parameters whose value is a list of quoted names: `SET x TO 'a, b'` would make one name of it, so they go through
 /// `set_config` (PostgreSQL marks them `GUC_LIST_QUOTE`).
 const QUOTED_LISTS: [&str; 5] = [
@@ -105,12 +103,6 @@ impl Settings {
         }
         sql
     }
-}
-
-/// Whether two shared settings are the same: by pointer on the hot path, by content otherwise.
-#[inline]
-pub fn same(one: &Arc<Settings>, other: &Arc<Settings>) -> bool {
-    Arc::ptr_eq(one, other) || one == other
 }
 
 fn push_statement(sql: &mut String, write: impl FnOnce(&mut String)) {

@@ -10,7 +10,6 @@ use super::{ClientFault, Link, STATEMENT_MAX, STREAM_MIN};
 use crate::client::{Client, Pin, Rest};
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo, UnnamedEffect};
 use crate::server::Server;
-use crate::settings::{Reported, same};
 use crate::splice::Splice;
 use crate::statement::{NAME_PREFIX, Presence, Statement};
 use crate::unnamed;
@@ -51,10 +50,14 @@ pub fn begin(
     to_server: &mut Splice<'_>,
     to_client: &mut Vec<u8>,
 ) -> Result<(), encode::EncodeError> {
-    if !same(&client.settings, &server.settings) {
-        let sql = server.settings.statements_to(&client.settings);
-        server.settings = Arc::clone(&client.settings);
-        return server.ask(&sql, to_server.insert());
+    if !Arc::ptr_eq(&client.settings, &server.settings) {
+        if client.settings == server.settings {
+            share(&mut client.settings, &mut server.settings);
+        } else {
+            let sql = server.settings.statements_to(&client.settings);
+            server.settings = Arc::clone(&client.settings);
+            return server.ask(&sql, to_server.insert());
+        }
     }
     if !Arc::ptr_eq(&client.reported, &server.reported) {
         if client.reported == server.reported {
@@ -68,7 +71,7 @@ pub fn begin(
 
 /// Makes two equal sets one, always the one at the lower address: among any number of clients and servers that meet,
 /// one set remains before long, and comparing is comparing pointers.
-fn share(one: &mut Arc<Reported>, other: &mut Arc<Reported>) {
+fn share<T>(one: &mut Arc<T>, other: &mut Arc<T>) {
     if Arc::as_ptr(one) < Arc::as_ptr(other) {
         *other = Arc::clone(one);
     } else {
