@@ -9,6 +9,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Child;
 use std::process::Command;
+use std::process::ExitStatus;
 use std::process::Stdio;
 use std::sync::Mutex;
 use std::sync::OnceLock;
@@ -103,6 +104,21 @@ impl Guarded {
     pub fn signal(&self, signal: &str) -> Result<()> {
         tools::run(Command::new("kill").args(["-s", signal, &self.pid().to_string()]))?;
         Ok(())
+    }
+
+    /// Waits for the end without asking for it.
+    ///
+    /// # Errors
+    /// When it did not end within the limit.
+    pub fn wait_exit(&mut self, limit: Duration) -> Result<ExitStatus> {
+        let mut status = None;
+        let child = &mut self.child;
+        wait_until("the end of the process", limit, || {
+            status = child.try_wait()?;
+            Ok(status.is_some())
+        })
+        .with_context(|| format!("{}\n{}", self.name, self.log()))?;
+        status.context("it has just ended")
     }
 
     /// Sends a signal and waits for the end, `SIGKILL` after `limit`.

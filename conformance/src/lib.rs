@@ -24,6 +24,7 @@ pub mod scripted;
 pub mod target;
 pub mod tempdir;
 pub mod tools;
+pub mod weir;
 
 pub use clock::wait_until;
 pub use ini::PoolOptions;
@@ -33,3 +34,5 @@ pub use raw::Raw;
 pub use target::Kind;
 pub use target::Target;
 pub use tempdir::TempDir;
+pub use weir::Config;
+pub use weir::Weir;

@@ -43,6 +43,8 @@ pub struct Options {
     pub login: Login,
     /// More lines for `postgresql.conf`.
     pub settings: Vec<String>,
+    /// Lines for the head of `pg_hba.conf`, before the one that `login` makes.
+    pub hba: Vec<String>,
 }
 
 impl Default for Options {
@@ -51,6 +53,7 @@ impl Default for Options {
             max_connections: 120,
             login: Login::Trust,
             settings: Vec::new(),
+            hba: Vec::new(),
         }
     }
 }
@@ -208,7 +211,10 @@ fn configure(data: &Path, sockets: &Path, port: u16, options: &Options) -> Resul
         .iter()
         .for_each(|line| conf.push_str(&format!("{line}\n")));
     fs::write(file, conf)?;
-    let hba = format!("local all all trust\nhost all all 127.0.0.1/32 {method}\n");
+    let mut hba: String = options.hba.iter().map(|line| format!("{line}\n")).collect();
+    hba.push_str(&format!(
+        "local all all trust\nhost all all 127.0.0.1/32 {method}\n"
+    ));
     fs::write(data.join("pg_hba.conf"), hba)?;
     Ok(())
 }

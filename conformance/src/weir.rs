@@ -1,0 +1,335 @@
+//! Weir's binary with any configuration: for suites about Weir itself rather than about a client's view.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+
+use crate::Raw;
+use crate::TempDir;
+use crate::child::Guarded;
+use crate::child::Runner;
+use crate::target::weir_bin;
+use crate::tools;
+use crate::wait_until;
+
+/// Longest time for starting up; a busy machine takes a while.
+const START_MAX: Duration = Duration::from_secs(10);
+
+/// PgBouncer's ini, piece by piece; the port is chosen at the start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    databases: Vec<String>,
+    settings: BTreeMap<String, String>,
+    users: Vec<String>,
+    userlist: String,
+    env: Vec<(String, String)>,
+}
+
+impl Config {
+    /// Two workers, transaction pooling, trust on 127.0.0.1, and no database yet.
+    #[must_use]
+    pub fn new() -> Self {
+        let settings = [
+            ("listen_addr", "127.0.0.1"),
+            ("unix_socket_dir", ""),
+            ("auth_type", "trust"),
+            ("admin_users", "postgres"),
+            ("pool_mode", "transaction"),
+            ("max_client_conn", "400"),
+        ];
+        let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        Self {
+            databases: Vec::new(),
+            settings: settings.into(),
+            users: Vec::new(),
+            userlist: "\"postgres\" \"\"\n".to_owned(),
+            env: vec![("WEIR_WORKERS".to_owned(), "2".to_owned())],
+        }
+    }
+
+    /// Every database of the server on this loopback port.
+    #[must_use]
+    pub fn to(postgres_port: u16) -> Self {
+        Self::new().database(&format!("* = host=127.0.0.1 port={postgres_port}"))
+    }
+
+    /// One more line of `[databases]`.
+    #[must_use]
+    pub fn database(mut self, line: &str) -> Self {
+        self.databases.push(line.to_owned());
+        self
+    }
+
+    /// A global option, in place of its earlier value.
+    #[must_use]
+    pub fn set(mut self, key: &str, value: &str) -> Self {
+        self.settings.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// One more line of `[users]`.
+    #[must_use]
+    pub fn user(mut self, line: &str) -> Self {
+        self.users.push(line.to_owned());
+        self
+    }
+
+    /// The content of `auth_file`.
+    #[must_use]
+    pub fn userlist(mut self, text: &str) -> Self {
+        text.clone_into(&mut self.userlist);
+        self
+    }
+
+    /// One more environment variable.
+    #[must_use]
+    pub fn env(mut self, key: &str, value: &str) -> Self {
+        self.env.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Writes the files and returns the configuration's path.
+    fn write(&self, directory: &TempDir, port: u16) -> Result<PathBuf> {
+        let users = directory.write("users.txt", &self.userlist)?;
+        let mut ini = "[databases]\n".to_owned();
+        for line in &self.databases {
+            ini.push_str(&format!("{line}\n"));
+        }
+        ini.push_str(&format!(
+            "[pgbouncer]\nlisten_port = {port}\nauth_file = {}\n",
+            users.display()
+        ));
+        for (key, value) in &self.settings {
+            ini.push_str(&format!("{key} = {value}\n"));
+        }
+        ini.push_str("[users]\n");
+        for line in &self.users {
+            ini.push_str(&format!("{line}\n"));
+        }
+        directory.write("weir.ini", &ini)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A running Weir; dropping it stops it.
+#[derive(Debug)]
+pub struct Weir {
+    // Dropped before the directory of its files.
+    process: Guarded,
+    directory: TempDir,
+    port: u16,
+}
+
+impl Weir {
+    /// Starts with a configuration and waits until clients are accepted.
+    ///
+    /// # Errors
+    /// When it ends or is not ready in time; the error holds the log.
+    pub fn start(config: &Config) -> Result<Self> {
+        let mut weir = Self::spawn(config, tools::free_port()?)?;
+        weir.wait_ready()?;
+        Ok(weir)
+    }
+
+    /// Starts on a given port and waits for nothing: for starts that fail.
+    ///
+    /// # Errors
+    /// When the binary does not exist.
+    pub fn spawn(config: &Config, port: u16) -> Result<Self> {
+        let directory = TempDir::new()?;
+        let file = config.write(&directory, port)?;
+        let file = file.to_string_lossy();
+        Self::command(&["run", &file], &config.env, directory, port)
+    }
+
+    /// Starts with these arguments and environment, without a file; `WEIR_LISTEN_PORT` is the port.
+    ///
+    /// # Errors
+    /// When it ends or is not ready in time.
+    pub fn start_without_file(arguments: &[&str]) -> Result<Self> {
+        let port = tools::free_port()?;
+        let env = [("WEIR_LISTEN_PORT".to_owned(), port.to_string())];
+        let mut weir = Self::command(arguments, &env, TempDir::new()?, port)?;
+        weir.wait_ready()?;
+        Ok(weir)
+    }
+
+    /// Starts on the text of a file and waits for nothing: for files with mistakes.
+    ///
+    /// # Errors
+    /// When the binary does not exist.
+    pub fn spawn_text(name: &str, text: &str) -> Result<Self> {
+        let directory = TempDir::new()?;
+        let file = directory.write(name, text)?;
+        let file = file.to_string_lossy();
+        Self::command(&["run", &file], &[], directory, 0)
+    }
+
+    fn command(
+        arguments: &[&str],
+        env: &[(String, String)],
+        directory: TempDir,
+        port: u16,
+    ) -> Result<Self> {
+        let program = weir_bin()?;
+        let program = program.to_string_lossy();
+        let command: Vec<&str> = [&*program]
+            .into_iter()
+            .chain(arguments.iter().copied())
+            .collect();
+        let log = directory.path().join("weir.log");
+        let process = Guarded::start(Runner::Ourselves, "QUIT", &command, env, &log)?;
+        Ok(Self {
+            process,
+            directory,
+            port,
+        })
+    }
+
+    fn wait_ready(&mut self) -> Result<()> {
+        let process = &mut self.process;
+        wait_until("Weir's start", START_MAX, || {
+            process.check_running()?;
+            Ok(process.log().contains("process up"))
+        })
+        .with_context(|| process.log())
+    }
+
+    /// The TCP port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where its files are.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// What it has logged so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// Waits until the log holds a text.
+    ///
+    /// # Errors
+    /// When it does not within a generous time.
+    pub fn wait_log(&self, text: &str) -> Result<()> {
+        wait_until(&format!("\"{text}\" in the log"), START_MAX, || {
+            Ok(self.log().contains(text))
+        })
+        .with_context(|| self.log())
+    }
+
+    /// Logs in as `postgres`.
+    ///
+    /// # Errors
+    /// When the login is refused.
+    pub fn connect(&self, database: &str) -> Result<Raw> {
+        Raw::connect(self.port, database)
+    }
+
+    /// Logs in as somebody.
+    ///
+    /// # Errors
+    /// When the login is refused.
+    pub fn connect_as(&self, user: &str, database: &str) -> Result<Raw> {
+        Raw::connect_with(self.port, &[("user", user), ("database", database)])
+    }
+
+    /// One row of a console table, found by its `database` column, as a number.
+    ///
+    /// # Errors
+    /// When there is no such row or column, or it holds no number.
+    pub fn pool_number(&self, database: &str, column: &str) -> Result<i64> {
+        let pools = self.connect("pgbouncer")?.query_named("SHOW POOLS")?;
+        let of_database = |pool: &&std::collections::HashMap<String, String>| {
+            pool.get("database").is_some_and(|name| name == database)
+        };
+        let mut total = 0;
+        for pool in pools.iter().filter(of_database) {
+            let value = pool
+                .get(column)
+                .with_context(|| format!("no column {column}"))?;
+            total += value.parse::<i64>()?;
+        }
+        Ok(total)
+    }
+
+    /// Waits until a column of `SHOW POOLS`, summed over the database's pools, is `wanted`.
+    ///
+    /// # Errors
+    /// When it is not within a generous time.
+    pub fn wait_pool(&self, database: &str, column: &str, wanted: i64) -> Result<()> {
+        let mut last = None;
+        wait_until(&format!("{column} = {wanted}"), START_MAX, || {
+            last = Some(self.pool_number(database, column)?);
+            Ok(last == Some(wanted))
+        })
+        .with_context(|| format!("last seen {last:?}\n{}", tools::tail(&self.log(), 30)))
+    }
+
+    /// Puts another configuration in the file's place, and asks for a reload by SIGHUP.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn reload(&self, config: &Config) -> Result<()> {
+        config.write(&self.directory, self.port)?;
+        self.signal("HUP")
+    }
+
+    /// Sends a signal by name.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub fn signal(&self, signal: &str) -> Result<()> {
+        self.process.signal(signal)
+    }
+
+    /// Kills it as the kernel would: nothing is tidied up.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub fn kill(&mut self) -> Result<()> {
+        self.signal("KILL")?;
+        self.wait_exit(Duration::from_secs(5)).map(drop)
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// When it goes on.
+    pub fn wait_exit(&mut self, limit: Duration) -> Result<ExitStatus> {
+        self.process.wait_exit(limit)
+    }
+
+    /// Fails when it has ended, or has logged a panic or a breach of the pool's books.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn check_healthy(&mut self) -> Result<()> {
+        self.process.check_running()?;
+        let log = self.log();
+        anyhow::ensure!(!log.contains("panicked at"), "{}", tools::tail(&log, 60));
+        Ok(())
+    }
+}

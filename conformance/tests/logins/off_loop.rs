@@ -1,0 +1,109 @@
+//! Key derivation takes milliseconds; a worker's loop must not be where it happens.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use anyhow::anyhow;
+use anyhow::ensure;
+use weir_conformance::Config;
+use weir_conformance::Postgres;
+use weir_conformance::Raw;
+use weir_conformance::Weir;
+use weir_conformance::clock;
+
+use crate::support::begin;
+use crate::support::scram_first;
+
+const LOGINS: usize = 100;
+
+/// Queries until told to stop; returns the longest time that one took.
+fn query_until(raw: &mut Raw, stop: &AtomicBool) -> Result<Duration> {
+    let mut slowest = Duration::ZERO;
+    while !stop.load(Ordering::Relaxed) {
+        let begun = clock::now();
+        raw.query("select 1")?;
+        slowest = slowest.max(begun.elapsed());
+    }
+    Ok(slowest)
+}
+
+/// All logins come to where the keys are needed, and only then does anybody read; returns how long they took.
+fn derive_all(port: u16) -> Result<Duration> {
+    let mut logins = (0..LOGINS)
+        .map(|login| Ok(begin(port, &format!("user{login}"), "postgres")?.0))
+        .collect::<Result<Vec<Raw>>>()?;
+    let begun = clock::now();
+    for raw in &mut logins {
+        raw.send(&scram_first("abcdefghijklmnop"))?;
+    }
+    for raw in &mut logins {
+        let answer = raw.read_message()?;
+        ensure!(answer.tag == b'R', "{}", answer.error());
+    }
+    Ok(begun.elapsed())
+}
+
+#[test]
+fn a_hundred_scram_logins_hold_up_no_query() -> Result<()> {
+    let postgres = Postgres::shared()?;
+    // Another password each, or the cache would hide the work.
+    let users: String = (0..LOGINS)
+        .map(|user| format!("\"user{user}\" \"password {user}\"\n"))
+        .collect();
+    let config = Config::to(postgres.port())
+        .userlist(&format!("\"postgres\" \"\"\n{users}"))
+        .set("auth_type", "scram-sha-256")
+        .set("scram_iterations", "100000")
+        .env("WEIR_WORKERS", "1");
+    // A client without SCRAM code of its own comes in by trust; after a reload
+    // the others are asked for SCRAM.
+    let weir = Weir::start(&config.clone().set("auth_type", "trust"))?;
+    let mut raw = weir.connect("postgres")?;
+    raw.query("select 1")?;
+    weir.reload(&config)?;
+    weir.wait_log("reload done")?;
+    let stop = AtomicBool::new(false);
+    let (derived, slowest) = thread::scope(|scope| {
+        let querying = scope.spawn(|| query_until(&mut raw, &stop));
+        let derived = derive_all(weir.port());
+        stop.store(true, Ordering::Relaxed);
+        let slowest = querying
+            .join()
+            .map_err(|_| anyhow!("the client panicked"))?;
+        Ok::<_, anyhow::Error>((derived?, slowest?))
+    })?;
+    // On the loop, all that time would have been one pause; off it, a query waits at most for the processor.
+    ensure!(
+        derived > Duration::from_millis(400),
+        "the work is too small to show anything: {derived:?}"
+    );
+    ensure!(
+        slowest < derived / 4,
+        "a query took {slowest:?} while keys were derived for {derived:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn derived_keys_are_kept() -> Result<()> {
+    let postgres = Postgres::shared()?;
+    let config = Config::to(postgres.port())
+        .userlist("\"user0\" \"secret\"\n")
+        .set("auth_type", "scram-sha-256")
+        .set("scram_iterations", "1000000");
+    let weir = Weir::start(&config)?;
+    let login = || -> Result<Duration> {
+        let (mut raw, _) = begin(weir.port(), "user0", "postgres")?;
+        let begun = clock::now();
+        raw.send(&scram_first("abcdefghijklmnop"))?;
+        ensure!(raw.read_message()?.tag == b'R');
+        Ok(begun.elapsed())
+    };
+    let first = login()?;
+    let second = login()?;
+    ensure!(second < first / 2, "first {first:?}, second {second:?}");
+    Ok(())
+}
