@@ -121,9 +121,7 @@ fn cancel_often(port: u16) -> Result<(u32, u32)> {
 fn cor_25_a_cancel_takes_a_waiting_client_out_of_the_queue() -> Result<()> {
     let server = Scripted::honest()?;
     let mut target = support::start(server.port(), &PoolOptions::default().pool_size(1))?;
-    for _ in 0..8 {
-        support::check_serves(&mut target)?;
-    }
+    support::warm_up(&target)?;
     let mut holder = Raw::connect(target.port(), "postgres")?;
     let mut waiting = Raw::connect(target.port(), "postgres")?;
     holder.query("begin")?;

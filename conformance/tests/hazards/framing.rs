@@ -167,10 +167,7 @@ fn cor_30_unknown_message_types_are_refused_without_a_server() -> Result<()> {
     let server = Scripted::honest()?;
     let options = PoolOptions::default().pool_size(1);
     let mut target = support::start(server.port(), &options)?;
-    // Each worker learns how to greet.
-    for _ in 0..8 {
-        support::check_serves(&mut target)?;
-    }
+    support::warm_up(&target)?;
     let mut holder = Raw::connect(target.port(), "postgres")?;
     holder.query("begin")?;
     let before = server.heard_all().len();

@@ -63,24 +63,14 @@ fn cor_41_clients_that_do_not_read_cost_little_memory() -> Result<()> {
     support::check_serves(&mut target)
 }
 
-#[test]
-fn cor_42_clients_that_stall_in_their_login_are_shown_out() -> Result<()> {
-    let server = Scripted::honest()?;
-    let guard = support::start_with_users(
-        server.port(),
-        "scram-sha-256",
-        "\"postgres\" \"secret\"\n",
-        &["client_login_timeout = 1"],
-    )?;
-    let mut target = guard.target;
-    let pid = target.pid()?;
-    let files = support::open_files(pid)?;
+/// How far a login goes before it stalls; the fifth is a whole start-up packet.
+fn login_stages() -> [Vec<u8>; 8] {
     let startup = frontend::startup(
         frontend::VERSION_3_0,
         &[("user", "postgres"), ("database", "postgres")],
     );
     let initial = frontend::message(b'p', b"SCRAM-SHA-256\0\0\0\0\x0cn,,n=,r=abcd");
-    let stages: [Vec<u8>; 8] = [
+    [
         Vec::new(),
         vec![0],
         startup.get(..20).unwrap_or_default().to_vec(),
@@ -93,7 +83,23 @@ fn cor_42_clients_that_stall_in_their_login_are_shown_out() -> Result<()> {
         ]
         .concat(),
         [startup.clone(), initial].concat(),
-    ];
+    ]
+}
+
+#[test]
+fn cor_42_clients_that_stall_in_their_login_are_shown_out() -> Result<()> {
+    let server = Scripted::honest()?;
+    let guard = support::start_with_users(
+        server.port(),
+        "scram-sha-256",
+        "\"postgres\" \"secret\"\n",
+        &["client_login_timeout = 1", "max_client_conn = 1000"],
+    )?;
+    let mut target = guard.target;
+    let pid = target.pid()?;
+    let files = support::open_files(pid)?;
+    let stages = login_stages();
+    let startup = stages[4].clone();
     let meter = Meter::begin(&target)?;
     let begun = clock::now();
     let mut stalled = Vec::new();
@@ -195,12 +201,10 @@ fn cor_44_running_out_of_files_neither_spins_nor_lasts() -> Result<()> {
     let mut target = support::start(server.port(), &options)?;
     support::check_serves(&mut target)?;
     let pid = target.pid()?;
-    let limit = support::open_files(pid)? + 40;
-    tools::require("prlimit", "util-linux")?;
-    let (pid_text, limit) = (pid.to_string(), format!("--nofile={limit}"));
-    tools::run(Command::new("prlimit").args(["--pid", &pid_text, &limit]))?;
+    limit_files(pid, support::open_files(pid)? + 40)?;
     let mut crowd = Vec::new();
-    for _ in 0..300 {
+    // Beyond the limit and within the listener's backlog.
+    for _ in 0..150 {
         crowd.push(Raw::tcp(target.port(), Duration::from_secs(10))?);
     }
     // A while at the limit: with nothing to do it must do nothing.
@@ -230,23 +234,19 @@ fn cor_44_no_file_for_a_server_connection_does_not_mark_the_server_down() -> Res
         .pool_size(5)
         .setting("query_wait_timeout = 10");
     let mut target = support::start(server.port(), &options)?;
-    for _ in 0..8 {
-        support::check_serves(&mut target)?;
-    }
+    support::warm_up(&target)?;
     let mut holder = Raw::connect(target.port(), "postgres")?;
     holder.query("begin")?;
     let mut waiting = Raw::connect(target.port(), "postgres")?;
     let pid = target.pid()?;
-    let limit = format!("--nofile={}", support::open_files(pid)?);
-    let pid_text = pid.to_string();
-    tools::run(Command::new("prlimit").args(["--pid", &pid_text, &limit]))?;
+    limit_files(pid, support::open_files(pid)?)?;
     // The second server cannot be had now.
     waiting.send(&frontend::query("select 'waited'"))?;
     let until = clock::now() + Duration::from_secs(1);
     wait_until("one second", Duration::from_secs(5), || {
         Ok(clock::now() >= until)
     })?;
-    tools::run(Command::new("prlimit").args(["--pid", &pid_text, "--nofile=4096"]))?;
+    limit_files(pid, 4096)?;
     let begun = clock::now();
     let answer = waiting.read_until_ready()?;
     ensure!(
@@ -261,4 +261,12 @@ fn cor_44_no_file_for_a_server_connection_does_not_mark_the_server_down() -> Res
     );
     holder.query("rollback")?;
     support::check_serves(&mut target)
+}
+
+/// Sets the soft limit of open files of a running process.
+fn limit_files(pid: u32, files: usize) -> Result<()> {
+    tools::require("prlimit", "util-linux")?;
+    let (pid, limit) = (pid.to_string(), format!("--nofile={files}:"));
+    tools::run(Command::new("prlimit").args(["--pid", &pid, &limit]))?;
+    Ok(())
 }

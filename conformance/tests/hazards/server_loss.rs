@@ -41,23 +41,15 @@ fn terminate_all(postgres: &Postgres, database: &str) -> Result<usize> {
     Ok(pids.len())
 }
 
-#[test]
-fn cor_20_a_terminated_backend_is_told_once_to_a_client_at_work() -> Result<()> {
-    let postgres = Postgres::shared()?;
-    postgres.create_database("cor_20")?;
-    Raw::connect(postgres.port(), "cor_20")?.query("create table sink (line text)")?;
-    let mut target = support::start(postgres.port(), &PoolOptions::default().pool_size(3))?;
+/// Ways of being at work: the request, and the tag of the message after which the server is where it should be.
+fn working() -> [(&'static str, Vec<u8>, u8); 7] {
     let batch = [
         frontend::parse("", "select 1", &[]),
         frontend::bind("", "", &[]),
         frontend::flush(),
     ]
     .concat();
-    let mut active = Raw::connect(postgres.port(), "postgres")?;
-    let running =
-        "select count(*) from pg_stat_activity where datname = 'cor_20' and wait_event = 'PgSleep'";
-    // Request, and the tag of the message after which the server is where it should be.
-    let states: [(&str, Vec<u8>, u8); 7] = [
+    [
         ("idle in transaction", frontend::query("begin"), b'Z'),
         (
             "failed transaction",
@@ -88,8 +80,19 @@ fn cor_20_a_terminated_backend_is_told_once_to_a_client_at_work() -> Result<()> 
             .concat(),
             b'1',
         ),
-    ];
-    for (name, request, until) in states {
+    ]
+}
+
+#[test]
+fn cor_20_a_terminated_backend_is_told_once_to_a_client_at_work() -> Result<()> {
+    let postgres = Postgres::shared()?;
+    postgres.create_database("cor_20")?;
+    Raw::connect(postgres.port(), "cor_20")?.query("create table sink (line text)")?;
+    let mut target = support::start(postgres.port(), &PoolOptions::default().pool_size(3))?;
+    let mut active = Raw::connect(postgres.port(), "postgres")?;
+    let running =
+        "select count(*) from pg_stat_activity where datname = 'cor_20' and wait_event = 'PgSleep'";
+    for (name, request, until) in working() {
         let mut idle = Raw::connect(target.port(), "cor_20")?;
         idle.query("select 1")?;
         let mut raw = Raw::connect(target.port(), "cor_20")?;

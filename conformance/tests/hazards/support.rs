@@ -147,6 +147,20 @@ pub(crate) fn check_serves(target: &mut Target) -> Result<()> {
     target.check_healthy()
 }
 
+/// Lets every worker greet somebody, so that later logins need no server.
+pub(crate) fn warm_up(target: &Target) -> Result<()> {
+    // All at once: a lonely client would always meet the same worker.
+    let mut clients = Vec::new();
+    for _ in 0..8 {
+        clients.push(Raw::connect(target.port(), "postgres")?);
+    }
+    for mut client in clients {
+        client.query("select 1")?;
+        client.terminate();
+    }
+    Ok(())
+}
+
 /// What a process has taken since a moment.
 pub(crate) struct Meter {
     pid: u32,

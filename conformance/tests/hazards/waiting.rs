@@ -34,10 +34,8 @@ fn taken(settings: &[&str]) -> Result<(Scripted, weir_conformance::Target, Raw)>
     for line in settings {
         options = options.setting(line);
     }
-    let mut target = support::start(server.port(), &options)?;
-    for _ in 0..8 {
-        support::check_serves(&mut target)?;
-    }
+    let target = support::start(server.port(), &options)?;
+    support::warm_up(&target)?;
     let mut holder = Raw::connect(target.port(), "postgres")?;
     holder.query("begin")?;
     Ok((server, target, holder))
@@ -176,9 +174,7 @@ fn cor_50_servers_that_are_full_or_starting_do_not_end_waiting_clients() -> Resu
             .pool_size(3)
             .setting("server_login_retry = 1");
         let mut target = support::start(server.port(), &options)?;
-        for _ in 0..8 {
-            support::check_serves(&mut target)?;
-        }
+        support::warm_up(&target)?;
         let mut holder = Raw::connect(target.port(), "postgres")?;
         holder.query("begin")?;
         let mut waiting = Vec::new();
