@@ -44,7 +44,7 @@ fn cor_24_a_late_cancel_never_hits_another_client() -> Result<()> {
         let served = bystander
             .join()
             .map_err(|_| anyhow!("a bystander panicked"))??;
-        ensure!(served > 100, "a bystander was served only {served} times");
+        ensure!(served > 20, "a bystander was served only {served} times");
     }
     let (cancelled, finished) = outcome?;
     ensure!(

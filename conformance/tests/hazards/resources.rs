@@ -93,7 +93,11 @@ fn cor_42_clients_that_stall_in_their_login_are_shown_out() -> Result<()> {
         server.port(),
         "scram-sha-256",
         "\"postgres\" \"secret\"\n",
-        &["client_login_timeout = 1", "max_client_conn = 1000"],
+        &[
+            "client_login_timeout = 1",
+            "max_client_conn = 1000",
+            "listen_backlog = 1000",
+        ],
     )?;
     let mut target = guard.target;
     let pid = target.pid()?;
@@ -108,15 +112,17 @@ fn cor_42_clients_that_stall_in_their_login_are_shown_out() -> Result<()> {
         raw.send(stage)?;
         stalled.push(raw);
     }
-    ensure!(
-        support::open_files(pid)? > files + 100,
-        "they are not waiting"
-    );
+    wait_until(
+        "a hundred clients at the door",
+        Duration::from_secs(1),
+        || Ok(support::open_files(pid)? > files + 100),
+    )?;
     // Somebody who does not stall is asked for the password at once.
     let at = clock::now();
     let mut honest = Raw::tcp(target.port(), Duration::from_secs(10))?;
     honest.send(&startup)?;
-    ensure!(honest.read_message()?.tag == b'R');
+    let asked = honest.read_message()?;
+    ensure!(asked.tag == b'R', "{}", asked.error());
     ensure!(
         at.elapsed() < Duration::from_secs(1),
         "took {:?}",
