@@ -228,53 +228,36 @@ fn check_frames(heard: &[u8]) -> Result<()> {
 /// No length that a server declares is believed either.
 #[test]
 fn sec_20_hostile_lengths_of_a_server_cost_nothing() -> Result<()> {
+    let server = Scripted::start(|conversation| {
+        conversation.login()?;
+        let asked = conversation.serve_until(|message| message.body.starts_with(b"!"))?;
+        let Some(request) = asked else {
+            return Ok(());
+        };
+        // "!" then the five bytes to say, in hexadecimal.
+        let text = String::from_utf8(request.body)?;
+        let number = text.trim_matches(|letter| letter == '!' || letter == '\0');
+        let bytes = u64::from_str_radix(number, 16)?.to_be_bytes();
+        conversation.send(bytes.get(3..).unwrap_or_default())?;
+        conversation.send(&support::smuggled())?;
+        Ok(conversation.read_to_close()?)
+    })?;
+    let options = PoolOptions::default().setting("server_login_retry = 0");
+    let mut target = support::start(server.port(), &options)?;
+    support::check_serves(&mut target)?;
     for length in NEVER {
-        for tag in [b'D', b'T', b'E', b'N', b'S', b'd', b'A', b'V', b'Z', b'C'] {
-            hostile_reply(tag, length).with_context(|| format!("'{}' of {length}", tag as char))?;
+        for tag in *b"DTENSdAVZC" {
+            hostile_reply(&mut target, tag, length)
+                .with_context(|| format!("'{}' of {length}", tag as char))?;
         }
     }
     Ok(())
 }
 
-fn hostile_reply(tag: u8, length: u32) -> Result<()> {
-    use std::sync::OnceLock;
-    static PAIR: OnceLock<std::sync::Mutex<Option<(Scripted, Target)>>> = OnceLock::new();
-    let pair = PAIR.get_or_init(Default::default);
-    let mut pair = pair
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    if pair.is_none() {
-        let server = Scripted::start(|conversation| {
-            conversation.login()?;
-            let Some(request) =
-                conversation.serve_until(|message| message.body.starts_with(b"!"))?
-            else {
-                return Ok(());
-            };
-            // "!" then five bytes to say, in hexadecimal.
-            let text = String::from_utf8(request.body)?;
-            let text = text.trim_matches(|letter| letter == '!' || letter == '\0');
-            let bytes: Vec<u8> = (0..5)
-                .map(|at| u8::from_str_radix(&text[at * 2..at * 2 + 2], 16))
-                .collect::<Result<_, _>>()?;
-            conversation.send(&bytes)?;
-            conversation.send(&support::smuggled())?;
-            Ok(conversation.read_to_close()?)
-        })?;
-        let target = support::start(
-            server.port(),
-            &PoolOptions::default().setting("server_login_retry = 0"),
-        )?;
-        *pair = Some((server, target));
-    }
-    let (_, target) = pair.as_mut().context("just made")?;
+fn hostile_reply(target: &mut Target, tag: u8, length: u32) -> Result<()> {
     let meter = Meter::begin(target)?;
     let mut raw = Raw::connect(target.port(), "postgres")?;
-    let hex: String = support::head(tag, length)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    raw.send(&frontend::query(&format!("!{hex}")))?;
+    raw.send(&frontend::query(&format!("!{tag:02x}{length:08x}")))?;
     support::refused(&mut raw, "08006")?;
     ensure!(meter.elapsed() < PROMPT, "took {:?}", meter.elapsed());
     meter.check_growth(MIB)?;
