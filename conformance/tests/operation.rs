@@ -1,0 +1,29 @@
+//! Weir in operation, with two workers, against real PostgreSQL: addresses, limits, time limits, pool modes, settings
+//! that follow a client, reload, stop, console, fairness.
+//!
+//! What happens on the server is read from `pg_stat_activity`; every test has a database of its own to tell it by.
+
+#[path = "operation/console.rs"]
+mod console;
+#[path = "operation/fairness.rs"]
+mod fairness;
+#[path = "operation/hosts.rs"]
+mod hosts;
+#[path = "operation/lifetimes.rs"]
+mod lifetimes;
+#[path = "operation/limits.rs"]
+mod limits;
+#[path = "operation/listen.rs"]
+mod listen;
+#[path = "operation/modes.rs"]
+mod modes;
+#[path = "operation/reload.rs"]
+mod reload;
+#[path = "operation/settings.rs"]
+mod settings;
+#[path = "operation/stopping.rs"]
+mod stopping;
+#[path = "operation/support.rs"]
+mod support;
+#[path = "operation/timeouts.rs"]
+mod timeouts;
