@@ -9,6 +9,9 @@ use weir_pool::Moment;
 pub(crate) struct Clock {
     start: Instant,
     start_unix_us: u64,
+    /// Tests set the time themselves.
+    #[cfg(test)]
+    hands: Option<&'static std::sync::atomic::AtomicU64>,
 }
 
 impl Clock {
@@ -25,6 +28,17 @@ impl Clock {
         Self {
             start: Instant::now(),
             start_unix_us,
+            #[cfg(test)]
+            hands: None,
+        }
+    }
+
+    /// A clock that shows what a test sets, in microseconds.
+    #[cfg(test)]
+    pub(crate) fn set_by(hands: &'static std::sync::atomic::AtomicU64) -> Self {
+        Self {
+            hands: Some(hands),
+            ..Self::new()
         }
     }
 
@@ -33,6 +47,10 @@ impl Clock {
         reason = "the one module that reads clocks"
     )]
     pub(crate) fn now(self) -> Moment {
+        #[cfg(test)]
+        if let Some(hands) = self.hands {
+            return Moment(hands.load(std::sync::atomic::Ordering::Relaxed));
+        }
         let elapsed = Instant::now().duration_since(self.start).as_micros();
         Moment(
             u64::try_from(elapsed)

@@ -13,8 +13,12 @@ use crate::listen::Accepted;
 use crate::socket::{Stream, Target};
 
 mod epoll;
+#[cfg(test)]
+pub(crate) mod memory;
 
 pub(crate) use epoll::Epoll;
+#[cfg(test)]
+pub(crate) use memory::MemoryStream;
 
 /// The driver's name of a connection; valid until it is closed, detached or ended.
 pub(crate) type Key = usize;

@@ -14,6 +14,7 @@ use weir_auth::stored::StoredSecret;
 use weir_auth::userlist::UserList;
 use weir_config::{LoadBalanceHosts, PoolMode, PoolSettings, Settings};
 use weir_pool::{HostGate, Policy, Quota, Shared};
+use weir_session::settings::{Reported, Settings as Asked};
 
 use crate::clock::Clock;
 use crate::console::{Command, Console};
@@ -47,6 +48,8 @@ pub(crate) struct GlobalPool {
     pub(crate) next_host: AtomicUsize,
     /// Why the last login to the server failed, in its own words.
     pub(crate) last_error: Mutex<Option<LastError>>,
+    /// What servers report, by the settings that a client asked for: a known greeting waits for no server.
+    pub(crate) welcomes: Mutex<HashMap<Arc<Asked>, Arc<Reported>>>,
     /// What the last client's own SCRAM login left for ours.
     pub(crate) pass_through: Mutex<Option<PassThrough>>,
 }
@@ -311,6 +314,7 @@ impl Global {
             settings: RwLock::new(Arc::new(settings)),
             next_host: AtomicUsize::new(0),
             last_error: Mutex::default(),
+            welcomes: Mutex::default(),
             pass_through: Mutex::default(),
         });
         pools.insert(name, Arc::clone(&pool));
@@ -344,6 +348,12 @@ impl Global {
 
     pub(crate) fn unregister(&self, pid: u32) {
         lock(&self.cancellable).remove(&pid);
+    }
+
+    /// How many clients can be cancelled.
+    #[cfg(test)]
+    pub(crate) fn cancellables(&self) -> usize {
+        lock(&self.cancellable).len()
     }
 
     /// The client that a cancel request names, if the key is right (compared in constant time).

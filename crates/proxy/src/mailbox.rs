@@ -155,6 +155,12 @@ impl Letters {
         self.receiver.try_recv().ok()
     }
 
+    /// Whether anything waits to be read.
+    #[cfg(test)]
+    pub(crate) fn are_waiting(&self) -> bool {
+        self.bell.rung.load(Ordering::SeqCst)
+    }
+
     /// Whether waiters should look again.
     pub(crate) fn take_retry(&self) -> bool {
         self.bell.retry.swap(false, Ordering::SeqCst)

@@ -28,6 +28,8 @@ mod relay;
 mod server;
 mod slots;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod welcome;
 
@@ -38,6 +40,12 @@ use timers::Timers;
 
 /// Bytes of one receive. As much as is there for most traffic; a large result takes several turns.
 const RECEIVE: usize = 64 * 1024;
+
+/// Between two lines in the log about accepts that fail.
+const ACCEPT_LOG: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Completions in a row; then letters and timers have their turn, however much data streams in.
+const COMPLETIONS_MAX: usize = 1024;
 
 /// Reused buffers that grew beyond this are given back.
 const BUFFER_KEPT: usize = 256 * 1024;
@@ -67,6 +75,8 @@ pub(crate) struct Worker<D> {
     questions: u64,
     draining: Option<Shutdown>,
     finished: bool,
+    /// No line about failing accepts before this.
+    quiet_until: Moment,
 }
 
 impl<D: Driver> Worker<D> {
@@ -95,6 +105,7 @@ impl<D: Driver> Worker<D> {
             questions: 0,
             draining: None,
             finished: false,
+            quiet_until: now,
         };
         worker.arm_stats();
         worker
@@ -116,7 +127,10 @@ impl<D: Driver> Worker<D> {
         let timeout = self.timers.next().map(|at| at.since(self.now));
         self.driver.wait(self.now, timeout)?;
         self.now = self.global.clock.now();
-        while let Some(completion) = self.driver.next(buffer) {
+        for _ in 0..COMPLETIONS_MAX {
+            let Some(completion) = self.driver.next(buffer) else {
+                break;
+            };
             self.complete_or_drop(completion, buffer);
             self.run_later();
         }
@@ -158,7 +172,10 @@ impl<D: Driver> Worker<D> {
             }
             Completion::Accepted(accepted) => self.accepted(accepted),
             Completion::AcceptFailed(error) => {
-                tracing::warn!("accept() failed, pausing: {error}");
+                if self.now >= self.quiet_until {
+                    self.quiet_until = self.now.plus(ACCEPT_LOG);
+                    tracing::warn!("accept() failed, trying again: {error}");
+                }
             }
             Completion::Connected(owner) => match owner {
                 Owner::Server(index) => self.server_connected(index),

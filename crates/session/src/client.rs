@@ -135,6 +135,13 @@ impl Client {
         self.unnamed.get_or_insert_default()
     }
 
+    /// Whether it has no unnamed statement, whatever becomes of what is on its way.
+    pub(crate) fn has_no_unnamed(&self) -> bool {
+        self.unnamed
+            .as_ref()
+            .is_none_or(|unnamed| unnamed.is_none())
+    }
+
     /// Number and body of its unnamed statement, as it will be once everything on its way was processed.
     pub(crate) fn current_unnamed(&self) -> (u64, &[u8]) {
         self.unnamed

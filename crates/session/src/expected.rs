@@ -156,6 +156,10 @@ pub struct Queue {
     skipping: bool,
     /// Counts the Syncs.
     batch: u64,
+    /// Syncs that a COPY FROM STDIN was thought to eat, but may not have, since it failed (see [`Queue::is_quiet`]).
+    stray: usize,
+    /// A part of the front entry's reply has arrived.
+    begun: bool,
 }
 
 impl Queue {
@@ -165,7 +169,10 @@ impl Queue {
         if let CopyState::In { open: true } = self.copy {
             // "Flush and Sync are ignored" while data is expected; anything else but data ends the COPY by an error.
             match entry.kind {
-                Kind::Sync => return Some(entry),
+                Kind::Sync => {
+                    self.stray += 1;
+                    return Some(entry);
+                }
                 Kind::CopyEnd => self.copy = CopyState::In { open: false },
                 _ => {
                     self.copy = CopyState::In { open: false };
@@ -238,6 +245,7 @@ impl Queue {
     /// The front entry's reply is complete.
     #[inline]
     pub fn pop(&mut self) -> Option<Expected> {
+        self.begun = false;
         self.entries.pop_front()
     }
 
@@ -261,6 +269,7 @@ impl Queue {
     /// not be answered. Returns those entries, last first, which is the order in which to undo them.
     pub fn skip_to_sync(&mut self) -> Vec<Expected> {
         self.copy = CopyState::None;
+        self.begun = false;
         let until = self
             .entries
             .iter()
@@ -280,7 +289,10 @@ impl Queue {
         self.copy = CopyState::In { open: true };
         while let Some(next) = self.entries.get(1) {
             match next.kind {
-                Kind::Sync => drop(self.entries.remove(1)),
+                Kind::Sync => {
+                    self.stray += 1;
+                    self.entries.remove(1);
+                }
                 Kind::CopyEnd => {
                     self.copy = CopyState::In { open: false };
                     return None;
@@ -299,18 +311,46 @@ impl Queue {
         self.copy = state;
     }
 
+    /// A part of the front entry's reply has arrived. Requests are answered in order, so if it is the first part, no
+    /// answer to an earlier Sync is to come any more.
+    #[inline]
+    pub fn begin_reply(&mut self) {
+        if !self.begun {
+            self.begun = true;
+            self.stray = 0;
+        }
+    }
+
+    /// ReadyForQuery: whether it answers a Sync that a COPY was thought to have eaten. If so, that is settled.
+    pub fn take_stray(&mut self) -> bool {
+        let waits_for_it = match self.entries.front() {
+            None => true,
+            Some(front) => !self.begun && front.kind != Kind::Sync,
+        };
+        if self.stray == 0 || !waits_for_it {
+            return false;
+        }
+        self.stray -= 1;
+        self.skipping = false;
+        true
+    }
+
+    /// CommandComplete: a COPY FROM STDIN has read all up to the end of its data, all Syncs in between.
+    #[inline]
+    pub fn complete_copy(&mut self) {
+        if matches!(self.copy, CopyState::In { .. }) {
+            self.stray = 0;
+        }
+        self.end_copy();
+    }
+
     /// CommandComplete or ErrorResponse: a COPY that was going on is over, and so is the mark of its end.
     #[inline]
     pub fn end_copy(&mut self) {
-        if self.copy == CopyState::None {
-            return;
-        }
-        self.copy = CopyState::None;
-        if self
-            .entries
-            .get(1)
-            .is_some_and(|next| next.kind == Kind::CopyEnd)
-        {
+        // A COPY TO STDOUT has none: one that is there belongs to a COPY FROM STDIN behind it in the same Query.
+        let marked = matches!(std::mem::take(&mut self.copy), CopyState::In { .. })
+            && (self.entries.get(1)).is_some_and(|next| next.kind == Kind::CopyEnd);
+        if marked {
             self.entries.remove(1);
         }
     }
@@ -347,9 +387,13 @@ impl Queue {
     }
 
     /// Whether nothing is in flight: no reply owed, no COPY, no skipping.
+    ///
+    /// A Sync in the middle of COPY data owes a reply exactly if the server was no longer reading the data when it came,
+    /// which only the next reply to something else tells. Until then nothing is quiet: the reply might come to the next
+    /// client.
     #[inline]
     pub fn is_quiet(&self) -> bool {
-        self.entries.is_empty() && self.copy == CopyState::None && !self.skipping
+        self.entries.is_empty() && self.copy == CopyState::None && !self.skipping && self.stray == 0
     }
 }
 

@@ -8,10 +8,13 @@ use weir_auth::stored::StoredSecret;
 use weir_wire::MessageError;
 use weir_wire::backend::{self, Authentication, TransactionStatus, tag};
 use weir_wire::encode::{self, EncodeError};
-use weir_wire::frame::{FrameError, Side, frame};
+use weir_wire::frame::{FrameError, Side, frame, header};
 use weir_wire::startup::Version;
 
 use crate::settings::Reported;
+
+/// The longest message of a login, errors and notices included (libpq's limit for errors before the login is over).
+const MESSAGE_MAX: usize = 30_000;
 
 /// What we can prove who we are with.
 #[derive(Clone, Default)]
@@ -106,6 +109,8 @@ pub enum LoginFault {
 pub struct ServerLogin {
     plan: LoginPlan,
     scram: Option<Box<ScramClient>>,
+    /// The server has asked for a proof: it gets one, of one kind (hazard SEC-22).
+    is_asked: bool,
     authenticated: bool,
     reported: Reported,
     key: Option<(u32, Box<[u8]>)>,
@@ -130,6 +135,7 @@ impl ServerLogin {
         Ok(Self {
             plan,
             scram: None,
+            is_asked: false,
             authenticated: false,
             reported: Reported::default(),
             key: None,
@@ -146,8 +152,10 @@ impl ServerLogin {
         out: &mut Vec<u8>,
     ) -> Result<(usize, LoginStep), LoginFault> {
         let mut at = 0;
+        check_head(input)?;
         while let Some(message) = frame(input.get(at..).unwrap_or_default(), Side::Backend)? {
             at += message.raw.len();
+            check_head(input.get(at..).unwrap_or_default())?;
             match self.message(message.header.tag, message.body, out)? {
                 LoginStep::More => {}
                 step => return Ok((at, step)),
@@ -209,7 +217,17 @@ impl ServerLogin {
     }
 
     fn authentication(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<LoginStep, LoginFault> {
-        match Authentication::parse(body)? {
+        let request = Authentication::parse(body)?;
+        let asks = matches!(
+            request,
+            Authentication::CleartextPassword
+                | Authentication::Md5 { .. }
+                | Authentication::Sasl { .. }
+        );
+        if asks && std::mem::replace(&mut self.is_asked, true) {
+            return Err(LoginFault::OutOfPlace(tag::AUTHENTICATION));
+        }
+        match request {
             Authentication::Ok => {
                 // A server that skips the proof of its own identity in SCRAM is not believed.
                 if self.scram.is_some() {
@@ -263,6 +281,14 @@ impl ServerLogin {
             _ => return Err(LoginFault::NoSecret("an MD5 password")),
         };
         Ok(md5::response(&hash, salt).to_vec())
+    }
+}
+
+/// A message of a login is short: what is not is refused at its head, before it is collected (hazard SEC-21).
+fn check_head(input: &[u8]) -> Result<(), LoginFault> {
+    match header(input, Side::Backend)? {
+        Some(head) if head.total_len() > MESSAGE_MAX => Err(LoginFault::OutOfPlace(head.tag)),
+        _ => Ok(()),
     }
 }
 

@@ -60,7 +60,7 @@ pub enum ClientFault {
     #[error("invalid message format")]
     Malformed(u8),
     /// A message that has no place after the login.
-    #[error("unexpected message type 0x{0:02X}")]
+    #[error("invalid frontend message type {0}")]
     OutOfPlace(u8),
     /// `disable_pqexec` is on.
     #[error("PQexec disallowed")]

@@ -43,6 +43,8 @@ pub struct Server {
     pub(crate) unnamed: u64,
     /// The same as far as the server has answered.
     pub(crate) unnamed_confirmed: u64,
+    /// The batch of a Parse of ours for it that an error may skip.
+    pub(crate) unnamed_unsure: Option<u64>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) reported: Arc<Reported>,
     defaults: Arc<Reported>,
@@ -77,6 +79,7 @@ impl Server {
             prepared: Prepared::default(),
             unnamed: unnamed::NONE,
             unnamed_confirmed: unnamed::NONE,
+            unnamed_unsure: None,
             settings: Arc::default(),
             defaults: Arc::clone(&reported),
             reported,
@@ -117,12 +120,18 @@ impl Server {
             self.queue
                 .expect(Expected::new(Kind::CopyEnd, Duty::Swallow));
         }
+        if self.needs_sync {
+            // A Sync alone would commit what the client never asked to be committed (hazard COR-02).
+            let _ = self.ask("ROLLBACK", out);
+        }
         if running || self.needs_sync || !self.synced || self.queue.is_skipping() {
             // Five bytes always fit.
             let _ = encode::sync(out);
             self.queue.expect(Expected::new(Kind::Sync, Duty::Swallow));
             self.needs_sync = false;
             self.synced = false;
+            // An answer that is not just one more ReadyForQuery, so that no earlier one can be still to come.
+            let _ = self.ask("", out);
         }
         if self.is_quiet_and_synced() && !self.roll_back(out) {
             return Abandoned::Free;
@@ -145,6 +154,11 @@ impl Server {
     /// Errors in answer to our own requests count again: the server goes back to work.
     pub fn settle(&mut self) {
         self.tolerant = false;
+    }
+
+    /// A message for the client has begun and not ended.
+    pub fn is_mid_message(&self) -> bool {
+        self.owed > 0 && self.owed_forward
     }
 
     /// A FATAL was read: the connection is about to end.

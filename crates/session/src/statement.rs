@@ -137,8 +137,9 @@ pub struct Prepared {
 }
 
 /// Changes of one statement that are on their way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Coming {
+    statement: Arc<Statement>,
     count: usize,
     /// The batch of the first of them that an error may skip.
     unsure_since: Option<u64>,
@@ -182,20 +183,36 @@ impl Prepared {
         }
     }
 
-    /// Adds one; returns the least recently used ones that have to go so that at most `max` are held.
+    /// Adds one; returns what has to be closed so that at most `max` are held after this batch: the least recently used
+    /// ones, and those that an error in an earlier batch may leave there.
     pub fn add(
         &mut self,
         statement: &Arc<Statement>,
         max: usize,
-    ) -> impl Iterator<Item = Arc<Statement>> {
+        batch: u64,
+    ) -> Vec<Arc<Statement>> {
         self.held.put(statement.id, Arc::clone(statement));
-        let excess = self.held.len().saturating_sub(max.max(1));
-        std::iter::from_fn(move || self.held.pop_lru().map(|(_, old)| old)).take(excess)
+        let mut gone = Vec::new();
+        for (id, coming) in &self.coming {
+            let unsure = coming.unsure_since.is_some_and(|since| since != batch);
+            if unsure && !self.held.contains(id) {
+                gone.push(Arc::clone(&coming.statement));
+            }
+        }
+        while self.held.len() > max.max(1) {
+            gone.extend(self.held.pop_lru().map(|(_, old)| old));
+        }
+        gone
     }
 
     /// A Parse or Close of it was sent in this batch; `sure`: nothing can make the server skip it.
-    pub fn sent(&mut self, statement: &Statement, batch: u64, sure: bool) {
-        let coming = self.coming.entry(statement.id).or_default();
+    pub fn sent(&mut self, statement: &Arc<Statement>, batch: u64, sure: bool) {
+        let new = || Coming {
+            statement: Arc::clone(statement),
+            count: 0,
+            unsure_since: None,
+        };
+        let coming = self.coming.entry(statement.id).or_insert_with(new);
         coming.count += 1;
         if !sure {
             coming.unsure_since.get_or_insert(batch);
@@ -318,10 +335,10 @@ mod tests {
             registry.intern(b"c\0"),
         );
         let mut prepared = Prepared::default();
-        assert_eq!(prepared.add(&a, 2).count(), 0);
-        assert_eq!(prepared.add(&b, 2).count(), 0);
+        assert_eq!(prepared.add(&a, 2, 0).len(), 0);
+        assert_eq!(prepared.add(&b, 2, 0).len(), 0);
         assert_eq!(prepared.touch(&a, 0), Presence::Held);
-        let gone: Vec<_> = prepared.add(&c, 2).map(|s| s.id).collect();
+        let gone: Vec<_> = prepared.add(&c, 2, 0).iter().map(|s| s.id).collect();
         assert_eq!(gone, [b.id]);
     }
 
@@ -330,7 +347,7 @@ mod tests {
         let mut registry = Registry::new(0, 1);
         let a = registry.intern(b"a\0");
         let mut prepared = Prepared::default();
-        assert_eq!(prepared.add(&a, 2).count(), 0);
+        assert_eq!(prepared.add(&a, 2, 0).len(), 0);
         prepared.sent(&a, 1, false);
         assert_eq!(prepared.touch(&a, 1), Presence::Held);
         assert_eq!(prepared.touch(&a, 2), Presence::Unsure);
@@ -343,10 +360,10 @@ mod tests {
         let mut registry = Registry::new(0, 1);
         let (a, b) = (registry.intern(b"a\0"), registry.intern(b"b\0"));
         let mut prepared = Prepared::default();
-        assert_eq!(prepared.add(&a, 1).count(), 0);
+        assert_eq!(prepared.add(&a, 1, 0).len(), 0);
         prepared.sent(&a, 0, true);
         prepared.was_prepared(&a);
-        assert_eq!(prepared.add(&b, 1).count(), 1);
+        assert_eq!(prepared.add(&b, 1, 0).len(), 1);
         prepared.was_skipped(&b);
         prepared.recall(std::iter::empty());
         let held: Vec<_> = prepared.iter().map(|statement| statement.id).collect();

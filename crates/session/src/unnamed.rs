@@ -62,6 +62,11 @@ impl Unnamed {
         self.confirmed = Definition::default();
     }
 
+    /// Whether there is none, and none was defined that could still turn out to hold.
+    pub(crate) fn is_none(&self) -> bool {
+        self.confirmed.serial == NONE && self.tentative.iter().all(|next| next.serial == NONE)
+    }
+
     /// What holds once everything on its way has taken effect: number and body.
     pub(crate) fn current(&self) -> (u64, &[u8]) {
         let current = self.tentative.back().unwrap_or(&self.confirmed);

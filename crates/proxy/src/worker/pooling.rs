@@ -37,7 +37,6 @@ impl<D: Driver> Worker<D> {
             counters: Default::default(),
             period: Default::default(),
             clients: 0,
-            welcomes: Default::default(),
             reported: Vec::new(),
             tick: None,
             unused_since: None,
@@ -218,6 +217,7 @@ impl<D: Driver> Worker<D> {
                     input: Vec::new(),
                     request_at: self.now,
                     cancels: 0,
+                    cleaning_until: None,
                     is_used: false,
                     doomed: None,
                     facts: Box::new(facts),
@@ -403,7 +403,7 @@ impl<D: Driver> Worker<D> {
             pool.settings = settings;
             pool.shard.set_policy(self.now, policy);
             if moved {
-                pool.welcomes.clear();
+                lock(&pool.global.welcomes).clear();
                 pool.shard.recycle(self.now);
             }
             self.pump(index);

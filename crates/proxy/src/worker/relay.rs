@@ -17,6 +17,9 @@ const DRAIN_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 /// Replies that a server may owe a client before we stop reading from the client.
 const REPLIES_MAX: usize = 16 * 1024;
 
+/// A cancel that comes before the query it is meant for is ignored by PostgreSQL, so it is sent again.
+const CANCEL_AGAIN: std::time::Duration = std::time::Duration::from_millis(200);
+
 /// How long a check or reset query of our own may take.
 const TEST_MAX: std::time::Duration = std::time::Duration::from_secs(15);
 
@@ -572,6 +575,24 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// A server that is still busy for a client that vanished: once more, until its time is over.
+    pub(super) fn clean_on(&mut self, server_index: usize) {
+        let Some(server) = self.servers.get(server_index) else {
+            return;
+        };
+        match server.cleaning_until {
+            Some(until) if until <= self.now => {
+                let reason = "client disconnected with query in progress";
+                return self.close_server(server_index, reason);
+            }
+            _ if server.cancels == 0 && server.session.is_busy() => {
+                self.cancel_server(server_index, None);
+            }
+            _ => {}
+        }
+        self.arm_server(server_index, Some(CANCEL_AGAIN));
+    }
+
     fn after_our_request(&mut self, server_index: usize) {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
@@ -662,11 +683,16 @@ impl<D: Driver> Worker<D> {
                 server.stage = Stage::Cleaning;
                 server.is_used = true;
                 self.driver.send(server.key, &message);
-                if leaving == Leaving::Lost || !running {
-                    self.arm_server(server_index, Some(DRAIN_MAX));
-                }
+                server.cleaning_until = match leaving {
+                    // What it asked for before it said good-bye is finished, as PostgreSQL would.
+                    Leaving::Orderly if running => None,
+                    _ => Some(self.now.plus(DRAIN_MAX)),
+                };
                 if leaving == Leaving::Lost && running {
                     self.cancel_server(server_index, None);
+                }
+                if leaving == Leaving::Lost || !running {
+                    self.arm_server(server_index, Some(CANCEL_AGAIN));
                 }
             }
         }
@@ -674,12 +700,15 @@ impl<D: Driver> Worker<D> {
 
     /// The conversation with a server is not understood any more, or it refused our own request.
     pub(super) fn server_fault(&mut self, server_index: usize, fault: &ServerFault) {
-        let Some(server) = self.servers.get(server_index) else {
+        let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
-        let client = server.lease;
-        if let (Some(index), ServerFault::Refused(body)) = (client, fault) {
-            self.refused_setting(index, body);
+        if let Some(index) = server.lease.take() {
+            match fault {
+                ServerFault::Refused(body) => self.refused_setting(index, body),
+                // Unlike a FATAL, what the server said does not tell the client that it is over.
+                _ => self.lost_server(index, false),
+            }
         }
         let reason = fault.to_string();
         self.close_server(server_index, &reason);

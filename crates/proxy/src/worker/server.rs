@@ -60,6 +60,7 @@ impl<D: Driver> Worker<D> {
             input: Vec::new(),
             request_at: self.now,
             cancels: 0,
+            cleaning_until: None,
             is_used: false,
             doomed: None,
             facts: Box::new(facts),
@@ -257,22 +258,33 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
+        let id = server.facts.id;
         if server.input.is_empty() {
             let taken = self.server_input(index, bytes);
-            self.keep_server_input(index, bytes.get(taken..).unwrap_or_default());
+            self.keep_server_input(index, id, bytes.get(taken..).unwrap_or_default());
             return;
         }
         let mut input = std::mem::take(&mut server.input);
         input.extend_from_slice(bytes);
         let taken = self.server_input(index, &input);
-        self.keep_server_input(index, input.get(taken..).unwrap_or_default());
+        self.keep_server_input(index, id, input.get(taken..).unwrap_or_default());
     }
 
-    fn keep_server_input(&mut self, index: usize, rest: &[u8]) {
-        if !rest.is_empty()
-            && let Some(server) = self.servers.get_mut(index)
-        {
+    /// Keeps the beginning of a message until its end has come.
+    fn keep_server_input(&mut self, index: usize, id: u64, rest: &[u8]) {
+        let server = self
+            .servers
+            .get_mut(index)
+            .filter(|server| server.facts.id == id);
+        let Some(server) = server else {
+            return;
+        };
+        if !rest.is_empty() {
             server.input = rest.to_vec();
+        }
+        // Promise 1: a server with a byte that nobody has read is not given to anybody.
+        if matches!(server.stage, Stage::Idle) && !(rest.is_empty() && server.session.is_free()) {
+            self.close_server(index, "idle server got dirty");
         }
     }
 
@@ -559,6 +571,13 @@ impl<D: Driver> Worker<D> {
         }
         match (server.stage, server.lease) {
             (Stage::Testing(Test::Check(client)), _) => self.wait_again(client),
+            // Nothing may be said in the middle of a message.
+            (_, Some(client)) if server.session.is_mid_message() => {
+                if let Some(client) = self.clients.get_mut(client) {
+                    client.lease = None;
+                }
+                self.remove_client(client, Leaving::Lost, reason);
+            }
             (_, Some(client)) => self.lost_server(client, server.session.is_dying()),
             _ => {}
         }
@@ -593,7 +612,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A client's server is gone. If PostgreSQL said a last word the client has it already.
-    fn lost_server(&mut self, index: usize, has_spoken: bool) {
+    pub(super) fn lost_server(&mut self, index: usize, has_spoken: bool) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };

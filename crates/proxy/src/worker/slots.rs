@@ -1,6 +1,5 @@
 //! What a worker keeps per client, server and pool.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use weir_session::hello::{Hello, Opening};
 use weir_session::login::ServerLogin;
 use weir_session::relay::Rules;
 use weir_session::server::Server as ServerSession;
-use weir_session::settings::{Reported, Settings};
+use weir_session::settings::Reported;
 use weir_stats::{Counters, Endpoint};
 
 use crate::console::Role;
@@ -204,6 +203,8 @@ pub(super) struct Server {
     pub(super) request_at: Moment,
     /// Cancels on their way to it.
     pub(super) cancels: u32,
+    /// When a server whose client vanished has to be done; none: it may finish.
+    pub(super) cleaning_until: Option<Moment>,
     /// A client may have left something in its session that only `server_reset_query` takes away.
     pub(super) is_used: bool,
     /// It has to go on release.
@@ -225,8 +226,6 @@ pub(super) struct Pool {
     pub(super) period: [Counters; 2],
     /// Clients on this worker.
     pub(super) clients: usize,
-    /// What servers report, by the settings that a client asked for.
-    pub(super) welcomes: HashMap<Arc<Settings>, Arc<Reported>>,
     /// Distinct sets of reported values, so that equal ones are shared.
     pub(super) reported: Vec<Arc<Reported>>,
     /// When the shard wants its tick.

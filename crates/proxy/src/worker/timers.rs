@@ -170,9 +170,7 @@ impl<D: Driver> Worker<D> {
                 self.login_timed_out(index)
             }
             Stage::Testing(_) => self.close_server(index, "test query failed"),
-            Stage::Cleaning => {
-                self.close_server(index, "client disconnected with query in progress")
-            }
+            Stage::Cleaning => self.clean_on(index),
             Stage::BeingCancelled => self.close_server(index, "cancel_wait_timeout"),
             Stage::Idle | Stage::Leased => {}
         }

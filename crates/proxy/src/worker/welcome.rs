@@ -17,7 +17,7 @@ use weir_wire::encode;
 use super::Worker;
 use super::slots::Phase;
 use crate::driver::Driver;
-use crate::global::{Place, random};
+use crate::global::{Place, lock, random};
 
 /// Distinct sets of start-up parameters that a pool remembers the greeting for.
 const WELCOMES_MAX: usize = 1024;
@@ -40,7 +40,8 @@ impl<D: Driver> Worker<D> {
         pool.clients += 1;
         pool.shard.clients(self.now, pool.clients);
         let (key, name) = welcome_key(client.session.settings());
-        match pool.welcomes.get(&key).cloned() {
+        let known = lock(&pool.global.welcomes).get(&key).cloned();
+        match known {
             Some(reported) => {
                 let reported = with_application_name(&reported, name.as_deref());
                 self.enter(index, reported);
@@ -137,11 +138,12 @@ impl<D: Driver> Worker<D> {
             (self.clients.get_mut(index), self.pools.get_mut(pool_index))
         {
             client.lease = None;
-            if pool.welcomes.len() >= WELCOMES_MAX {
-                pool.welcomes.clear();
-            }
             let (key, _) = welcome_key(client.session.settings());
-            pool.welcomes.insert(key, Arc::clone(&reported));
+            let mut welcomes = lock(&pool.global.welcomes);
+            if welcomes.len() >= WELCOMES_MAX {
+                welcomes.clear();
+            }
+            welcomes.insert(key, Arc::clone(&reported));
         }
         self.release_later(server_index);
         self.enter(index, reported);

@@ -96,11 +96,18 @@ pub fn idle(
                 }
                 at += total;
             }
-            _ => {
+            tag::QUERY
+            | tag::PARSE
+            | tag::BIND
+            | tag::DESCRIBE
+            | tag::CLOSE
+            | tag::EXECUTE
+            | tag::FUNCTION_CALL => {
                 let enough = rest.len() >= total.min(needed(header.tag, total));
                 let next = if enough { Next::Lease } else { Next::More };
                 return Ok(Idle { consumed: at, next });
             }
+            other => return Err(ClientFault::OutOfPlace(other)),
         }
     }
 }
@@ -214,6 +221,13 @@ mod tests {
             }
         );
         assert_eq!(answer, b"Z\0\0\0\x05I");
+    }
+
+    #[test]
+    fn cor_30_a_message_out_of_place_is_refused_without_a_server() {
+        let refused = idle(&mut Client::default(), b"p\0\0\0\x05\0", &mut Vec::new());
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.to_string(), "invalid frontend message type 112");
     }
 
     #[test]

@@ -52,7 +52,8 @@ pub enum ServerFault {
 /// Passes on what a server sent, as far as it can be judged.
 ///
 /// # Errors
-/// Anything after which the server's conversation is not understood. What is in `to_client` by then is still good.
+/// Anything after which the server's conversation is not understood: it is never free again. What is in `to_client` by
+/// then is still good.
 pub fn replies(
     client: &mut Client,
     server: &mut Server,
@@ -65,35 +66,16 @@ pub fn replies(
         to_client,
         replied: Replied::default(),
     };
-    let mut at = work.streamed(input);
-    loop {
-        let rest = input.get(at..).unwrap_or_default();
-        let Some(header) = header(rest, Side::Backend)? else {
-            break;
-        };
-        let total = header.total_len();
-        let have = rest.len().min(total);
-        if have < total
-            && total <= STREAM_MIN
-            && !matches!(header.tag, tag::DATA_ROW | tag::COPY_DATA)
-        {
-            break;
-        }
-        let body = rest.get(HEAD..have).unwrap_or_default();
-        let verdict = work.message(header, body)?;
-        match verdict {
-            Verdict::Keep => work.to_client.keep(at, at + have),
-            Verdict::Drop => {}
-        }
-        if have < total {
-            work.server.owed = (total - have) as u64;
-            work.server.owed_forward = verdict == Verdict::Keep;
-        }
-        work.settle(header.tag);
-        at += have;
+    let result = work.all(input);
+    let replied = work.replied;
+    if result.is_err() {
+        // Whose the rest is cannot be known, so no state makes it free again.
+        server.dying = true;
     }
-    work.replied.consumed = at;
-    Ok(work.replied)
+    result.map(|consumed| Replied {
+        consumed,
+        ..replied
+    })
 }
 
 /// Writes an answer that no server was asked for.
@@ -121,6 +103,38 @@ struct Work<'w, 's> {
 }
 
 impl Work<'_, '_> {
+    /// Everything that has arrived; returns how much of it is dealt with.
+    fn all(&mut self, input: &[u8]) -> Result<usize, ServerFault> {
+        let mut at = self.streamed(input);
+        loop {
+            let rest = input.get(at..).unwrap_or_default();
+            let Some(header) = header(rest, Side::Backend)? else {
+                break;
+            };
+            let total = header.total_len();
+            let have = rest.len().min(total);
+            if have < total
+                && total <= STREAM_MIN
+                && !matches!(header.tag, tag::DATA_ROW | tag::COPY_DATA)
+            {
+                break;
+            }
+            let body = rest.get(HEAD..have).unwrap_or_default();
+            let verdict = self.message(header, body)?;
+            match verdict {
+                Verdict::Keep => self.to_client.keep(at, at + have),
+                Verdict::Drop => {}
+            }
+            if have < total {
+                self.server.owed = (total - have) as u64;
+                self.server.owed_forward = verdict == Verdict::Keep;
+            }
+            self.settle(header.tag);
+            at += have;
+        }
+        Ok(at)
+    }
+
     /// The rest of a message that began earlier.
     fn streamed(&mut self, input: &[u8]) -> usize {
         if self.server.owed == 0 {
@@ -187,7 +201,8 @@ impl Work<'_, '_> {
 
     /// A message inside of the front entry's reply.
     #[inline]
-    fn part_of_a_reply(&self, tag: u8) -> Result<Verdict, ServerFault> {
+    fn part_of_a_reply(&mut self, tag: u8) -> Result<Verdict, ServerFault> {
+        self.server.queue.begin_reply();
         match self.duty() {
             Some((_, Duty::Forward)) => Ok(Verdict::Keep),
             Some(_) => Ok(Verdict::Drop),
@@ -210,6 +225,9 @@ impl Work<'_, '_> {
         }
         if let Some(effect) = entry.unnamed {
             self.server.unnamed_confirmed = effect.serial;
+            if effect.serial == self.server.unnamed {
+                self.server.unnamed_unsure = None;
+            }
             if effect.of_client {
                 self.client.unnamed().confirm();
             }
@@ -219,6 +237,7 @@ impl Work<'_, '_> {
     /// A message that completes a reply of this kind.
     #[inline]
     fn ends(&mut self, tag: u8, kind: Kind) -> Result<Verdict, ServerFault> {
+        self.server.queue.begin_reply();
         match self.duty() {
             Some((front, duty)) if front == kind => {
                 self.finish_front();
@@ -235,7 +254,7 @@ impl Work<'_, '_> {
     /// A message that completes an Execute, and one statement of a Query.
     #[inline]
     fn ends_execute(&mut self, tag: u8) -> Result<Verdict, ServerFault> {
-        self.server.queue.end_copy();
+        self.server.queue.complete_copy();
         match self.duty() {
             Some((Kind::Execute, _)) => self.ends(tag, Kind::Execute),
             Some((Kind::Query, _)) => self.part_of_a_reply(tag),
@@ -275,6 +294,10 @@ impl Work<'_, '_> {
         let status = backend::ReadyForQuery::parse(body)
             .map_err(|_| ServerFault::Malformed(tag::READY_FOR_QUERY))?
             .0;
+        if self.server.queue.take_stray() {
+            self.server.status = status;
+            return Ok(Verdict::Keep);
+        }
         let Some((Kind::Query | Kind::Sync | Kind::FunctionCall, duty)) = self.duty() else {
             return Err(ServerFault::OutOfPlace(tag::READY_FOR_QUERY));
         };
@@ -352,6 +375,7 @@ impl Work<'_, '_> {
         if is_fatal(body) {
             self.server.dying = true;
         }
+        self.server.queue.begin_reply();
         let verdict = match self.duty() {
             Some((Kind::Query | Kind::FunctionCall | Kind::Sync, duty)) => {
                 self.server.queue.end_copy();

@@ -281,12 +281,14 @@ impl<'i> Work<'_, '_, 'i, '_> {
         } = &mut *self.link;
         let nothing_changes = serial == unnamed::NONE
             && server.unnamed == unnamed::NONE
-            && client.current_unnamed().0 == unnamed::NONE;
+            && server.unnamed_confirmed == unnamed::NONE
+            && client.has_no_unnamed();
         if nothing_changes || !rules.tracks_unnamed {
             return None;
         }
         client.unnamed().define(serial, body);
         server.unnamed = serial;
+        server.unnamed_unsure = None;
         Some(UnnamedEffect {
             serial,
             of_client: true,
@@ -302,7 +304,10 @@ impl<'i> Work<'_, '_, 'i, '_> {
             ..
         } = &mut *self.link;
         let (serial, body) = client.current_unnamed();
-        if serial == server.unnamed || !rules.tracks_unnamed || server.queue.is_deaf() {
+        let batch = server.queue.batch();
+        let has =
+            serial == server.unnamed && server.unnamed_unsure.is_none_or(|sent| sent == batch);
+        if has || !rules.tracks_unnamed || server.queue.is_deaf() {
             return;
         }
         // One that was too long to keep is lost with its server: PostgreSQL then says that there is none.
@@ -320,6 +325,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             Kind::Parse
         };
         server.unnamed = serial;
+        server.unnamed_unsure = (!server.is_clear()).then_some(batch);
         let effect = UnnamedEffect {
             serial,
             of_client: false,
@@ -440,7 +446,8 @@ impl<'i> Work<'_, '_, 'i, '_> {
     fn prepare(&mut self, statement: &Arc<Statement>, duty: Duty, undo: Option<Undo>) {
         let max = self.link.rules.max_prepared;
         let clear = self.link.server.is_clear();
-        let evicted: Vec<_> = self.link.server.prepared.add(statement, max).collect();
+        let server = &mut *self.link.server;
+        let evicted = server.prepared.add(statement, max, server.queue.batch());
         for old in evicted {
             self.close_ours(&old, clear);
         }

@@ -1,0 +1,415 @@
+//! A driver without sockets, for tests: connections are pairs of byte queues of limited size, and whoever holds the
+//! other end decides what happens and when.
+//!
+//! It keeps to what [`super::Epoll`] does: one segment per receive, a backlog once the queue is full, an orderly end
+//! only after everything before it was read, a reset at once and even to a connection that is paused.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use slab::Slab;
+use weir_pool::Moment;
+
+use super::{Completion, Driver, Key, Owner};
+use crate::global::lock;
+use crate::listen::Accepted;
+use crate::socket::{Stream, Target};
+
+/// A closed connection's backlog is given up after this time.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// How the other side went away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// What it sent before is still read.
+    Orderly,
+    /// What was not read is lost.
+    Reset,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Link {
+    Made,
+    Pending,
+    Refused,
+}
+
+#[derive(Debug)]
+struct Pipe {
+    link: Link,
+    /// Towards the worker; one segment is one receive.
+    inward: VecDeque<Vec<u8>>,
+    /// Towards the peer.
+    outward: Vec<u8>,
+    /// Bytes that fit into each direction.
+    capacity: usize,
+    /// The peer has ended it.
+    ended: Option<End>,
+    /// The worker has closed it; what it sent before may still be on its way.
+    closing: bool,
+    /// The worker has closed it and let go of it.
+    closed: bool,
+}
+
+impl Pipe {
+    fn unread(&self) -> usize {
+        self.inward.iter().map(Vec::len).sum()
+    }
+}
+
+/// The worker's end of a connection; closed when dropped.
+#[derive(Debug)]
+pub(crate) struct MemoryStream(Arc<Mutex<Pipe>>);
+
+impl MemoryStream {
+    fn pipe(&self) -> MutexGuard<'_, Pipe> {
+        lock(&self.0)
+    }
+}
+
+impl Drop for MemoryStream {
+    fn drop(&mut self) {
+        self.pipe().closed = true;
+    }
+}
+
+/// The other end of a connection, in the hands of a test.
+#[derive(Debug)]
+pub(crate) struct Peer(Arc<Mutex<Pipe>>);
+
+impl Peer {
+    /// A connection that is made, with so many bytes of room in each direction.
+    pub(crate) fn pair(capacity: usize) -> (MemoryStream, Self) {
+        let pipe = Arc::new(Mutex::new(Pipe {
+            link: Link::Made,
+            inward: VecDeque::new(),
+            outward: Vec::new(),
+            capacity,
+            ended: None,
+            closing: false,
+            closed: false,
+        }));
+        (MemoryStream(Arc::clone(&pipe)), Self(pipe))
+    }
+
+    fn pipe(&self) -> MutexGuard<'_, Pipe> {
+        lock(&self.0)
+    }
+
+    /// Takes the connection that a worker asked for.
+    pub(crate) fn accept(&self) {
+        self.pipe().link = Link::Made;
+    }
+
+    /// Refuses it.
+    pub(crate) fn refuse(&self) {
+        self.pipe().link = Link::Refused;
+    }
+
+    /// Sends one segment, as much of it as fits; returns how much that was.
+    pub(crate) fn send(&self, bytes: &[u8]) -> usize {
+        let mut pipe = self.pipe();
+        let room = pipe.capacity.saturating_sub(pipe.unread());
+        let fits = bytes.len().min(room);
+        if fits > 0 && pipe.ended.is_none() {
+            pipe.inward.push_back(bytes[..fits].to_vec());
+        }
+        fits
+    }
+
+    /// Receives up to `max` bytes.
+    pub(crate) fn receive(&self, max: usize) -> Vec<u8> {
+        let mut pipe = self.pipe();
+        let len = pipe.outward.len().min(max);
+        pipe.outward.drain(..len).collect()
+    }
+
+    /// Ends the connection; what the worker sent and nobody received is lost.
+    pub(crate) fn end(&self, how: End) {
+        let mut pipe = self.pipe();
+        pipe.ended.get_or_insert(how);
+        if how == End::Reset {
+            pipe.ended = Some(how);
+            pipe.inward.clear();
+        }
+        pipe.outward.clear();
+    }
+
+    /// Whether the worker has closed it and everything it sent before was received.
+    pub(crate) fn is_over(&self) -> bool {
+        let pipe = self.pipe();
+        pipe.closed && pipe.outward.is_empty()
+    }
+
+    /// Whether the worker has closed it.
+    pub(crate) fn is_closed(&self) -> bool {
+        let pipe = self.pipe();
+        pipe.closed || pipe.closing
+    }
+
+    /// Bytes that the worker has not received.
+    pub(crate) fn unread(&self) -> usize {
+        self.pipe().unread()
+    }
+}
+
+#[derive(Debug)]
+struct Conn {
+    stream: MemoryStream,
+    owner: Owner,
+    backlog: VecDeque<u8>,
+    connecting: bool,
+    paused: bool,
+    broken: bool,
+    closing: Option<Moment>,
+}
+
+impl Conn {
+    /// Moves bytes of the backlog into the queue.
+    fn flush(&mut self) {
+        let mut pipe = self.stream.pipe();
+        match pipe.ended {
+            Some(End::Reset) => self.broken = true,
+            Some(End::Orderly) => self.backlog.clear(),
+            None => {
+                let room = pipe.capacity.saturating_sub(pipe.outward.len());
+                let len = self.backlog.len().min(room);
+                pipe.outward.extend(self.backlog.drain(..len));
+            }
+        }
+        if self.broken {
+            self.backlog.clear();
+        }
+    }
+}
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryDriver {
+    conns: Slab<Conn>,
+    drained: VecDeque<Key>,
+    arrivals: VecDeque<Accepted>,
+    dialled: Vec<(Owner, Peer)>,
+    deaf: bool,
+    now: Moment,
+    moves: u64,
+    /// Room in the connections that it asks for.
+    capacity: usize,
+    /// Which connection comes first in the next turn.
+    pub(crate) first: usize,
+}
+
+impl MemoryDriver {
+    /// A driver whose connections to servers have so much room.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            ..Self::default()
+        }
+    }
+
+    /// A client connects.
+    pub(crate) fn arrive(&mut self, accepted: Accepted) {
+        if !self.deaf {
+            self.arrivals.push_back(accepted);
+        }
+    }
+
+    /// The connections asked for since the last call; each waits for an answer.
+    pub(crate) fn take_dialled(&mut self) -> Vec<(Owner, Peer)> {
+        std::mem::take(&mut self.dialled)
+    }
+
+    /// Counts what has happened; the same number again means that nothing has.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// Connections that are open, those included whose backlog is still being sent.
+    pub(crate) fn open(&self) -> usize {
+        self.conns.len()
+    }
+
+    /// The largest backlog of a connection.
+    pub(crate) fn backlog_max(&self) -> usize {
+        let backlogs = self.conns.iter().map(|(_, conn)| conn.backlog.len());
+        backlogs.max().unwrap_or(0)
+    }
+
+    fn insert(&mut self, stream: MemoryStream, owner: Owner, connecting: bool) -> Key {
+        self.conns.insert(Conn {
+            stream,
+            owner,
+            backlog: VecDeque::new(),
+            connecting,
+            paused: false,
+            broken: false,
+            closing: None,
+        })
+    }
+
+    /// What has happened to one connection.
+    fn look(&mut self, key: Key, buffer: &mut [u8]) -> Option<Completion> {
+        let conn = self.conns.get_mut(key)?;
+        let owner = conn.owner;
+        if conn.closing.is_some() {
+            return None;
+        }
+        let mut pipe = conn.stream.pipe();
+        if conn.connecting {
+            let outcome = match pipe.link {
+                Link::Pending => return None,
+                Link::Made => Completion::Connected(owner),
+                Link::Refused => {
+                    Completion::ConnectFailed(owner, ErrorKind::ConnectionRefused.into())
+                }
+            };
+            conn.connecting = false;
+            let refused = pipe.link == Link::Refused;
+            drop(pipe);
+            if refused {
+                self.conns.remove(key);
+            }
+            return Some(outcome);
+        }
+        let reset = conn.broken || pipe.ended == Some(End::Reset);
+        if !reset && conn.paused {
+            return None;
+        }
+        if !reset && let Some(mut segment) = pipe.inward.pop_front() {
+            let len = segment.len().min(buffer.len());
+            buffer[..len].copy_from_slice(&segment[..len]);
+            if len < segment.len() {
+                pipe.inward.push_front(segment.split_off(len));
+            }
+            return Some(Completion::Received(owner, len));
+        }
+        let ended = reset || pipe.ended.is_some();
+        drop(pipe);
+        ended.then(|| {
+            self.conns.remove(key);
+            let error = reset.then(|| ErrorKind::ConnectionReset.into());
+            Completion::Ended(owner, error)
+        })
+    }
+}
+
+impl Driver for MemoryDriver {
+    fn wait(&mut self, now: Moment, _: Option<Duration>) -> io::Result<()> {
+        self.now = now;
+        for (key, conn) in &mut self.conns {
+            if !conn.backlog.is_empty() {
+                conn.flush();
+                if conn.backlog.is_empty() {
+                    self.moves += 1;
+                    self.drained.push_back(key);
+                }
+            }
+        }
+        self.conns.retain(|_, conn| {
+            let done = conn.backlog.is_empty() || conn.broken;
+            conn.closing.is_none_or(|until| !done && now < until)
+        });
+        Ok(())
+    }
+
+    fn next(&mut self, buffer: &mut [u8]) -> Option<Completion> {
+        self.moves += 1;
+        while let Some(key) = self.drained.pop_front() {
+            let conn = self.conns.get(key);
+            if let Some(conn) = conn.filter(|conn| conn.closing.is_none() && !conn.broken) {
+                return Some(Completion::Drained(conn.owner));
+            }
+        }
+        let mut keys: Vec<_> = self.conns.iter().map(|(key, _)| key).collect();
+        if !keys.is_empty() {
+            let first = self.first % keys.len();
+            keys.rotate_left(first);
+        }
+        for key in keys {
+            if let Some(completion) = self.look(key, buffer) {
+                return Some(completion);
+            }
+        }
+        if let Some(accepted) = self.arrivals.pop_front() {
+            return Some(Completion::Accepted(accepted));
+        }
+        self.moves -= 1;
+        None
+    }
+
+    fn add(&mut self, stream: Stream, owner: Owner) -> io::Result<Key> {
+        match stream {
+            Stream::Memory(stream) => Ok(self.insert(stream, owner, false)),
+            _ => Err(ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn connect(&mut self, _: &Target, owner: Owner) -> io::Result<Key> {
+        let (stream, peer) = Peer::pair(self.capacity);
+        stream.pipe().link = Link::Pending;
+        self.dialled.push((owner, peer));
+        self.moves += 1;
+        Ok(self.insert(stream, owner, true))
+    }
+
+    fn send(&mut self, key: Key, bytes: &[u8]) -> usize {
+        let Some(conn) = self.conns.get_mut(key).filter(|conn| !conn.broken) else {
+            return 0;
+        };
+        self.moves += 1;
+        let had_backlog = !conn.backlog.is_empty();
+        conn.backlog.extend(bytes);
+        if !had_backlog {
+            conn.flush();
+        }
+        conn.backlog.len()
+    }
+
+    fn backlog(&self, key: Key) -> usize {
+        self.conns.get(key).map_or(0, |conn| conn.backlog.len())
+    }
+
+    fn pause(&mut self, key: Key) {
+        if let Some(conn) = self.conns.get_mut(key) {
+            conn.paused = true;
+        }
+    }
+
+    fn resume(&mut self, key: Key) {
+        if let Some(conn) = self.conns.get_mut(key) {
+            conn.paused = false;
+        }
+    }
+
+    fn close(&mut self, key: Key) {
+        let until = self.now.plus(LINGER);
+        let Some(conn) = self.conns.get_mut(key) else {
+            return;
+        };
+        self.moves += 1;
+        if conn.backlog.is_empty() || conn.broken {
+            self.conns.remove(key);
+        } else {
+            conn.closing = Some(until);
+            conn.stream.pipe().closing = true;
+            conn.owner = Owner::Nobody;
+        }
+    }
+
+    fn detach(&mut self, key: Key) -> Option<Stream> {
+        let conn = self.conns.get(key)?;
+        if !conn.backlog.is_empty() || conn.broken || conn.connecting {
+            return None;
+        }
+        self.moves += 1;
+        Some(Stream::Memory(self.conns.remove(key).stream))
+    }
+
+    fn stop_accepting(&mut self) {
+        self.deaf = true;
+        self.arrivals.clear();
+    }
+}

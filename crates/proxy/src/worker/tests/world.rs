@@ -1,0 +1,487 @@
+//! A world of workers, clients and servers in which nothing moves unless a test says so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use weir_auth::userlist::UserList;
+use weir_pool::{Moment, Shard};
+use weir_stats::Endpoint;
+use weir_testkit::reading::{messages, outline};
+use weir_wire::encode;
+use weir_wire::startup::Version;
+
+use super::postgres::{CancelCall, Postgres};
+use crate::clock::Clock;
+use crate::console::{Console, Role, Shutdown, Step};
+use crate::driver::Owner;
+use crate::driver::memory::{End, MemoryDriver, Peer};
+use crate::global::{Global, Settled};
+use crate::listen::Accepted;
+use crate::mailbox::{Message, mailbox};
+use crate::socket::Stream;
+use crate::worker::slots::Stage;
+use crate::worker::{RECEIVE, Worker};
+
+/// Room in every connection unless a test wants little.
+const ROOM: usize = 1 << 20;
+
+/// One client: everything it got, and what it has still to send.
+#[derive(Debug)]
+pub(super) struct Caller {
+    pub(super) peer: Peer,
+    pub(super) got: Vec<u8>,
+    seen: usize,
+    unsent: Vec<u8>,
+    /// It does not read.
+    pub(super) deaf: bool,
+    pub(super) left: bool,
+}
+
+impl Caller {
+    /// Sends what fits and receives what has come.
+    pub(super) fn serve(&mut self) -> bool {
+        if self.left {
+            return false;
+        }
+        let unsent = self.unsent.len();
+        self.send_some(unsent);
+        let before = self.got.len();
+        self.receive();
+        self.unsent.len() < unsent || self.got.len() > before
+    }
+
+    /// Sends up to so many bytes as one segment.
+    pub(super) fn send_some(&mut self, max: usize) {
+        let sent = self.peer.send(&self.unsent[..max.min(self.unsent.len())]);
+        self.unsent.drain(..sent);
+    }
+
+    /// Takes what has come.
+    pub(super) fn receive(&mut self) {
+        if !self.deaf && !self.left {
+            self.got.extend(self.peer.receive(usize::MAX));
+        }
+    }
+
+    pub(super) fn say(&mut self, bytes: &[u8]) {
+        self.unsent.extend_from_slice(bytes);
+    }
+
+    pub(super) fn unsent(&self) -> usize {
+        self.unsent.len()
+    }
+
+    /// Whether Weir has closed the connection.
+    pub(super) fn is_closed(&self) -> bool {
+        self.peer.is_over()
+    }
+
+    /// What it got since the last call, in a line.
+    pub(super) fn heard(&mut self) -> String {
+        let line = outline(&self.got[self.seen..]);
+        self.seen = self.got.len();
+        line
+    }
+
+    /// Goes away.
+    pub(super) fn leave(&mut self, how: End) {
+        self.left = true;
+        self.peer.end(how);
+    }
+
+    /// Process id and key for cancels.
+    pub(super) fn cancel_key(&self) -> (u32, Vec<u8>) {
+        let (found, _) = messages(&self.got);
+        let data = found.iter().find(|message| message.tag == b'K').unwrap();
+        let (pid, key) = data.body.split_first_chunk().unwrap();
+        (u32::from_be_bytes(*pid), key.to_vec())
+    }
+}
+
+/// What answers a connection that a worker asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Host {
+    Accepts,
+    Refuses,
+    /// It does not answer at all.
+    Silent,
+    /// It answers, and refuses the login with this code.
+    Rejects(&'static str),
+}
+
+/// See the module's page.
+pub(super) struct World {
+    pub(super) global: Arc<Global>,
+    hands: &'static AtomicU64,
+    pub(super) workers: Vec<Worker<MemoryDriver>>,
+    pub(super) callers: Vec<Caller>,
+    pub(super) servers: Vec<Postgres>,
+    pub(super) unanswered: Vec<Peer>,
+    pub(super) cancels: Vec<CancelCall>,
+    /// Cancel requests are signalled, and their connections closed, as soon as they come.
+    pub(super) cancels_at_once: bool,
+    pub(super) host: Host,
+    room: usize,
+    buffer: Vec<u8>,
+    pids: u32,
+}
+
+struct NoConsole;
+
+impl Console for NoConsole {
+    fn greeting(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    fn query(&self, _: Role, _: &[u8]) -> Step {
+        Step::Close(Vec::new())
+    }
+
+    fn unsupported(&self, _: u8) -> Step {
+        Step::Close(Vec::new())
+    }
+}
+
+impl World {
+    /// Workers with these lines in the global section of the configuration.
+    pub(super) fn new(lanes: usize, lines: &str) -> Self {
+        Self::with_room(lanes, lines, ROOM)
+    }
+
+    /// The same, with so much room in every connection.
+    pub(super) fn with_room(lanes: usize, lines: &str, room: usize) -> Self {
+        let text = format!(
+            "[databases]\n* = host=10.0.0.1\n[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\n\
+             unix_socket_dir =\nlog_connections = 0\nlog_disconnections = 0\nlog_pooler_errors = 0\n\
+             log_stats = 0\npool_mode = transaction\nauth_type = trust\nmax_client_conn = 1000\n{lines}\n"
+        );
+        let mut read = |_: &std::path::Path| Ok(text.clone());
+        let loaded = weir_config::load("weir.ini".as_ref(), &mut read, std::iter::empty());
+        let users = UserList::parse(b"\"ann\" \"\"\n\"bob\" \"\"\n").unwrap();
+        let settled = Settled {
+            settings: Arc::new(loaded.unwrap().settings),
+            users: Arc::new(users),
+        };
+        let (commands, _) = crossbeam_channel::bounded(1);
+        let mut global = Global::new(settled, Arc::new(NoConsole), lanes, commands).unwrap();
+        let hands: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(1_000_000)));
+        global.clock = Clock::set_by(hands);
+        let global = Arc::new(global);
+        // Nobody sleeps here; the waker only has to exist.
+        let poll = mio::Poll::new().unwrap();
+        let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
+        let (boxes, letters): (Vec<_>, Vec<_>) =
+            (0..lanes).map(|_| mailbox(Arc::clone(&waker))).unzip();
+        assert!(global.mailboxes.set(boxes).is_ok());
+        let workers = letters.into_iter().enumerate().map(|(lane, letters)| {
+            let driver = MemoryDriver::new(room);
+            Worker::new(lane, Arc::clone(&global), driver, letters)
+        });
+        Self {
+            workers: workers.collect(),
+            global,
+            hands,
+            callers: Vec::new(),
+            servers: Vec::new(),
+            unanswered: Vec::new(),
+            cancels: Vec::new(),
+            cancels_at_once: true,
+            host: Host::Accepts,
+            room,
+            buffer: vec![0; RECEIVE],
+            pids: 0,
+        }
+    }
+
+    // --- clients ---
+
+    /// A client connects; it has said nothing yet.
+    pub(super) fn connect(&mut self) -> usize {
+        let (stream, peer) = Peer::pair(self.room);
+        self.workers[0].driver.arrive(Accepted {
+            stream: Stream::Memory(stream),
+            remote: Endpoint::default(),
+            local: Endpoint::default(),
+            is_loopback: true,
+            remote_pid: 0,
+            remote_uid: None,
+        });
+        self.callers.push(Caller {
+            peer,
+            got: Vec::new(),
+            seen: 0,
+            unsent: Vec::new(),
+            deaf: false,
+            left: false,
+        });
+        self.callers.len() - 1
+    }
+
+    /// Connects and sends a start-up packet.
+    pub(super) fn dial(&mut self, user: &str, parameters: &[(&str, &str)]) -> usize {
+        let index = self.connect();
+        let mut packet = Vec::new();
+        let mut all = vec![("user", user), ("database", "shop")];
+        all.extend(parameters);
+        let all: Vec<_> = all.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect();
+        encode::startup(&mut packet, Version::V3_0, &all).unwrap();
+        self.callers[index].say(&packet);
+        index
+    }
+
+    /// A client that has logged in, and has read its greeting.
+    #[track_caller]
+    pub(super) fn login(&mut self) -> usize {
+        let index = self.dial("ann", &[]);
+        self.settle();
+        let greeting = self.callers[index].heard();
+        assert!(greeting.ends_with("Z(I)"), "{greeting}");
+        index
+    }
+
+    /// Says something and returns everything it leads to.
+    #[track_caller]
+    pub(super) fn ask(&mut self, index: usize, bytes: &[u8]) -> String {
+        self.callers[index].say(bytes);
+        self.settle();
+        self.callers[index].heard()
+    }
+
+    /// Sends a cancel request for a client; returns the connection it goes over.
+    pub(super) fn request_cancel(&mut self, of: usize) -> usize {
+        let (pid, key) = self.callers[of].cancel_key();
+        let index = self.connect();
+        let mut packet = Vec::new();
+        encode::cancel_request(&mut packet, pid, &key).unwrap();
+        self.callers[index].say(&packet);
+        index
+    }
+
+    // --- time and turns ---
+
+    pub(super) fn now(&self) -> Moment {
+        Moment(self.hands.load(Ordering::Relaxed))
+    }
+
+    /// Time passes in one leap.
+    pub(super) fn pass(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap();
+        self.hands.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    /// Time passes until the next deadline, if that is within a second.
+    pub(super) fn leap(&self) {
+        let next = self.workers.iter().filter_map(|worker| worker.timers.next()).min();
+        let soon = self.now().plus(Duration::from_secs(1));
+        self.hands.fetch_max(next.filter(|at| *at <= soon).map_or(0, |at| at.0), Ordering::Relaxed);
+    }
+
+    /// Time passes from deadline to deadline, and everything that follows happens.
+    pub(super) fn advance(&mut self, time: Duration) {
+        let end = self.now().plus(time);
+        loop {
+            self.settle();
+            let deadlines = self.workers.iter().filter(|worker| !worker.finished);
+            let next = deadlines.filter_map(|worker| worker.timers.next()).min();
+            let next = next.filter(|at| *at <= end).unwrap_or(end);
+            self.hands.fetch_max(next.0, Ordering::Relaxed);
+            if next == end {
+                return self.settle();
+            }
+        }
+    }
+
+    /// One turn of a worker; connections that it asks for are answered.
+    pub(super) fn turn(&mut self, lane: usize) -> bool {
+        let worker = &mut self.workers[lane];
+        if worker.finished {
+            return false;
+        }
+        let due = worker.timers.next().is_some_and(|at| at.0 <= self.hands.load(Ordering::Relaxed));
+        let before = worker.driver.moves();
+        let letters = worker.letters.are_waiting();
+        worker.turn(&mut self.buffer).unwrap();
+        let moved = due || letters || worker.driver.moves() != before;
+        for (owner, peer) in self.workers[lane].driver.take_dialled() {
+            self.answer(owner, peer);
+        }
+        self.check();
+        moved
+    }
+
+    fn answer(&mut self, owner: Owner, peer: Peer) {
+        let for_session = matches!(owner, Owner::Server(_));
+        match self.host {
+            _ if !for_session => {
+                peer.accept();
+                self.servers.push(Postgres::new(0, peer));
+            }
+            Host::Refuses => peer.refuse(),
+            Host::Silent => self.unanswered.push(peer),
+            Host::Accepts | Host::Rejects(_) => {
+                peer.accept();
+                self.pids += 1;
+                let mut server = Postgres::new(self.pids, peer);
+                if let Host::Rejects(code) = self.host {
+                    server.refusal = Some((code, "not now"));
+                }
+                self.servers.push(server);
+            }
+        }
+    }
+
+    /// Turns connections that carry cancel requests into such.
+    pub(super) fn sort_out_cancels(&mut self) -> bool {
+        let mut moved = false;
+        for index in (0..self.servers.len()).rev() {
+            if let Some((pid, key)) = self.servers[index].cancel_request() {
+                let peer = self.servers.remove(index).peer;
+                self.cancels.push(CancelCall {
+                    pid,
+                    key,
+                    peer,
+                    signalled: false,
+                });
+                moved = true;
+            }
+        }
+        if self.cancels_at_once {
+            for index in 0..self.cancels.len() {
+                self.signal(index);
+                self.cancels[index].peer.end(End::Orderly);
+            }
+            self.cancels.clear();
+        }
+        moved
+    }
+
+    /// The signal of a cancel request reaches the server that it names. True if it hit something.
+    pub(super) fn signal(&mut self, index: usize) -> bool {
+        let call = &mut self.cancels[index];
+        call.signalled = true;
+        let named = self.servers.iter_mut().find(|server| server.pid == call.pid);
+        named.is_some_and(|server| {
+            assert_eq!(server.key().as_slice(), call.key, "the right key");
+            server.signal()
+        })
+    }
+
+    /// Lets everything happen that can happen without time passing.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..10_000 {
+            let mut moved = false;
+            for caller in &mut self.callers {
+                moved |= caller.serve();
+            }
+            for lane in 0..self.workers.len() {
+                moved |= self.turn(lane);
+            }
+            for server in &mut self.servers {
+                moved |= server.serve();
+            }
+            moved |= self.sort_out_cancels();
+            if !moved {
+                self.check_quiet();
+                return;
+            }
+        }
+        panic!("the world never comes to rest");
+    }
+
+    pub(super) fn shut_down(&mut self, how: Shutdown) {
+        for mailbox in self.global.mailboxes.get().unwrap() {
+            mailbox.send_waiting(Message::Shutdown(how));
+        }
+        self.settle();
+    }
+
+    // --- what must hold ---
+
+    /// Server connections as PostgreSQL counts them, those that it has not answered included.
+    pub(super) fn live_servers(&self) -> usize {
+        let waiting = self.unanswered.iter().filter(|peer| !peer.is_closed());
+        let open = self.servers.iter().filter(|server| {
+            server.is_alive() && !server.peer.is_closed() && server.pid != 0
+        });
+        open.count() + waiting.count()
+    }
+
+    /// Books that balance after every turn.
+    #[track_caller]
+    pub(super) fn check(&self) {
+        for worker in &self.workers {
+            for (_, pool) in &worker.pools {
+                pool.shard.check_invariant().unwrap();
+            }
+            for (_, server) in &worker.servers {
+                if matches!(server.stage, Stage::Idle) {
+                    assert!(server.session.is_free(), "I-04: an idle server is free");
+                    assert!(server.input.is_empty() && server.lease.is_none(), "I-04");
+                    self.check_idle(server.facts.pid);
+                }
+            }
+        }
+        if let Some(shards) = self.shards() {
+            let shared = shards[0].shared();
+            shared.check(&shards).unwrap();
+        }
+    }
+
+    /// Promise 1, against what the model knows; it may have died or gone on its own since.
+    fn check_idle(&self, pid: u32) {
+        let server = self.servers.iter().find(|server| server.pid == pid);
+        if let Some(server) = server.filter(|server| server.is_alive()) {
+            assert!(server.is_at_rest(), "I-04: {server:?}");
+        }
+    }
+
+    /// The lanes of the only pool, if all workers have one.
+    fn shards(&self) -> Option<Vec<&Shard>> {
+        let pools = self.workers.iter().map(|worker| worker.pools.iter().next());
+        let shards: Vec<_> = pools.flatten().map(|(_, pool)| &pool.shard).collect();
+        let one_each = self.workers.iter().all(|worker| worker.pools.len() <= 1);
+        (one_each && !shards.is_empty()).then_some(shards)
+    }
+
+    /// Nothing is on its way: no waiter beside a server that could serve it (I-12).
+    #[track_caller]
+    fn check_quiet(&self) {
+        let Some(shards) = self.shards() else { return };
+        let waiting: usize = shards.iter().map(|shard| shard.waiting()).sum();
+        let idle: usize = shards.iter().map(|shard| shard.idle()).sum();
+        assert!(waiting == 0 || idle == 0, "I-12: {waiting} wait, {idle} idle");
+    }
+
+    /// After all clients have left: nothing of them is left (I-14).
+    #[track_caller]
+    pub(super) fn check_empty(&self) {
+        let Global {
+            clients, greeters, loads, ..
+        } = &*self.global;
+        assert_eq!((clients.used(), greeters.used()), (0, 0), "client limits");
+        assert_eq!(self.global.cancellables(), 0, "cancel keys");
+        for (worker, load) in self.workers.iter().zip(loads) {
+            assert_eq!(load.load(Ordering::Relaxed), 0, "load");
+            assert!(worker.clients.is_empty() && worker.cancellers.is_empty());
+            assert_eq!(worker.driver.open(), worker.servers.len(), "connections");
+            for (_, pool) in &worker.pools {
+                assert_eq!((pool.clients, pool.shard.waiting()), (0, 0));
+            }
+            for (_, server) in &worker.servers {
+                assert!(matches!(server.stage, Stage::Idle), "all servers are idle");
+            }
+        }
+    }
+
+    /// Bytes that the workers hold for somebody who does not take them.
+    pub(super) fn buffered_max(&self) -> usize {
+        let of_worker = |worker: &Worker<MemoryDriver>| {
+            let clients = worker.clients.iter().map(|(_, client)| client.input.len());
+            let servers = worker.servers.iter().map(|(_, server)| server.input.len());
+            let inputs = clients.chain(servers).max().unwrap_or(0);
+            inputs.max(worker.driver.backlog_max())
+        };
+        self.workers.iter().map(of_worker).max().unwrap_or(0)
+    }
+}
