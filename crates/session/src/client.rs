@@ -171,6 +171,7 @@ impl Client {
                     self.remember(Arc::clone(name), Some(Arc::clone(statement)));
                 }
                 Undo::Closed(name, _) => drop(self.forget(name)),
+                Undo::Deallocate(name) => drop(self.forget(name)),
             }
         }
     }

@@ -48,6 +48,8 @@ pub enum Duty {
 pub enum Undo {
     /// A Close removed this name.
     Closed(Arc<[u8]>, Option<Arc<Statement>>),
+    /// Nothing to undo: when it succeeds, this name is gone (SQL-level DEALLOCATE).
+    Deallocate(Box<[u8]>),
     /// A Parse added this name.
     Named(Arc<[u8]>, Arc<Statement>),
 }

@@ -44,5 +44,6 @@ pub mod relay;
 pub mod server;
 pub mod settings;
 pub mod splice;
+mod sql;
 pub mod statement;
 mod unnamed;

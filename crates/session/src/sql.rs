@@ -36,7 +36,9 @@ enum Identifier {
 }
 
 fn trim(sql: &[u8]) -> &[u8] {
-    let spaces = sql.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0c | 0x0b));
+    let spaces = sql
+        .iter()
+        .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0c | 0x0b));
     sql.get(spaces.count()..).unwrap_or_default()
 }
 
@@ -64,7 +66,10 @@ fn identifier(rest: &mut &[u8]) -> Option<Identifier> {
     let len = sql.iter().take_while(is_part).count();
     let (word, after) = sql.split_at_checked(len)?;
     // A byte beyond ASCII, or U&"…", would belong to the word.
-    if after.first().is_some_and(|next| *next >= 0x80 || matches!(next, b'&' | b'"' | b'\'')) {
+    if after
+        .first()
+        .is_some_and(|next| *next >= 0x80 || matches!(next, b'&' | b'"' | b'\''))
+    {
         return None;
     }
     *rest = after;
@@ -72,7 +77,7 @@ fn identifier(rest: &mut &[u8]) -> Option<Identifier> {
 }
 
 /// What follows an opening double quote; a doubled one stands for itself.
-fn quoted_identifier(mut sql: &[u8], rest: &mut &[u8]) -> Option<Identifier> {
+fn quoted_identifier<'a>(mut sql: &'a [u8], rest: &mut &'a [u8]) -> Option<Identifier> {
     let mut name = Vec::new();
     loop {
         let len = sql.iter().position(|byte| *byte == b'"')?;

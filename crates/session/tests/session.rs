@@ -1,6 +1,12 @@
 //! Conversations through the session against a model of PostgreSQL: what a client gets through Weir is, byte for byte,
 //! what it would get directly.
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test that panics has failed, which is what it is for"
+)]
+
 #[path = "session/abandon.rs"]
 mod abandon;
 #[path = "session/conversations.rs"]

@@ -203,6 +203,11 @@ impl Backend {
         value.map(String::as_str)
     }
 
+    /// Whether nothing is held back and nothing skipped: the client knows how everything went.
+    pub fn has_said_all(&self) -> bool {
+        self.buffered.is_empty() && !self.skipping
+    }
+
     /// Whether it waits for the data of a COPY.
     pub fn is_copying(&self) -> bool {
         self.copying.is_some()

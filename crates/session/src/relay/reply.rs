@@ -9,7 +9,7 @@ use weir_wire::sqlstate::SqlState;
 use super::STREAM_MIN;
 use super::request::tell;
 use crate::client::Client;
-use crate::expected::{CopyState, Duty, Expected, Kind};
+use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::server::Server;
 use crate::settings::{Settings, is_settable};
 use crate::splice::Splice;
@@ -269,8 +269,25 @@ impl Work<'_, '_> {
         }
     }
 
+    /// The name that the front entry, if it is our reading of a DEALLOCATE, takes away.
+    fn deallocates(&self) -> Option<Box<[u8]>> {
+        match self.server.queue.front()?.undo.as_deref()? {
+            Undo::Deallocate(name) => Some(name.clone()),
+            _ => None,
+        }
+    }
+
     fn complete(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
         match body {
+            b"PREPARE\0" if self.deallocates().is_some() => {
+                self.server.queue.begin_reply();
+                return Ok(Verdict::Drop);
+            }
+            b"DEALLOCATE\0" => {
+                if let Some(name) = self.deallocates() {
+                    self.client.forget(&name);
+                }
+            }
             b"DISCARD ALL\0" => {
                 self.server.forget_session();
                 self.forget_names();

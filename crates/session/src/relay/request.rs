@@ -11,8 +11,12 @@ use crate::client::{Client, Pin, Rest};
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo, UnnamedEffect};
 use crate::server::Server;
 use crate::splice::Splice;
+use crate::sql;
 use crate::statement::{NAME_PREFIX, Presence, Statement};
 use crate::unnamed;
+
+/// Prepares something and deallocates it; the first of the two answers is not for the client.
+const DEALLOCATE: &[u8] = b"PREPARE weir_deallocate AS SELECT 1; DEALLOCATE weir_deallocate";
 
 /// Bytes of a message before its body.
 const HEAD: usize = weir_wire::frame::HEADER_LEN;
@@ -256,7 +260,26 @@ impl<'i> Work<'_, '_, 'i, '_> {
 
     // --- the unnamed statement ---
 
+    /// A text that deallocates one of the client's protocol-level statements. Other clients may use what the server has,
+    /// so PostgreSQL is given one to deallocate: its answers and errors are the right ones.
+    fn deallocates(&self, message: Message) -> Option<Vec<u8>> {
+        if self.link.client.statement_count() == 0 || !message.is_whole() || !self.tracks_names() {
+            return None;
+        }
+        let sql = self.body(message).strip_suffix(b"\0")?;
+        let name = sql::deallocated_name(sql)?;
+        let (_, statement) = self.link.client.statement(&name)?;
+        statement.is_some().then_some(name)
+    }
+
     fn query(&mut self, message: Message) {
+        if let Some(name) = self.deallocates(message) {
+            let effect = self.define_unnamed(unnamed::NONE, &[]);
+            // A constant text fits.
+            let _ = encode::query(self.to_server.insert(), DEALLOCATE);
+            let entry = Expected::new(Kind::Query, Duty::Forward).with_unnamed(effect);
+            return self.expect(entry.with_undo(Undo::Deallocate(name.into())));
+        }
         let effect = self.define_unnamed(unnamed::NONE, &[]);
         self.pass(message, None);
         self.expect(Expected::new(Kind::Query, Duty::Forward).with_unnamed(effect));

@@ -604,3 +604,114 @@ fn a_rollback_after_the_client_left_takes_its_settings_along() {
         Some("me")
     );
 }
+
+#[test]
+fn cor_13_the_unnamed_statement_outlives_a_failed_function_call() {
+    let mut pair = Pair::with(2, 1, 10, Cuts::Whole);
+    pair.say(say().parse("", "rollback").function_call(0));
+    pair.client_says(1, say().run("").sync());
+    pair.say(say().run("").sync());
+}
+
+#[test]
+fn a_copy_to_the_client_does_not_end_the_copy_from_it() {
+    let mut pair = Pair::new();
+    pair.say(
+        say()
+            .query("copy out 2;copy in")
+            .copy_data("a")
+            .copy_done()
+            .parse("", "row x")
+            .sync(),
+    );
+}
+
+#[test]
+fn cor_13_a_query_behind_a_skipped_one_drops_the_unnamed_statement() {
+    let mut pair = Pair::with(2, 2, 10, Cuts::Whole);
+    let skipped = say()
+        .parse("", "row mine")
+        .run("unknown")
+        .query("row x")
+        .sync();
+    pair.say(skipped.query("row y"));
+    pair.client_says(1, say().query("begin"));
+    pair.say(say().describe_statement("").sync());
+}
+
+#[test]
+fn cor_09_skipped_evictions_leave_no_more_statements_than_allowed() {
+    let mut pair = Pair::with(1, 1, 2, Cuts::Whole);
+    pair.say(
+        say()
+            .parse("a", "row a")
+            .parse("b", "row b")
+            .parse("c", "row c")
+            .sync(),
+    );
+    // The server has the last two; an error skips what makes room for the first.
+    let first = say().run("unknown").run("a").sync();
+    pair.say(first.run("a").sync())
+        .say(say().run("b").run("c").sync());
+}
+
+/// A server that has answered everything but one Sync, which it may or may not have taken for a part of the COPY, must
+/// not go to the next client: the answer would be taken for that client's, and all after it be one off.
+#[test]
+fn a_sync_behind_copy_data_that_failed_is_answered_to_its_own_client() {
+    for conversation in [
+        say().query("copy in").copy_data("bad").sync(),
+        say()
+            .query("copy in")
+            .sync()
+            .copy_data("bad")
+            .sync()
+            .copy_done()
+            .sync(),
+        say().parse("", "copy in").run("").copy_data("bad").sync(),
+        say()
+            .parse("", "copy in")
+            .run("")
+            .sync()
+            .copy_data("bad")
+            .copy_done()
+            .sync(),
+    ] {
+        let mut direct = Backend::default();
+        let expected = direct.converse(&conversation);
+        let mut pooler = Pooler::new(2, 1, rules(10), Output::Immediate);
+        let (head, tail) = conversation.split_at(conversation.len() / 2);
+        pooler.client_sends(0, head);
+        pooler.deliver_all();
+        pooler.client_sends(0, tail);
+        pooler.client_sends(1, &say().query("row mine"));
+        while let Some(server) = pooler.servers.iter().position(|s| !s.on_the_way.is_empty()) {
+            pooler.server_sends(server, 1);
+        }
+        assert_eq!(outline(&pooler.clients[0].got), outline(&expected));
+        pooler.client_sends(0, &say().query("row x"));
+        pooler.deliver_all();
+        assert_eq!(pooler.clients[0].lease, None, "settled by the next answer");
+        assert_eq!(
+            outline(&pooler.clients[1].got),
+            "T D(mine) C(SELECT 1) Z(I)"
+        );
+    }
+}
+
+#[test]
+fn cor_13_an_unnamed_statement_skipped_on_a_new_server_is_there_in_the_next_batch() {
+    let mut pair = Pair::with(2, 2, 10, Cuts::Whole);
+    pair.say(say().parse("", "row mine").sync());
+    pair.client_says(1, say().query("begin"));
+    pair.say(
+        say()
+            .run("unknown")
+            .run("")
+            .sync()
+            .run("")
+            .sync()
+            .run("")
+            .sync(),
+    );
+}

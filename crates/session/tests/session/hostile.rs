@@ -35,6 +35,8 @@ fn server_bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn no_reply_of_a_server_can_panic(bytes in server_bytes(), cut in any::<prop::sample::Index>()) {
         let (mut client, mut server) = (Client::default(), new_server());

@@ -12,6 +12,7 @@ use weir_session::settings::Reported;
 use weir_session::splice::Splice;
 use weir_session::statement::Registry;
 use weir_testkit::backend::{Backend, Output, REPORTED};
+use weir_testkit::reading::messages;
 use weir_wire::backend::TransactionStatus;
 
 pub(crate) fn rules(max_prepared: usize) -> Rules {
@@ -96,6 +97,10 @@ pub(crate) struct Pooler {
     output: Output,
     /// Where to look for a free server first: the one after the last, so that clients wander.
     next: usize,
+    /// Put between any two messages of a server.
+    pub(crate) unasked: Option<Vec<u8>>,
+    /// Bytes of it that were put in.
+    pub(crate) unasked_len: usize,
 }
 
 impl Pooler {
@@ -113,6 +118,8 @@ impl Pooler {
             rules,
             output,
             next: 0,
+            unasked: None,
+            unasked_len: 0,
         }
     }
 
@@ -269,7 +276,16 @@ impl Pooler {
         };
         let taken = relay::requests(&mut link, &seat.input, &mut out, &mut answers);
         let taken = taken.expect("clients of these tests send messages");
+        let before = upstream.on_the_way.len();
         upstream.hear(out.finish());
+        if let Some(unasked) = &self.unasked {
+            let new = upstream.on_the_way.split_off(before);
+            for message in messages(&new).0 {
+                upstream.on_the_way.extend_from_slice(unasked);
+                self.unasked_len += unasked.len();
+                upstream.on_the_way.extend_from_slice(message.raw);
+            }
+        }
         seat.got.extend_from_slice(&answers);
         seat.input.drain(..taken.consumed);
         if taken.terminate {
