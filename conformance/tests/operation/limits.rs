@@ -9,9 +9,11 @@ use anyhow::Result;
 use anyhow::anyhow;
 use anyhow::ensure;
 use weir_conformance::Config;
+use weir_conformance::Postgres;
 use weir_conformance::Raw;
 use weir_conformance::Weir;
 use weir_conformance::clock;
+use weir_conformance::postgres::Options;
 
 use crate::support::Server;
 use crate::support::answer;
@@ -330,4 +332,27 @@ fn a_client_limit_of_one_database_or_user_leaves_others_alone() -> Result<()> {
         ensure!(client.query_one("select 1")? == "1");
     }
     Ok(())
+}
+
+#[test]
+fn a_server_out_of_connections_makes_clients_wait() -> Result<()> {
+    let postgres = Postgres::start(&Options {
+        max_connections: 6,
+        settings: vec!["superuser_reserved_connections = 0".to_owned()],
+        ..Options::default()
+    })?;
+    let config = Config::to(postgres.port()).set("server_login_retry", "1");
+    let mut weir = Weir::start(&config)?;
+    let mut clients = clients(&weir, "postgres", 20)?;
+    for _ in 0..3 {
+        send_all(&mut clients, "select pg_sleep(0.02)")?;
+        for client in &mut clients {
+            answer(client)?;
+        }
+    }
+    ensure!(
+        postgres.log().contains("too many clients already"),
+        "the suite is wrong: the server had room"
+    );
+    weir.check_healthy()
 }

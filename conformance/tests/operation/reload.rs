@@ -1,12 +1,15 @@
 //! Changing the configuration of a running Weir, and configurations that are wrong from the beginning.
 
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::Result;
 use anyhow::ensure;
+use weir_conformance::TempDir;
 use weir_conformance::Weir;
 use weir_conformance::frontend;
+use weir_conformance::target::weir_bin;
 
 use crate::support::PATIENCE;
 use crate::support::Server;
@@ -218,5 +221,96 @@ fn all_mistakes_are_told_at_once() -> Result<()> {
     for line in ["bad.ini:2", "bad.ini:4", "bad.ini:5"] {
         ensure!(log.contains(line), "{line} is missing: {log}");
     }
+    Ok(())
+}
+
+#[test]
+fn a_change_that_needs_a_restart_is_logged_and_stays() -> Result<()> {
+    let server = Server::new("op_restart")?;
+    let config = server.config();
+    let mut weir = Weir::start(&config)?;
+    weir.reload(&config.set("listen_addr", "127.0.0.9"))?;
+    weir.wait_log("reload done")?;
+    let log = weir.log();
+    ensure!(
+        log.lines()
+            .any(|line| line.contains("WARNING") && line.contains("listen_addr")),
+        "{log}"
+    );
+    ensure!(weir.connect("op_restart")?.query_one("select 1")? == "1");
+    ensure!(shown(&weir, "listen_addr")? == "127.0.0.1");
+    weir.check_healthy()
+}
+
+#[test]
+fn sighup_opens_the_log_file_again() -> Result<()> {
+    let server = Server::new("op_log")?;
+    let directory = TempDir::new()?;
+    let file = directory.path().join("weir.log");
+    let pidfile = directory.path().join("weir.pid");
+    let config = server.config().set("logfile", &file.to_string_lossy());
+    let config = config.set("pidfile", &pidfile.to_string_lossy());
+    let mut weir = Weir::start(&config)?;
+    ensure!(std::fs::read_to_string(&pidfile)?.trim() == weir.pid().to_string());
+    let moved = directory.path().join("weir.log.1");
+    std::fs::rename(&file, &moved)?;
+    weir.reload(&config)?;
+    weir.wait_log("reload done")?;
+    drop(weir.connect("op_log")?);
+    weir_conformance::wait_until("the login in the new file", PATIENCE, || {
+        let new = std::fs::read_to_string(&file).unwrap_or_default();
+        Ok(new.contains("login attempt: db=op_log"))
+    })?;
+    ensure!(std::fs::read_to_string(&moved)?.contains("process up"));
+    weir.signal("TERM")?;
+    ensure!(weir.wait_exit(PATIENCE)?.code() == Some(0));
+    ensure!(!pidfile.exists(), "the pidfile is left behind");
+    Ok(())
+}
+
+/// Runs `weir check` on a file: what it prints, what it says besides, and whether the exit code was zero.
+fn check(directory: &TempDir, name: &str, text: &str) -> Result<(String, String, bool)> {
+    let file = directory.write(name, text)?;
+    let mut weir = Command::new(weir_bin()?);
+    let output = weir.arg("check").arg(file).output()?;
+    Ok((
+        String::from_utf8(output.stdout)?,
+        String::from_utf8(output.stderr)?,
+        output.status.success(),
+    ))
+}
+
+#[test]
+fn check_prints_what_would_be_in_force_without_secrets() -> Result<()> {
+    let directory = TempDir::new()?;
+    let ini = "[databases]\nshop = host=127.0.0.1 user=u password=hunter2\n[pgbouncer]\n\
+               listen_addr = 127.0.0.1\nauth_type = trust\npool_mode = transaction\n";
+    let (printed, said, is_good) = check(&directory, "good.ini", ini)?;
+    ensure!(is_good, "{said}");
+    ensure!(printed.contains("pool_mode = \"transaction\""), "{printed}");
+    ensure!(printed.contains("***"), "{printed}");
+    ensure!(!printed.contains("hunter2") && !said.contains("hunter2"));
+    // What it prints is a file that it takes, and prints again.
+    let (again, said, is_good) = check(&directory, "again.toml", &printed)?;
+    ensure!(is_good, "{said}");
+    let settings = |text: &str| -> Vec<String> {
+        let code = text.lines().filter_map(|line| line.split('#').next());
+        let code = code.map(|line| line.trim().to_owned());
+        code.filter(|line| !line.is_empty()).collect()
+    };
+    ensure!(settings(&again) == settings(&printed), "{again}\n{printed}");
+    let (_, said, is_good) = check(&directory, "bad.ini", "[pgbouncer]\npool_mod = x\n")?;
+    ensure!(!is_good && said.contains("bad.ini:2"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn what_check_prints_does_not_reload_the_file_that_it_was_made_from() -> Result<()> {
+    let directory = TempDir::new()?;
+    let ini = "[databases]\n[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_type = trust\n";
+    let (printed, said, is_good) = check(&directory, "old.ini", ini)?;
+    ensure!(is_good, "{said}");
+    let reloads_old = |line: &str| line.starts_with("conffile") && line.contains("old.ini\"");
+    ensure!(!printed.lines().any(reloads_old), "{printed}");
     Ok(())
 }

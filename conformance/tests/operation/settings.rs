@@ -1,9 +1,14 @@
 //! Settings belong to a client: on every server its own, on none another's.
 
+use std::thread;
+use std::time::Duration;
+
 use anyhow::Result;
+use anyhow::anyhow;
 use anyhow::ensure;
 use weir_conformance::Raw;
 use weir_conformance::Weir;
+use weir_conformance::clock;
 use weir_conformance::psql::psql;
 use weir_conformance::tools;
 
@@ -55,6 +60,39 @@ fn what_one_client_sets_no_other_sees_and_it_keeps() -> Result<()> {
     ensure!(ann.query_one("show timezone")? == "UTC");
     ensure!(ben.query(SHOWN)? == before);
     Ok(())
+}
+
+#[test]
+fn settings_do_not_mix_when_everybody_is_busy() -> Result<()> {
+    let server = Server::new("op_set_busy")?;
+    let mut weir = Weir::start(&server.config().set("default_pool_size", "3"))?;
+    let zones = ["UTC", "Asia/Tokyo", "Europe/Rome", "America/Lima"];
+    let until = clock::now() + Duration::from_secs(1);
+    let one = &|number: usize| -> Result<()> {
+        let zone = zones.get(number % zones.len()).copied().unwrap_or("UTC");
+        let name = format!("client {number}");
+        let mut raw = weir.connect("op_set_busy")?;
+        raw.query(&format!("set TimeZone = '{zone}'"))?;
+        let mut turn = 0;
+        while clock::now() < until {
+            turn += 1;
+            let name = format!("{name}, {turn}");
+            raw.query(&format!("set application_name = '{name}'"))?;
+            let shown = raw
+                .query("select current_setting('TimeZone'), current_setting('application_name')")?;
+            let wanted = vec![vec![Some(zone.to_owned()), Some(name)]];
+            ensure!(shown == wanted, "{shown:?}, not {wanted:?}");
+        }
+        Ok(())
+    };
+    thread::scope(|scope| -> Result<()> {
+        let running: Vec<_> = (0..12).map(|n| scope.spawn(move || one(n))).collect();
+        for client in running {
+            client.join().map_err(|_| anyhow!("a client panicked"))??;
+        }
+        Ok(())
+    })?;
+    weir.check_healthy()
 }
 
 #[test]

@@ -192,3 +192,32 @@ fn the_time_of_a_login_includes_the_wait_for_a_server() -> Result<()> {
     took(begun, SECOND)?;
     holder.query("commit").map(drop)
 }
+
+#[test]
+fn query_timeout_counts_for_the_extended_protocol() -> Result<()> {
+    let server = Server::new("op_extended_timeout")?;
+    let config = server.config().set("query_timeout", "1");
+    let mut weir = Weir::start(&config.set("default_pool_size", "1"))?;
+    let mut raw = weir.connect("op_extended_timeout")?;
+    // Three queries that are short each are no long query.
+    for _ in 0..3 {
+        raw.query("select pg_sleep(0.5)")?;
+    }
+    let begun = clock::now();
+    raw.send(
+        &[
+            frontend::parse("", "select pg_sleep(30)", &[]),
+            frontend::bind("", "", &[]),
+            frontend::execute("", 0),
+            frontend::sync(),
+        ]
+        .concat(),
+    )?;
+    ended(&mut raw, "57014 query timeout")?;
+    took(begun, SECOND)?;
+    // The server is free again at once: the query was cancelled.
+    let mut raw = weir.connect("op_extended_timeout")?;
+    ensure!(raw.query_one("select 1")? == "1");
+    ensure!(begun.elapsed() < 4 * SECOND, "{:?}", begun.elapsed());
+    weir.check_healthy()
+}
