@@ -110,13 +110,18 @@ impl Peer {
 
     /// Sends one segment, as much of it as fits; returns how much that was.
     pub(crate) fn send(&self, bytes: &[u8]) -> usize {
+        let fits = bytes.len().min(self.room());
         let mut pipe = self.pipe();
-        let room = pipe.capacity.saturating_sub(pipe.unread());
-        let fits = bytes.len().min(room);
         if fits > 0 && pipe.ended.is_none() {
             pipe.inward.push_back(bytes[..fits].to_vec());
         }
         fits
+    }
+
+    /// Bytes that fit now.
+    pub(crate) fn room(&self) -> usize {
+        let pipe = self.pipe();
+        pipe.capacity.saturating_sub(pipe.unread())
     }
 
     /// Receives up to `max` bytes.

@@ -1,11 +1,6 @@
 //! Whole workers in one thread, without sockets and with a clock that only the tests move: real session, pool and
 //! worker code between scripted clients and model servers.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "a test that panics has failed, which is what it is for"
-)]
-
 mod cancel;
 mod conversation;
 mod flow;

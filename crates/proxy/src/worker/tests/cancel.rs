@@ -1,1 +1,228 @@
-//! To come.
+//! Cancels hit the statement of the client that asked, or nothing (COR-24, COR-25).
+
+use std::time::Duration;
+
+use weir_testkit::say::say;
+
+use super::world::World;
+use crate::driver::memory::End;
+
+const HIT: &str = "E(22012 error cancelled)";
+
+/// One server, a client whose query it is working on, and one that waits for it.
+fn busy() -> (World, usize, usize) {
+    let mut world = World::new(1, "default_pool_size = 1\nquery_wait_notify = 0");
+    world.cancels_at_once = false;
+    let (one, other) = (world.login(), world.login());
+    world.callers[one].say(&say().query("row one"));
+    world.callers[one].serve();
+    world.turn(0);
+    world.servers[0].hear();
+    assert!(world.servers[0].begin());
+    (world, one, other)
+}
+
+/// Lets clients and workers go on; servers do nothing.
+fn go_on(world: &mut World) {
+    for server in &mut world.servers {
+        server.stalled = true;
+    }
+    world.settle();
+    for server in &mut world.servers {
+        server.stalled = false;
+    }
+}
+
+#[test]
+fn a_cancel_stops_what_its_client_runs_and_its_connection_closes_afterwards() {
+    let (mut world, one, _) = busy();
+    let asker = world.request_cancel(one);
+    go_on(&mut world);
+    assert_eq!(world.cancels.len(), 1);
+    assert!(!world.callers[asker].is_closed(), "the cancel is not over");
+    assert!(world.signal(0));
+    world.cancels.remove(0).peer.end(End::Orderly);
+    world.settle();
+    assert!(world.callers[asker].is_closed());
+    assert_eq!(world.callers[one].heard(), format!("{HIT} Z(I)"));
+    assert_eq!(
+        world.ask(one, &say().query("row x")),
+        "T D(x) C(SELECT 1) Z(I)"
+    );
+}
+
+#[test]
+fn cor_24_a_server_is_not_given_away_before_the_cancel_is_over_and_a_ping_was_answered() {
+    let (mut world, one, other) = busy();
+    world.request_cancel(one);
+    go_on(&mut world);
+    // The query ends by itself, and somebody waits for the server.
+    world.settle();
+    assert_eq!(world.callers[one].heard(), "T D(one) C(SELECT 1) Z(I)");
+    assert_eq!(world.ask(other, &say().query("row other")), "");
+    // The late signal: nothing runs that it could hit.
+    assert!(!world.signal(0));
+    world.settle();
+    assert_eq!(world.callers[other].heard(), "");
+    world.cancels.remove(0).peer.end(End::Orderly);
+    world.settle();
+    assert_eq!(world.callers[other].heard(), "T D(other) C(SELECT 1) Z(I)");
+    assert_eq!(world.servers[0].asked, ["row one", "", "row other"]);
+}
+
+#[test]
+fn cor_24_a_server_goes_when_a_cancel_to_it_never_ends() {
+    let (mut world, one, other) = busy();
+    world.request_cancel(one);
+    go_on(&mut world);
+    world.settle();
+    world.ask(other, &say().query("row other"));
+    // server_connect_timeout or cancel_wait_timeout, whichever is first.
+    world.advance(Duration::from_secs(16));
+    assert_eq!(world.callers[other].heard(), "T D(other) C(SELECT 1) Z(I)");
+    assert_eq!(
+        world
+            .servers
+            .iter()
+            .filter(|server| server.is_alive())
+            .count(),
+        1
+    );
+    assert_eq!(
+        world.servers.last().unwrap().asked,
+        ["row other"],
+        "on a new server"
+    );
+}
+
+#[test]
+fn a_cancel_of_an_idle_client_reaches_no_server() {
+    let mut world = World::new(1, "default_pool_size = 1");
+    world.cancels_at_once = false;
+    let client = world.login();
+    world.ask(client, &say().query("row x"));
+    let asker = world.request_cancel(client);
+    world.settle();
+    assert!(world.callers[asker].is_closed());
+    assert!(world.cancels.is_empty());
+}
+
+#[test]
+fn a_cancel_at_every_byte_of_a_query_ends_in_its_reply_or_one_error() {
+    let said = say().query("row x");
+    for cut in 0..=said.len() {
+        let mut world = World::new(1, "default_pool_size = 1");
+        let (client, other) = (world.login(), world.login());
+        let mut heard = world.ask(client, &said[..cut]);
+        world.request_cancel(client);
+        world.callers[client].say(&said[cut..]);
+        world.settle();
+        heard += &world.callers[client].heard();
+        assert_eq!(
+            heard, "T D(x) C(SELECT 1) Z(I)",
+            "nothing ran when it came, at {cut}"
+        );
+        assert_eq!(
+            world.ask(other, &say().query("row y")),
+            "T D(y) C(SELECT 1) Z(I)"
+        );
+    }
+}
+
+#[test]
+fn cor_25_a_cancel_of_a_waiting_client_is_answered_without_a_server() {
+    let (mut world, one, other) = busy();
+    world.callers[other].say(&say().query("row other").query("row next"));
+    go_on(&mut world);
+    let asker = world.request_cancel(other);
+    go_on(&mut world);
+    assert!(world.callers[asker].is_closed());
+    assert_eq!(
+        world.callers[other].heard(),
+        "E(57014 canceling statement due to user request) Z(I)"
+    );
+    world.settle();
+    assert_eq!(world.callers[one].heard(), "T D(one) C(SELECT 1) Z(I)");
+    assert_eq!(world.callers[other].heard(), "T D(next) C(SELECT 1) Z(I)");
+    assert_eq!(world.servers[0].asked, ["row one", "row next"]);
+}
+
+#[test]
+fn cor_25_a_cancelled_batch_of_a_waiting_client_is_answered_at_its_sync() {
+    let (mut world, _, other) = busy();
+    world.callers[other].say(&say().parse("s", "row other").run("s"));
+    go_on(&mut world);
+    world.request_cancel(other);
+    go_on(&mut world);
+    let error = "E(57014 canceling statement due to user request)";
+    assert_eq!(world.callers[other].heard(), error);
+    world.callers[other].say(&say().sync());
+    go_on(&mut world);
+    assert_eq!(world.callers[other].heard(), "Z(I)");
+    world.settle();
+    assert_eq!(
+        world.ask(other, &say().query("row x")),
+        "T D(x) C(SELECT 1) Z(I)"
+    );
+}
+
+#[test]
+fn a_cancel_with_a_wrong_key_does_nothing() {
+    let (mut world, one, _) = busy();
+    let asker = world.connect();
+    let (pid, mut key) = world.callers[one].cancel_key();
+    key[3] ^= 1;
+    let mut packet = Vec::new();
+    weir_wire::encode::cancel_request(&mut packet, pid, &key).unwrap();
+    world.callers[asker].say(&packet);
+    go_on(&mut world);
+    assert!(world.callers[asker].is_closed() && world.cancels.is_empty());
+    world.settle();
+    assert_eq!(world.callers[one].heard(), "T D(one) C(SELECT 1) Z(I)");
+}
+
+#[test]
+fn a_cancel_finds_its_client_on_another_worker() {
+    let mut world = World::new(2, "default_pool_size = 1");
+    let (one, other) = (world.login(), world.login());
+    let lanes: Vec<_> = world
+        .workers
+        .iter()
+        .map(|worker| worker.clients.len())
+        .collect();
+    assert_eq!(lanes, [1, 1]);
+    for client in [one, other] {
+        world.ask(client, &say().query("begin"));
+        world.callers[client].say(&say().query("row x"));
+        world.callers[client].serve();
+        for lane in 0..2 {
+            world.turn(lane);
+        }
+        world.servers[0].hear();
+        assert!(world.servers[0].begin());
+        let asker = world.request_cancel(client);
+        go_on(&mut world);
+        world.settle();
+        assert!(world.callers[asker].is_closed());
+        assert_eq!(world.callers[client].heard(), format!("{HIT} Z(E)"));
+        world.ask(client, &say().query("rollback"));
+    }
+    for client in [one, other] {
+        world.ask(client, &say().terminate());
+    }
+    world.check_empty();
+}
+
+#[test]
+fn what_a_vanished_client_was_running_is_cancelled() {
+    let (mut world, one, other) = busy();
+    world.callers[one].leave(End::Reset);
+    world.callers[other].say(&say().query("row other"));
+    go_on(&mut world);
+    assert_eq!(world.cancels.len(), 1);
+    assert!(world.signal(0));
+    world.cancels_at_once = true;
+    world.settle();
+    assert_eq!(world.callers[other].heard(), "T D(other) C(SELECT 1) Z(I)");
+    assert_eq!(world.live_servers(), 1);
+}

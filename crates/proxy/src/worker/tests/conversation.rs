@@ -13,7 +13,10 @@ fn a_client_logs_in_asks_and_leaves() {
         world.callers[client].heard(),
         "R S(application_name=till) S(server_version=15.18) S(TimeZone=UTC) K Z(I)"
     );
-    assert_eq!(world.ask(client, &say().query("row x")), "T D(x) C(SELECT 1) Z(I)");
+    assert_eq!(
+        world.ask(client, &say().query("row x")),
+        "T D(x) C(SELECT 1) Z(I)"
+    );
     assert_eq!(world.ask(client, &say().terminate()), "");
     assert!(world.callers[client].is_closed());
     world.check_empty();
@@ -44,8 +47,16 @@ fn waiting_clients_are_served_first_come_first_served() {
         world.pass(std::time::Duration::from_micros(1));
     }
     world.ask(clients[0], &say().query("commit"));
-    let asked: Vec<_> = world.servers[0].asked.iter().filter(|sql| sql.starts_with("row")).collect();
-    let expected: Vec<_> = clients[1..].iter().rev().map(|client| format!("row c{client}")).collect();
+    let asked: Vec<_> = world.servers[0]
+        .asked
+        .iter()
+        .filter(|sql| sql.starts_with("row"))
+        .collect();
+    let expected: Vec<_> = clients[1..]
+        .iter()
+        .rev()
+        .map(|client| format!("row c{client}"))
+        .collect();
     assert_eq!(asked, expected.iter().collect::<Vec<_>>());
 }
 

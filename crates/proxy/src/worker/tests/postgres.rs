@@ -147,7 +147,8 @@ impl Postgres {
     /// Clients of the simulator set their own time zones (`Zn` for client n): nobody works with another's (I-08).
     fn check_settings(&self, message: &str) {
         let zone = self.backend.setting("TimeZone").unwrap_or_default();
-        if let (Some(owner), Some((_, tag))) = (zone.strip_prefix('Z'), message.split_once("row c")) {
+        if let (Some(owner), Some((_, tag))) = (zone.strip_prefix('Z'), message.split_once("row c"))
+        {
             let own = tag.starts_with(&format!("{owner}-"));
             assert!(own, "I-08: {message} in {zone} after {:?}", self.asked);
         }
@@ -164,6 +165,11 @@ impl Postgres {
             return true;
         }
         sent > 0
+    }
+
+    /// What was not sent is never sent.
+    pub(super) fn discard_unsent(&mut self) {
+        self.outbox.clear();
     }
 
     /// Bytes that wait to be sent.
@@ -195,9 +201,16 @@ impl Postgres {
     pub(super) fn die(&mut self, last_word: bool, how: End) {
         if last_word {
             let mut word = Vec::new();
-            fatal(&mut word, "57P01", "terminating connection due to administrator command");
+            fatal(
+                &mut word,
+                "57P01",
+                "terminating connection due to administrator command",
+            );
+            // A part of it would be none.
             self.outbox.append(&mut word);
-            self.speak(usize::MAX);
+            if self.outbox.len() <= self.peer.room() {
+                self.speak(usize::MAX);
+            }
         }
         self.stage = Stage::Over;
         self.peer.end(how);
@@ -248,5 +261,7 @@ fn fatal(out: &mut Vec<u8>, code: &str, text: &str) {
 }
 
 fn text(body: &[u8]) -> String {
-    String::from_utf8_lossy(body).trim_matches('\0').replace('\0', "|")
+    String::from_utf8_lossy(body)
+        .trim_matches('\0')
+        .replace('\0', "|")
 }

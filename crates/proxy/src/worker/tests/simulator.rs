@@ -65,7 +65,6 @@ impl Simulation {
         for _ in 0..STEPS {
             self.step();
         }
-        eprintln!("STAT seed {} lanes {} places {} actors {} callers {} pids {} answered {:?} cancels {}", self.seed, self.world.workers.len(), self.places, self.actors.len(), self.world.callers.len(), self.world.servers.last().map_or(0,|s| s.pid), self.actors.iter().map(|a| a.stat(&self.world)).collect::<Vec<_>>(), self.world.cancels.len());
         self.come_to_rest();
         self.leave();
     }
@@ -83,7 +82,9 @@ impl Simulation {
                 self.world.turn(lane);
             }
             260..370 => self.server_step(),
-            370..380 => self.world.pass(Duration::from_micros(self.dice.below(3_000) as u64)),
+            370..380 => self
+                .world
+                .pass(Duration::from_micros(self.dice.below(3_000) as u64)),
             380..390 => self.cancel_step(),
             390..395 => self.leave_somebody(),
             395..398 => self.fault(),
@@ -156,7 +157,11 @@ impl Simulation {
                 server.die(last_word, how);
             }
             (2, Some(server)) => server.stalled = true,
-            (3 | 4, _) => self.world.servers.iter_mut().for_each(|server| server.stalled = false),
+            (3 | 4, _) => self
+                .world
+                .servers
+                .iter_mut()
+                .for_each(|server| server.stalled = false),
             (5, _) => self.world.host = Host::Refuses,
             _ => self.world.host = Host::Accepts,
         }
@@ -193,7 +198,11 @@ impl Simulation {
         self.world.check_empty();
         // server_idle_timeout
         self.world.advance(Duration::from_secs(700));
-        assert_eq!(self.world.live_servers(), 0, "servers after the idle timeout");
+        assert_eq!(
+            self.world.live_servers(),
+            0,
+            "servers after the idle timeout"
+        );
     }
 
     fn check(&mut self) {
@@ -201,7 +210,11 @@ impl Simulation {
             actor.check(&self.world);
         }
         let live = self.world.live_servers();
-        assert!(live <= self.places, "I-10: {live} servers of {}", self.places);
+        assert!(
+            live <= self.places,
+            "I-10: {live} servers of {}",
+            self.places
+        );
         let buffered = self.world.buffered_max();
         assert!(buffered <= BUFFERED_MAX, "I-09: {buffered} bytes are kept");
     }

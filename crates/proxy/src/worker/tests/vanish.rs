@@ -1,1 +1,191 @@
-//! To come.
+//! Clients and servers that go away at any byte: who hears of it, and that the books balance afterwards.
+
+use std::time::Duration;
+
+use weir_testkit::say::{Say, say};
+
+use super::world::World;
+use crate::driver::memory::End;
+
+const HOWS: [End; 2] = [End::Orderly, End::Reset];
+
+/// A conversation in three requests, each of another kind.
+fn talk() -> Say {
+    let simple = say().query("begin;rows 2 a");
+    let extended = simple.parse("s", "row b").run("s").sync().query("copy in");
+    extended.copy_data("line").copy_done().query("commit")
+}
+
+/// Another client gets a clean server within the time that cleaning may take, and nothing is left of the first.
+fn is_as_new(world: &mut World) {
+    world.advance(Duration::from_secs(3));
+    world.host = super::world::Host::Accepts;
+    let other = world.login();
+    assert_eq!(
+        world.ask(other, &say().query("row mine")),
+        "T D(mine) C(SELECT 1) Z(I)"
+    );
+    world.ask(other, &say().terminate());
+    world.check_empty();
+    assert!(world.live_servers() <= 1);
+}
+
+#[test]
+fn cor_01_a_client_vanishes_at_every_byte_of_what_it_sends() {
+    let said = talk();
+    for how in HOWS {
+        for cut in 0..=said.len() {
+            let mut world = World::new(1, "default_pool_size = 1");
+            let client = world.login();
+            world.ask(client, &said[..cut]);
+            world.callers[client].leave(how);
+            is_as_new(&mut world);
+        }
+    }
+}
+
+#[test]
+fn cor_01_a_client_vanishes_at_every_byte_of_what_it_is_sent() {
+    for how in HOWS {
+        for cut in 0..120 {
+            let mut world = World::new(1, "default_pool_size = 1");
+            let client = world.login();
+            world.callers[client].say(&talk());
+            world.callers[client].serve();
+            world.turn(0);
+            world.servers[0].hear();
+            while world.servers[0].work() {}
+            world.servers[0].speak(cut);
+            world.turn(0);
+            world.callers[client].leave(how);
+            is_as_new(&mut world);
+        }
+    }
+}
+
+#[test]
+fn a_client_vanishes_at_every_byte_of_its_login() {
+    for how in HOWS {
+        for cut in 0..60 {
+            let mut world = World::new(1, "default_pool_size = 1");
+            let client = world.dial("ann", &[("TimeZone", "CET")]);
+            world.callers[client].send_some(cut);
+            world.turn(0);
+            world.callers[client].leave(how);
+            is_as_new(&mut world);
+        }
+    }
+}
+
+/// The server of a client that sent `said` ends after so many bytes of its replies; what the client heard.
+fn cut_off(said: &[u8], cut: usize, how: End, last_word: bool) -> (World, usize, String) {
+    let mut world = World::new(1, "default_pool_size = 1");
+    let client = world.login();
+    world.callers[client].say(said);
+    world.callers[client].serve();
+    world.turn(0);
+    let server = &mut world.servers[0];
+    server.hear();
+    while server.work() {}
+    server.speak(cut);
+    server.discard_unsent();
+    world.turn(0);
+    world.servers[0].die(last_word, how);
+    world.settle();
+    let heard = world.callers[client].heard();
+    (world, client, heard)
+}
+
+#[test]
+fn cor_21_a_server_vanishes_at_every_byte_of_its_replies() {
+    let said = say().query("row a").query("begin;row b");
+    let whole = "T D(a) C(SELECT 1) Z(I) C(BEGIN) T D(b) C(SELECT 1) Z(T)";
+    for how in HOWS {
+        for cut in 0..300 {
+            let (mut world, client, heard) = cut_off(&said, cut, how, false);
+            assert!(
+                world.callers[client].is_closed(),
+                "its transaction is lost: {heard}"
+            );
+            let errors = heard.matches("FATAL 08006").count();
+            // In the middle of a row there is no place for an error: the end says it.
+            assert!(errors == 1 || heard.contains("bytes"), "at {cut}: {heard}");
+            let before = heard.split(" E(").next().unwrap();
+            let before = before.split(" +").next().unwrap();
+            let fits =
+                whole.starts_with(before) || before.starts_with("E(") || before.starts_with('+');
+            assert!(fits, "at {cut}: {heard}");
+            is_as_new(&mut world);
+        }
+    }
+}
+
+#[test]
+fn cor_20_a_last_word_is_passed_on_exactly_once_wherever_it_comes() {
+    let said = say().query("row a").query("begin;row b");
+    let mut ends = Vec::new();
+    let mut at = 0;
+    let replies = weir_testkit::backend::Backend::default().converse(&said);
+    for message in weir_testkit::reading::messages(&replies).0 {
+        ends.push(at);
+        at += message.raw.len();
+    }
+    ends.push(at);
+    for cut in ends {
+        let (mut world, client, heard) = cut_off(&said, cut, End::Orderly, true);
+        assert!(world.callers[client].is_closed());
+        assert_eq!(heard.matches("FATAL").count(), 1, "at {cut}: {heard}");
+        assert!(heard.contains("FATAL 57P01"), "at {cut}: {heard}");
+        is_as_new(&mut world);
+    }
+}
+
+#[test]
+fn cor_20_idle_clients_do_not_notice_that_servers_end() {
+    for (last_word, how) in [
+        (true, End::Orderly),
+        (false, End::Orderly),
+        (false, End::Reset),
+    ] {
+        let mut world = World::new(1, "default_pool_size = 1");
+        let client = world.login();
+        world.ask(client, &say().query("row a"));
+        world.servers[0].die(last_word, how);
+        world.settle();
+        assert_eq!(world.callers[client].heard(), "");
+        assert_eq!(
+            world.ask(client, &say().query("row b")),
+            "T D(b) C(SELECT 1) Z(I)"
+        );
+    }
+}
+
+#[test]
+fn a_server_that_talks_nonsense_costs_its_client_one_error() {
+    let mut world = World::new(1, "default_pool_size = 1");
+    let client = world.login();
+    world.callers[client].say(&say().query("row a"));
+    world.callers[client].serve();
+    world.turn(0);
+    world.servers[0]
+        .peer
+        .send(b"C\0\0\0\x09BEGIN\0Z\0\0\0\x05I2\0\0\0\x04");
+    world.settle();
+    let heard = world.callers[client].heard();
+    assert!(world.callers[client].is_closed());
+    assert_eq!(heard.matches("FATAL 08006").count(), 1, "{heard}");
+}
+
+#[test]
+fn an_orderly_good_bye_lets_what_was_asked_finish() {
+    let mut world = World::new(1, "default_pool_size = 1");
+    let client = world.login();
+    world.callers[client].say(&say().query("do it").terminate());
+    world.callers[client].serve();
+    world.turn(0);
+    assert!(world.callers[client].is_closed());
+    world.settle();
+    assert_eq!(world.servers[0].asked[0], "do it");
+    assert!(world.cancels.is_empty());
+    is_as_new(&mut world);
+}

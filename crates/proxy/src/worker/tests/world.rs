@@ -224,7 +224,10 @@ impl World {
         let mut packet = Vec::new();
         let mut all = vec![("user", user), ("database", "shop")];
         all.extend(parameters);
-        let all: Vec<_> = all.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect();
+        let all: Vec<_> = all
+            .iter()
+            .map(|(n, v)| (n.as_bytes(), v.as_bytes()))
+            .collect();
         encode::startup(&mut packet, Version::V3_0, &all).unwrap();
         self.callers[index].say(&packet);
         index
@@ -272,9 +275,16 @@ impl World {
 
     /// Time passes until the next deadline, if that is within a second.
     pub(super) fn leap(&self) {
-        let next = self.workers.iter().filter_map(|worker| worker.timers.next()).min();
+        let next = self
+            .workers
+            .iter()
+            .filter_map(|worker| worker.timers.next())
+            .min();
         let soon = self.now().plus(Duration::from_secs(1));
-        self.hands.fetch_max(next.filter(|at| *at <= soon).map_or(0, |at| at.0), Ordering::Relaxed);
+        self.hands.fetch_max(
+            next.filter(|at| *at <= soon).map_or(0, |at| at.0),
+            Ordering::Relaxed,
+        );
     }
 
     /// Time passes from deadline to deadline, and everything that follows happens.
@@ -298,7 +308,10 @@ impl World {
         if worker.finished {
             return false;
         }
-        let due = worker.timers.next().is_some_and(|at| at.0 <= self.hands.load(Ordering::Relaxed));
+        let due = worker
+            .timers
+            .next()
+            .is_some_and(|at| at.0 <= self.hands.load(Ordering::Relaxed));
         let before = worker.driver.moves();
         let letters = worker.letters.are_waiting();
         worker.turn(&mut self.buffer).unwrap();
@@ -360,7 +373,10 @@ impl World {
     pub(super) fn signal(&mut self, index: usize) -> bool {
         let call = &mut self.cancels[index];
         call.signalled = true;
-        let named = self.servers.iter_mut().find(|server| server.pid == call.pid);
+        let named = self
+            .servers
+            .iter_mut()
+            .find(|server| server.pid == call.pid);
         named.is_some_and(|server| {
             assert_eq!(server.key().as_slice(), call.key, "the right key");
             server.signal()
@@ -401,9 +417,10 @@ impl World {
     /// Server connections as PostgreSQL counts them, those that it has not answered included.
     pub(super) fn live_servers(&self) -> usize {
         let waiting = self.unanswered.iter().filter(|peer| !peer.is_closed());
-        let open = self.servers.iter().filter(|server| {
-            server.is_alive() && !server.peer.is_closed() && server.pid != 0
-        });
+        let open = self
+            .servers
+            .iter()
+            .filter(|server| server.is_alive() && !server.peer.is_closed() && server.pid != 0);
         open.count() + waiting.count()
     }
 
@@ -422,9 +439,8 @@ impl World {
                 }
             }
         }
-        if let Some(shards) = self.shards() {
-            let shared = shards[0].shared();
-            shared.check(&shards).unwrap();
+        for shards in self.pools() {
+            shards[0].shared().check(&shards).unwrap();
         }
     }
 
@@ -436,28 +452,44 @@ impl World {
         }
     }
 
-    /// The lanes of the only pool, if all workers have one.
-    fn shards(&self) -> Option<Vec<&Shard>> {
-        let pools = self.workers.iter().map(|worker| worker.pools.iter().next());
-        let shards: Vec<_> = pools.flatten().map(|(_, pool)| &pool.shard).collect();
-        let one_each = self.workers.iter().all(|worker| worker.pools.len() <= 1);
-        (one_each && !shards.is_empty()).then_some(shards)
+    /// The lanes of each pool.
+    fn pools(&self) -> Vec<Vec<&Shard>> {
+        let mut pools: Vec<Vec<&Shard>> = Vec::new();
+        let shards = self.workers.iter().flat_map(|worker| worker.pools.iter());
+        for (_, pool) in shards {
+            let shared = pool.shard.shared();
+            match pools
+                .iter_mut()
+                .find(|known| Arc::ptr_eq(known[0].shared(), shared))
+            {
+                Some(known) => known.push(&pool.shard),
+                None => pools.push(vec![&pool.shard]),
+            }
+        }
+        pools
     }
 
     /// Nothing is on its way: no waiter beside a server that could serve it (I-12).
     #[track_caller]
     fn check_quiet(&self) {
-        let Some(shards) = self.shards() else { return };
-        let waiting: usize = shards.iter().map(|shard| shard.waiting()).sum();
-        let idle: usize = shards.iter().map(|shard| shard.idle()).sum();
-        assert!(waiting == 0 || idle == 0, "I-12: {waiting} wait, {idle} idle");
+        for shards in self.pools() {
+            let waiting: usize = shards.iter().map(|shard| shard.waiting()).sum();
+            let idle: usize = shards.iter().map(|shard| shard.idle()).sum();
+            assert!(
+                waiting == 0 || idle == 0,
+                "I-12: {waiting} wait, {idle} idle"
+            );
+        }
     }
 
     /// After all clients have left: nothing of them is left (I-14).
     #[track_caller]
     pub(super) fn check_empty(&self) {
         let Global {
-            clients, greeters, loads, ..
+            clients,
+            greeters,
+            loads,
+            ..
         } = &*self.global;
         assert_eq!((clients.used(), greeters.used()), (0, 0), "client limits");
         assert_eq!(self.global.cancellables(), 0, "cancel keys");

@@ -94,7 +94,9 @@ impl Actor {
         let copied = self.twin.is_copying();
         self.say(world, caller, &said);
         let text = String::from_utf8_lossy(&said);
-        let forgets = ["deallocate", "discard"].iter().any(|word| text.contains(word));
+        let forgets = ["deallocate", "discard"]
+            .iter()
+            .any(|word| text.contains(word));
         self.waits = forgets || copied || self.twin.is_copying();
     }
 
@@ -132,7 +134,8 @@ impl Actor {
     }
 
     fn is_cancelling(&mut self, world: &World) -> bool {
-        self.askers.retain(|asker| !world.callers[*asker].peer.is_closed());
+        self.askers
+            .retain(|asker| !world.callers[*asker].peer.is_closed());
         !self.askers.is_empty()
     }
 
@@ -186,7 +189,6 @@ impl Actor {
 
     // --- what it got ---
 
-    pub(super) fn stat(&self, world: &World) -> (usize, usize, bool) { (self.serial, self.answers(world), self.greeted.is_some()) }
     fn body<'w>(&self, world: &'w World) -> &'w [u8] {
         match (self.caller, self.greeted) {
             (Some(caller), Some(greeted)) => &world.callers[caller].got[greeted..],
@@ -229,10 +231,18 @@ impl Actor {
             // In the middle of a message there is no place for an error.
             let torn = !messages(body).1.is_empty();
             let may_end = self.left || torn || (self.twin.is_closed() && whole);
-            assert!(!closed || may_end, "closed without a word: {}", self.story(body));
+            assert!(
+                !closed || may_end,
+                "closed without a word: {}",
+                self.story(body)
+            );
             return;
         }
-        let same = body.iter().zip(&self.expected).take_while(|(a, b)| a == b).count();
+        let same = body
+            .iter()
+            .zip(&self.expected)
+            .take_while(|(a, b)| a == b)
+            .count();
         let error_at = (0..=same).rev().find(|at| is_fatal(&body[*at..], closed));
         let Some(at) = error_at else {
             panic!("I-01: not what it asked for: {}", self.story(body));
@@ -242,18 +252,28 @@ impl Actor {
         // Its server's own last word may come right behind the last reply.
         let spoken = !is_fatal(&body[at..], true) || outline(&body[at..]).contains("57P01");
         let idle = at == self.expected.len() && self.twin.is_at_rest();
-        assert!(!idle || spoken, "COR-20: idle, and yet ended: {}", self.story(body));
+        assert!(
+            !idle || spoken,
+            "COR-20: idle, and yet ended: {}",
+            self.story(body)
+        );
     }
 
     fn check_tags(&self, body: &[u8]) {
         let tag = format!("c{}-", self.number);
-        let error_at = (0..body.len()).rev().find(|at| is_fatal(&body[*at..], false));
+        let error_at = (0..body.len())
+            .rev()
+            .find(|at| is_fatal(&body[*at..], false));
         let (found, _) = messages(&body[..error_at.unwrap_or(body.len())]);
         for message in &found {
             let own = message.tag != b'D' || message.body[6..].starts_with(tag.as_bytes());
             assert!(own, "I-01: {}", self.story(body));
         }
-        assert!(self.answers_in(&found) <= self.requests, "I-03: {}", self.story(body));
+        assert!(
+            self.answers_in(&found) <= self.requests,
+            "I-03: {}",
+            self.story(body)
+        );
         let last = found.iter().rposition(|message| message.tag == b'Z');
         let before = last.map(|last| &found[..last]).unwrap_or_default();
         let from = before.iter().rposition(|message| message.tag == b'Z');
@@ -313,7 +333,10 @@ fn greeting_end(got: &[u8]) -> Option<usize> {
 
 fn fatal_at_end(got: &[u8]) -> Option<Message<'_>> {
     let (found, _) = messages(got);
-    found.last().copied().filter(|message| is_fatal(message.raw, true))
+    found
+        .last()
+        .copied()
+        .filter(|message| is_fatal(message.raw, true))
 }
 
 /// Exactly one FATAL error, or the beginning of one unless all has come.

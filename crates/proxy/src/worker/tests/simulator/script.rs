@@ -45,7 +45,9 @@ fn simple(tag: &str, number: usize, ahead: bool, dice: &mut Dice) -> Say {
         10 => "copy out 3".to_owned(),
         11 => format!("set TimeZone Z{number}"),
         12 => format!("notice {tag}"),
-        13 if !ahead => ["discard all", "deallocate all", "reset TimeZone"][dice.below(3)].to_owned(),
+        13 if !ahead => {
+            ["discard all", "deallocate all", "reset TimeZone"][dice.below(3)].to_owned()
+        }
         14 => String::new(),
         _ if dice.below(4) == 0 => format!("row {tag}{}", "x".repeat(40_000)),
         _ if dice.below(4) == 0 => "die".to_owned(),
@@ -61,7 +63,10 @@ fn extended(twin: &Backend, tag: &str, number: usize, dice: &mut Dice) -> Say {
     match dice.below(10) {
         0..4 if knows => say().run(&name).sync(),
         4 if knows => say().close_statement(&name).sync(),
-        0..5 => say().parse(&name, &format!("row c{number}-{name}")).run(&name).sync(),
+        0..5 => say()
+            .parse(&name, &format!("row c{number}-{name}"))
+            .run(&name)
+            .sync(),
         5 => say().parse("", &row).run("").sync(),
         6 => say().run("").sync(),
         7 => {
@@ -70,7 +75,11 @@ fn extended(twin: &Backend, tag: &str, number: usize, dice: &mut Dice) -> Say {
             begun.execute("p", 2).flush().execute("p", 0).sync()
         }
         8 => {
-            let failing = say().parse("", &row).run("").parse("", "error here").run("");
+            let failing = say()
+                .parse("", &row)
+                .run("")
+                .parse("", "error here")
+                .run("");
             failing.parse("", &row).run("").sync()
         }
         _ => match dice.below(3) {
