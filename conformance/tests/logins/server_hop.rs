@@ -1,5 +1,10 @@
 //! Weir that logs in to PostgreSQL: every method with every source of the secret, and what clients hear when it fails.
 
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::Weak;
+
 use anyhow::Result;
 use anyhow::ensure;
 use weir_conformance::Config;
@@ -14,8 +19,20 @@ use crate::support::outside;
 
 const METHODS: [&str; 4] = ["trust", "password", "md5", "scram"];
 
-/// A server with one role per method, all with the same password.
-fn server() -> Result<Postgres> {
+/// The server with one role per method that these tests share while any of them runs.
+fn server() -> Result<Arc<Postgres>> {
+    static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(running) = shared.upgrade() {
+        return Ok(running);
+    }
+    let started = Arc::new(start()?);
+    *shared = Arc::downgrade(&started);
+    Ok(started)
+}
+
+/// All roles have the same password.
+fn start() -> Result<Postgres> {
     let mut options = Options::default();
     for (user, method) in [
         ("u_trust", "trust"),
@@ -23,13 +40,14 @@ fn server() -> Result<Postgres> {
         ("u_md5", "md5"),
         ("u_scram", "scram-sha-256"),
         ("u_reject", "reject"),
+        ("u_other", "scram-sha-256"),
     ] {
         let line = format!("host all {user} 127.0.0.1/32 {method}");
         options.hba.push(line);
     }
     let postgres = Postgres::start(&options)?;
     let mut raw = Raw::connect(postgres.port(), "postgres")?;
-    for method in METHODS.into_iter().chain(["reject"]) {
+    for method in METHODS.into_iter().chain(["reject", "other"]) {
         let stored = if method == "md5" {
             "md5"
         } else {
@@ -140,14 +158,14 @@ fn scram_is_passed_through_when_the_verifier_is_the_same() -> Result<()> {
 #[test]
 fn scram_with_another_verifier_of_the_same_password_fails_clearly() -> Result<()> {
     let postgres = server()?;
-    let users = line("u_scram", &secret(&postgres, "u_scram")?);
+    let users = line("u_other", &secret(&postgres, "u_other")?);
     // The same password, another salt: the client gets in here and we cannot get in there.
     let mut raw = Raw::connect(postgres.port(), "postgres")?;
     raw.query("set password_encryption = 'scram-sha-256'")?;
-    raw.query(&format!("alter role u_scram password '{PASSWORD}'"))?;
+    raw.query(&format!("alter role u_other password '{PASSWORD}'"))?;
     let config = Config::to(postgres.port()).userlist(&users);
     let mut weir = Weir::start(&config.set("auth_type", "scram-sha-256"))?;
-    let output = attempt(weir.port(), "u_scram", Some(PASSWORD), "postgres")?;
+    let output = attempt(weir.port(), "u_other", Some(PASSWORD), "postgres")?;
     outside("another verifier", &output, "FATAL")?;
     let clear = [
         "verifier",

@@ -22,7 +22,8 @@ fn check_four(weir: &Weir, server: &mut Server) -> Result<()> {
     for client in &mut clients {
         answer(client)?;
     }
-    ensure!(server.count()? == 4, "{} backends", server.count()?);
+    // One more may have been on its way when another became free.
+    ensure!(server.count()? >= 4, "{} backends", server.count()?);
     for client in &mut clients {
         client.query("commit")?;
     }
@@ -87,7 +88,11 @@ fn a_unix_socket_of_the_server_is_used() -> Result<()> {
     let local = server.direct.query_one(
         "select count(*) from pg_stat_activity where datname = 'op_server_unix' and client_addr is null",
     )?;
-    ensure!(local == "4", "{local} backends came by the unix socket");
+    let all = server.count()?.to_string();
+    ensure!(
+        local == all,
+        "{local} of {all} backends came by the unix socket"
+    );
     Ok(())
 }
 
