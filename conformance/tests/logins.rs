@@ -1,6 +1,7 @@
 //! Who gets in, with what secret, and what they are told: clients at Weir, and Weir at PostgreSQL.
 //!
-//! Clients are psql (libpq) where only the outcome matters, and raw bytes where an observer could tell users apart.
+//! The subject is always Weir's binary. Clients are psql (libpq) where only the outcome matters, and raw bytes where an
+//! observer could tell users apart.
 
 #[path = "logins/client_hop.rs"]
 mod client_hop;

@@ -1,7 +1,8 @@
 //! Weir in operation, with two workers, against real PostgreSQL: addresses, limits, time limits, pool modes, settings
 //! that follow a client, reload, stop, console, fairness.
 //!
-//! What happens on the server is read from `pg_stat_activity`; every test has a database of its own to tell it by.
+//! The subject is always Weir's binary. What happens on the server is read from `pg_stat_activity`; every test has a
+//! database of its own to tell it by.
 
 #[path = "operation/console.rs"]
 mod console;
