@@ -43,6 +43,8 @@ pub(super) struct Postgres {
     outbox: Vec<u8>,
     /// Everything it was asked to run.
     pub(super) asked: Vec<String>,
+    /// A cancel has hit a statement here.
+    was_hit: bool,
     /// It hears, but does nothing.
     pub(super) stalled: bool,
     /// What it answers to the next login instead of a welcome: code and text.
@@ -60,6 +62,7 @@ impl Postgres {
             running: None,
             outbox: Vec::new(),
             asked: Vec::new(),
+            was_hit: false,
             stalled: false,
             refusal: None,
         }
@@ -144,14 +147,30 @@ impl Postgres {
         true
     }
 
-    /// Clients of the simulator set their own time zones (`Zn` for client n): nobody works with another's (I-08).
+    /// Clients of the simulator set their own time zones (`Zn` for client n): nobody works with another's, and a query
+    /// that says so finds its own (I-08).
     fn check_settings(&self, message: &str) {
+        let Some((_, tag)) = message.split_once("row c") else {
+            return;
+        };
         let zone = self.backend.setting("TimeZone").unwrap_or_default();
-        if let (Some(owner), Some((_, tag))) = (zone.strip_prefix('Z'), message.split_once("row c"))
-        {
-            let own = tag.starts_with(&format!("{owner}-"));
-            assert!(own, "I-08: {message} in {zone} after {:?}", self.asked);
-        }
+        let owner = tag.split('-').next().unwrap_or_default();
+        let own = zone == "UTC" || zone == format!("Z{owner}");
+        let digits = tag.split_once('-').map(|(_, rest)| rest);
+        let letter =
+            digits.and_then(|rest| rest.trim_start_matches(char::is_numeric).chars().next());
+        let kept = match letter {
+            Some('z') if message.starts_with('Q') => zone != "UTC",
+            Some('u') if message.starts_with('Q') => zone == "UTC",
+            _ => true,
+        };
+        // A client that vanished has no claim: a cancel may have hit what set its zone.
+        let kept = kept || self.was_hit;
+        assert!(
+            own && kept,
+            "I-08: {message} in {zone} after {:?}",
+            self.asked
+        );
     }
 
     /// Sends up to so many bytes as one segment.
@@ -194,6 +213,7 @@ impl Postgres {
             tag::EXECUTE => *running = say().execute(CANCELLED, 0).into_bytes(),
             _ => return false,
         }
+        self.was_hit = true;
         true
     }
 

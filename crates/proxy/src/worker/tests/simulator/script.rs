@@ -14,7 +14,10 @@ pub(super) fn next(
     ahead: bool,
     dice: &mut Dice,
 ) -> Say {
-    let tag = format!("c{number}-{serial}");
+    // The last letter says whose time zone it is: its own, or the default.
+    let zone = twin.setting("TimeZone").unwrap_or_default();
+    let zone = if zone == "UTC" { 'u' } else { 'z' };
+    let tag = format!("c{number}-{serial}{zone}");
     if twin.is_copying() {
         return match dice.below(5) {
             0 | 1 => say().copy_data(&tag),
