@@ -63,6 +63,11 @@ pub fn effective_text(loaded: &Loaded) -> String {
         out.push_str("# clients from loopback are let in without a password (--upstream)\n");
     }
     for (opt, value) in settings.global.values() {
+        // Where these settings came from is no setting, unless the file says otherwise: a reload of what is printed
+        // here would read the old file.
+        if opt.name == "conffile" && !loaded.sources.contains_key("conffile") {
+            continue;
+        }
         push(&mut out, loaded, "", opt, &value);
     }
     for (name, entry) in &settings.databases {

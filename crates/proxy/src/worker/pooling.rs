@@ -221,6 +221,7 @@ impl<D: Driver> Worker<D> {
                     is_used: false,
                     doomed: None,
                     facts: Box::new(facts),
+                    targets: Vec::new(),
                     timer: None,
                 });
                 if let Some(pool) = self.pools.get_mut(pool_index) {

@@ -288,6 +288,12 @@ impl<D: Driver> Worker<D> {
             }
             Err(_) => input.len(),
         };
+        // The answer to a BEGIN that is not allowed is not shown.
+        let bytes = if self.leave_statement_mode(index, server_index) {
+            &[]
+        } else {
+            bytes
+        };
         let backlog = if bytes.is_empty() {
             0
         } else {
@@ -308,7 +314,6 @@ impl<D: Driver> Worker<D> {
         {
             self.end_flood(index, server_index);
         }
-        self.leave_statement_mode(index, server_index);
         if self.draining.is_some() {
             self.close_if_idle(index);
         }
@@ -388,22 +393,24 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A transaction block in statement pooling ends the client.
-    fn leave_statement_mode(&mut self, index: usize, server_index: usize) {
+    /// A transaction block in statement pooling ends the client; true if it did.
+    fn leave_statement_mode(&mut self, index: usize, server_index: usize) -> bool {
         let (Some(client), Some(server)) =
             (self.clients.get(index), self.servers.get(server_index))
         else {
-            return;
+            return false;
         };
         let in_block = client.lease == Some(server_index)
             && server.session.status() != TransactionStatus::Idle
             && server.session.is_quiet_and_synced();
         let Some(pool) = self.pools.get(client.pool).filter(|_| in_block) else {
-            return;
+            return false;
         };
-        if pool.settings.pool_mode == weir_config::PoolMode::Statement {
+        let is_refused = pool.settings.pool_mode == weir_config::PoolMode::Statement;
+        if is_refused {
             self.fail_client(index, &Fault::StatementMode);
         }
+        is_refused
     }
 
     // --- going back ---

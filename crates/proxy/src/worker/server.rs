@@ -54,7 +54,8 @@ impl<D: Driver> Worker<D> {
         self.servers.insert(Server {
             key: NO_KEY,
             pool: pool_index,
-            stage: Stage::Connecting(Vec::new()),
+            stage: Stage::Connecting,
+            targets: Vec::new(),
             session: Session::new(Arc::default()),
             lease: None,
             input: Vec::new(),
@@ -140,7 +141,7 @@ impl<D: Driver> Worker<D> {
         if server.facts.id != resolved.id {
             return;
         }
-        match std::mem::replace(&mut server.stage, Stage::Connecting(Vec::new())) {
+        match std::mem::replace(&mut server.stage, Stage::Connecting) {
             Stage::Resolving(mut names, mut targets) => {
                 let port = names.first().map_or(0, |(_, port)| *port);
                 if let Ok(addresses) = &resolved.addresses {
@@ -169,7 +170,8 @@ impl<D: Driver> Worker<D> {
                     if let Some(server) = self.servers.get_mut(index) {
                         server.key = key;
                         server.facts.target = target;
-                        server.stage = Stage::Connecting(targets);
+                        server.stage = Stage::Connecting;
+                        server.targets = targets;
                     }
                     return;
                 }
@@ -185,21 +187,14 @@ impl<D: Driver> Worker<D> {
         self.login_failed(index, LastError { text, body: None }, kind);
     }
 
-    /// An address refused us: the next one.
+    /// An address refused us.
     pub(super) fn connect_failed(&mut self, index: usize, error: &std::io::Error) {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
         server.key = NO_KEY;
-        let Stage::Connecting(targets) = &mut server.stage else {
-            return;
-        };
-        let targets = std::mem::take(targets);
-        if targets.is_empty() {
-            let text = format!("connect failed: {error}");
-            return self.login_failed(index, LastError { text, body: None }, FailureKind::Refused);
-        }
-        self.try_targets(index, targets);
+        let text = format!("connect failed: {error}");
+        self.login_failed(index, LastError { text, body: None }, FailureKind::Refused);
     }
 
     /// The connection is there: log in.
@@ -499,6 +494,25 @@ impl<D: Driver> Worker<D> {
         self.login_failed(index, error, kind);
     }
 
+    /// A host that could not be used: the next one, if any is left, with the full time for itself.
+    fn try_next_host(&mut self, index: usize, kind: FailureKind) -> bool {
+        let Some(server) = self.servers.get_mut(index) else {
+            return false;
+        };
+        let may_differ = !matches!(kind, FailureKind::Local | FailureKind::Rejected);
+        if !may_differ || server.targets.is_empty() {
+            return false;
+        }
+        let targets = std::mem::take(&mut server.targets);
+        self.driver
+            .close(std::mem::replace(&mut server.key, NO_KEY));
+        server.input = Vec::new();
+        let timeout = self.global.settled().settings.global.server_connect_timeout;
+        self.arm_server(index, timeout);
+        self.try_targets(index, targets);
+        true
+    }
+
     /// A connection that never came to be of use.
     fn login_failed(&mut self, index: usize, error: LastError, kind: FailureKind) {
         tracing::warn!(
@@ -506,6 +520,9 @@ impl<D: Driver> Worker<D> {
             self.server_name(index),
             error.text
         );
+        if self.try_next_host(index, kind) {
+            return;
+        }
         self.arm_server(index, None);
         let Some(server) = self.servers.try_remove(index) else {
             return;
@@ -531,7 +548,7 @@ impl<D: Driver> Worker<D> {
             Some(error) => format!("server connection lost: {error}"),
         };
         match server.stage {
-            Stage::Connecting(_) | Stage::Login(_) | Stage::Resolving(..) => {
+            Stage::Connecting | Stage::Login(_) | Stage::Resolving(..) => {
                 self.login_failed(index, LastError { text, body: None }, FailureKind::Refused);
             }
             _ => self.close_server(index, &text),

@@ -176,8 +176,8 @@ pub(super) enum Stage {
     BeingCancelled,
     /// Its client left; what it began is being finished.
     Cleaning,
-    /// The connection is being made; the addresses left to try.
-    Connecting(Vec<Target>),
+    /// The connection is being made.
+    Connecting,
     /// Nobody's.
     Idle,
     /// It works for `lease`.
@@ -210,6 +210,8 @@ pub(super) struct Server {
     /// It has to go on release.
     pub(super) doomed: Option<&'static str>,
     pub(super) facts: Box<Facts>,
+    /// Where else to try if the login fails.
+    pub(super) targets: Vec<Target>,
     pub(super) timer: Option<Moment>,
 }
 

@@ -102,7 +102,7 @@ impl<D: Driver> Worker<D> {
         let state = match server.stage {
             Stage::BeingCancelled => ServerState::BeingCanceled,
             Stage::Cleaning | Stage::Testing(_) => ServerState::Tested,
-            Stage::Connecting(_) | Stage::Login(_) | Stage::Resolving(..) => ServerState::Login,
+            Stage::Connecting | Stage::Login(_) | Stage::Resolving(..) => ServerState::Login,
             Stage::Idle => ServerState::Idle,
             Stage::Leased => ServerState::Active,
         };
@@ -147,9 +147,7 @@ impl<D: Driver> Worker<D> {
             *match server.stage {
                 Stage::BeingCancelled => &mut counts.sv_being_canceled,
                 Stage::Cleaning | Stage::Testing(_) => &mut counts.sv_tested,
-                Stage::Connecting(_) | Stage::Login(_) | Stage::Resolving(..) => {
-                    &mut counts.sv_login
-                }
+                Stage::Connecting | Stage::Login(_) | Stage::Resolving(..) => &mut counts.sv_login,
                 Stage::Idle => &mut counts.sv_idle,
                 Stage::Leased => &mut counts.sv_active,
             } += 1;

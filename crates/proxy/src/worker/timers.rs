@@ -166,7 +166,7 @@ impl<D: Driver> Worker<D> {
         };
         server.timer = None;
         match server.stage {
-            Stage::Connecting(_) | Stage::Resolving(..) | Stage::Login(_) => {
+            Stage::Connecting | Stage::Resolving(..) | Stage::Login(_) => {
                 self.login_timed_out(index)
             }
             Stage::Testing(_) => self.close_server(index, "test query failed"),
