@@ -166,28 +166,25 @@ pub struct Queue {
 
 impl Queue {
     /// A request is on its way to the server. Returns the entry if the server will not answer it, because it skips to
-    /// the next Sync after an error, or because a COPY FROM STDIN eats it.
+    /// the next Sync after an error, or because a COPY FROM STDIN eats a Sync.
     pub fn expect(&mut self, entry: Expected) -> Option<Expected> {
+        self.batch += u64::from(entry.kind == Kind::Sync);
         if let CopyState::In { open: true } = self.copy {
-            // "Flush and Sync are ignored" while data is expected; anything else but data ends the COPY by an error.
-            match entry.kind {
-                Kind::Sync => {
-                    self.stray += 1;
-                    return Some(entry);
-                }
-                Kind::CopyEnd => self.copy = CopyState::In { open: false },
-                _ => {
-                    self.copy = CopyState::In { open: false };
-                    return Some(entry);
-                }
+            // "Flush and Sync are ignored" while data is expected.
+            if entry.kind == Kind::Sync {
+                self.stray += 1;
+                return Some(entry);
             }
+            // Anything else but data ends the COPY, and since PostgreSQL 14 the session too. But the COPY may have failed
+            // by itself on the way, and then it is a request like any other. Should an older server have eaten it, its
+            // entry stays, and the server is never free again.
+            self.copy = CopyState::In { open: false };
         } else if self.skipping {
             if entry.kind != Kind::Sync {
                 return Some(entry);
             }
             self.skipping = false;
         }
-        self.batch += u64::from(entry.kind == Kind::Sync);
         self.entries.push_back(entry);
         None
     }
@@ -285,27 +282,19 @@ impl Queue {
         skipped
     }
 
-    /// CopyInResponse: requests that were sent ahead of the data are eaten by the COPY (see [`Queue::expect`]).
-    /// Returns the entry, if any, that made the COPY fail.
-    pub fn start_copy_in(&mut self) -> Option<Expected> {
-        self.copy = CopyState::In { open: true };
-        while let Some(next) = self.entries.get(1) {
-            match next.kind {
-                Kind::Sync => {
-                    self.stray += 1;
-                    self.entries.remove(1);
-                }
-                Kind::CopyEnd => {
-                    self.copy = CopyState::In { open: false };
-                    return None;
-                }
-                _ => {
-                    self.copy = CopyState::In { open: false };
-                    return self.entries.remove(1);
-                }
-            }
+    /// CopyInResponse: Syncs that were sent ahead of the data are eaten by the COPY (see [`Queue::expect`]).
+    pub fn start_copy_in(&mut self) {
+        while self
+            .entries
+            .get(1)
+            .is_some_and(|next| next.kind == Kind::Sync)
+        {
+            self.stray += 1;
+            self.entries.remove(1);
         }
-        None
+        self.copy = CopyState::In {
+            open: self.entries.len() < 2,
+        };
     }
 
     /// CopyOutResponse or CopyBothResponse.
@@ -360,16 +349,6 @@ impl Queue {
     /// What COPY is going on.
     pub fn copy(&self) -> CopyState {
         self.copy
-    }
-
-    /// Whether data for a COPY FROM STDIN is expected, as far as is known.
-    pub fn is_copy_open(&self) -> bool {
-        self.copy == CopyState::In { open: true }
-    }
-
-    /// Whether the next request will not be looked at, or end a COPY by an error.
-    pub fn is_deaf(&self) -> bool {
-        self.skipping || self.is_copy_open()
     }
 
     /// Whether the server skips everything until a Sync that has not been sent yet.
@@ -455,7 +434,7 @@ mod tests {
     #[test]
     fn cor_05_a_sync_sent_ahead_of_copy_data_is_eaten() {
         let mut queue = queue(&[Kind::Execute, Kind::Sync]);
-        assert!(queue.start_copy_in().is_none());
+        queue.start_copy_in();
         assert_eq!(kinds(&queue), [Kind::Execute]);
         assert!(
             queue
@@ -481,7 +460,7 @@ mod tests {
     #[test]
     fn copy_data_sent_ahead_of_the_servers_word_keeps_the_sync_behind_it() {
         let mut queue = queue(&[Kind::Execute, Kind::CopyEnd, Kind::Sync]);
-        assert!(queue.start_copy_in().is_none());
+        queue.start_copy_in();
         queue.end_copy();
         assert_eq!(kinds(&queue), [Kind::Execute, Kind::Sync]);
     }

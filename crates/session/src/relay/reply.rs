@@ -372,10 +372,7 @@ impl Work<'_, '_> {
 
     fn copy_in(&mut self) -> Result<Verdict, ServerFault> {
         let verdict = self.copy(tag::COPY_IN_RESPONSE, CopyState::None)?;
-        if let Some(eaten) = self.server.queue.start_copy_in() {
-            // The COPY fails by it; should it have meant the unnamed statement, the server goes with the session.
-            self.server.take_back([eaten], self.client);
-        }
+        self.server.queue.start_copy_in();
         Ok(verdict)
     }
 

@@ -330,7 +330,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
         let batch = server.queue.batch();
         let has =
             serial == server.unnamed && server.unnamed_unsure.is_none_or(|sent| sent == batch);
-        if has || !rules.tracks_unnamed || server.queue.is_deaf() {
+        if has || !rules.tracks_unnamed || server.queue.is_skipping() {
             return;
         }
         // One that was too long to keep is lost with its server: PostgreSQL then says that there is none.
@@ -401,9 +401,6 @@ impl<'i> Work<'_, '_, 'i, '_> {
 
     fn parse_named(&mut self, message: Message, name: &[u8], definition: &[u8]) {
         self.link.server.needs_sync = true;
-        if self.link.server.queue.is_copy_open() {
-            return self.pass(message, Some(Kind::Parse));
-        }
         match self.link.client.statement(name) {
             Some((_, None)) => return self.pass_extended(message, Kind::Parse),
             Some((known, Some(statement))) => {
@@ -550,7 +547,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
 
     /// If a client's name has to be replaced: by what. The server has that statement by the time of the next message.
     fn renamed(&mut self, name: &[u8]) -> Option<Renamed> {
-        if name.is_empty() || !self.tracks_names() || self.link.server.queue.is_deaf() {
+        if name.is_empty() || !self.tracks_names() || self.link.server.queue.is_skipping() {
             return None;
         }
         if let Some((theirs, statement)) = self.link.client.statement(name) {

@@ -554,11 +554,20 @@ fn cor_20_one_fatal_and_nothing_behind_it() {
 
 #[test]
 fn a_request_in_mid_copy_ends_the_session_as_it_does_directly() {
-    let mut pair = Pair::with(2, 1, 10, Cuts::Whole);
-    pair.client_says(1, say().parse("b", "row b").sync());
-    // The server has it, but the COPY must see the Parse all the same.
+    let mut pair = Pair::new();
     pair.say(say().query("copy in"))
         .say(say().parse("a", "row b").sync());
+    assert!(pair.pooler.clients[0].closed);
+}
+
+#[test]
+fn a_parse_in_mid_copy_ends_the_session_even_if_the_server_has_the_statement() {
+    let mut pair = Pair::with(2, 1, 10, Cuts::Whole);
+    pair.client_says(1, say().parse("b", "row b").sync());
+    pair.say(say().query("copy in"));
+    pair.pooler
+        .client_sends(0, &say().parse("a", "row b").sync());
+    pair.pooler.deliver_all();
     assert!(pair.pooler.clients[0].closed);
 }
 
@@ -658,9 +667,22 @@ fn cor_09_skipped_evictions_leave_no_more_statements_than_allowed() {
 /// A server that has answered everything but one Sync, which it may or may not have taken for a part of the COPY, must
 /// not go to the next client: the answer would be taken for that client's, and all after it be one off.
 #[test]
-fn a_sync_behind_copy_data_that_failed_is_answered_to_its_own_client() {
+fn a_request_behind_copy_data_that_failed_is_answered_to_its_own_client() {
     for conversation in [
         say().query("copy in").copy_data("bad").sync(),
+        say().query("copy in").copy_data("bad").query("row y"),
+        say()
+            .query("copy in")
+            .copy_data("bad")
+            .sync()
+            .parse("a", "row y")
+            .run("a")
+            .sync(),
+        say()
+            .query("copy in")
+            .copy_data("bad")
+            .query("deallocate all")
+            .query("row y"),
         say()
             .query("copy in")
             .sync()

@@ -313,7 +313,7 @@ impl Run {
     }
 
     /// One thing after the other, in an order that the seed decides, until nothing can happen any more.
-    fn to_the_end(&mut self) {
+    fn play_to_the_end(&mut self) {
         loop {
             let clients = (0..self.scripts.len()).filter(|c| self.can_send(*c));
             let servers = (0..self.pooler.servers.len())
@@ -389,7 +389,7 @@ proptest! {
     ) {
         let scripts = ops.iter().enumerate().map(|(client, ops)| script(client, ops)).collect();
         let mut run = Run::new(scripts, servers, max_prepared, seed);
-        run.to_the_end();
+        run.play_to_the_end();
         run.check()?;
     }
 
@@ -400,7 +400,7 @@ proptest! {
     ) {
         let mut run = Run::new(vec![script(0, &ops)], 1, 2, seed);
         run.pooler.unasked = Some(unasked());
-        run.to_the_end();
+        run.play_to_the_end();
         let got = &run.pooler.clients[0].got;
         prop_assert_eq!(without_unasked(got), without_unasked(&run.scripts[0].expected));
         prop_assert!(run.pooler.servers[0].session.is_free());
