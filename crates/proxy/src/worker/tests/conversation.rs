@@ -88,3 +88,35 @@ fn settings_follow_their_client_and_reach_nobody_else() {
     world.ask(one, &say().query("row b"));
     assert_eq!(world.servers[0].backend.setting("TimeZone"), Some("CET"));
 }
+
+#[test]
+fn what_is_said_behind_a_copy_that_fails_is_answered_to_nobody_else() {
+    let bad = || say().copy_data("bad");
+    for said in [
+        bad().query("row a"),
+        bad().query(""),
+        bad().sync().query("row a"),
+        bad().parse("s", "row a").run("s").sync(),
+        bad().copy_done().query("row a").query("row b"),
+    ] {
+        let mut world = World::new(1, "default_pool_size = 1\nquery_wait_notify = 0");
+        let (one, other) = (world.login(), world.login());
+        world.ask(one, &say().query("copy in"));
+        world.callers[one].say(&said);
+        world.callers[one].serve();
+        world.callers[other].say(&say().query("row mine"));
+        world.callers[other].serve();
+        // The server answers message by message, and each answer arrives alone.
+        world.turn(0);
+        while world.servers[0].hear() || world.servers[0].work() {
+            world.servers[0].speak(usize::MAX);
+            world.turn(0);
+        }
+        world.settle();
+        assert_eq!(
+            world.callers[other].heard(),
+            "T D(mine) C(SELECT 1) Z(I)",
+            "{said:?}"
+        );
+    }
+}

@@ -182,6 +182,10 @@ impl Actor {
         if self.twin.is_copying() {
             self.say(world, caller, &say().copy_done().sync());
         }
+        if !self.twin.is_at_rest() {
+            // It may be skipping to the next Sync.
+            self.say(world, caller, &say().sync());
+        }
         if self.twin.status() != TransactionStatus::Idle {
             self.say(world, caller, &say().query("rollback"));
         }
