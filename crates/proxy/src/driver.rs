@@ -84,6 +84,9 @@ pub(crate) trait Driver {
     /// How many bytes are still to be sent.
     fn backlog(&self, key: Key) -> usize;
 
+    /// Whether the other side is known to have sent something, or to have gone, that was not told yet.
+    fn has_news(&self, key: Key) -> bool;
+
     /// Stops receiving: no [`Completion::Received`] until [`Driver::resume`]. A broken connection is still told.
     fn pause(&mut self, key: Key);
 
@@ -92,6 +95,9 @@ pub(crate) trait Driver {
 
     /// Closes after the backlog was sent, or a few seconds later.
     fn close(&mut self, key: Key);
+
+    /// Closes at once; what is still to be sent is not sent.
+    fn abort(&mut self, key: Key);
 
     /// Takes a connection out of the driver, unless bytes are still to be sent.
     fn detach(&mut self, key: Key) -> Option<Stream>;

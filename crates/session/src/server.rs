@@ -177,9 +177,12 @@ impl Server {
         self.synced && self.owed == 0 && !self.dying && self.queue.is_quiet()
     }
 
-    /// Whether a statement may be running: a cancel would hit it.
+    /// Whether a request of the client may be running: a cancel would hit it. While a request of our own runs in front of
+    /// the client's, a cancel is ignored as if it had come before the query (hazard COR-27).
     pub fn is_busy(&self) -> bool {
-        !self.queue.is_empty()
+        self.queue
+            .front()
+            .is_some_and(|front| front.duty == Duty::Forward)
     }
 
     /// Transaction status of the last ReadyForQuery.

@@ -411,6 +411,13 @@ impl Driver for Epoll {
             .map_or(0, |conn| conn.backlog.len() - conn.sent)
     }
 
+    #[inline]
+    fn has_news(&self, key: Key) -> bool {
+        self.conns
+            .get(key)
+            .is_none_or(|conn| conn.readable || conn.broken.is_some())
+    }
+
     fn pause(&mut self, key: Key) {
         if let Some(conn) = self.conns.get_mut(key) {
             conn.paused = true;
@@ -439,6 +446,10 @@ impl Driver for Epoll {
         conn.closing = true;
         conn.owner = Owner::Nobody;
         self.closing.push((key, self.now.plus(LINGER)));
+    }
+
+    fn abort(&mut self, key: Key) {
+        self.remove(key);
     }
 
     fn detach(&mut self, key: Key) -> Option<Stream> {

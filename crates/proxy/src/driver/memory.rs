@@ -377,6 +377,13 @@ impl Driver for MemoryDriver {
         self.conns.get(key).map_or(0, |conn| conn.backlog.len())
     }
 
+    fn has_news(&self, key: Key) -> bool {
+        self.conns.get(key).is_none_or(|conn| {
+            let pipe = conn.stream.pipe();
+            conn.broken || pipe.ended.is_some() || !pipe.inward.is_empty()
+        })
+    }
+
     fn pause(&mut self, key: Key) {
         if let Some(conn) = self.conns.get_mut(key) {
             conn.paused = true;
@@ -402,6 +409,11 @@ impl Driver for MemoryDriver {
             conn.stream.pipe().closing = true;
             conn.owner = Owner::Nobody;
         }
+    }
+
+    fn abort(&mut self, key: Key) {
+        self.moves += 1;
+        self.conns.try_remove(key);
     }
 
     fn detach(&mut self, key: Key) -> Option<Stream> {

@@ -118,7 +118,7 @@ impl<D: Driver> Worker<D> {
         };
         client.wait_since = self.now;
         let granted = match pool.shard.checkout(self.now, ClientId(index as u64)) {
-            Checkout::Granted(ServerId(server)) => self.lease(index, server_index(server)),
+            Checkout::Granted(ServerId(server)) => self.lease_idle(index, server_index(server)),
             Checkout::Check(ServerId(server)) => {
                 self.check_before_use(index, server_index(server));
                 false
@@ -138,6 +138,17 @@ impl<D: Driver> Worker<D> {
                 .clients
                 .get(index)
                 .is_some_and(|client| client.lease.is_some())
+    }
+
+    /// Gives an idle server to a client, unless something has come from it that nobody has read: then it may be dead,
+    /// and has to answer first (hazard COR-22).
+    fn lease_idle(&mut self, index: usize, server_index: usize) -> bool {
+        let server = self.servers.get(server_index);
+        if server.is_some_and(|server| self.driver.has_news(server.key)) {
+            self.check_with(index, server_index, "");
+            return false;
+        }
+        self.lease(index, server_index)
     }
 
     /// Links a client and a server.
@@ -547,15 +558,16 @@ impl<D: Driver> Worker<D> {
         }
         let settled = self.global.settled();
         match settled.settings.global.check_query() {
-            Some(query) => {
-                let query = query.to_owned();
-                if let Some(client) = self.clients.get_mut(client) {
-                    client.lease = Some(server_index);
-                }
-                self.test_server(server_index, Test::Check(client), &query);
-            }
+            Some(query) => self.check_with(client, server_index, query),
             None => self.start(client, server_index),
         }
+    }
+
+    fn check_with(&mut self, client: usize, server_index: usize, query: &str) {
+        if let Some(client) = self.clients.get_mut(client) {
+            client.lease = Some(server_index);
+        }
+        self.test_server(server_index, Test::Check(client), query);
     }
 
     /// Everything of a server that is not leased but being tested or cleaned: nobody sees the replies.

@@ -569,10 +569,12 @@ impl<D: Driver> Worker<D> {
         let mut message = Vec::new();
         // PostgreSQL logs a client that just goes away; a good-bye costs nothing.
         let _ = weir_wire::encode::terminate(&mut message);
-        if server.session.is_quiet_and_synced() {
-            self.driver.send(server.key, &message);
+        if server.session.is_quiet_and_synced() && self.driver.send(server.key, &message) == 0 {
+            self.driver.close(server.key);
+        } else {
+            // Its place is given back now, so it must not live on.
+            self.driver.abort(server.key);
         }
-        self.driver.close(server.key);
         if let Some(pool) = self.pools.get_mut(server.pool) {
             if matches!(server.stage, Stage::Testing(Test::Connect)) {
                 let kind = FailureKind::Rejected;
