@@ -207,8 +207,6 @@ impl Postgres {
             return false;
         };
         match running[0] {
-            // Not modelled: a cancel that hits Weir's own statement in front of the client's (hazard COR-27).
-            tag::QUERY if text(running).contains("SET \"") => return false,
             tag::QUERY => *running = say().query(&format!("error {CANCELLED}")).into_bytes(),
             tag::EXECUTE => *running = say().execute(CANCELLED, 0).into_bytes(),
             _ => return false,
