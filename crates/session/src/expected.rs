@@ -214,14 +214,17 @@ impl Queue {
             && (self.entries.iter()).all(|entry| entry.duty == Duty::Swallow)
     }
 
-    /// Whether the last change of this statement that is on its way is a Parse of the client.
-    pub fn is_named_last(&self, statement: &Statement) -> bool {
+    /// Whether the last change of this statement that is on its way is a Parse of the client under this name.
+    pub fn is_named_last(&self, statement: &Statement, name: &[u8]) -> bool {
         let of_statement = |entry: &&Expected| {
             let changed = entry.statement.as_ref();
             changed.is_some_and(|changed| changed.id == statement.id)
         };
         let last = self.entries.iter().rev().find(of_statement);
-        last.is_some_and(|entry| matches!(entry.undo.as_deref(), Some(Undo::Named(..))))
+        last.is_some_and(|entry| match entry.undo.as_deref() {
+            Some(Undo::Named(named, _)) => **named == *name,
+            _ => false,
+        })
     }
 
     /// What is on its way, in order.

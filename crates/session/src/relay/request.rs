@@ -433,9 +433,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
 
     /// A name that is taken: PostgreSQL refuses (42P05), in its own words, so it is asked to prepare what it has.
     fn parse_duplicate(&mut self, name: &[u8], definition: &[u8], mut renamed: Renamed) {
-        renamed.theirs = name.into();
+        let known = std::mem::replace(&mut renamed.theirs, name.into());
         if self.link.server.queue.is_plain() {
-            self.ensure(&renamed.ours);
+            self.ensure(&renamed.ours, &known);
         } else {
             // Should the statement be forgotten by then, the client's text must not get our name.
             self.close_ours(&renamed.ours, false);
@@ -451,11 +451,11 @@ impl<'i> Work<'_, '_, 'i, '_> {
     }
 
     /// Makes sure that the server has a statement by the time of the next message, if the client has it by then.
-    fn ensure(&mut self, statement: &Arc<Statement>) {
+    fn ensure(&mut self, statement: &Arc<Statement>, name: &[u8]) {
         match self.presence(statement) {
             Presence::Held => return,
             // The client did not wait for its own Parse: if that fails, what comes next has to fail too.
-            Presence::Unsure if self.link.server.queue.is_named_last(statement) => return,
+            Presence::Unsure if self.link.server.queue.is_named_last(statement, name) => return,
             Presence::Unsure => self.close_ours(statement, false),
             Presence::Absent => {}
         }
@@ -550,17 +550,18 @@ impl<'i> Work<'_, '_, 'i, '_> {
         if name.is_empty() || !self.tracks_names() || self.link.server.queue.is_skipping() {
             return None;
         }
-        if let Some((theirs, statement)) = self.link.client.statement(name) {
+        if let Some((known, statement)) = self.link.client.statement(name) {
+            let known = Arc::clone(known);
             let renamed = Renamed {
                 ours: Arc::clone(statement?),
                 // PostgreSQL repeats a name as it was sent, not as it compares it.
-                theirs: if theirs.len() == name.len() {
-                    Arc::clone(theirs)
+                theirs: if known.len() == name.len() {
+                    Arc::clone(&known)
                 } else {
                     name.into()
                 },
             };
-            self.ensure(&renamed.ours);
+            self.ensure(&renamed.ours, &known);
             return Some(renamed);
         }
         looks_like_ours(name).then(|| Renamed {

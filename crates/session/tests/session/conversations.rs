@@ -737,3 +737,12 @@ fn cor_13_an_unnamed_statement_skipped_on_a_new_server_is_there_in_the_next_batc
             .sync(),
     );
 }
+
+#[test]
+fn cor_09_two_names_of_one_text_do_not_stand_for_each_other() {
+    let mut pair = Pair::with(2, 2, 10, Cuts::Whole);
+    pair.say(say().parse("a", "row a").sync());
+    pair.client_says(1, say().query("begin"));
+    let skipped = say().run("unknown").parse("b", "row a").sync();
+    pair.say(skipped.run("a").sync());
+}
