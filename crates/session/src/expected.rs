@@ -162,6 +162,8 @@ pub struct Queue {
     stray: usize,
     /// A part of the front entry's reply has arrived.
     begun: bool,
+    /// Which requests the server skips cannot be known any more.
+    lost: bool,
 }
 
 impl Queue {
@@ -179,6 +181,12 @@ impl Queue {
             // by itself on the way, and then it is a request like any other. Should an older server have eaten it, its
             // entry stays, and the server is never free again.
             self.copy = CopyState::In { open: false };
+            // Whether it is skipped depends on what became of the Sync before it.
+            let skips = self
+                .entries
+                .front()
+                .is_some_and(|front| front.kind == Kind::Execute);
+            self.lost |= skips && self.stray > 0 && entry.kind != Kind::CopyEnd;
         } else if self.skipping {
             if entry.kind != Kind::Sync {
                 return Some(entry);
@@ -377,7 +385,14 @@ impl Queue {
     /// client.
     #[inline]
     pub fn is_quiet(&self) -> bool {
-        self.entries.is_empty() && self.copy == CopyState::None && !self.skipping && self.stray == 0
+        let owes_nothing = self.entries.is_empty() && self.stray == 0 && !self.lost;
+        owes_nothing && self.copy == CopyState::None && !self.skipping
+    }
+
+    /// Whether it is not known any more which requests will be answered. No client that waits for the end of its COPY
+    /// gets there.
+    pub fn is_lost(&self) -> bool {
+        self.lost
     }
 }
 

@@ -106,7 +106,8 @@ impl Server {
 
     /// The client is gone: makes the server finish what it began, in `out`.
     pub fn abandon(&mut self, client: &Client, out: &mut Vec<u8>) -> Abandoned {
-        if self.dying || client.is_sending_to_server() || self.queue.copy() == CopyState::Both {
+        let lost = self.dying || self.queue.is_lost();
+        if lost || client.is_sending_to_server() || self.queue.copy() == CopyState::Both {
             return Abandoned::Close;
         }
         self.tolerant = true;

@@ -746,3 +746,18 @@ fn cor_09_two_names_of_one_text_do_not_stand_for_each_other() {
     let skipped = say().run("unknown").parse("b", "row a").sync();
     pair.say(skipped.run("a").sync());
 }
+
+#[test]
+fn a_server_of_which_nobody_knows_what_it_skips_never_goes_back() {
+    let mut pooler = Pooler::new(2, 1, rules(10), Output::Immediate);
+    pooler.client_sends(0, &say().parse("", "copy in").run(""));
+    pooler.deliver_all();
+    pooler.client_sends(0, &say().copy_data("bad").sync().query("row y"));
+    pooler.client_sends(1, &say().query("row mine"));
+    let on_the_way = pooler.servers[0].on_the_way.clone();
+    let (seen, _) = messages(&on_the_way);
+    // The error and the answer to the Sync arrive, the answer to the Query does not.
+    pooler.server_sends(0, seen[0].raw.len() + seen[1].raw.len());
+    assert_eq!(pooler.clients[0].lease, Some(0));
+    assert!(pooler.client_leaves(0), "closed");
+}

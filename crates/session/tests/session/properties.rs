@@ -249,7 +249,11 @@ impl Writer {
     fn in_copy(&mut self, op: Op) {
         let next = match op {
             Op::Copy { what: 0 } => say().copy_fail("enough"),
-            Op::Copy { what: 1 } => say().copy_data("bad"),
+            Op::Copy { what: 1 } => {
+                // It looks how that went, as no server could tell what is a request and what is still COPY.
+                self.put(say().copy_data("bad").sync());
+                return self.wait();
+            }
             Op::Wait => return self.wait(),
             Op::Sync => say().sync(),
             Op::Flush => say().flush(),
