@@ -81,6 +81,9 @@ impl Fault {
             Self::LoginTimeout | Self::Misconfigured(_) | Self::NoUser => {
                 SqlState::INVALID_AUTHORIZATION_SPECIFICATION
             }
+            Self::Protocol(ClientFault::TooManyStatements) => {
+                SqlState::CONFIGURATION_LIMIT_EXCEEDED
+            }
             Self::LoginProtocol(_) | Self::Protocol(_) | Self::StartupEncoding => {
                 SqlState::PROTOCOL_VIOLATION
             }

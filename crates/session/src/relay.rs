@@ -25,6 +25,9 @@ pub const STREAM_MIN: usize = 32 * 1024;
 /// its server.
 pub const STATEMENT_MAX: usize = 1024 * 1024;
 
+/// Statement names that one client may have; drivers keep some hundreds.
+pub const STATEMENTS_MAX: usize = 10_000;
+
 /// How requests are treated in this pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
@@ -62,7 +65,47 @@ pub enum ClientFault {
     /// A message that has no place after the login.
     #[error("invalid frontend message type {0}")]
     OutOfPlace(u8),
+    /// More statement names than [`STATEMENTS_MAX`].
+    #[error("too many prepared statements on one connection (10000)")]
+    TooManyStatements,
     /// `disable_pqexec` is on.
     #[error("PQexec disallowed")]
     SimpleQuery,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use weir_wire::encode;
+
+    use super::*;
+    use crate::splice::Splice;
+
+    #[test]
+    fn one_client_has_a_bounded_number_of_statement_names() {
+        let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
+        let mut registry = Registry::new(0, 1);
+        let mut parse = |number: usize| {
+            let mut message = Vec::new();
+            encode::parse(&mut message, format!("s{number}").as_bytes(), b"x", &[0, 0]).unwrap();
+            let (mut buffer, mut answers) = (Vec::new(), Vec::new());
+            let mut link = Link {
+                client: &mut client,
+                server: &mut server,
+                registry: &mut registry,
+                rules: Rules {
+                    max_prepared: 10,
+                    tracks_unnamed: true,
+                    refuse_simple_query: false,
+                },
+            };
+            let mut out = Splice::new(&message, &mut buffer);
+            requests(&mut link, &message, &mut out, &mut answers).map(drop)
+        };
+        for number in 0..STATEMENTS_MAX {
+            parse(number).unwrap();
+        }
+        assert_eq!(parse(STATEMENTS_MAX), Err(ClientFault::TooManyStatements));
+    }
 }

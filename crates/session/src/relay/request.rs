@@ -6,7 +6,7 @@ use weir_wire::encode;
 use weir_wire::frame::{Header, Side, header};
 use weir_wire::frontend::{self, BindHead, tag};
 
-use super::{ClientFault, Link, STATEMENT_MAX, STREAM_MIN};
+use super::{ClientFault, Link, STATEMENT_MAX, STATEMENTS_MAX, STREAM_MIN};
 use crate::client::{Client, Pin, Rest};
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo, UnnamedEffect};
 use crate::server::Server;
@@ -394,6 +394,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
         }
         if frontend::Parse::parse(body).is_err() {
             return Err(ClientFault::Malformed(tag::PARSE));
+        }
+        if self.link.client.statement_count() >= STATEMENTS_MAX {
+            return Err(ClientFault::TooManyStatements);
         }
         self.parse_named(message, name, definition);
         Ok(true)
