@@ -208,22 +208,8 @@ impl<D: Driver> Worker<D> {
         match self.driver.add(stream, Owner::Server(server_index)) {
             Ok(key) => {
                 self.share_reported(pool_index, &mut session);
-                self.servers.insert(Server {
-                    key,
-                    pool: pool_index,
-                    stage: Stage::Idle,
-                    session,
-                    lease: None,
-                    input: Vec::new(),
-                    request_at: self.now,
-                    cancels: 0,
-                    cleaning_until: None,
-                    is_used: false,
-                    doomed: None,
-                    facts: Box::new(facts),
-                    targets: Vec::new(),
-                    timer: None,
-                });
+                self.servers
+                    .insert(Server::new(key, pool_index, session, facts, self.now));
                 if let Some(pool) = self.pools.get_mut(pool_index) {
                     let verdict = pool
                         .shard

@@ -51,22 +51,10 @@ impl<D: Driver> Worker<D> {
             key: Box::default(),
             connected_at: self.now,
         };
-        self.servers.insert(Server {
-            key: NO_KEY,
-            pool: pool_index,
-            stage: Stage::Connecting,
-            targets: Vec::new(),
-            session: Session::new(Arc::default()),
-            lease: None,
-            input: Vec::new(),
-            request_at: self.now,
-            cancels: 0,
-            cleaning_until: None,
-            is_used: false,
-            doomed: None,
-            facts: Box::new(facts),
-            timer: None,
-        });
+        let session = Session::new(Arc::default());
+        let mut server = Server::new(NO_KEY, pool_index, session, facts, self.now);
+        server.stage = Stage::Connecting;
+        self.servers.insert(server);
         let timeout = self.global.settled().settings.global.server_connect_timeout;
         self.arm_server(index, timeout);
         let (mut names, mut targets) = (Vec::new(), Vec::new());

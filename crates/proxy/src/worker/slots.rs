@@ -215,6 +215,34 @@ pub(super) struct Server {
     pub(super) timer: Option<Moment>,
 }
 
+impl Server {
+    /// An idle connection.
+    pub(super) fn new(
+        key: Key,
+        pool: usize,
+        session: ServerSession,
+        facts: Facts,
+        now: Moment,
+    ) -> Self {
+        Self {
+            key,
+            pool,
+            stage: Stage::Idle,
+            session,
+            lease: None,
+            input: Vec::new(),
+            request_at: now,
+            cancels: 0,
+            cleaning_until: None,
+            is_used: false,
+            doomed: None,
+            facts: Box::new(facts),
+            targets: Vec::new(),
+            timer: None,
+        }
+    }
+}
+
 // === pools ===
 
 /// This worker's part of a pool.
