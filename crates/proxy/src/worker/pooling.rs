@@ -11,7 +11,7 @@ use weir_wire::sqlstate::SqlState;
 
 use super::Worker;
 use super::relay::server_index;
-use super::slots::{Pool, Server, Stage};
+use super::slots::{Pool, Server};
 use crate::driver::{Driver, Owner};
 use crate::global::{GlobalPool, lock};
 use crate::mailbox::Message;
