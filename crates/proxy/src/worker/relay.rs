@@ -1,6 +1,7 @@
 //! Leases: a client gets a server, messages pass, the server goes back. The hot path.
 
 use weir_pool::{Checkin, Checkout, ClientId, ServerId};
+use weir_session::client::Client as Session;
 use weir_session::fault::Fault;
 use weir_session::relay::{self, Link, Next, Replied, ServerFault};
 use weir_session::splice::Splice;
@@ -580,6 +581,10 @@ impl<D: Driver> Worker<D> {
         let result = relay::replies(&mut self.nobody, &mut server.session, input, &mut unseen);
         trim(&mut buffer);
         self.to_client = buffer;
+        if self.nobody.statement_count() > 0 {
+            // Names that came back when their Close was skipped; nobody needs them.
+            self.nobody = Session::default();
+        }
         match result {
             Ok(replied) => {
                 if replied.consumed == input.len() {
