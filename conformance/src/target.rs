@@ -126,7 +126,7 @@ impl Target {
     ) -> Result<Self> {
         let log = directory.path().join("pooler.log");
         let mut pooler = Guarded::start(runner, "QUIT", command, &options.env, &log)?;
-        wait_until("the pooler's listening", Duration::from_secs(10), || {
+        wait_until("the pooler's listening", Duration::from_secs(30), || {
             pooler.check_running()?;
             Ok(Raw::tcp(port, Duration::from_secs(1)).is_ok())
         })

@@ -8,6 +8,8 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 use std::process::Output;
+use std::sync::atomic::AtomicU16;
+use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use anyhow::Result;
@@ -17,6 +19,12 @@ use rustix::process::Resource;
 use rustix::process::Rlimit;
 use rustix::process::getrlimit;
 use rustix::process::setrlimit;
+
+/// Ports that servers of the suites listen on: this many from [`PORT_MIN`] on.
+const PORTS: u16 = 20_000;
+const PORT_MIN: u16 = 10_000;
+/// Distance between the first ports of two test programs.
+const PORTS_OF_A_PROCESS: u16 = 13;
 
 /// The workspace's root.
 #[must_use]
@@ -80,12 +88,28 @@ pub fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0)
 }
 
-/// A TCP port of 127.0.0.1 that nobody listens on at this moment.
+/// A port on loopback that nobody listens on, different at each call of this process.
+///
+/// Below the range that the kernel takes for outgoing connections (`ip_local_port_range` begins at 32768): a port
+/// drawn from that range is taken by some client before the server that is to listen on it has started.
 ///
 /// # Errors
-/// When the kernel gives none.
+/// When none is free.
 pub fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Test programs that run at the same time begin at different places.
+    let start = u16::try_from(std::process::id() % 1_500).unwrap_or_default() * PORTS_OF_A_PROCESS;
+    for _ in 0..PORTS {
+        let offset = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % PORTS;
+        let port = PORT_MIN + offset;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!(
+        "no free port on loopback between {PORT_MIN} and {}",
+        PORT_MIN + PORTS
+    )
 }
 
 /// Runs to the end; fails with all output unless the exit code is zero.

@@ -18,7 +18,7 @@ use crate::tools;
 use crate::wait_until;
 
 /// Longest time for starting up; a busy machine takes a while.
-const START_MAX: Duration = Duration::from_secs(10);
+const START_MAX: Duration = Duration::from_secs(30);
 
 /// PgBouncer's ini, piece by piece; the port is chosen at the start.
 #[derive(Clone, Debug)]

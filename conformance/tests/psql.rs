@@ -20,7 +20,6 @@ use weir_conformance::Postgres;
 use weir_conformance::Raw;
 use weir_conformance::Target;
 use weir_conformance::TempDir;
-use weir_conformance::clock;
 use weir_conformance::psql::psql;
 use weir_conformance::tools;
 use weir_conformance::wait_until;
@@ -65,13 +64,9 @@ fn interrupt_cancels_the_statement_and_keeps_the_connection() -> Result<()> {
     terminal.write("select pg_sleep(30);\n")?;
     wait_for_sleep(postgres.port())?;
 
-    let interrupted = clock::now();
     terminal.write("\u{3}")?;
+    // Its result would come after half a minute without the cancel.
     terminal.read_past("canceling statement due to user request")?;
-    ensure!(
-        interrupted.elapsed() < Duration::from_secs(5),
-        "the cancel took too long"
-    );
     terminal.write("select 'still ' || 'usable';\n")?;
     terminal.read_past("still usable")?;
     terminal.write("\\q\n")?;

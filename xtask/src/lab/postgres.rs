@@ -184,10 +184,13 @@ pub(crate) fn private_directory(account: Account) -> Result<TempDir> {
     Ok(directory)
 }
 
-/// A port that was free a moment ago.
+/// A port that was free a moment ago, below those that the kernel gives to outgoing connections (from 32768 on): one of
+/// these could be taken by a client before our server listens on it.
 pub(crate) fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).context("no free port on loopback")?;
-    Ok(listener.local_addr()?.port())
+    (0..1000)
+        .map(|_| fastrand::u16(10_000..32_000))
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .context("no free port on loopback")
 }
 
 /// Whether somebody accepts connections at `address`.

@@ -19,7 +19,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("weir-route", &["weir-wire"]),
     ("weir-stats", &[]),
     ("weir-advisor", &[]),
-    ("weir-config", &[]),
+    ("weir-tls", &[]),
+    ("weir-directory", &["weir-auth", "weir-route"]),
+    ("weir-config", &["weir-route"]),
     (
         "weir-proxy",
         &[
@@ -30,6 +32,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "weir-route",
             "weir-stats",
             "weir-config",
+            "weir-tls",
+            "weir-directory",
         ],
     ),
     (
@@ -54,6 +58,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "weir-config",
             "weir-lab",
             "weir-proxy",
+            "weir-route",
         ],
     ),
     (
@@ -67,7 +72,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "weir-stats",
         ],
     ),
-    ("weir-conformance", &["weir-testkit", "weir-wire"]),
+    (
+        "weir-conformance",
+        &["weir-auth", "weir-testkit", "weir-tls", "weir-wire"],
+    ),
     ("xtask", &["weir-admin", "weir-config", "weir-lab"]),
 ];
 

@@ -1,0 +1,1 @@
+//! Passwords checked by somebody else: LDAP and PAM. Blocks; run it on threads of its own.

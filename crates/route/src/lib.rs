@@ -1,0 +1,1 @@
+//! Who may come in, and how: HBA rules and ident maps, parsed, matched and explained.

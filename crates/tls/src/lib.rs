@@ -1,0 +1,1 @@
+//! TLS without sockets: certificates, settings, handshakes and records, on top of rustls.
