@@ -5,7 +5,7 @@ use crate::error::ErrorKind;
 use crate::options::{Opt, Scope};
 use crate::raw::{Origin, Raw, Values, error_at};
 use crate::settings::{FALLBACK, Format, Settings, default_of};
-use crate::types::{AuthType, SslMode};
+use crate::types::AuthType;
 use crate::value::Value;
 
 /// The console's database, which no entry may take.
@@ -16,7 +16,6 @@ const SOCKET_NAME_LEN_MAX: usize = 107;
 
 /// Checks the whole, adding to the mistakes and notes of `raw`. `file` is named where no line is to blame.
 pub(crate) fn check(raw: &mut Raw, settings: &Settings, format: Format, file: &Origin) {
-    check_unsupported(raw, settings, file);
     check_listeners(raw, settings, file);
     note_auth(raw, settings);
     check_databases(raw, settings);
@@ -35,29 +34,6 @@ fn conflict(raw: &mut Raw, key: &str, file: &Origin, kind: ErrorKind, message: S
     let mut error = error_at(&at, kind, message);
     error.key = Some(key.to_owned());
     raw.fail(error);
-}
-
-fn check_unsupported(raw: &mut Raw, settings: &Settings, file: &Origin) {
-    let global = &settings.global;
-    let mut refuse = |key: &str, value: &str| {
-        let message = format!("{key} = {value} is not supported yet by this version");
-        conflict(raw, key, file, ErrorKind::Unsupported, message);
-    };
-    match global.client_tls_sslmode {
-        SslMode::Disable | SslMode::Allow | SslMode::Prefer => {}
-        mode => refuse("client_tls_sslmode", mode.as_str()),
-    }
-    match global.server_tls_sslmode {
-        SslMode::Disable | SslMode::Allow | SslMode::Prefer => {}
-        mode => refuse("server_tls_sslmode", mode.as_str()),
-    }
-    let auth = global.auth_type;
-    if matches!(
-        auth,
-        AuthType::Cert | AuthType::Hba | AuthType::Ldap | AuthType::Pam
-    ) {
-        refuse("auth_type", auth.as_str());
-    }
 }
 
 fn check_listeners(raw: &mut Raw, settings: &Settings, file: &Origin) {
@@ -172,10 +148,7 @@ fn note_not_effective(raw: &mut Raw, format: Format) {
     let idle = |scope: Scope, values: &Values| -> Vec<&'static str> {
         let set = |opt: &&Opt| {
             let given = values.get(opt.name).map(|(value, _)| value);
-            // The one TLS setting towards servers that is fully honoured without TLS.
-            let honoured = opt.name == "server_tls_sslmode"
-                && given.is_some_and(|v| *v == Value::Text(SslMode::Disable.as_str().to_owned()));
-            !honoured && given.is_some_and(|v| *v != default_of(opt, format) && *v != Value::Unset)
+            given.is_some_and(|v| *v != default_of(opt, format) && *v != Value::Unset)
         };
         scope
             .options()

@@ -48,6 +48,7 @@ mod raw;
 mod reference;
 mod settings;
 mod show;
+mod tls;
 mod types;
 mod value;
 
@@ -58,8 +59,10 @@ pub use crate::load::{Loaded, load, upstream};
 pub use crate::options::{Database, Global, Kind, Opt, Peer, Scope, Unit, UserSettings};
 pub use crate::raw::Origin;
 pub use crate::reference::reference_markdown;
-pub use crate::settings::{FALLBACK, PoolSettings, Settings};
+pub use crate::settings::{AuthLookup, FALLBACK, PoolSettings, Settings};
 pub use crate::show::{ConfigRow, effective_text, show_config};
+pub use crate::tls::{ClientTls, SYSTEM_ROOTS, ServerTls};
 pub use crate::types::{
-    AuthType, HostAddr, ListenAddr, LoadBalanceHosts, LogFormat, PoolMode, Secret, SslMode,
+    AuthType, ChannelBinding, HostAddr, ListenAddr, LoadBalanceHosts, LogFormat, PoolMode, Secret,
+    SslMode, SslNegotiation,
 };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::options::{Database, Global, Opt, Peer, Scope, UserSettings};
 use crate::raw::{Raw, Values};
+use crate::tls::ServerTls;
 use crate::types::{HostAddr, LoadBalanceHosts, PoolMode, Secret};
 use crate::value::{Dialect, Value};
 
@@ -86,6 +87,22 @@ pub struct PoolSettings {
     pub idle_transaction_timeout: Option<Duration>,
     /// Longest idle time outside one.
     pub client_idle_timeout: Option<Duration>,
+    /// How server connections are protected, whatever they are for: queries, cancels, checks, `auth_query`.
+    pub tls: ServerTls,
+    /// Where the secret of a client is looked up that `auth_file` does not hold; `None` = nowhere.
+    pub auth: Option<AuthLookup>,
+}
+
+/// Who asks which query in which database for the secret of a user not in `auth_file`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AuthLookup {
+    /// The user that asks. Never empty; its own secret is in `auth_file`, or the server does without.
+    pub user: String,
+    /// The query with the parameter `$1`. Never empty.
+    pub query: String,
+    /// The database to ask in, by its name in `[databases]`. It may be missing there, or be answered by `*`; it is
+    /// never the console's.
+    pub dbname: String,
 }
 
 impl Settings {
@@ -173,7 +190,40 @@ impl Settings {
                 global.idle_transaction_timeout,
             ),
             client_idle_timeout: time(|u| u.client_idle_timeout, global.client_idle_timeout),
+            tls: global.server_tls().with(entry),
+            auth: self.auth_lookup(database),
         })
+    }
+
+    /// Where to look up users who name this database, be it one of `[databases]`, the console or an unknown one: the
+    /// entry's options before the global ones. `None` when no `auth_user` is set, `auth_query` is empty, or there is no
+    /// database to ask in.
+    #[must_use]
+    pub fn auth_lookup(&self, database: &str) -> Option<AuthLookup> {
+        let entry = self.database(database).map(|(entry, _)| entry);
+        let pick = |own: fn(&Database) -> &Option<String>, global: &String| {
+            let own = entry.and_then(|entry| own(entry).clone());
+            Some(own.unwrap_or_else(|| global.clone())).filter(|text| !text.is_empty())
+        };
+        let own_name = || entry.map(|_| database.to_owned());
+        Some(AuthLookup {
+            user: pick(|d| &d.auth_user, &self.global.auth_user)?,
+            query: pick(|d| &d.auth_query, &self.global.auth_query)?,
+            dbname: pick(|d| &d.auth_dbname, &self.global.auth_dbname).or_else(own_name)?,
+        })
+    }
+
+    /// Every way in which server connections are protected: the global one under an empty name, then each database that
+    /// differs from it.
+    #[must_use]
+    pub fn server_tls(&self) -> Vec<(String, ServerTls)> {
+        let global = self.global.server_tls();
+        let own = self.databases.iter().filter_map(|(name, entry)| {
+            let tls = global.clone().with(entry);
+            (tls != global).then(|| (name.clone(), tls))
+        });
+        let own: Vec<_> = own.collect();
+        [(String::new(), global)].into_iter().chain(own).collect()
     }
 
     /// The entry that answers for this name, and whether it is the fallback.

@@ -102,6 +102,44 @@ enumeration! {
     }
 }
 
+impl SslMode {
+    /// True when a connection without TLS is refused.
+    #[must_use]
+    pub fn is_required(self) -> bool {
+        matches!(self, Self::Require | Self::VerifyCa | Self::VerifyFull)
+    }
+
+    /// True when the other side's certificate is checked.
+    #[must_use]
+    pub fn is_verified(self) -> bool {
+        matches!(self, Self::VerifyCa | Self::VerifyFull)
+    }
+}
+
+enumeration! {
+    /// Whether SCRAM towards servers is bound to the TLS connection (RFC 5929, `tls-server-end-point`).
+    ChannelBinding {
+        /// Never.
+        Disable = "disable",
+        /// Where both sides can.
+        #[default]
+        Prefer = "prefer",
+        /// Always; a server that cannot is not logged in to, whatever else it accepts.
+        Require = "require",
+    }
+}
+
+enumeration! {
+    /// How TLS begins on a server connection (PostgreSQL manual, 34.1.2, `sslnegotiation`).
+    SslNegotiation {
+        /// With an SSLRequest, as every PostgreSQL understands.
+        #[default]
+        Postgres = "postgres",
+        /// At once, without the round trip; PostgreSQL 17 and later.
+        Direct = "direct",
+    }
+}
+
 enumeration! {
     /// Which of several hosts a new server connection goes to.
     LoadBalanceHosts {

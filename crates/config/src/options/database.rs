@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::{Field, Kind, Opt, int, of_kind, ranged, seconds, section, text, word};
-use crate::types::{HostAddr, LoadBalanceHosts, PoolMode, Secret};
+use crate::types::{
+    ChannelBinding, HostAddr, LoadBalanceHosts, PoolMode, Secret, SslMode, SslNegotiation,
+};
 use crate::value::Value;
 
 section! {
@@ -22,11 +24,11 @@ section! {
         /// Password of the forced user; without it the one in `auth_file` is used.
         password: Option<Secret> = of_kind(Kind::Secret, "").unset().longest(65_530);
         /// Overrides the global `auth_user`.
-        auth_user: Option<String> = text("").unset().longest(127).later();
+        auth_user: Option<String> = text("").unset().longest(127);
         /// Overrides the global `auth_query`.
-        auth_query: Option<String> = text("").unset().later();
+        auth_query: Option<String> = text("").unset();
         /// Overrides the global `auth_dbname`.
-        auth_dbname: Option<String> = text("").unset().longest(63).later();
+        auth_dbname: Option<String> = text("").unset().longest(63);
         /// Servers per pool of this database; 0 = unlimited.
         pool_size: Option<u32> = int("0").unset();
         /// Servers to keep open per pool of this database.
@@ -47,6 +49,26 @@ section! {
         max_db_client_connections: Option<u32> = int("0").unset();
         /// Overrides the global `server_lifetime`; 0 = close after each use.
         server_lifetime: Option<Duration> = seconds("0").unset();
+        /// Overrides the global `server_tls_sslmode`.
+        server_tls_sslmode: Option<SslMode> = word(SslMode::NAMES, "prefer").unset();
+        /// Overrides the global `server_tls_key_file`.
+        server_tls_key_file: Option<String> = text("").unset();
+        /// Overrides the global `server_tls_cert_file`.
+        server_tls_cert_file: Option<String> = text("").unset();
+        /// Overrides the global `server_tls_ca_file`.
+        server_tls_ca_file: Option<String> = text("").unset();
+        /// Overrides the global `server_tls_crl_file`.
+        server_tls_crl_file: Option<String> = text("").unset();
+        /// Overrides the global `server_tls_protocols`.
+        server_tls_protocols: Option<String> = text("").unset();
+        /// Overrides the global `server_tls_ciphers`.
+        server_tls_ciphers: Option<String> = text("").unset();
+        /// Overrides the global `server_tls13_ciphers`.
+        server_tls13_ciphers: Option<String> = text("").unset();
+        /// Overrides the global `server_tls_sslnegotiation`.
+        server_tls_sslnegotiation: Option<SslNegotiation> = word(SslNegotiation::NAMES, "postgres").unset();
+        /// Overrides the global `server_channel_binding`.
+        server_channel_binding: Option<ChannelBinding> = word(ChannelBinding::NAMES, "prefer").unset();
         /// Startup value of client_encoding on the server.
         client_encoding: Option<String> = text("").unset();
         /// Startup value of DateStyle on the server.

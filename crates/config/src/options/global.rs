@@ -6,7 +6,9 @@ use super::{
     Field, Kind, Opt, Unit, flag, int, list, of_kind, ranged, seconds, section, size, text,
     timeout, word,
 };
-use crate::types::{AuthType, ListenAddr, LogFormat, PoolMode, Secret, SslMode};
+use crate::types::{
+    AuthType, ChannelBinding, ListenAddr, LogFormat, PoolMode, Secret, SslMode, SslNegotiation,
+};
 use crate::value::Value;
 
 /// PgBouncer's default auth_query: no login after VALID UNTIL (CVE-2025-2291).
@@ -78,6 +80,8 @@ section! {
         max_prepared_statements: u32 = ranged("200", 0, 1_000_000);
         /// Iterations for SCRAM verifiers made from clear text passwords.
         scram_iterations: u32 = ranged("4096", 1, 10_000_000);
+        /// SCRAM iterations that a server may ask for; a server that wants more is not logged in to.
+        scram_iterations_max: u32 = ranged("100000", 4096, 10_000_000);
         /// Notice sent to each client after its login; empty sends none.
         login_notify_message: String = text("").later();
         /// How clients prove who they are.
@@ -85,17 +89,25 @@ section! {
         /// File of user names and secrets.
         auth_file: String = text("");
         /// HBA file for `auth_type` hba.
-        auth_hba_file: String = text("").later();
-        /// Ident map file for the HBA file.
-        auth_ident_file: String = text("").later();
-        /// User that runs `auth_query` for users not in `auth_file`.
-        auth_user: String = text("").longest(127).later();
-        /// Query that gives user name and secret.
-        auth_query: String = text(AUTH_QUERY).later();
-        /// Database that `auth_query` runs in; empty uses the client's.
-        auth_dbname: String = text("").longest(63).later();
-        /// LDAP options for `auth_type` ldap; may hold a password, so never shown.
-        auth_ldap_options: Secret = of_kind(Kind::Secret, "").later();
+        auth_hba_file: String = text("");
+        /// Ident map file for the HBA file's `map=`.
+        auth_ident_file: String = text("");
+        /// User that runs `auth_query` for users not in `auth_file`; empty never runs it.
+        auth_user: String = text("").longest(127);
+        /// Query that gives name and secret of the user `$1`.
+        auth_query: String = text(AUTH_QUERY);
+        /// Database of `[databases]` that `auth_query` runs in; empty uses the client's.
+        auth_dbname: String = text("").longest(63);
+        /// How long an answer of `auth_query` is believed, never beyond the secret's own end; 0 = asked at each login.
+        auth_query_cache_ttl: Option<Duration> = timeout("0");
+        /// Time before a client learns that its login failed; other clients do not wait.
+        auth_failure_delay: Duration = Opt::new(Kind::Duration(Unit::Seconds), "0.25", 0, 60);
+        /// Failed logins per minute from one address before that address has to wait; 0 = no limit.
+        auth_failures_per_minute: u32 = ranged("60", 0, 1_000_000);
+        /// Cancel requests per second from one address, more are dropped; 0 = no limit.
+        cancel_requests_per_second: u32 = ranged("20", 0, 1_000_000);
+        /// LDAP options for `auth_type` ldap, as an HBA line has them; may hold a password, so never shown.
+        auth_ldap_options: Secret = of_kind(Kind::Secret, "");
         /// Log each login.
         log_connections: bool = flag("1");
         /// Log each end of a connection, with the reason.
@@ -172,38 +184,46 @@ section! {
         drain_timeout: Duration = seconds("25");
         /// Worker threads; 0 = one per core.
         workers: u32 = ranged("0", 0, 1024).fixed();
-        /// TLS towards clients.
-        client_tls_sslmode: SslMode = word(SslMode::NAMES, "disable").later();
-        /// Private key shown to clients.
-        client_tls_key_file: String = text("").later();
-        /// Certificate shown to clients.
-        client_tls_cert_file: String = text("").later();
-        /// Certificates that clients' certificates must come from.
-        client_tls_ca_file: String = text("").later();
-        /// TLS versions towards clients.
-        client_tls_protocols: String = text("secure").later();
-        /// Ciphers towards clients, TLS 1.2.
-        client_tls_ciphers: String = text("default").later();
-        /// Ciphers towards clients, TLS 1.3.
-        client_tls13_ciphers: String = text("").later();
-        /// Curve of the key exchange with clients.
-        client_tls_ecdhcurve: String = text("auto").later();
-        /// Parameters of the DHE key exchange with clients.
-        client_tls_dheparams: String = text("auto").later();
-        /// TLS towards servers.
-        server_tls_sslmode: SslMode = word(SslMode::NAMES, "prefer").later();
-        /// Private key shown to servers.
-        server_tls_key_file: String = text("").later();
-        /// Certificate shown to servers.
-        server_tls_cert_file: String = text("").later();
-        /// Certificates that servers' certificates must come from.
-        server_tls_ca_file: String = text("").later();
-        /// TLS versions towards servers.
-        server_tls_protocols: String = text("secure").later();
-        /// Ciphers towards servers, TLS 1.2.
-        server_tls_ciphers: String = text("default").later();
-        /// Ciphers towards servers, TLS 1.3.
-        server_tls13_ciphers: String = text("").later();
+        /// TLS towards clients: `allow` and `prefer` take it from those that ask, `require` refuses the others, `verify-ca` and `verify-full` also demand a certificate from `client_tls_ca_file`.
+        client_tls_sslmode: SslMode = word(SslMode::NAMES, "disable");
+        /// Private key shown to clients, PEM.
+        client_tls_key_file: String = text("");
+        /// Certificate shown to clients, PEM, with the intermediate ones after it.
+        client_tls_cert_file: String = text("");
+        /// Certificates that clients' certificates must come from, PEM.
+        client_tls_ca_file: String = text("");
+        /// Revoked client certificates, PEM; empty checks none.
+        client_tls_crl_file: String = text("");
+        /// TLS versions towards clients: `secure`, `tlsv1.2`, `tlsv1.3`, by comma.
+        client_tls_protocols: String = text("secure");
+        /// Ciphers towards clients, TLS 1.2: `default`, or OpenSSL names by colon.
+        client_tls_ciphers: String = text("default");
+        /// Ciphers towards clients, TLS 1.3: names by colon; empty is all.
+        client_tls13_ciphers: String = text("");
+        /// Curve of the key exchange with clients; `auto` offers all.
+        client_tls_ecdhcurve: String = text("auto");
+        /// Accepted for PgBouncer's sake and without effect: there is no key exchange with DHE parameters here, only with curves.
+        client_tls_dheparams: String = text("auto");
+        /// TLS towards servers, as `sslmode` in libpq.
+        server_tls_sslmode: SslMode = word(SslMode::NAMES, "prefer");
+        /// Private key shown to servers, PEM.
+        server_tls_key_file: String = text("");
+        /// Certificate shown to servers, PEM.
+        server_tls_cert_file: String = text("");
+        /// Certificates that servers' certificates must come from, PEM; `system` is what this machine trusts, for `verify-full` only.
+        server_tls_ca_file: String = text("");
+        /// Revoked server certificates, PEM; empty checks none.
+        server_tls_crl_file: String = text("");
+        /// TLS versions towards servers: `secure`, `tlsv1.2`, `tlsv1.3`, by comma.
+        server_tls_protocols: String = text("secure");
+        /// Ciphers towards servers, TLS 1.2: `default`, or OpenSSL names by colon.
+        server_tls_ciphers: String = text("default");
+        /// Ciphers towards servers, TLS 1.3: names by colon; empty is all.
+        server_tls13_ciphers: String = text("");
+        /// How TLS begins on a server connection: `postgres` asks first, `direct` begins at once, which PostgreSQL 17 and later understand and `require` or more allows.
+        server_tls_sslnegotiation: SslNegotiation = word(SslNegotiation::NAMES, "postgres");
+        /// SCRAM bound to the TLS connection on the server hop: `require` logs in to a server in no other way.
+        server_channel_binding: ChannelBinding = word(ChannelBinding::NAMES, "prefer");
         /// Size of PgBouncer's packet buffers.
         pkt_buf: u64 = size("4096", 32, 1 << 30).fixed().later();
         /// Largest message let through.
