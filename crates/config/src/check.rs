@@ -8,6 +8,9 @@ use crate::settings::{FALLBACK, Format, Settings, default_of};
 use crate::types::AuthType;
 use crate::value::Value;
 
+mod auth;
+mod tls;
+
 /// The console's database, which no entry may take.
 pub(crate) const CONSOLE: &str = "pgbouncer";
 
@@ -17,7 +20,8 @@ const SOCKET_NAME_LEN_MAX: usize = 107;
 /// Checks the whole, adding to the mistakes and notes of `raw`. `file` is named where no line is to blame.
 pub(crate) fn check(raw: &mut Raw, settings: &Settings, format: Format, file: &Origin) {
     check_listeners(raw, settings, file);
-    note_auth(raw, settings);
+    tls::check(raw, settings, file);
+    auth::check(raw, settings, file);
     check_databases(raw, settings);
     note_sizes(raw, settings);
     note_not_effective(raw, format);
@@ -26,12 +30,23 @@ pub(crate) fn check(raw: &mut Raw, settings: &Settings, format: Format, file: &O
         .sort_by_key(|error| (error.line.is_none(), error.line));
 }
 
-fn conflict(raw: &mut Raw, key: &str, file: &Origin, kind: ErrorKind, message: String) {
-    let at = raw
-        .global
-        .get(key)
-        .map_or_else(|| file.clone(), |(_, origin)| origin.clone());
-    let mut error = error_at(&at, kind, message);
+/// Records a contradiction about a global option, at its line or the file as a whole.
+fn conflict(raw: &mut Raw, key: &str, file: &Origin, kind: ErrorKind, message: impl Into<String>) {
+    let at = raw.global.get(key).map_or(file, |(_, origin)| origin);
+    let mut error = error_at(at, kind, message);
+    error.key = Some(key.to_owned());
+    raw.fail(error);
+}
+
+/// The same about an option of a database that may be inherited: at the entry's own line, else at the global one.
+fn conflict_in(raw: &mut Raw, database: &str, key: &str, file: &Origin, message: String) {
+    let entry = raw.databases.get(database);
+    let own = entry.and_then(|(values, _)| values.get(key));
+    let at = own.map(|(_, origin)| origin);
+    let Some(at) = at.or_else(|| entry.map(|(_, at)| at)) else {
+        return conflict(raw, key, file, ErrorKind::Conflict, message);
+    };
+    let mut error = error_at(at, ErrorKind::Conflict, message);
     error.key = Some(key.to_owned());
     raw.fail(error);
 }
@@ -40,47 +55,13 @@ fn check_listeners(raw: &mut Raw, settings: &Settings, file: &Origin) {
     let global = &settings.global;
     if global.listen_addr.is_empty() && global.unix_socket_dir.is_empty() {
         let message = "listen_addr and unix_socket_dir are both empty, so nobody could connect";
-        conflict(
-            raw,
-            "listen_addr",
-            file,
-            ErrorKind::Conflict,
-            message.to_owned(),
-        );
+        conflict(raw, "listen_addr", file, ErrorKind::Conflict, message);
     }
     let name = format!("{}/.s.PGSQL.{}", global.unix_socket_dir, global.listen_port);
     if global.unix_socket_dir == "@" || name.len() > SOCKET_NAME_LEN_MAX {
         let message =
             format!("unix_socket_dir must give a name of at most {SOCKET_NAME_LEN_MAX} bytes");
         conflict(raw, "unix_socket_dir", file, ErrorKind::BadValue, message);
-    }
-}
-
-fn note_auth(raw: &mut Raw, settings: &Settings) {
-    let global = &settings.global;
-    if settings.trust_loopback {
-        return;
-    }
-    let auth = global.auth_type;
-    let needs_file = matches!(
-        auth,
-        AuthType::Trust | AuthType::Plain | AuthType::Md5 | AuthType::ScramSha256
-    );
-    if needs_file && global.auth_file.is_empty() {
-        // PgBouncer starts with such a file too, its own minimal example is one: the console is still there.
-        raw.note(format!(
-            "auth_type {auth} needs auth_file; without it no client can log in"
-        ));
-    }
-    if matches!(auth, AuthType::Any | AuthType::Trust)
-        && !global
-            .listen_addr
-            .iter()
-            .all(crate::types::ListenAddr::is_loopback)
-    {
-        raw.note(format!(
-            "auth_type {auth} lets in everybody who can reach listen_addr"
-        ));
     }
 }
 

@@ -18,8 +18,6 @@ pub enum ErrorKind {
     TooMany,
     /// No option has this name.
     UnknownKey,
-    /// The value is right, but this version cannot honour it and ignoring it would be unsafe.
-    Unsupported,
 }
 
 /// One mistake. No message ever holds a password.

@@ -50,9 +50,10 @@ names that begin with `WEIR_TEST_`, and the variables that Kubernetes makes for 
 **Precedence** of what several places may set: user, then database, then global.
 
 A reload applies the options marked so; a change of the others needs a restart. *Later* marks an option that is
-accepted but does nothing yet; the log names the ones in use once at the start. Where ignoring an option would weaken
-security, the configuration is refused instead: `client_tls_sslmode` and `server_tls_sslmode` of `require` and
-above, and `auth_type` cert, hba, ldap and pam.
+accepted but does nothing yet; the log names the ones in use once at the start. Certificates, keys and the files of
+users and rules are read again by every reload; if one is bad, nothing changes.
+
+[TLS](../guide/tls.md) and [authentication](../guide/authentication.md) are explained in the guide.
 ";
 
 /// The text of the page. The committed file equals it; a test compares them.

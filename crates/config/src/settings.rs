@@ -190,7 +190,7 @@ impl Settings {
                 global.idle_transaction_timeout,
             ),
             client_idle_timeout: time(|u| u.client_idle_timeout, global.client_idle_timeout),
-            tls: global.server_tls().with(entry),
+            tls: global.server_tls_of(entry),
             auth: self.auth_lookup(database),
         })
     }
@@ -219,7 +219,7 @@ impl Settings {
     pub fn server_tls(&self) -> Vec<(String, ServerTls)> {
         let global = self.global.server_tls();
         let own = self.databases.iter().filter_map(|(name, entry)| {
-            let tls = global.clone().with(entry);
+            let tls = self.global.server_tls_of(entry);
             (tls != global).then(|| (name.clone(), tls))
         });
         let own: Vec<_> = own.collect();

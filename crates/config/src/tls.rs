@@ -75,6 +75,15 @@ impl Global {
     /// How connections to servers are protected where the database says nothing else.
     #[must_use]
     pub fn server_tls(&self) -> ServerTls {
+        self.written_server_tls().resolved()
+    }
+
+    /// The same for a database.
+    pub(crate) fn server_tls_of(&self, entry: &Database) -> ServerTls {
+        self.written_server_tls().with(entry).resolved()
+    }
+
+    fn written_server_tls(&self) -> ServerTls {
         ServerTls {
             sslmode: self.server_tls_sslmode,
             key_file: self.server_tls_key_file.clone(),
@@ -92,7 +101,7 @@ impl Global {
 
 impl ServerTls {
     /// The same with what a database overrides. An override may be empty: no CA file here, say.
-    pub(crate) fn with(mut self, entry: &Database) -> Self {
+    fn with(mut self, entry: &Database) -> Self {
         let texts = [
             (&mut self.key_file, &entry.server_tls_key_file),
             (&mut self.cert_file, &entry.server_tls_cert_file),
@@ -112,6 +121,15 @@ impl ServerTls {
             .server_tls_sslnegotiation
             .unwrap_or(self.sslnegotiation);
         self.channel_binding = entry.server_channel_binding.unwrap_or(self.channel_binding);
+        self
+    }
+
+    /// `verify-full` without a file means the machine's certificates, as in PgBouncer. In `verify-ca` that would let
+    /// anybody with a public certificate pose as the server, so there it stays empty and is refused.
+    fn resolved(mut self) -> Self {
+        if self.sslmode == SslMode::VerifyFull && self.ca_file.is_empty() {
+            SYSTEM_ROOTS.clone_into(&mut self.ca_file);
+        }
         self
     }
 

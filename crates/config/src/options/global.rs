@@ -210,7 +210,7 @@ section! {
         server_tls_key_file: String = text("");
         /// Certificate shown to servers, PEM.
         server_tls_cert_file: String = text("");
-        /// Certificates that servers' certificates must come from, PEM; `system` is what this machine trusts, for `verify-full` only.
+        /// Certificates that servers' certificates must come from, PEM; `system` is what this machine trusts, for `verify-full` only, and its default there.
         server_tls_ca_file: String = text("");
         /// Revoked server certificates, PEM; empty checks none.
         server_tls_crl_file: String = text("");

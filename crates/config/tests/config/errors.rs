@@ -141,24 +141,6 @@ fn the_format_follows_the_name() {
 }
 
 #[test]
-fn what_this_version_cannot_protect_is_refused() {
-    check_ini(
-        "[pgbouncer]\nauth_type = hba\nclient_tls_sslmode = require\nserver_tls_sslmode = verify-full\n",
-        expect![[r#"
-            pgbouncer.ini:2: auth_type = hba is not supported yet by this version
-            pgbouncer.ini:3: client_tls_sslmode = require is not supported yet by this version
-            pgbouncer.ini:4: server_tls_sslmode = verify-full is not supported yet by this version
-        "#]],
-    );
-    for auth in ["cert", "ldap", "pam"] {
-        let text = format!("[pgbouncer]\nauth_file = u\nauth_type = {auth}\n");
-        let expect =
-            format!("pgbouncer.ini:3: auth_type = {auth} is not supported yet by this version\n");
-        assert_eq!(lines(ini(&text)), expect);
-    }
-}
-
-#[test]
 fn contradictions_are_refused() {
     check_ini(
         "[pgbouncer]\nunix_socket_dir =\n",

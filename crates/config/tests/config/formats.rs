@@ -99,7 +99,7 @@ fn a_distribution_ini_means_what_it_means_to_pgbouncer() {
 }
 
 #[test]
-fn published_settings_with_tls_are_refused_and_without_load() {
+fn published_settings_load_with_tls_and_without() {
     let settings = "[databases]\nbench = host=127.0.0.1\n[pgbouncer]\npool_mode=transaction\n\
         default_pool_size=50\nmax_client_conn=1000\nreserve_pool_size=0\nmin_pool_size=0\n\
         auth_type=plain\nauth_file=users\nlisten_port=6432\nserver_check_query=SELECT 1\n\
@@ -108,8 +108,17 @@ fn published_settings_with_tls_are_refused_and_without_load() {
     assert_eq!(loaded.settings.global.max_client_conn, 1000);
     assert_eq!(loaded.settings.global.server_tls_sslmode, SslMode::Prefer);
     assert!(loaded.notes.is_empty(), "{:?}", loaded.notes);
-    let tls = format!("{settings}client_tls_sslmode=require\nserver_tls_sslmode=require\n");
-    assert_eq!(ini(&tls).unwrap_err().len(), 2);
+    let tls = format!(
+        "{settings}client_tls_sslmode=require\nclient_tls_key_file=k\nclient_tls_cert_file=c\n\
+         server_tls_sslmode=require\n"
+    );
+    let loaded = ini(&tls).unwrap();
+    assert_eq!(loaded.settings.global.client_tls().cert_file, "c");
+    assert_eq!(
+        loaded.settings.global.server_tls().sslmode,
+        SslMode::Require
+    );
+    assert!(loaded.notes.is_empty(), "{:?}", loaded.notes);
 }
 
 #[test]
@@ -219,8 +228,8 @@ fn includes_go_on_in_the_section_they_stand_in() {
 
 #[test]
 fn a_section_that_begins_again_starts_from_the_defaults_but_says_so() {
-    let text = "[pgbouncer]\nauth_file=u\npool_mode=statement\n[databases]\na=\n[pgbouncer]\nauth_file=v\n\
-        [databases]\nb=\n";
+    let text = "[pgbouncer]\nauth_file=u\npool_mode=statement\n[databases]\na=\n\
+        [pgbouncer]\nauth_file=v\nauth_type=scram-sha-256\n[databases]\nb=\n";
     let loaded = ini(text).unwrap();
     assert_eq!(loaded.settings.global.pool_mode, PoolMode::Session);
     assert_eq!(loaded.settings.databases.len(), 2);
@@ -306,7 +315,8 @@ fn the_minimal_example_of_pgbouncer_loads_with_notes() {
     assert_eq!(
         loaded.notes,
         [
-            "auth_type md5 needs auth_file; without it no client can log in",
+            "auth_type md5 needs auth_file or auth_user; without them no client can log in",
+            "auth_type md5: whoever reads an md5 secret can log in with it; prefer scram-sha-256",
             "no databases are configured, so only the console can be reached"
         ]
     );

@@ -1,11 +1,13 @@
 //! The crate as its callers see it: files in, settings or mistakes out.
 
+mod auth;
 mod errors;
 mod formats;
 mod hostile;
 mod properties;
 mod resolve;
 mod text;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -37,6 +39,14 @@ fn ini(text: &str) -> Result<Loaded, Vec<ConfigError>> {
 
 fn native(text: &str) -> Result<Loaded, Vec<ConfigError>> {
     load_files("weir.toml", &[("weir.toml", text)], &[])
+}
+
+/// The mistakes of a whole ini, or else its notes, one a line.
+fn said(text: &str) -> String {
+    match ini(text) {
+        Ok(loaded) => loaded.notes.iter().map(|n| format!("{n}\n")).collect(),
+        errors => lines(errors),
+    }
 }
 
 /// The mistakes, one a line.
