@@ -1,0 +1,133 @@
+//! PAM: one transaction with authentication and account management (PostgreSQL manual 21.13).
+//!
+//! PAM's calls cannot be interrupted, and many stacks wait about two seconds after a wrong password (`pam_unix`
+//! unless told `nodelay`): the number of threads that come here bounds how many logins wait at once.
+
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use nonstick::AuthnFlags;
+use nonstick::Conversation;
+use nonstick::ErrorCode;
+use nonstick::PamShared;
+use nonstick::Transaction;
+use nonstick::TransactionBuilder;
+use nonstick::conv::Exchange;
+use nonstick::items::ItemsMut;
+use tracing::debug;
+use weir_auth::secret::Secret;
+
+use crate::DirectoryError;
+use crate::Refusal;
+use crate::Verdict;
+
+/// Asks PAM whether `password` is `user`'s and whether the account may be used now.
+///
+/// `service` names the file in `/etc/pam.d` ([`crate::PAM_SERVICE`] by default); `remote_host` is the client's
+/// address, for modules that look at `PAM_RHOST`, and nothing for a Unix socket.
+///
+/// # Errors
+/// [`DirectoryError::Pam`] if the service is set up wrongly or its back end is away.
+pub fn check_pam(
+    service: &str,
+    user: &str,
+    password: &Secret,
+    remote_host: Option<&str>,
+) -> Result<Verdict, DirectoryError> {
+    if password.is_empty() {
+        return Ok(Verdict::Refused(Refusal::EmptyPassword));
+    }
+    // Both end up as C strings; the binding would panic.
+    if password.expose().contains(&0) {
+        return Ok(Verdict::Refused(Refusal::Password));
+    }
+    if user.is_empty() || user.contains('\0') {
+        return Ok(Verdict::Refused(Refusal::UserName));
+    }
+    if service.is_empty() || service.contains(['\0', '/']) {
+        return Err(failed(service, "not a service name".to_owned()));
+    }
+    let conversation = Answers {
+        password: password.clone(),
+    };
+    match transact(service, user, conversation, remote_host) {
+        Ok(()) => Ok(Verdict::Accepted),
+        Err(code) => judge(service, code),
+    }
+}
+
+/// The PAM calls, in their order.
+fn transact(
+    service: &str,
+    user: &str,
+    conversation: Answers,
+    remote_host: Option<&str>,
+) -> Result<(), ErrorCode> {
+    let mut transaction = TransactionBuilder::new_with_service(service)
+        .username(user)
+        .build(conversation)?;
+    if let Some(host) = remote_host.filter(|host| !host.contains('\0')) {
+        transaction
+            .items_mut()
+            .set_remote_host(Some(OsStr::new(host)))?;
+    }
+    transaction.authenticate(AuthnFlags::empty())?;
+    transaction.account_management(AuthnFlags::empty())
+}
+
+/// Tells the user's faults from the administrator's.
+fn judge(service: &str, code: ErrorCode) -> Result<Verdict, DirectoryError> {
+    let refusal = match code {
+        ErrorCode::AuthenticationError | ErrorCode::MaxTries => Refusal::WrongPassword,
+        ErrorCode::UserUnknown => Refusal::UnknownUser,
+        ErrorCode::AccountExpired
+        | ErrorCode::CredentialsExpired
+        | ErrorCode::AuthTokExpired
+        | ErrorCode::NewAuthTokRequired
+        | ErrorCode::PermissionDenied => Refusal::Account {
+            reason: code.to_string(),
+        },
+        _ => return Err(failed(service, code.to_string())),
+    };
+    Ok(Verdict::Refused(refusal))
+}
+
+fn failed(service: &str, reason: String) -> DirectoryError {
+    DirectoryError::Pam {
+        service: service.to_owned(),
+        reason,
+    }
+}
+
+/// Answers what a module asks: the password wherever typing would not be shown, as PostgreSQL does. Nobody is
+/// there to answer anything else.
+struct Answers {
+    password: Secret,
+}
+
+impl Conversation for Answers {
+    fn communicate(&self, messages: &[Exchange<'_>]) {
+        // Called from C: nothing in here may panic.
+        for message in messages {
+            match message {
+                Exchange::MaskedPrompt(prompt) => {
+                    let password: OsString = OsStr::from_bytes(self.password.expose()).to_owned();
+                    prompt.set_answer(Ok(password));
+                }
+                Exchange::Info(info) => {
+                    debug!(text = ?info.question(), "PAM message");
+                    info.set_answer(Ok(()));
+                }
+                Exchange::Error(error) => {
+                    debug!(text = ?error.question(), "PAM error message");
+                    error.set_answer(Ok(()));
+                }
+                other => {
+                    debug!("PAM asks for something other than a password");
+                    other.set_error(ErrorCode::ConversationError);
+                }
+            }
+        }
+    }
+}
