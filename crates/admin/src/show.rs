@@ -5,10 +5,12 @@ pub(crate) mod databases;
 pub(crate) mod lists;
 pub(crate) mod pools;
 pub(crate) mod stats;
+pub(crate) mod tls;
 pub(crate) mod users;
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use weir_config::{FALLBACK, Settings};
 use weir_proxy::console::DATABASES;
 use weir_stats::Snapshot;
@@ -166,6 +168,14 @@ fn int(value: impl TryInto<i32>) -> Option<String> {
 /// A number for an int8 column, likewise.
 fn long(value: u64) -> Option<String> {
     some(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+/// Unix seconds as PgBouncer prints them, always in UTC; empty for what no calendar has.
+fn timestamp(seconds: i64) -> String {
+    Timestamp::from_second(seconds).map_or_else(
+        |_| String::new(),
+        |stamp| stamp.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+    )
 }
 
 /// Whole seconds and the microseconds that remain, for two int4 columns.

@@ -19,5 +19,6 @@ mod rows;
 
 pub use counters::{Averages, Counters};
 pub use rows::{
-    ClientRow, ClientState, Endpoint, PoolCounts, PoolRow, ServerRow, ServerState, Snapshot, Totals,
+    CertificateRow, ClientRow, ClientState, Endpoint, PoolCounts, PoolRow, ServerRow, ServerState,
+    Snapshot, TlsRow, Totals,
 };

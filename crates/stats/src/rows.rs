@@ -70,7 +70,7 @@ pub struct ClientRow {
     pub link: Option<u64>,
     /// The process id of a client on a unix socket, else 0.
     pub remote_pid: u32,
-    /// Protocol and cipher, or empty.
+    /// Protocol and cipher such as `TLSv1.3/TLS_AES_128_GCM_SHA256`, or empty without TLS.
     pub tls: String,
     /// Its application_name.
     pub application_name: String,
@@ -107,7 +107,7 @@ pub struct ServerRow {
     pub link: Option<u64>,
     /// The backend's process id.
     pub remote_pid: u32,
-    /// Protocol and cipher, or empty.
+    /// Protocol and cipher such as `TLSv1.3/TLS_AES_128_GCM_SHA256`, or empty without TLS.
     pub tls: String,
     /// application_name as last reported.
     pub application_name: String,
@@ -163,6 +163,38 @@ pub struct PoolRow {
     pub violation: String,
 }
 
+/// One certificate in use, or one hop with TLS and without a certificate of ours. Times are Unix seconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsRow {
+    /// `client` or `server`.
+    pub hop: &'static str,
+    /// The database with TLS settings of its own; empty for those that hold elsewhere.
+    pub database: String,
+    /// `sslmode` of the hop, as configured.
+    pub sslmode: &'static str,
+    /// TLS versions offered, such as `TLSv1.2, TLSv1.3`.
+    pub protocols: String,
+    /// What is known of the certificate, if there is one.
+    pub certificate: Option<CertificateRow>,
+}
+
+/// What a certificate says about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CertificateRow {
+    /// The file it came from, or `system`.
+    pub file: String,
+    /// Whose it is.
+    pub subject: String,
+    /// Who signed it.
+    pub issuer: String,
+    /// Valid from.
+    pub not_before: i64,
+    /// Valid until.
+    pub not_after: i64,
+    /// Whole days from now until then; negative once it has expired.
+    pub days_left: i64,
+}
+
 /// One database's counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -197,6 +229,8 @@ pub struct Snapshot {
     pub dns_names: u64,
     /// Host names being resolved.
     pub dns_pending: u64,
+    /// Certificates in use; every worker tells the same.
+    pub tls: Vec<TlsRow>,
 }
 
 impl Snapshot {
@@ -214,6 +248,9 @@ impl Snapshot {
         self.cancels += other.cancels;
         self.dns_names = self.dns_names.max(other.dns_names);
         self.dns_pending = self.dns_pending.max(other.dns_pending);
+        if self.tls.is_empty() {
+            self.tls = other.tls;
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use expect_test::{Expect, expect};
 use weir_proxy::console::Shutdown;
 use weir_stats::{
-    ClientRow, ClientState, Counters, Endpoint, PoolCounts, PoolRow, ServerRow, ServerState, Totals,
+    CertificateRow, ClientRow, ClientState, Counters, Endpoint, PoolCounts, PoolRow, ServerRow,
+    ServerState, TlsRow, Totals,
 };
 use weir_wire::frame::{Side, frame};
 
@@ -26,6 +27,7 @@ reports = pool_size=3 pool_mode=transaction max_user_connections=9
 [pgbouncer]
 auth_type = any
 max_db_client_connections = 500
+auth_ldap_options = ldapserver=x ldapbindpasswd=correct-horse
 ";
 
 fn settings() -> Settings {
@@ -79,7 +81,7 @@ fn server() -> ServerRow {
         close_needed: true,
         link: Some(10),
         remote_pid: 4711,
-        tls: String::new(),
+        tls: "TLSv1.2/ECDHE-RSA-AES128-GCM-SHA256".to_owned(),
         application_name: String::new(),
         prepared_statements: 1,
         worker: 0,
@@ -111,11 +113,39 @@ fn counted() -> Totals {
     }
 }
 
+fn certificates() -> Vec<TlsRow> {
+    let certificate = CertificateRow {
+        file: "/etc/weir/server.crt".to_owned(),
+        subject: "CN=db.example".to_owned(),
+        issuer: "CN=Example CA".to_owned(),
+        not_before: 1_783_721_953,
+        not_after: 1_783_821_953,
+        days_left: -3,
+    };
+    vec![
+        TlsRow {
+            hop: "client",
+            sslmode: "require",
+            protocols: "TLSv1.2, TLSv1.3".to_owned(),
+            certificate: Some(certificate),
+            ..TlsRow::default()
+        },
+        TlsRow {
+            hop: "server",
+            database: "shop".to_owned(),
+            sslmode: "prefer",
+            protocols: "TLSv1.3".to_owned(),
+            certificate: None,
+        },
+    ]
+}
+
 fn snapshot() -> Snapshot {
     let mut waiting = client(12, "alice", "shop", ClientState::Waiting);
     waiting.wait_us = 2_000_345;
     let mut active = client(10, "alice", "shop", ClientState::Active);
     (active.link, active.pin, active.request_time) = (Some(11), "LISTEN", 1_783_721_959);
+    active.tls = "TLSv1.3/TLS_AES_128_GCM_SHA256".to_owned();
     let own = client(13, "admin", "pgbouncer", ClientState::Idle);
     let pool = PoolRow {
         counts: PoolCounts {
@@ -153,6 +183,7 @@ fn snapshot() -> Snapshot {
         cancels: 2,
         dns_names: 3,
         dns_pending: 4,
+        tls: certificates(),
     }
 }
 
@@ -254,11 +285,11 @@ fn show_clients_lists_every_client() {
     check_show(
         "SHOW CLIENTS",
         expect![[r#"
-        T type:text user:text database:text replication:text state:text addr:text port:int4 local_addr:text local_port:int4 connect_time:text request_time:text wait:int4 wait_us:int4 close_needed:int4 ptr:text link:text remote_pid:int4 tls:text application_name:text prepared_statements:int4 id:int8 pin:text worker:int4
-        D | C | alice | shop | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:19 UTC | 0 | 0 | 0 | 0xa | 0xb | 0 |  | psql | 2 | 10 | LISTEN | 1
-        D | C | alice | shop | none | waiting | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 2 | 345 | 0 | 0xc |  | 0 |  | psql | 2 | 12 | NULL | 1
-        D | C | admin | pgbouncer | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0xd |  | 0 |  | psql | 2 | 13 | NULL | 1
-    "#]],
+            T type:text user:text database:text replication:text state:text addr:text port:int4 local_addr:text local_port:int4 connect_time:text request_time:text wait:int4 wait_us:int4 close_needed:int4 ptr:text link:text remote_pid:int4 tls:text application_name:text prepared_statements:int4 id:int8 pin:text worker:int4
+            D | C | alice | shop | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:19 UTC | 0 | 0 | 0 | 0xa | 0xb | 0 | TLSv1.3/TLS_AES_128_GCM_SHA256 | psql | 2 | 10 | LISTEN | 1
+            D | C | alice | shop | none | waiting | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 2 | 345 | 0 | 0xc |  | 0 |  | psql | 2 | 12 | NULL | 1
+            D | C | admin | pgbouncer | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0xd |  | 0 |  | psql | 2 | 13 | NULL | 1
+        "#]],
     );
 }
 
@@ -267,9 +298,9 @@ fn show_servers_lists_every_server() {
     check_show(
         "SHOW SERVERS",
         expect![[r#"
-        T type:text user:text database:text replication:text state:text addr:text port:int4 local_addr:text local_port:int4 connect_time:text request_time:text wait:int4 wait_us:int4 close_needed:int4 ptr:text link:text remote_pid:int4 tls:text application_name:text prepared_statements:int4 id:int8 worker:int4
-        D | S | alice | shop | none | active | 10.0.0.5 | 5433 | 192.0.2.1 | 40000 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:20 UTC | 0 | 0 | 1 | 0xb | 0xa | 4711 |  |  | 1 | 11 | 0
-    "#]],
+            T type:text user:text database:text replication:text state:text addr:text port:int4 local_addr:text local_port:int4 connect_time:text request_time:text wait:int4 wait_us:int4 close_needed:int4 ptr:text link:text remote_pid:int4 tls:text application_name:text prepared_statements:int4 id:int8 worker:int4
+            D | S | alice | shop | none | active | 10.0.0.5 | 5433 | 192.0.2.1 | 40000 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:20 UTC | 0 | 0 | 1 | 0xb | 0xa | 4711 | TLSv1.2/ECDHE-RSA-AES128-GCM-SHA256 |  | 1 | 11 | 0
+        "#]],
     );
 }
 
@@ -371,6 +402,18 @@ fn show_totals_adds_up_all_databases() {
 }
 
 #[test]
+fn show_tls_lists_certificates_and_hops_without_one() {
+    check_show(
+        "SHOW TLS",
+        expect![[r#"
+        T hop:text database:text sslmode:text file:text subject:text issuer:text not_before:text not_after:text days_left:int8 protocols:text
+        D | client | NULL | require | /etc/weir/server.crt | CN=db.example | CN=Example CA | 2026-07-10 22:19:13 UTC | 2026-07-12 02:05:53 UTC | -3 | TLSv1.2, TLSv1.3
+        D | server | shop | prefer | NULL | NULL | NULL | NULL | NULL | NULL | TLSv1.3
+    "#]],
+    );
+}
+
+#[test]
 fn show_lists_counts_everything() {
     check_show(
         "SHOW LISTS",
@@ -436,28 +479,29 @@ fn show_help_lists_what_works() {
     check(
         "show help",
         expect![[r#"
-        N SNOTICE VNOTICE C00000 MConsole usage D
-        	SHOW HELP
-        	SHOW CLIENTS
-        	SHOW CONFIG
-        	SHOW DATABASES
-        	SHOW LISTS
-        	SHOW POOLS
-        	SHOW SERVERS
-        	SHOW STATE
-        	SHOW STATS
-        	SHOW STATS_AVERAGES
-        	SHOW STATS_TOTALS
-        	SHOW TOTALS
-        	SHOW USERS
-        	SHOW VERSION
-        	RELOAD
-        	SHUTDOWN
-        	SHUTDOWN WAIT_FOR_SERVERS
-        	SHUTDOWN WAIT_FOR_CLIENTS
-        C SHOW
-        Z I
-    "#]],
+            N SNOTICE VNOTICE C00000 MConsole usage D
+            	SHOW HELP
+            	SHOW CLIENTS
+            	SHOW CONFIG
+            	SHOW DATABASES
+            	SHOW LISTS
+            	SHOW POOLS
+            	SHOW SERVERS
+            	SHOW STATE
+            	SHOW STATS
+            	SHOW STATS_AVERAGES
+            	SHOW STATS_TOTALS
+            	SHOW TLS
+            	SHOW TOTALS
+            	SHOW USERS
+            	SHOW VERSION
+            	RELOAD
+            	SHUTDOWN
+            	SHUTDOWN WAIT_FOR_SERVERS
+            	SHUTDOWN WAIT_FOR_CLIENTS
+            C SHOW
+            Z I
+        "#]],
     );
 }
 

@@ -4,7 +4,7 @@ use weir_proxy::console::{Role, Shutdown};
 
 use super::{Action, Arguments, Entry};
 use crate::show::{
-    CONFIG, STATE, Show, VERSION, connections, databases, lists, pools, stats, users,
+    CONFIG, STATE, Show, VERSION, connections, databases, lists, pools, stats, tls, users,
 };
 
 /// All commands.
@@ -66,6 +66,11 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "Only the totals.",
     ),
     show(
+        "SHOW TLS",
+        &tls::TLS,
+        "How each hop is protected, and until when its certificates are valid.",
+    ),
+    show(
         "SHOW TOTALS",
         &stats::TOTALS,
         "Totals and averages over all databases, one row each.",
@@ -116,7 +121,7 @@ pub(crate) static COMMANDS: &[Entry] = &[
     admin(
         "RELOAD",
         Action::Reload,
-        "Reads the configuration and `auth_file` again; the log tells what changed or what is wrong.",
+        "Reads the configuration again, with users, rules, certificates and keys; the log tells what changed or what is wrong.",
     ),
     admin(
         "SHUTDOWN",

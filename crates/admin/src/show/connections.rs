@@ -1,9 +1,10 @@
 //! `SHOW CLIENTS` and `SHOW SERVERS`: one row per connection.
 
-use jiff::Timestamp;
 use weir_stats::{ClientRow, ClientState, Endpoint, ServerRow, ServerState};
 
-use super::{Heading, Row, Show, filled, int, int4, int8, is_console, long, seconds, some, text};
+use super::{
+    Heading, Row, Show, filled, int, int4, int8, is_console, long, seconds, some, text, timestamp,
+};
 
 /// The columns that both tables have.
 macro_rules! headings {
@@ -166,12 +167,7 @@ fn pointer(id: u64) -> String {
     format!("{id:#x}")
 }
 
-/// Unix seconds as PgBouncer prints them, always in UTC.
+/// Unix seconds as PgBouncer prints them.
 fn time(seconds: u64) -> String {
-    let stamp = i64::try_from(seconds)
-        .ok()
-        .and_then(|seconds| Timestamp::from_second(seconds).ok());
-    stamp.map_or_else(String::new, |stamp| {
-        stamp.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
-    })
+    i64::try_from(seconds).map_or_else(|_| String::new(), timestamp)
 }
