@@ -30,6 +30,7 @@ pub struct KdfRequest {
     password: Secret,
     salt: Vec<u8>,
     iterations: u32,
+    is_cacheable: bool,
 }
 
 impl KdfRequest {
@@ -42,6 +43,17 @@ impl KdfRequest {
             password: prepare(password),
             salt,
             iterations: iterations.max(1),
+            is_cacheable: true,
+        }
+    }
+
+    /// The same, to be computed each time: for passwords that a client typed, which would fill a
+    /// cache with wrong guesses, and for work that only hides who exists (SEC-49).
+    #[must_use]
+    pub fn uncached(password: &Secret, salt: Vec<u8>, iterations: u32) -> Self {
+        Self {
+            is_cacheable: false,
+            ..Self::new(password, salt, iterations)
         }
     }
 
@@ -58,15 +70,14 @@ impl KdfRequest {
     }
 
     /// A name for the result in a cache: equal requests give equal names, and without
-    /// `process_key` a name tells nothing about the password.
+    /// `process_key` a name tells nothing about the password. `None` when the result must neither
+    /// be looked up nor kept.
     #[must_use]
-    pub fn cache_key(&self, process_key: &[u8; KEY_LEN]) -> [u8; KEY_LEN] {
+    pub fn cache_key(&self, process_key: &[u8; KEY_LEN]) -> Option<[u8; KEY_LEN]> {
         let salt_len = (self.salt.len() as u64).to_be_bytes();
         let rounds = self.iterations.to_be_bytes();
-        crypto::hmac(
-            process_key,
-            &[&rounds, &salt_len, &self.salt, self.password.expose()],
-        )
+        let parts: &[&[u8]] = &[&rounds, &salt_len, &self.salt, self.password.expose()];
+        self.is_cacheable.then(|| crypto::hmac(process_key, parts))
     }
 }
 
@@ -207,5 +218,11 @@ mod tests {
         ] {
             assert_ne!(base, other);
         }
+    }
+
+    #[test]
+    fn what_a_client_typed_has_no_name_in_a_cache() {
+        let request = KdfRequest::uncached(&Secret::from("a"), b"s".to_vec(), 1);
+        assert_eq!(request.cache_key(&[0; 32]), None);
     }
 }

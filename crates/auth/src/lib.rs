@@ -16,6 +16,7 @@
 //! ```
 //! use weir_auth::kdf::{ScramKeys, derive};
 //! use weir_auth::login::{Account, Exchange, LoginInput, LoginRandom, Method, Opening, Progress};
+//! use weir_auth::mock::Population;
 //! use weir_auth::scram::{Nonce, ScramClient, Step};
 //! use weir_auth::secret::{Secret, ServerSecret};
 //! use weir_auth::userlist::UserList;
@@ -29,6 +30,8 @@
 //!     random: LoginRandom { md5_salt: [1; 4], scram_nonce: [2; 18] }, // draw fresh ones
 //!     server_secret: &ServerSecret::new([3; 32]),
 //!     iterations: 4096,
+//!     channel_binding: None, // no TLS
+//!     population: &Population::of(&users),
 //! });
 //! let Opening::Ask { mut exchange, .. } = opening else { panic!("SCRAM asks") };
 //!
@@ -39,13 +42,14 @@
 //! body.extend(i32::try_from(first.len())?.to_be_bytes());
 //! body.extend(first);
 //!
-//! // The stored password is in the clear, so keys have to be derived first.
-//! let Progress::NeedKdf(request) = exchange.handle_response(&body)? else { panic!() };
-//! let keys = ScramKeys::from_salted(&derive(&request)); // slow: off the event loop
-//! let Progress::Continue(server_first) = exchange.provide_keys(&keys)? else { panic!() };
+//! let Progress::Continue(server_first) = exchange.handle_response(&body)? else { panic!() };
 //! let Step::NeedKeys(request) = client.handle_server_first(&server_first)? else { panic!() };
 //! let client_final = client.provide_keys(&ScramKeys::from_salted(&derive(&request)))?;
-//! let Progress::Accepted(acceptance) = exchange.handle_response(&client_final)? else { panic!() };
+//!
+//! // The stored password is in the clear, so its keys have to be derived to check the proof.
+//! let Progress::NeedKdf(request) = exchange.handle_response(&client_final)? else { panic!() };
+//! let keys = ScramKeys::from_salted(&derive(&request)); // slow: off the event loop
+//! let Progress::Accepted(acceptance) = exchange.provide_keys(&keys)? else { panic!() };
 //! client.handle_server_final(&acceptance.final_message.unwrap_or_default())?;
 //! # Ok(())
 //! # }

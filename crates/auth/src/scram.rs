@@ -15,10 +15,18 @@ pub use client::Step;
 pub use error::ScramError;
 pub use error::ScramMessage;
 pub use server::Accepted;
+pub use server::Proof;
 pub use server::ScramServer;
 
 /// The name of the mechanism in AuthenticationSASL and SASLInitialResponse.
 pub const MECHANISM: &str = "SCRAM-SHA-256";
+
+/// The mechanism that is tied to the TLS channel; offered only over TLS.
+pub const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
+
+/// The only type of channel binding that PostgreSQL knows (RFC 5929 section 4): the hash of the
+/// server's certificate.
+pub const BINDING_TYPE: &str = "tls-server-end-point";
 
 /// The longest nonce that we take from a peer, in bytes (SEC-22). PostgreSQL's own have 24.
 pub const NONCE_LEN_MAX: usize = 1024;
@@ -29,12 +37,37 @@ pub const SALT_LEN_MAX: usize = 1024;
 /// How many random bytes a nonce is made of; base64 makes 24 characters of them.
 pub const NONCE_RANDOM_LEN: usize = 18;
 
-/// The TLS channel that an exchange is tied to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+/// The TLS channel that an exchange is tied to. Says the same in both roles.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChannelBinding {
-    /// No binding: SCRAM-SHA-256-PLUS is not offered.
+    /// SCRAM-SHA-256-PLUS was chosen. Holds the `tls-server-end-point` data: the hash of the
+    /// certificate that the server showed, 28 to 64 bytes, whatever its hash function.
+    EndPoint(Box<[u8]>),
+    /// This side cannot bind: no TLS, or no data. A client says `n`.
     None,
+    /// This side could bind, but SCRAM-SHA-256 was chosen. A client says `y`, which means that
+    /// it saw no SCRAM-SHA-256-PLUS; a server that had offered it does not believe that (SEC-63).
+    Unused,
+}
+
+impl ChannelBinding {
+    /// What a client puts in front of its first message, with the ending commas.
+    fn gs2_header(&self) -> &'static str {
+        match self {
+            Self::EndPoint(_) => "p=tls-server-end-point,,",
+            Self::None => "n,,",
+            Self::Unused => "y,,",
+        }
+    }
+
+    /// The value of `c=` for that header.
+    fn repetition(&self, gs2_header: &[u8]) -> String {
+        let data: &[u8] = match self {
+            Self::EndPoint(data) => data,
+            Self::None | Self::Unused => &[],
+        };
+        crypto::base64_encode(&[gs2_header, data].concat())
+    }
 }
 
 /// One side's part of the nonce: printable ASCII without comma, 1 to [`NONCE_LEN_MAX`] bytes.

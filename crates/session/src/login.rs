@@ -1,8 +1,10 @@
 //! Our own login to a server: start-up packet, authentication, and the parameters that it reports.
 
+mod binding;
+
 use weir_auth::kdf::{KdfRequest, ScramKeys};
 use weir_auth::md5;
-use weir_auth::scram::{MECHANISM, Nonce, PassThrough, ScramClient, ScramError, Step};
+use weir_auth::scram::{ChannelBinding, Nonce, PassThrough, ScramClient, ScramError, Step};
 use weir_auth::secret::Secret;
 use weir_auth::stored::StoredSecret;
 use weir_wire::MessageError;
@@ -12,6 +14,8 @@ use weir_wire::frame::{FrameError, Side, frame, header};
 use weir_wire::startup::Version;
 
 use crate::settings::Reported;
+
+pub use binding::{BindingPolicy, Transport};
 
 /// The longest message of a login, errors and notices included (libpq's limit for errors before the login is over).
 const MESSAGE_MAX: usize = 30_000;
@@ -40,6 +44,12 @@ pub struct LoginPlan {
     pub credentials: Credentials,
     /// Our part of a SCRAM exchange; never used twice.
     pub nonce: Nonce,
+    /// `server_channel_binding`.
+    pub channel_binding: BindingPolicy,
+    /// What the connection to the server runs over, and what its certificate gives to bind to.
+    pub transport: Transport,
+    /// How many PBKDF2 rounds the server may demand (hazard SEC-61); [`weir_auth::kdf::ITERATIONS_MAX`] by default.
+    pub iterations_max: u32,
 }
 
 /// A finished login.
@@ -88,6 +98,9 @@ pub enum LoginFault {
     /// The server offers SASL without a mechanism of ours.
     #[error("none of the server's SASL authentication mechanisms are supported")]
     UnsupportedMechanisms,
+    /// `server_channel_binding` is not fulfilled (hazard SEC-62); why.
+    #[error("channel binding: {0}")]
+    ChannelBinding(&'static str),
     /// The SCRAM exchange failed.
     #[error("SCRAM authentication with the server failed: {0}")]
     Scram(#[from] ScramError),
@@ -102,26 +115,46 @@ pub enum LoginFault {
 /// One login.
 ///
 /// ```text
-/// start ──► Asked ──Ok──► Welcomed ──ReadyForQuery──► done
-///            │  ▲
-///            └──┘ password, md5, SCRAM
+/// start ─┬───────────────────(trust)───────────────┬─Ok──► Welcomed ──ReadyForQuery──► done
+///        ├──► Answered (password, md5) ────────────┤
+///        └──► Scram ──its signature is right──► Proved
 /// ```
+///
+/// Any error ends it: what comes after is out of place.
 pub struct ServerLogin {
     plan: LoginPlan,
-    scram: Option<Box<ScramClient>>,
-    /// The server has asked for a proof: it gets one, of one kind (hazard SEC-22).
-    is_asked: bool,
-    authenticated: bool,
+    proof: ProofState,
     reported: Reported,
     key: Option<(u32, Box<[u8]>)>,
+}
+
+/// How far both sides have proved who they are (hazard SEC-22: the server asks once, for one kind of proof).
+enum ProofState {
+    /// The server has asked for nothing yet.
+    Start,
+    /// A password or an MD5 of it was sent; the server proves nothing.
+    Answered,
+    /// The server has to prove itself yet.
+    Scram {
+        client: Box<ScramClient>,
+        is_bound: bool,
+    },
+    /// The server knows the verifier.
+    Proved { is_bound: bool },
+    /// AuthenticationOk was accepted.
+    Welcomed,
+    /// An error was reported.
+    Failed,
 }
 
 impl ServerLogin {
     /// Begins: the start-up packet goes to `out`.
     ///
     /// # Errors
-    /// A NUL in a name or value, or more than a start-up packet holds.
+    /// A NUL in a name or value, or more than a start-up packet holds; or channel binding is required and the
+    /// connection gives nothing to bind to.
     pub fn start(plan: LoginPlan, out: &mut Vec<u8>) -> Result<Self, LoginFault> {
+        binding::check_transport(plan.channel_binding, &plan.transport)?;
         let mut parameters: Vec<(&[u8], &[u8])> = vec![
             (b"user", plan.user.as_bytes()),
             (b"database", plan.database.as_bytes()),
@@ -134,9 +167,7 @@ impl ServerLogin {
         encode::startup(out, plan.version, &parameters)?;
         Ok(Self {
             plan,
-            scram: None,
-            is_asked: false,
-            authenticated: false,
+            proof: ProofState::Start,
             reported: Reported::default(),
             key: None,
         })
@@ -156,9 +187,13 @@ impl ServerLogin {
         while let Some(message) = frame(input.get(at..).unwrap_or_default(), Side::Backend)? {
             at += message.raw.len();
             check_head(input.get(at..).unwrap_or_default())?;
-            match self.message(message.header.tag, message.body, out)? {
-                LoginStep::More => {}
-                step => return Ok((at, step)),
+            match self.message(message.header.tag, message.body, out) {
+                Ok(LoginStep::More) => {}
+                Ok(step) => return Ok((at, step)),
+                Err(fault) => {
+                    self.proof = ProofState::Failed;
+                    return Err(fault);
+                }
             }
         }
         Ok((at, LoginStep::More))
@@ -169,8 +204,10 @@ impl ServerLogin {
     /// # Errors
     /// If the exchange is not at that point.
     pub fn provide_keys(&mut self, keys: &ScramKeys, out: &mut Vec<u8>) -> Result<(), LoginFault> {
-        let scram = self.scram.as_mut().ok_or(LoginFault::Incomplete)?;
-        encode::sasl_response(out, &scram.provide_keys(keys)?)?;
+        let ProofState::Scram { client, .. } = &mut self.proof else {
+            return Err(LoginFault::Incomplete);
+        };
+        encode::sasl_response(out, &client.provide_keys(keys)?)?;
         Ok(())
     }
 
@@ -180,15 +217,19 @@ impl ServerLogin {
         body: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<LoginStep, LoginFault> {
+        let welcomed = matches!(self.proof, ProofState::Welcomed);
         match tag {
-            tag::AUTHENTICATION if !self.authenticated => return self.authentication(body, out),
+            _ if matches!(self.proof, ProofState::Failed) => {
+                return Err(LoginFault::OutOfPlace(tag));
+            }
+            tag::AUTHENTICATION if !welcomed => return self.authentication(body, out),
             tag::ERROR_RESPONSE => return Err(LoginFault::Refused(body.into())),
             tag::NOTICE_RESPONSE => {}
             // A server before PostgreSQL 18 says that it speaks 3.0; nothing that we use depends on it.
-            tag::NEGOTIATE_PROTOCOL_VERSION if !self.authenticated => {
+            tag::NEGOTIATE_PROTOCOL_VERSION if !welcomed => {
                 backend::NegotiateProtocolVersion::parse(body)?;
             }
-            tag::PARAMETER_STATUS if self.authenticated => {
+            tag::PARAMETER_STATUS if welcomed => {
                 let status = backend::ParameterStatus::parse(body)?;
                 let (name, value) = (
                     String::from_utf8_lossy(status.name),
@@ -196,11 +237,11 @@ impl ServerLogin {
                 );
                 self.reported.set(&name, &value);
             }
-            tag::BACKEND_KEY_DATA if self.authenticated => {
+            tag::BACKEND_KEY_DATA if welcomed => {
                 let data = backend::BackendKeyData::parse(body)?;
                 self.key = Some((data.pid, data.key.into()));
             }
-            tag::READY_FOR_QUERY if self.authenticated => return self.ready(body),
+            tag::READY_FOR_QUERY if welcomed => return self.ready(body),
             other => return Err(LoginFault::OutOfPlace(other)),
         }
         Ok(LoginStep::More)
@@ -217,59 +258,65 @@ impl ServerLogin {
     }
 
     fn authentication(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<LoginStep, LoginFault> {
-        let request = Authentication::parse(body)?;
-        let asks = matches!(
-            request,
-            Authentication::CleartextPassword
-                | Authentication::Md5 { .. }
-                | Authentication::Sasl { .. }
-        );
-        if asks && std::mem::replace(&mut self.is_asked, true) {
-            return Err(LoginFault::OutOfPlace(tag::AUTHENTICATION));
-        }
-        match request {
-            Authentication::Ok => {
-                // A server that skips the proof of its own identity in SCRAM is not believed.
-                if self.scram.is_some() {
-                    return Err(LoginFault::OutOfPlace(tag::AUTHENTICATION));
-                }
-                self.authenticated = true;
+        let out_of_place = LoginFault::OutOfPlace(tag::AUTHENTICATION);
+        match (Authentication::parse(body)?, &mut self.proof) {
+            (Authentication::Ok, proof) => {
+                let is_bound = match proof {
+                    ProofState::Start | ProofState::Answered => false,
+                    ProofState::Proved { is_bound } => *is_bound,
+                    // A server that skips the proof of its own identity in SCRAM is not believed.
+                    _ => return Err(out_of_place),
+                };
+                binding::check_welcome(self.plan.channel_binding, is_bound)?;
+                self.proof = ProofState::Welcomed;
             }
-            Authentication::CleartextPassword => {
+            (Authentication::CleartextPassword, ProofState::Start) => {
+                binding::check_unbound_method(self.plan.channel_binding)?;
                 let Some(StoredSecret::Plain(password)) = &self.plan.credentials.secret else {
                     return Err(LoginFault::NoSecret("a clear-text password"));
                 };
                 encode::password(out, password.expose())?;
+                self.proof = ProofState::Answered;
             }
-            Authentication::Md5 { salt } => encode::password(out, &self.md5(salt)?)?,
-            Authentication::Sasl { mechanisms } => {
-                let mut mechanisms = mechanisms;
-                if self.scram.is_some() || !mechanisms.any(|name| name == MECHANISM.as_bytes()) {
-                    return Err(LoginFault::UnsupportedMechanisms);
-                }
-                let scram = self.scram.insert(Box::new(scram(&self.plan)?));
-                encode::sasl_initial(out, MECHANISM.as_bytes(), Some(&scram.first_message()?))?;
+            (Authentication::Md5 { salt }, ProofState::Start) => {
+                binding::check_unbound_method(self.plan.channel_binding)?;
+                encode::password(out, &self.md5(salt)?)?;
+                self.proof = ProofState::Answered;
             }
-            Authentication::SaslContinue(text) => {
-                let scram = self
-                    .scram
-                    .as_mut()
-                    .ok_or(LoginFault::OutOfPlace(tag::AUTHENTICATION))?;
-                match scram.handle_server_first(text)? {
+            (Authentication::Sasl { mechanisms }, ProofState::Start) => {
+                self.begin_scram(mechanisms, out)?;
+            }
+            (Authentication::SaslContinue(text), ProofState::Scram { client, .. }) => {
+                match client.handle_server_first(text)? {
                     Step::NeedKeys(request) => return Ok(LoginStep::NeedKeys(request)),
                     Step::Send(answer) => encode::sasl_response(out, &answer)?,
                 }
             }
-            Authentication::SaslFinal(text) => {
-                let mut scram = self
-                    .scram
-                    .take()
-                    .ok_or(LoginFault::OutOfPlace(tag::AUTHENTICATION))?;
-                scram.handle_server_final(text)?;
+            (Authentication::SaslFinal(text), ProofState::Scram { client, is_bound }) => {
+                client.handle_server_final(text)?;
+                let is_bound = *is_bound;
+                self.proof = ProofState::Proved { is_bound };
             }
-            Authentication::Unsupported(code) => return Err(LoginFault::UnsupportedMethod(code)),
+            (Authentication::Unsupported(code), _) => {
+                return Err(LoginFault::UnsupportedMethod(code));
+            }
+            _ => return Err(out_of_place),
         }
         Ok(LoginStep::More)
+    }
+
+    fn begin_scram<'a>(
+        &mut self,
+        mechanisms: impl Iterator<Item = &'a [u8]>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LoginFault> {
+        let (policy, transport) = (self.plan.channel_binding, &self.plan.transport);
+        let (mechanism, binding) = binding::choose(policy, transport, mechanisms)?;
+        let is_bound = matches!(binding, ChannelBinding::EndPoint(_));
+        let mut client = Box::new(scram(&self.plan)?.channel_binding(binding));
+        encode::sasl_initial(out, mechanism.as_bytes(), Some(&client.first_message()?))?;
+        self.proof = ProofState::Scram { client, is_bound };
+        Ok(())
     }
 
     fn md5(&self, salt: [u8; 4]) -> Result<Vec<u8>, LoginFault> {
@@ -295,10 +342,11 @@ fn check_head(input: &[u8]) -> Result<(), LoginFault> {
 fn scram(plan: &LoginPlan) -> Result<ScramClient, LoginFault> {
     let nonce = plan.nonce.clone();
     match (&plan.credentials.secret, &plan.credentials.pass_through) {
-        (Some(StoredSecret::Plain(password)), _) => Ok(ScramClient::with_password(
-            Secret::new(password.expose().to_vec()),
-            nonce,
-        )),
+        (Some(StoredSecret::Plain(password)), _) => {
+            let password = Secret::new(password.expose().to_vec());
+            let client = ScramClient::with_password(password, nonce);
+            Ok(client.iterations_max(plan.iterations_max))
+        }
         (_, Some(keys)) => Ok(ScramClient::with_pass_through(keys.clone(), nonce)),
         _ => Err(LoginFault::NoSecret(
             "a SCRAM proof (a SCRAM secret in auth_file works only for a client that logged in by SCRAM with the \

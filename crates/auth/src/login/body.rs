@@ -2,6 +2,7 @@
 
 use super::LoginError;
 use crate::scram::MECHANISM;
+use crate::scram::MECHANISM_PLUS;
 use crate::userlist::SECRET_LEN_MAX;
 
 /// The longest body that is looked at, in bytes: PostgreSQL's `PG_MAX_AUTH_TOKEN_LENGTH`.
@@ -22,22 +23,43 @@ pub(super) fn password(body: &[u8]) -> Result<&[u8], LoginError> {
     Ok(text)
 }
 
-/// The data of a SASLInitialResponse that chose [`MECHANISM`].
-///
-/// A response without data (length -1) is refused: SCRAM always begins with the client.
-pub(super) fn sasl_initial(body: &[u8]) -> Result<&[u8], LoginError> {
+/// The mechanism that a client chose.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mechanism {
+    /// [`MECHANISM`].
+    Plain,
+    /// [`MECHANISM_PLUS`].
+    Plus,
+}
+
+/// A SASLInitialResponse, taken apart.
+pub(super) struct SaslInitial<'a> {
+    pub(super) mechanism: Mechanism,
+    /// The mechanism's first message; `None` if the client sent none (length -1).
+    pub(super) data: Option<&'a [u8]>,
+}
+
+/// Reads a SASLInitialResponse that chose one of our mechanisms.
+pub(super) fn sasl_initial(body: &[u8]) -> Result<SaslInitial<'_>, LoginError> {
     let malformed = LoginError::MalformedSaslInitial;
     let mut halves = body.splitn(2, |byte| *byte == 0);
-    let mechanism = halves.next().unwrap_or_default();
+    let name = halves.next().unwrap_or_default();
     let rest = halves.next().ok_or_else(|| malformed.clone())?;
-    if mechanism != MECHANISM.as_bytes() {
+    let mechanism = if name == MECHANISM.as_bytes() {
+        Mechanism::Plain
+    } else if name == MECHANISM_PLUS.as_bytes() {
+        Mechanism::Plus
+    } else {
         return Err(LoginError::UnknownMechanism);
-    }
+    };
     let (len, data) = rest
         .split_first_chunk::<4>()
         .ok_or_else(|| malformed.clone())?;
-    match usize::try_from(i32::from_be_bytes(*len)) {
-        Ok(len) if len == data.len() => Ok(data),
-        _ => Err(malformed),
-    }
+    let len = i32::from_be_bytes(*len);
+    let data = match usize::try_from(len) {
+        Ok(len) if len == data.len() => Some(data),
+        Err(_) if len == -1 && data.is_empty() => None,
+        _ => return Err(malformed),
+    };
+    Ok(SaslInitial { mechanism, data })
 }

@@ -3,10 +3,15 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::kdf::ScramKeys;
 use crate::kdf::derive;
+use crate::md5;
+use crate::scram::MECHANISM;
+use crate::scram::Nonce;
 use crate::scram::ScramClient;
 use crate::scram::ScramError;
 use crate::scram::Step;
+use crate::stored::ScramVerifier;
 
 const USER: &[u8] = b"alice";
 const MD5_SALT: [u8; 4] = [1, 2, 3, 4];
@@ -17,6 +22,13 @@ fn keys_for(request: &KdfRequest) -> ScramKeys {
 
 fn begin(method: Method, account: Account) -> Opening {
     begin_as(USER, method, account)
+}
+
+/// One user, with an MD5 hash.
+fn md5_population() -> Population {
+    let mut population = Population::default();
+    population.add(&StoredSecret::Md5(md5::hash(b"", b"")));
+    population
 }
 
 fn begin_as(user: &[u8], method: Method, account: Account) -> Opening {
@@ -30,6 +42,8 @@ fn begin_as(user: &[u8], method: Method, account: Account) -> Opening {
         },
         server_secret: &ServerSecret::new([3; 32]),
         iterations: 2,
+        channel_binding: None,
+        population: &md5_population(),
     })
 }
 
@@ -135,7 +149,9 @@ fn log_in(method: Method, account: Account, password: &str) -> (Vec<String>, Opt
             trace.push("rejected".to_owned());
             (trace, None)
         }
-        Progress::Continue(_) | Progress::NeedKdf(_) => panic!("no verdict"),
+        Progress::Continue(_) | Progress::NeedCheck(_) | Progress::NeedKdf(_) => {
+            panic!("no verdict")
+        }
     }
 }
 
@@ -363,7 +379,18 @@ fn sec_40_a_message_while_keys_are_computed_is_refused() {
         let (challenge, mut exchange) = asked(method, account(kind, "pencil"));
         let body = match challenge {
             Challenge::Cleartext => cstring(b"pencil"),
-            _ => initial_response(MECHANISM, b"n,,n=,r=abc"),
+            _ => {
+                let nonce = Nonce::from_random([7; 18]);
+                let mut client = ScramClient::with_password(Secret::from("pencil"), nonce);
+                let body = initial_response(MECHANISM, &client.first_message().unwrap());
+                let Ok(Progress::Continue(first)) = exchange.handle_response(&body) else {
+                    panic!("no server-first-message");
+                };
+                let Ok(Step::NeedKeys(request)) = client.handle_server_first(&first) else {
+                    panic!("server-first-message refused");
+                };
+                client.provide_keys(&keys_for(&request)).unwrap()
+            }
         };
         let Ok(Progress::NeedKdf(request)) = exchange.handle_response(&body) else {
             panic!("keys were not asked for");

@@ -4,6 +4,7 @@ use std::mem;
 
 use subtle::ConstantTimeEq;
 
+use super::ChannelBinding;
 use super::Nonce;
 use super::ScramError;
 use super::message;
@@ -17,11 +18,17 @@ use crate::secret::Secret;
 use crate::secret::StoredKey;
 use crate::stored::ScramVerifier;
 
-/// No channel binding, no authorization identity.
-const GS2_HEADER: &str = "n,,";
-
 /// What a client's own SCRAM login left behind: enough to log in to a server that holds the very
-/// same verifier, and to no other (SEC-64). As good as a password; keep it as briefly as one.
+/// same verifier, and to no other. As good as a password; keep it as briefly as one.
+///
+/// Rules for whoever keeps it (SEC-64):
+/// - it belongs to one user of one database of one server, and is never used for a user that the
+///   configuration forces on the client;
+/// - before each use, [`PassThrough::matches`] is asked with the verifier that is known now, and
+///   the value is dropped when it says no: the secret was changed;
+/// - it is dropped when a login with it fails, on RELOAD, and when it grows old;
+/// - it never leaves the process in the clear;
+/// - channel binding is computed from the certificate of the server, never taken from the client.
 #[derive(Clone)]
 pub struct PassThrough {
     client_key: ClientKey,
@@ -38,6 +45,13 @@ impl PassThrough {
             client_key,
             verifier,
         })
+    }
+
+    /// Whether it lets us log in to a server that holds `verifier`: only when salt, iterations
+    /// and both keys are the same byte for byte (SEC-64).
+    #[must_use]
+    pub fn matches(&self, verifier: &ScramVerifier) -> bool {
+        self.verifier.ct_eq(verifier)
     }
 
     /// The verifier that the client logged in with.
@@ -76,6 +90,7 @@ pub enum Step {
 pub struct ScramClient {
     source: Option<Source>,
     nonce: Nonce,
+    binding: ChannelBinding,
     iterations_max: u32,
     state: State,
 }
@@ -118,9 +133,19 @@ impl ScramClient {
         Self {
             source,
             nonce,
+            binding: ChannelBinding::None,
             iterations_max: ITERATIONS_MAX,
             state: State::Created,
         }
+    }
+
+    /// Sets how the exchange is tied to TLS; [`ChannelBinding::None`] unless called. The data is
+    /// that of the certificate that the *server* showed (SEC-64), and the mechanism to name is
+    /// [`super::MECHANISM_PLUS`] for [`ChannelBinding::EndPoint`], else [`super::MECHANISM`].
+    #[must_use]
+    pub fn channel_binding(mut self, binding: ChannelBinding) -> Self {
+        self.binding = binding;
+        self
     }
 
     /// Sets how many iterations the server may demand; [`ITERATIONS_MAX`] unless called.
@@ -140,7 +165,8 @@ impl ScramClient {
             return Err(ScramError::OutOfOrder);
         };
         self.state = State::SentFirst;
-        Ok([GS2_HEADER.as_bytes(), &self.first_bare()].concat())
+        let header = self.binding.gs2_header();
+        Ok([header.as_bytes(), &self.first_bare()].concat())
     }
 
     /// Takes the server-first-message (AuthenticationSASLContinue).
@@ -227,7 +253,8 @@ impl ScramClient {
 
     /// Makes the client-final-message and remembers the signature to expect.
     fn finish(&mut self, opened: &Opened, keys: &ScramKeys) -> Vec<u8> {
-        let binding = crypto::base64_encode(GS2_HEADER.as_bytes());
+        let header = self.binding.gs2_header().as_bytes();
+        let binding = self.binding.repetition(header);
         let mut text = format!("c={binding},r=").into_bytes();
         text.extend_from_slice(&opened.nonce);
         let bare = self.first_bare();

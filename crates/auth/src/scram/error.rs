@@ -51,12 +51,32 @@ pub enum ScramError {
         /// Of which attribute.
         attribute: char,
     },
-    /// The client's `c=` is not the header that it began with (SEC-63).
-    #[error("channel binding check failed")]
+    /// The client thinks that we cannot bind, but SCRAM-SHA-256-PLUS was offered: somebody in
+    /// between took it off the list (SEC-63).
+    #[error(
+        "SCRAM channel binding negotiation error: the client supports channel binding but thinks \
+         the server does not; this server does support channel binding"
+    )]
+    ChannelBindingDowngrade,
+    /// The client's `c=` is not the header that it began with and the data of this channel
+    /// (SEC-63): the TLS connection does not reach from the one end to the other.
+    #[error("SCRAM channel binding check failed")]
     ChannelBindingMismatch,
-    /// The client demands channel binding, which was not offered (SEC-63).
-    #[error("client requires channel binding, but it was not offered")]
+    /// The client chose SCRAM-SHA-256-PLUS and then does not bind (SEC-63).
+    #[error(
+        "the client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include channel \
+         binding data"
+    )]
+    ChannelBindingMissing,
+    /// The client binds without having chosen SCRAM-SHA-256-PLUS (SEC-63).
+    #[error(
+        "the client selected SCRAM-SHA-256 without channel binding, but the SCRAM message \
+         includes channel binding data"
+    )]
     ChannelBindingRefused,
+    /// The client binds to something else than the server's certificate (SEC-63).
+    #[error("unsupported SCRAM channel-binding type")]
+    ChannelBindingType,
     /// The server wants more work than we grant (SEC-61).
     #[error("server demands {iterations} iterations, the limit is {max}")]
     IterationsTooMany {

@@ -102,6 +102,8 @@ impl<'a> Cursor<'a> {
 
 /// The client's first message, taken apart.
 pub(super) struct ClientFirst<'a> {
+    /// How the client wants to bind.
+    pub(super) flag: BindingFlag<'a>,
     /// The GS2 header with its ending comma; `c=` must repeat it.
     pub(super) gs2_header: &'a [u8],
     /// The part that the proof covers.
@@ -109,7 +111,18 @@ pub(super) struct ClientFirst<'a> {
     pub(super) nonce: &'a [u8],
 }
 
-/// Reads a client-first-message when SCRAM-SHA-256-PLUS is not offered.
+/// The first part of the GS2 header (RFC 5802 section 7, `gs2-cbind-flag`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum BindingFlag<'a> {
+    /// `p=`: it binds, to this type of data.
+    Binds(&'a [u8]),
+    /// `y`: it could, but thinks that the server cannot.
+    CouldBind,
+    /// `n`: it cannot.
+    CannotBind,
+}
+
+/// Reads a client-first-message.
 ///
 /// The name in it is ignored as PostgreSQL does: the startup message said who it is.
 pub(super) fn client_first(text: &[u8]) -> Result<ClientFirst<'_>, ScramError> {
@@ -118,9 +131,15 @@ pub(super) fn client_first(text: &[u8]) -> Result<ClientFirst<'_>, ScramError> {
         message,
         attribute: 'n',
     };
-    let after_flag = match text {
-        [b'n' | b'y', b',', rest @ ..] => rest,
-        [b'p', b'=', ..] => return Err(ScramError::ChannelBindingRefused),
+    let (flag, after_flag) = match text {
+        [b'n', b',', rest @ ..] => (BindingFlag::CannotBind, rest),
+        [b'y', b',', rest @ ..] => (BindingFlag::CouldBind, rest),
+        [b'p', b'=', rest @ ..] => {
+            let mut halves = rest.splitn(2, |byte| *byte == b',');
+            let name = halves.next().unwrap_or_default();
+            let rest = halves.next().ok_or_else(|| malformed.clone())?;
+            (BindingFlag::Binds(name), rest)
+        }
         _ => return Err(malformed),
     };
     let bare = match after_flag {
@@ -135,6 +154,7 @@ pub(super) fn client_first(text: &[u8]) -> Result<ClientFirst<'_>, ScramError> {
     check_nonce(nonce)?;
     cursor.extensions(None)?;
     Ok(ClientFirst {
+        flag,
         gs2_header,
         bare,
         nonce,

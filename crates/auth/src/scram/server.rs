@@ -2,12 +2,15 @@
 
 use std::mem;
 
+use super::BINDING_TYPE;
 use super::ChannelBinding;
 use super::Nonce;
 use super::ScramError;
 use super::message;
+use super::message::BindingFlag;
 use crate::crypto;
 use crate::secret::ClientKey;
+use crate::secret::KEY_LEN;
 use crate::secret::StoredKey;
 use crate::stored::ScramVerifier;
 
@@ -19,7 +22,7 @@ pub struct Accepted {
     pub client_key: ClientKey,
 }
 
-/// Checks one client.
+/// Leads one client through the exchange, up to the [`Proof`] that it gives.
 ///
 /// ```text
 /// new ──> awaiting first ──handle_first──> awaiting final ──handle_final──> done
@@ -27,13 +30,14 @@ pub struct Accepted {
 /// ```
 ///
 /// Drive it with `handle_first`, send what it returns, then `handle_final`. After an error every
-/// call answers [`ScramError::OutOfOrder`].
+/// call answers [`ScramError::OutOfOrder`]. Only salt and iterations are needed to get there;
+/// the keys are needed for [`Proof::check`] alone, so that nobody who merely begins a login makes
+/// us derive any.
 pub struct ScramServer {
-    verifier: ScramVerifier,
+    salt: Vec<u8>,
+    iterations: u32,
     nonce: Nonce,
     binding: ChannelBinding,
-    /// Whether somebody may be accepted at all; false for a mock exchange.
-    real: bool,
     state: State,
 }
 
@@ -53,27 +57,18 @@ struct Opened {
 }
 
 impl ScramServer {
-    /// Begins an exchange with a user who has a verifier. `nonce` must be fresh.
+    /// Begins an exchange about keys of that salt and that many iterations. `nonce` must be fresh.
+    ///
+    /// `binding` is [`ChannelBinding::None`] when SCRAM-SHA-256-PLUS was not offered,
+    /// [`ChannelBinding::Unused`] when it was and the client chose the other, else
+    /// [`ChannelBinding::EndPoint`].
     #[must_use]
-    pub fn new(verifier: ScramVerifier, nonce: Nonce, binding: ChannelBinding) -> Self {
+    pub fn new(salt: Vec<u8>, iterations: u32, nonce: Nonce, binding: ChannelBinding) -> Self {
         Self {
-            verifier,
+            salt,
+            iterations,
             nonce,
             binding,
-            real: true,
-            state: State::AwaitingFirst,
-        }
-    }
-
-    /// Begins an exchange that looks like any other and always ends in
-    /// [`ScramError::ProofMismatch`] (SEC-49). The verifier comes from [`crate::mock`].
-    #[must_use]
-    pub fn new_mock(verifier: ScramVerifier, nonce: Nonce, binding: ChannelBinding) -> Self {
-        Self {
-            verifier,
-            nonce,
-            binding,
-            real: false,
             state: State::AwaitingFirst,
         }
     }
@@ -86,14 +81,13 @@ impl ScramServer {
         let State::AwaitingFirst = mem::replace(&mut self.state, State::Done) else {
             return Err(ScramError::OutOfOrder);
         };
-        let first = match self.binding {
-            ChannelBinding::None => message::client_first(text)?,
-        };
+        let first = message::client_first(text)?;
+        check_flag(first.flag, &self.binding)?;
         let nonce = [first.nonce, self.nonce.as_bytes()].concat();
         let mut server_first = b"r=".to_vec();
         server_first.extend_from_slice(&nonce);
-        let salt = crypto::base64_encode(self.verifier.salt());
-        let tail = format!(",s={salt},i={}", self.verifier.iterations());
+        let salt = crypto::base64_encode(&self.salt);
+        let tail = format!(",s={salt},i={}", self.iterations);
         server_first.extend_from_slice(tail.as_bytes());
         self.state = State::AwaitingFinal(Opened {
             gs2_header: first.gs2_header.to_vec(),
@@ -104,18 +98,17 @@ impl ScramServer {
         Ok(server_first)
     }
 
-    /// Takes the client-final-message; success means that the client knows the password.
+    /// Takes the client-final-message; gives what has to be checked.
     ///
     /// # Errors
-    /// [`ScramError::ProofMismatch`] for a wrong password and in a mock exchange, else what the
-    /// message violates.
-    pub fn handle_final(&mut self, text: &[u8]) -> Result<Accepted, ScramError> {
+    /// What the message violates; nothing is known about the password yet.
+    pub fn handle_final(&mut self, text: &[u8]) -> Result<Proof, ScramError> {
         let State::AwaitingFinal(opened) = mem::replace(&mut self.state, State::Done) else {
             return Err(ScramError::OutOfOrder);
         };
         let last = message::client_final(text)?;
-        let header = crypto::base64_encode(&opened.gs2_header);
-        if last.channel_binding != header.as_bytes() {
+        let repetition = self.binding.repetition(&opened.gs2_header);
+        if last.channel_binding != repetition.as_bytes() {
             return Err(ScramError::ChannelBindingMismatch);
         }
         if last.nonce != opened.nonce {
@@ -128,12 +121,51 @@ impl ScramServer {
             b",",
             last.without_proof,
         ];
-        let signature = crypto::hmac(self.verifier.stored_key().expose(), signed);
-        let client_key = ClientKey::new(*crypto::xor(&last.proof, &signature));
+        Ok(Proof {
+            signed: signed.concat(),
+            proof: *last.proof,
+        })
+    }
+}
+
+/// The rules of RFC 5802 section 6 for the flag, by what was offered and chosen (SEC-63).
+fn check_flag(flag: BindingFlag<'_>, binding: &ChannelBinding) -> Result<(), ScramError> {
+    match (flag, binding) {
+        (BindingFlag::Binds(name), ChannelBinding::EndPoint(_)) => {
+            if name == BINDING_TYPE.as_bytes() {
+                Ok(())
+            } else {
+                Err(ScramError::ChannelBindingType)
+            }
+        }
+        (BindingFlag::Binds(_), _) => Err(ScramError::ChannelBindingRefused),
+        (_, ChannelBinding::EndPoint(_)) => Err(ScramError::ChannelBindingMissing),
+        (BindingFlag::CouldBind, ChannelBinding::Unused) => {
+            Err(ScramError::ChannelBindingDowngrade)
+        }
+        (BindingFlag::CouldBind | BindingFlag::CannotBind, _) => Ok(()),
+    }
+}
+
+/// A well-formed proof that nobody has checked yet.
+pub struct Proof {
+    /// The `AuthMessage` of RFC 5802.
+    signed: Vec<u8>,
+    proof: [u8; KEY_LEN],
+}
+
+impl Proof {
+    /// Checks it in constant time; success means that the client knows the password. The verifier
+    /// has the salt and the iterations that the exchange began with.
+    ///
+    /// # Errors
+    /// [`ScramError::ProofMismatch`].
+    pub fn check(&self, verifier: &ScramVerifier) -> Result<Accepted, ScramError> {
+        let signature = crypto::hmac(verifier.stored_key().expose(), &[&self.signed]);
+        let client_key = ClientKey::new(*crypto::xor(&self.proof, &signature));
         let stored_key = StoredKey::new(crypto::sha256(client_key.expose()));
-        let server_signature = crypto::hmac(self.verifier.server_key().expose(), signed);
-        let fits = stored_key.ct_eq(self.verifier.stored_key());
-        if !(fits & self.real) {
+        let server_signature = crypto::hmac(verifier.server_key().expose(), &[&self.signed]);
+        if !stored_key.ct_eq(verifier.stored_key()) {
             return Err(ScramError::ProofMismatch);
         }
         let server_final = format!("v={}", crypto::base64_encode(&server_signature)).into_bytes();
@@ -141,11 +173,5 @@ impl ScramServer {
             server_final,
             client_key,
         })
-    }
-
-    /// The verifier that the client is checked against.
-    #[must_use]
-    pub fn verifier(&self) -> &ScramVerifier {
-        &self.verifier
     }
 }

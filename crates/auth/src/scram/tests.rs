@@ -29,16 +29,48 @@ fn verifier(password: &str, salt: &[u8], iterations: u32) -> ScramVerifier {
     ScramVerifier::from_keys(&keys(password, salt, iterations), salt.to_vec(), iterations)
 }
 
-fn rfc_server() -> ScramServer {
+/// A server and what it checks proofs against.
+struct Checker {
+    server: ScramServer,
+    verifier: ScramVerifier,
+}
+
+impl Checker {
+    fn handle_first(&mut self, text: &[u8]) -> Result<Vec<u8>, ScramError> {
+        self.server.handle_first(text)
+    }
+
+    fn handle_final(&mut self, text: &[u8]) -> Result<Accepted, ScramError> {
+        self.server.handle_final(text)?.check(&self.verifier)
+    }
+
+    fn verifier(&self) -> &ScramVerifier {
+        &self.verifier
+    }
+}
+
+fn server_of(verifier: &ScramVerifier, nonce: Nonce) -> Checker {
+    bound_server(verifier, nonce, ChannelBinding::None)
+}
+
+fn bound_server(verifier: &ScramVerifier, nonce: Nonce, binding: ChannelBinding) -> Checker {
+    let (salt, iterations) = (verifier.salt().to_vec(), verifier.iterations());
+    Checker {
+        server: ScramServer::new(salt, iterations, nonce, binding),
+        verifier: verifier.clone(),
+    }
+}
+
+fn rfc_server() -> Checker {
     let salt = crypto::base64_decode(b"W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
     let nonce = Nonce::from_printable(b"%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0").unwrap();
-    ScramServer::new(verifier("pencil", &salt, 4096), nonce, ChannelBinding::None)
+    server_of(&verifier("pencil", &salt, 4096), nonce)
 }
 
 /// A server with cheap keys for "pencil".
-fn cheap_server() -> ScramServer {
+fn cheap_server() -> Checker {
     let nonce = Nonce::from_random([9; 18]);
-    ScramServer::new(verifier("pencil", b"salt", 1), nonce, ChannelBinding::None)
+    server_of(&verifier("pencil", b"salt", 1), nonce)
 }
 
 fn client(password: &str) -> ScramClient {
@@ -56,7 +88,7 @@ fn answer(client: &mut ScramClient, server_first: &[u8]) -> Result<Vec<u8>, Scra
 
 /// One whole exchange in which `tamper` may change each message, numbered from 0.
 fn converse(
-    server: &mut ScramServer,
+    server: &mut Checker,
     client: &mut ScramClient,
     tamper: &dyn Fn(usize, Vec<u8>) -> Vec<u8>,
 ) -> Result<Accepted, ScramError> {
@@ -115,7 +147,7 @@ fn sec_64_pass_through_refuses_another_salt_or_iteration_count() {
         let pass = PassThrough::new(keys("pencil", b"salt", 1).client_key, known).unwrap();
         let mut back = ScramClient::with_pass_through(pass, Nonce::from_random([1; 18]));
         let other = verifier("pencil", salt, iterations);
-        let mut server = ScramServer::new(other, Nonce::from_random([9; 18]), ChannelBinding::None);
+        let mut server = server_of(&other, Nonce::from_random([9; 18]));
         let ended = converse(&mut server, &mut back, &honest).map(|_| ());
         assert_eq!(ended, Err(ScramError::VerifierMismatch));
     }
@@ -134,16 +166,21 @@ fn a_wrong_password_ends_in_a_proof_mismatch() {
 }
 
 #[test]
-fn sec_49_a_mock_exchange_looks_real_and_rejects_even_the_right_proof() {
-    let nonce = Nonce::from_random([9; 18]);
-    let mut mock =
-        ScramServer::new_mock(verifier("pencil", b"salt", 1), nonce, ChannelBinding::None);
-    let ended = converse(&mut mock, &mut client("pencil"), &honest).map(|_| ());
-    assert_eq!(ended, Err(ScramError::ProofMismatch));
+fn sec_49_a_mock_verifier_looks_real_and_fits_no_proof() {
+    let shape = crate::mock::Shape {
+        iterations: 4096,
+        salt_len: 16,
+    };
+    let made = crate::mock::verifier(&ServerSecret::new([5; 32]), b"nobody", shape);
+    let mut mock = server_of(&made, Nonce::from_random([9; 18]));
+    let ended = converse(
+        &mut mock,
+        &mut client("pencil").iterations_max(4096),
+        &honest,
+    );
+    assert_eq!(ended.map(|_| ()), Err(ScramError::ProofMismatch));
 
-    let made = crate::mock::verifier(&ServerSecret::new([5; 32]), b"nobody", 4096);
-    let nonce = Nonce::from_random([9; 18]);
-    let mut mock = ScramServer::new_mock(made, nonce, ChannelBinding::None);
+    let mut mock = server_of(&made, Nonce::from_random([9; 18]));
     let first = mock.handle_first(CLIENT_FIRST.as_bytes()).unwrap();
     let real = rfc_server_with_random_nonce()
         .handle_first(CLIENT_FIRST.as_bytes())
@@ -151,9 +188,9 @@ fn sec_49_a_mock_exchange_looks_real_and_rejects_even_the_right_proof() {
     assert_eq!(first.len(), real.len());
 }
 
-fn rfc_server_with_random_nonce() -> ScramServer {
+fn rfc_server_with_random_nonce() -> Checker {
     let known = verifier("pencil", &[7; crate::mock::SALT_LEN], 4096);
-    ScramServer::new(known, Nonce::from_random([8; 18]), ChannelBinding::None)
+    server_of(&known, Nonce::from_random([8; 18]))
 }
 
 #[test]
@@ -588,7 +625,7 @@ proptest! {
     ) {
         let known = verifier(&password, &salt, iterations);
         let nonce = Nonce::from_random(nonces[0]);
-        let mut server = ScramServer::new(known, nonce, ChannelBinding::None);
+        let mut server = server_of(&known, nonce);
         let nonce = Nonce::from_random(nonces[1]);
         let mut client = ScramClient::with_password(Secret::from(password.as_str()), nonce);
         prop_assert!(converse(&mut server, &mut client, &honest).is_ok());

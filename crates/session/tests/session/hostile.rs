@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 use weir_auth::scram::{NONCE_RANDOM_LEN, Nonce};
 use weir_session::client::Client;
-use weir_session::login::{Credentials, LoginPlan, LoginStep, ServerLogin};
+use weir_session::login::{
+    BindingPolicy, Credentials, LoginPlan, LoginStep, ServerLogin, Transport,
+};
 use weir_session::relay::{self, Link};
 use weir_session::splice::Splice;
 use weir_session::statement::Registry;
@@ -74,6 +76,9 @@ proptest! {
             version: Version::V3_0,
             credentials: Credentials::default(),
             nonce: Nonce::from_random([7; NONCE_RANDOM_LEN]),
+            channel_binding: BindingPolicy::default(),
+            transport: Transport::default(),
+            iterations_max: weir_auth::kdf::ITERATIONS_MAX,
         };
         let mut out = Vec::new();
         let mut login = ServerLogin::start(plan, &mut out).unwrap();

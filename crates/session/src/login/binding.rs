@@ -1,0 +1,109 @@
+//! `server_channel_binding`: when our SCRAM login to a server is tied to the TLS connection it runs over.
+//!
+//! The rules are libpq's (PostgreSQL manual 34.1.2, `channel_binding`), read strictly: what is required and cannot be
+//! had is an error, whatever way the server chose to go without it (hazard SEC-62, CVE-2025-49146, CVE-2026-54291).
+
+use weir_auth::scram::{ChannelBinding, MECHANISM, MECHANISM_PLUS};
+
+use super::LoginFault;
+
+/// `server_channel_binding`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BindingPolicy {
+    /// Never.
+    Disable,
+    /// When the server offers it and its certificate gives a hash to bind to.
+    #[default]
+    Prefer,
+    /// Always: a login without it fails, by whatever method.
+    Require,
+}
+
+/// What a connection to a server runs over.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// Not encrypted.
+    #[default]
+    Plain,
+    /// TLS.
+    Tls {
+        /// The `tls-server-end-point` hash of the server's certificate (RFC 5929 section 4), if there is one.
+        end_point: Option<Box<[u8]>>,
+    },
+}
+
+impl Transport {
+    fn end_point(&self) -> Option<&[u8]> {
+        match self {
+            Self::Plain => None,
+            Self::Tls { end_point } => end_point.as_deref(),
+        }
+    }
+}
+
+/// Before anything is sent.
+pub(super) fn check_transport(
+    policy: BindingPolicy,
+    transport: &Transport,
+) -> Result<(), LoginFault> {
+    let why = match (policy, transport) {
+        (BindingPolicy::Require, Transport::Plain) => {
+            "required, but the connection to the server is not encrypted"
+        }
+        (BindingPolicy::Require, Transport::Tls { end_point: None }) => {
+            "required, but the server's certificate gives no hash to bind to"
+        }
+        _ => return Ok(()),
+    };
+    Err(LoginFault::ChannelBinding(why))
+}
+
+/// Before a password is sent by a method that binds to nothing.
+pub(super) fn check_unbound_method(policy: BindingPolicy) -> Result<(), LoginFault> {
+    if policy == BindingPolicy::Require {
+        let why = "required, but the server asks for an authentication method without it";
+        return Err(LoginFault::ChannelBinding(why));
+    }
+    Ok(())
+}
+
+/// When the server lets us in.
+pub(super) fn check_welcome(policy: BindingPolicy, is_bound: bool) -> Result<(), LoginFault> {
+    if policy == BindingPolicy::Require && !is_bound {
+        let why = "required, but the server lets us in without it";
+        return Err(LoginFault::ChannelBinding(why));
+    }
+    Ok(())
+}
+
+/// Which of the server's mechanisms to name, and how to bind.
+pub(super) fn choose<'a>(
+    policy: BindingPolicy,
+    transport: &Transport,
+    mechanisms: impl Iterator<Item = &'a [u8]>,
+) -> Result<(&'static str, ChannelBinding), LoginFault> {
+    let (mut offers_unbound, mut offers_plus) = (false, false);
+    for name in mechanisms {
+        offers_unbound |= name == MECHANISM.as_bytes();
+        offers_plus |= name == MECHANISM_PLUS.as_bytes();
+    }
+    if offers_plus && *transport == Transport::Plain {
+        // libpq sees an attack in this too: the encryption ended before it came to us.
+        let why = "the server offers SCRAM-SHA-256-PLUS over a connection that is not encrypted";
+        return Err(LoginFault::ChannelBinding(why));
+    }
+    let end_point = transport
+        .end_point()
+        .filter(|_| policy != BindingPolicy::Disable);
+    match end_point {
+        Some(hash) if offers_plus => Ok((MECHANISM_PLUS, ChannelBinding::EndPoint(hash.into()))),
+        _ if policy == BindingPolicy::Require => {
+            let why = "required, but the server does not offer SCRAM-SHA-256-PLUS";
+            Err(LoginFault::ChannelBinding(why))
+        }
+        _ if !offers_unbound => Err(LoginFault::UnsupportedMechanisms),
+        // The server may learn that somebody took the better mechanism off its list.
+        Some(_) => Ok((MECHANISM, ChannelBinding::Unused)),
+        None => Ok((MECHANISM, ChannelBinding::None)),
+    }
+}
