@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
+use std::time::SystemTime;
 
 use anyhow::Result;
 use anyhow::bail;
@@ -15,6 +16,17 @@ use anyhow::bail;
 #[must_use]
 pub fn now() -> Instant {
     Instant::now()
+}
+
+/// The calendar's time, for the dates of certificates.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one clock of the conformance suites"
+)]
+#[must_use]
+pub fn since_1970() -> Duration {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.unwrap_or_default()
 }
 
 /// Polls `condition` until it holds or `limit` has passed; the error names `what` was waited for.

@@ -44,6 +44,16 @@ impl PoolOptions {
         self
     }
 
+    /// The same with several more settings.
+    #[must_use]
+    pub fn settings(mut self, settings: Vec<(&'static str, String)>) -> Self {
+        let lines = settings
+            .into_iter()
+            .map(|(key, value)| format!("{key} = {value}"));
+        self.settings.extend(lines);
+        self
+    }
+
     /// The same with one more environment variable for the pooler.
     #[must_use]
     pub fn env(mut self, key: &str, value: &str) -> Self {

@@ -14,6 +14,7 @@ pub mod clock;
 pub mod drivers;
 pub mod frontend;
 pub mod ini;
+pub mod login;
 pub mod postgres;
 pub mod postgres18;
 pub mod process;
@@ -23,6 +24,7 @@ pub mod raw;
 pub mod scripted;
 pub mod target;
 pub mod tempdir;
+pub mod tls;
 pub mod tools;
 pub mod weir;
 

@@ -8,14 +8,20 @@ use std::io::Write;
 use std::net::Ipv4Addr;
 use std::net::Shutdown;
 use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::Result;
 use anyhow::anyhow;
 use anyhow::bail;
+use anyhow::ensure;
+use rustls::ClientConnection;
 
 use crate::frontend;
+use crate::tls::client::TlsStream;
 
 /// A text row; `None` is SQL NULL.
 pub type Row = Vec<Option<String>>;
@@ -98,10 +104,42 @@ impl Message {
     }
 }
 
+/// What carries the bytes.
+#[derive(Debug)]
+enum Wire {
+    Clear(TcpStream),
+    Tls(Box<TlsStream>),
+}
+
+impl Read for Wire {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Clear(stream) => stream.read(into),
+            Self::Tls(stream) => stream.read(into),
+        }
+    }
+}
+
+impl Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Clear(stream) => stream.write(bytes),
+            Self::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Clear(stream) => stream.flush(),
+            Self::Tls(stream) => stream.flush(),
+        }
+    }
+}
+
 /// A connection in whatever state the suite has brought it to.
 #[derive(Debug)]
 pub struct Raw {
-    reader: BufReader<TcpStream>,
+    reader: BufReader<Wire>,
     /// `BackendKeyData`: process id and secret.
     pub key: (i32, Vec<u8>),
 }
@@ -123,12 +161,71 @@ impl Raw {
     /// When its options cannot be set.
     pub fn from_stream(stream: TcpStream, patience: Duration) -> Result<Self> {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
-        Ok(Self {
-            reader: BufReader::with_capacity(16 * 1024, stream),
+        Self::from_wire(Wire::Clear(stream), patience)
+    }
+
+    /// Connects to the unix socket of this port in a directory.
+    ///
+    /// # Errors
+    /// When nobody listens.
+    pub fn unix(directory: &Path, port: u16, patience: Duration) -> Result<Self> {
+        let path = directory.join(format!(".s.PGSQL.{port}"));
+        let stream = UnixStream::connect(&path).with_context(|| path.display().to_string())?;
+        // All that is asked of the socket from here on is the same for both families.
+        let stream = TcpStream::from(OwnedFd::from(stream));
+        Self::from_wire(Wire::Clear(stream), patience)
+    }
+
+    /// Takes over a connected socket whose TLS handshake is done.
+    ///
+    /// # Errors
+    /// When its options cannot be set.
+    pub fn from_tls(
+        connection: ClientConnection,
+        socket: TcpStream,
+        patience: Duration,
+    ) -> Result<Self> {
+        let stream = TlsStream { connection, socket };
+        Self::from_wire(Wire::Tls(Box::new(stream)), patience)
+    }
+
+    fn from_wire(wire: Wire, patience: Duration) -> Result<Self> {
+        let raw = Self {
+            reader: BufReader::with_capacity(16 * 1024, wire),
             key: (0, Vec::new()),
-        })
+        };
+        raw.stream().set_read_timeout(Some(patience))?;
+        raw.stream().set_write_timeout(Some(patience))?;
+        Ok(raw)
+    }
+
+    /// Gives up the socket, to begin TLS on it.
+    ///
+    /// # Errors
+    /// When bytes have been read ahead, or TLS has begun.
+    pub fn into_stream(self) -> Result<TcpStream> {
+        ensure!(self.reader.buffer().is_empty(), "bytes were read ahead");
+        match self.reader.into_inner() {
+            Wire::Clear(stream) => Ok(stream),
+            Wire::Tls(_) => bail!("TLS inside TLS"),
+        }
+    }
+
+    /// The TLS connection, if there is one.
+    #[must_use]
+    pub fn tls(&self) -> Option<&ClientConnection> {
+        match self.reader.get_ref() {
+            Wire::Clear(_) => None,
+            Wire::Tls(stream) => Some(&stream.connection),
+        }
+    }
+
+    /// The TLS connection, to bring it into a state of the test's choice.
+    pub fn tls_mut(&mut self) -> Option<&mut ClientConnection> {
+        match self.reader.get_mut() {
+            Wire::Clear(_) => None,
+            Wire::Tls(stream) => Some(&mut stream.connection),
+        }
     }
 
     /// Connects and logs in as `postgres` by trust.
@@ -145,19 +242,36 @@ impl Raw {
     /// When the login is refused.
     pub fn connect_with(port: u16, parameters: &[(&str, &str)]) -> Result<Self> {
         let mut raw = Self::tcp(port, Duration::from_secs(60))?;
-        raw.send(&frontend::startup(frontend::VERSION_3_0, parameters))?;
-        for message in raw.read_until_ready()? {
+        raw.login(parameters)?;
+        Ok(raw)
+    }
+
+    /// Logs in with these startup parameters, without any proof.
+    ///
+    /// # Errors
+    /// When the login is refused.
+    pub fn login(&mut self, parameters: &[(&str, &str)]) -> Result<()> {
+        self.send(&frontend::startup(frontend::VERSION_3_0, parameters))?;
+        self.welcomed()
+    }
+
+    /// Reads what follows a login up to `ReadyForQuery`, and keeps the key.
+    ///
+    /// # Errors
+    /// When the login is refused.
+    pub fn welcomed(&mut self) -> Result<()> {
+        for message in self.read_until_ready()? {
             match message.tag {
                 b'E' => bail!("login refused: {}", message.error()),
                 b'K' => {
                     let (pid, secret) = message.body.split_at_checked(4).context("short key")?;
                     let pid = <[u8; 4]>::try_from(pid)?;
-                    raw.key = (i32::from_be_bytes(pid), secret.to_vec());
+                    self.key = (i32::from_be_bytes(pid), secret.to_vec());
                 }
                 _ => {}
             }
         }
-        Ok(raw)
+        Ok(())
     }
 
     /// Writes bytes as they are.
@@ -165,7 +279,8 @@ impl Raw {
     /// # Errors
     /// When the peer has closed or does not read.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.reader.get_mut().write_all(bytes)
+        self.reader.get_mut().write_all(bytes)?;
+        self.reader.get_mut().flush()
     }
 
     /// Reads one message.
@@ -313,20 +428,27 @@ impl Raw {
     pub fn read_to_close(&mut self) -> io::Result<Vec<u8>> {
         let mut rest = Vec::new();
         match self.reader.read_to_end(&mut rest) {
-            Err(error) if error.kind() != io::ErrorKind::ConnectionReset => Err(error),
-            _ => Ok(rest),
+            Ok(_) => Ok(rest),
+            Err(error) => match error.kind() {
+                // The end of a socket without TLS's own good-bye is still an end.
+                io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof => Ok(rest),
+                _ => Err(error),
+            },
         }
     }
 
     /// The buffered reading side, for suites that count bytes themselves.
-    pub fn reader(&mut self) -> &mut BufReader<TcpStream> {
+    pub fn reader(&mut self) -> &mut impl Read {
         &mut self.reader
     }
 
     /// The socket.
     #[must_use]
     pub fn stream(&self) -> &TcpStream {
-        self.reader.get_ref()
+        match self.reader.get_ref() {
+            Wire::Clear(stream) => stream,
+            Wire::Tls(stream) => &stream.socket,
+        }
     }
 
     /// Ends the conversation politely.

@@ -21,7 +21,11 @@ use std::time::Duration;
 use anyhow::Context;
 use anyhow::Result;
 use anyhow::bail;
+use anyhow::ensure;
+use rustls::ServerConfig;
+use rustls::ServerConnection;
 
+use crate::frontend;
 use crate::frontend::message;
 use crate::raw::Message;
 
@@ -49,6 +53,8 @@ struct Record {
     stream: Option<Arc<TcpStream>>,
     ended: bool,
     refused: Option<String>,
+    /// How many of the bytes heard came before TLS; `None` while there is none.
+    clear: Option<usize>,
 }
 
 /// One connection from the pooler, in the hands of the test's script.
@@ -60,6 +66,7 @@ pub struct Conversation {
     shared: Arc<Shared>,
     status: u8,
     is_reset: bool,
+    tls: Option<Box<ServerConnection>>,
 }
 
 impl Scripted {
@@ -103,6 +110,18 @@ impl Scripted {
         })
     }
 
+    /// As [`Scripted::honest`], inside TLS only: whoever does not ask for it first is turned away.
+    ///
+    /// # Errors
+    /// As [`Scripted::start`].
+    pub fn honest_tls(config: Arc<ServerConfig>) -> Result<Self> {
+        Self::start(move |conversation| {
+            conversation.accept_tls(&config)?;
+            conversation.login()?;
+            conversation.serve()
+        })
+    }
+
     /// Where it listens, on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
@@ -140,6 +159,15 @@ impl Scripted {
             .iter()
             .flat_map(|record| record.heard.clone())
             .collect()
+    }
+
+    /// What was heard on connection `index` before TLS, and what inside it; `None` when there was no TLS.
+    #[must_use]
+    pub fn heard_in_tls(&self, index: usize) -> Option<(Vec<u8>, Vec<u8>)> {
+        let records = self.shared.records();
+        let record = records.get(index)?;
+        let (clear, inside) = record.heard.split_at_checked(record.clear?)?;
+        Some((clear.to_vec(), inside.to_vec()))
     }
 
     /// How often these bytes were heard.
@@ -200,6 +228,7 @@ impl Conversation {
             stream: Some(Arc::clone(&stream)),
             ended: false,
             refused: None,
+            clear: None,
         });
         drop(records);
         Ok(Self {
@@ -208,6 +237,7 @@ impl Conversation {
             shared,
             status: b'I',
             is_reset: false,
+            tls: None,
         })
     }
 
@@ -227,7 +257,47 @@ impl Conversation {
     /// # Errors
     /// When the pooler has closed or does not read.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        (&*self.stream).write_all(bytes)
+        let mut socket = &*self.stream;
+        let Some(tls) = &mut self.tls else {
+            return socket.write_all(bytes);
+        };
+        let mut stream = rustls::Stream::new(&mut **tls, &mut socket);
+        stream.write_all(bytes)?;
+        stream.flush()
+    }
+
+    /// Reads `SSLRequest`, answers `S`, and does the handshake; everything after it goes through TLS.
+    ///
+    /// # Errors
+    /// When something else is asked for, or the handshake fails.
+    pub fn accept_tls(&mut self, config: &Arc<ServerConfig>) -> Result<()> {
+        let asked = self.read(8)?;
+        ensure!(asked == frontend::ssl_request(), "no SSLRequest: {asked:?}");
+        self.send(b"S")?;
+        self.begin_tls(config)
+    }
+
+    /// The handshake, whatever was said before it.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn begin_tls(&mut self, config: &Arc<ServerConfig>) -> Result<()> {
+        let mut tls = Box::new(ServerConnection::new(Arc::clone(config))?);
+        let mut socket = &*self.stream;
+        while tls.is_handshaking() {
+            tls.complete_io(&mut socket).context("handshake")?;
+        }
+        self.tls = Some(tls);
+        if let Some(record) = self.shared.records().get_mut(self.index) {
+            record.clear = Some(record.heard.len());
+        }
+        Ok(())
+    }
+
+    /// The server's side of TLS, if it has begun.
+    #[must_use]
+    pub fn tls(&mut self) -> Option<&mut ServerConnection> {
+        self.tls.as_deref_mut()
     }
 
     /// Reads exactly so many bytes and records them.
@@ -239,7 +309,11 @@ impl Conversation {
         let mut filled = 0;
         while filled < length {
             let rest = bytes.get_mut(filled..).unwrap_or_default();
-            let got = (&*self.stream).read(rest)?;
+            let mut socket = &*self.stream;
+            let got = match &mut self.tls {
+                Some(tls) => rustls::Stream::new(&mut **tls, &mut socket).read(rest)?,
+                None => socket.read(rest)?,
+            };
             if got == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }

@@ -72,6 +72,15 @@ impl Config {
         self
     }
 
+    /// Several global options.
+    #[must_use]
+    pub fn set_all(mut self, settings: Vec<(&'static str, String)>) -> Self {
+        for (key, value) in settings {
+            self = self.set(key, &value);
+        }
+        self
+    }
+
     /// One more line of `[users]`.
     #[must_use]
     pub fn user(mut self, line: &str) -> Self {

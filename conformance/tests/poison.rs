@@ -123,7 +123,7 @@ fn start_clients(shared: &Arc<Shared>, seed: u64) -> Result<Vec<JoinHandle<()>>>
 
 /// Connects, misbehaves, connects again, until told to stop or a fault is found.
 fn run_client(shared: &Shared, number: u64, seed: u64) {
-    let mut client = Client::new(shared.port, shared.kind, number, seed);
+    let mut client = Client::new(shared.port, shared.kind, number, seed, None);
     while !shared.stop.load(Ordering::Relaxed) {
         let outcome = client.live_once();
         shared

@@ -29,6 +29,7 @@ use weir_conformance::frontend::startup;
 use weir_conformance::frontend::sync;
 use weir_conformance::random::Random;
 use weir_conformance::raw::Message;
+use weir_conformance::tls::Dial;
 
 /// Before the first client comes.
 pub(crate) const SCHEMA: &str = "create database watch";
@@ -53,10 +54,12 @@ pub(crate) struct Client {
     random: Random,
     sequence: u64,
     counted: u64,
+    /// How to begin TLS, if at all.
+    dial: Option<Dial>,
 }
 
 impl Client {
-    pub(crate) fn new(port: u16, kind: Kind, number: u64, seed: u64) -> Self {
+    pub(crate) fn new(port: u16, kind: Kind, number: u64, seed: u64, dial: Option<Dial>) -> Self {
         let random = Random::new(seed ^ number.wrapping_mul(0x2545_F491_4F6C_DD1D));
         Self {
             port,
@@ -65,6 +68,7 @@ impl Client {
             random,
             sequence: 0,
             counted: 0,
+            dial,
         }
     }
 
@@ -83,7 +87,8 @@ impl Client {
         if self.random.chance(5) {
             return self.half_login();
         }
-        let mut raw = Raw::connect_with(self.port, &LOGIN).context("login")?;
+        let mut raw = self.tcp()?;
+        raw.login(&LOGIN).context("login")?;
         for _ in 0..1 + self.random.below(40) {
             if self.request(&mut raw)? == Then::Vanish {
                 return self.vanish(raw);
@@ -368,7 +373,7 @@ impl Client {
         let patience = stream.read_timeout()?;
         stream.set_read_timeout(Some(Duration::from_millis(250)))?;
         for _ in 0..80 {
-            raw.cancel(self.port)?;
+            self.send_cancel(raw)?;
             if stream.peek(&mut [0]).is_ok() {
                 break;
             }
@@ -416,12 +421,26 @@ impl Client {
     /// The cancel may arrive when the server is already someone else's.
     fn cancel_and_vanish(&self, raw: &mut Raw, tag: &str) -> Result<Then> {
         raw.send(&query(&format!("select '{tag}', pg_sleep(0.01)")))?;
-        raw.cancel(self.port)?;
+        self.send_cancel(raw)?;
         Ok(Then::Vanish)
     }
 
+    fn tcp(&self) -> Result<Raw> {
+        match &self.dial {
+            Some(dial) => dial.request(self.port),
+            None => Raw::tcp(self.port, Duration::from_secs(60)),
+        }
+    }
+
+    fn send_cancel(&self, raw: &Raw) -> Result<()> {
+        match &self.dial {
+            Some(dial) => dial.cancel(self.port, &raw.key),
+            None => raw.cancel(self.port),
+        }
+    }
+
     fn half_login(&mut self) -> Result<()> {
-        let mut raw = Raw::tcp(self.port, Duration::from_secs(30))?;
+        let mut raw = self.tcp()?;
         let bytes = startup(VERSION_3_0, &LOGIN);
         raw.send(&bytes[..self.random.below(bytes.len())])?;
         self.vanish(raw)

@@ -1,0 +1,141 @@
+//! Certificates and keys as files, with the owners and modes that PostgreSQL and libpq insist on.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Context;
+use anyhow::Result;
+
+use super::Authority;
+use super::Identity;
+use super::Spec;
+use crate::TempDir;
+use crate::child::Runner;
+use crate::tools;
+
+/// A certificate and its key on disk.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// PEM, readable by all.
+    pub certificate: PathBuf,
+    /// PEM, readable by its owner.
+    pub key: PathBuf,
+}
+
+/// An authority, a stranger's authority, and a directory for what they issue.
+#[derive(Debug)]
+pub struct Pki {
+    /// Whom both hops trust.
+    pub authority: Authority,
+    /// Whom nobody trusts.
+    pub stranger: Authority,
+    directory: TempDir,
+}
+
+impl Pki {
+    /// Makes both authorities.
+    ///
+    /// # Errors
+    /// When the cryptography or the file system fails.
+    pub fn new() -> Result<Self> {
+        let pki = Self {
+            authority: Authority::new("Suite authority")?,
+            stranger: Authority::new("Stranger")?,
+            directory: TempDir::new()?,
+        };
+        pki.directory.write("ca.crt", pki.authority.pem())?;
+        pki.directory.write("stranger.crt", pki.stranger.pem())?;
+        Ok(pki)
+    }
+
+    /// The file of the trusted authority's certificate.
+    #[must_use]
+    pub fn ca_file(&self) -> PathBuf {
+        self.directory.path().join("ca.crt")
+    }
+
+    /// The file of the stranger's certificate.
+    #[must_use]
+    pub fn stranger_file(&self) -> PathBuf {
+        self.directory.path().join("stranger.crt")
+    }
+
+    /// Where the files are.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Issues a certificate and writes it to `NAME.crt` and `NAME.key`, for Weir and for clients.
+    ///
+    /// # Errors
+    /// When the cryptography or the file system fails.
+    pub fn issue(&self, name: &str, spec: &Spec) -> Result<Files> {
+        self.write(name, &self.authority.issue(spec)?, Runner::Ourselves)
+    }
+
+    /// Writes a certificate and its key over `NAME.crt` and `NAME.key`; the key belongs to who will run the reader.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn write(&self, name: &str, identity: &Identity, reader: Runner) -> Result<Files> {
+        let certificate = format!("{name}.crt");
+        let certificate = self.directory.write(&certificate, &identity.certificate)?;
+        let key = self.directory.path().join(format!("{name}.key"));
+        // Nobody may read it at any moment.
+        fs::write(&key, "")?;
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600))?;
+        fs::write(&key, &identity.key).with_context(|| key.display().to_string())?;
+        if reader == Runner::Postgres && tools::is_root() {
+            tools::run(Command::new("chown").arg("postgres:").arg(&key))?;
+        }
+        Ok(Files { certificate, key })
+    }
+
+    /// Settings of the client hop with a fresh server certificate, as lines of `[pgbouncer]`.
+    ///
+    /// # Errors
+    /// As [`Pki::issue`].
+    pub fn client_hop(&self, mode: &str) -> Result<Vec<(&'static str, String)>> {
+        let identity = self.authority.issue(&Spec::server())?;
+        // PgBouncer runs as that user; Weir, as root, may read it too.
+        let files = self.write("pooler", &identity, Runner::Postgres)?;
+        Ok(vec![
+            ("client_tls_sslmode", mode.to_owned()),
+            ("client_tls_cert_file", text(&files.certificate)),
+            ("client_tls_key_file", text(&files.key)),
+            ("client_tls_ca_file", text(&self.ca_file())),
+        ])
+    }
+
+    /// Settings of the server hop, as lines of `[pgbouncer]`.
+    #[must_use]
+    pub fn server_hop(&self, mode: &str) -> Vec<(&'static str, String)> {
+        vec![
+            ("server_tls_sslmode", mode.to_owned()),
+            ("server_tls_ca_file", text(&self.ca_file())),
+        ]
+    }
+
+    /// Lines of `postgresql.conf` that turn TLS on with a fresh certificate of this kind.
+    ///
+    /// # Errors
+    /// As [`Pki::issue`].
+    pub fn postgres(&self, spec: &Spec) -> Result<Vec<String>> {
+        let identity = self.authority.issue(spec)?;
+        let files = self.write("postgres", &identity, Runner::Postgres)?;
+        Ok(vec![
+            "ssl = on".to_owned(),
+            format!("ssl_cert_file = '{}'", files.certificate.display()),
+            format!("ssl_key_file = '{}'", files.key.display()),
+            format!("ssl_ca_file = '{}'", self.ca_file().display()),
+        ])
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
