@@ -64,4 +64,5 @@ pub mod mock;
 pub mod scram;
 pub mod secret;
 pub mod stored;
+pub mod throttle;
 pub mod userlist;
