@@ -57,6 +57,8 @@
 
 mod crypto;
 
+pub mod account_cache;
+pub mod fetched;
 pub mod kdf;
 pub mod login;
 pub mod md5;

@@ -4,14 +4,19 @@
 use std::fmt::Debug;
 use std::fmt::Display;
 
+use weir_auth::account_cache::AccountCache;
+use weir_auth::fetched::Fetched;
 use weir_auth::kdf::KdfRequest;
 use weir_auth::kdf::ScramKeys;
 use weir_auth::login::Acceptance;
 use weir_auth::login::Account;
 use weir_auth::login::Exchange;
+use weir_auth::login::LoginInput;
+use weir_auth::login::Opening;
 use weir_auth::login::Progress;
 use weir_auth::md5::Md5Hash;
 use weir_auth::scram::PassThrough;
+use weir_auth::scram::Proof;
 use weir_auth::scram::ScramClient;
 use weir_auth::scram::ScramServer;
 use weir_auth::scram::Step;
@@ -56,12 +61,17 @@ fn sec_60_sec_68_secrets_have_neither_debug_nor_display_nor_equality() {
     let proved = opaque![
         Acceptance,
         Account,
+        AccountCache,
         ClientKey,
         Exchange,
+        Fetched,
         KdfRequest,
+        LoginInput<'static>,
         Md5Hash,
+        Opening,
         PassThrough,
         Progress,
+        Proof,
         SaltedPassword,
         ScramClient,
         ScramKeys,
