@@ -1,0 +1,159 @@
+//! `*_tls_ciphers` and `*_tls13_ciphers`: which cipher suites are offered, in order of preference.
+//!
+//! The first speaks OpenSSL's language of cipher lists and is about TLS 1.2 alone, the second
+//! lists suites of TLS 1.3; both as in PgBouncer. What we have are the six suites of TLS 1.2 with
+//! forward secrecy and authenticated encryption, and the three of TLS 1.3 that everybody has.
+//!
+//! A name that nobody knows is a mistake and refused. A name that OpenSSL has and we have not is
+//! left out with a warning if others remain, since a list made for OpenSSL names many.
+//!
+//! The default order, and that of every word such as `HIGH`, is AES-128-GCM, AES-256-GCM,
+//! ChaCha20-Poly1305, whatever OpenSSL's is: 128 bits cannot be searched by anyone, four rounds
+//! less cost less for each byte on both hops, and processors that run databases have instructions
+//! for AES, which ChaCha20 is for the lack of. Whoever wants another order names the suites.
+
+use rustls::SupportedCipherSuite;
+
+use crate::ciphers::table::Suite;
+
+mod list;
+mod table;
+
+/// Cipher suites for one version of TLS.
+#[derive(Debug, Clone)]
+pub struct Suites {
+    suites: Vec<SupportedCipherSuite>,
+    /// Names that were asked for, and that OpenSSL has and we have not.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// Why a list of cipher suites is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CipherError {
+    /// A name that nobody knows.
+    #[error("unknown cipher \"{name}\"; supported are {supported}", supported = table::names(*tls13))]
+    Unknown {
+        /// The name as written.
+        name: String,
+        /// Whether the list is one for TLS 1.3.
+        tls13: bool,
+    },
+    /// Only names that OpenSSL has and we have not.
+    #[error(
+        "cipher \"{name}\" is known, but not supported because {reason}; supported are {supported}",
+        supported = table::names(*tls13)
+    )]
+    Unsupported {
+        /// The first such name as written.
+        name: String,
+        /// What it lacks.
+        reason: &'static str,
+        /// Whether the list is one for TLS 1.3.
+        tls13: bool,
+    },
+    /// A suite of TLS 1.3 in a list for TLS 1.2, or the other way round.
+    #[error("cipher \"{name}\" belongs to {right}")]
+    WrongVersion {
+        /// The name as written.
+        name: String,
+        /// The option and version where it belongs.
+        right: &'static str,
+    },
+    /// The list takes away everything that it names.
+    #[error("\"{list}\" leaves no cipher; supported are {supported}", supported = table::names(*tls13))]
+    Nothing {
+        /// The list as written.
+        list: String,
+        /// Whether the list is one for TLS 1.3.
+        tls13: bool,
+    },
+}
+
+impl Suites {
+    /// Reads an OpenSSL cipher list for TLS 1.2: names and words joined by colons, commas or
+    /// spaces; `!`, `-` and `+` in front, `+` between words, `@STRENGTH`. PgBouncer's words
+    /// `default`, `secure`, `fast`, `normal`, `compat`, `legacy`, `insecure` and `all` mean all
+    /// that we have, and so does an empty list.
+    ///
+    /// # Errors
+    /// A name is unknown, or nothing that we have is left.
+    pub fn parse_tls12(list: &str) -> Result<Self, CipherError> {
+        list::parse(list)
+    }
+
+    /// Reads a list of suites of TLS 1.3, joined by colons, commas or spaces. An empty list means
+    /// all that we have.
+    ///
+    /// # Errors
+    /// A name is unknown, or nothing that we have is named.
+    pub fn parse_tls13(list: &str) -> Result<Self, CipherError> {
+        let mut chosen = Vec::<&Suite>::new();
+        let mut left_out = Vec::new();
+        for name in words(list) {
+            if let Some(suite) = table::suite(name, true) {
+                if !chosen.iter().any(|there| there.name == suite.name) {
+                    chosen.push(suite);
+                }
+            } else if table::unsupported(name).is_some() && name.starts_with("TLS_") {
+                left_out.push(name.to_owned());
+            } else if table::suite(name, false).is_some() || table::unsupported(name).is_some() {
+                let right = "TLS 1.2, whose option is the one without 13";
+                return Err(CipherError::WrongVersion {
+                    name: name.to_owned(),
+                    right,
+                });
+            } else {
+                return Err(CipherError::Unknown {
+                    name: name.to_owned(),
+                    tls13: true,
+                });
+            }
+        }
+        Self::finish(list, chosen, left_out, true)
+    }
+
+    /// The suites, the one that we like best first.
+    pub fn suites(&self) -> &[SupportedCipherSuite] {
+        &self.suites
+    }
+
+    fn finish(
+        list: &str,
+        chosen: Vec<&'static Suite>,
+        left_out: Vec<String>,
+        tls13: bool,
+    ) -> Result<Self, CipherError> {
+        if words(list).next().is_none() {
+            let suites = table::all(tls13).map(|suite| suite.suite).collect();
+            return Ok(Self { suites, left_out });
+        }
+        if !chosen.is_empty() {
+            let suites = chosen.iter().map(|suite| suite.suite).collect();
+            return Ok(Self { suites, left_out });
+        }
+        Err(match left_out.into_iter().next() {
+            Some(name) => {
+                let reason = table::unsupported(&name).unwrap_or("nobody has made it");
+                CipherError::Unsupported {
+                    name,
+                    reason,
+                    tls13,
+                }
+            }
+            None => CipherError::Nothing {
+                list: list.to_owned(),
+                tls13,
+            },
+        })
+    }
+}
+
+fn words(list: &str) -> impl Iterator<Item = &str> {
+    list.split([':', ',', ' ', ';'])
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! The hop of the clients: from `client_tls_*` to a configuration for rustls.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::SingleCertAndKey;
+use rustls::time_provider::{DefaultTimeProvider, TimeProvider};
+use rustls::{DistinguishedName, ServerConfig};
+
+use crate::alpn::POSTGRESQL;
+use crate::certificate::{CertificateFacts, CertificateRole};
+use crate::curves::Curves;
+use crate::end_point::end_point;
+use crate::error::{Error, FileProblem};
+use crate::material::{self, Source};
+use crate::provider::{Choice, OptionNames, provider};
+use crate::trust::{Trust, source};
+use crate::verifier::VerifyClient;
+use crate::warning::Warning;
+
+const KEY_FILE: &str = "client_tls_key_file";
+const CERT_FILE: &str = "client_tls_cert_file";
+const CA_FILE: &str = "client_tls_ca_file";
+const CRL_FILE: &str = "client_tls_crl_file";
+const NAMES: OptionNames = OptionNames {
+    protocols: "client_tls_protocols",
+    ciphers: "client_tls_ciphers",
+    tls13_ciphers: "client_tls13_ciphers",
+    curves: "client_tls_ecdhcurve",
+};
+
+/// Whether clients are asked for a certificate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ClientCertificate {
+    /// They are not asked, so none is sent: `allow`, `prefer` and `require` of PgBouncer.
+    #[default]
+    None,
+    /// They are asked and may have none; one that is sent must lead back to the CA file, or the
+    /// handshake fails. This is what PostgreSQL does once `ssl_ca_file` is set.
+    Optional,
+    /// They must send one that leads back to the CA file: `verify-ca` and `verify-full`.
+    Required,
+}
+
+/// What the `client_tls_*` options say. Texts may be empty, for the default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListenerOptions {
+    /// `client_tls_key_file`: private key in PEM form.
+    pub key_file: Option<PathBuf>,
+    /// `client_tls_cert_file`: our certificate in PEM form, and those that lead to its CA.
+    pub cert_file: Option<PathBuf>,
+    /// `client_tls_ca_file`: CAs that vouch for clients; needed unless they are not asked.
+    pub ca_file: Option<PathBuf>,
+    /// `client_tls_crl_file`: certificates of clients that their CA took back.
+    pub crl_file: Option<PathBuf>,
+    /// Whether clients are asked for a certificate.
+    pub client_certificate: ClientCertificate,
+    /// `client_tls_protocols`: see [`Protocols::parse`](crate::protocols::Protocols::parse).
+    pub protocols: String,
+    /// `client_tls_ciphers`: see [`Suites::parse_tls12`](crate::ciphers::Suites::parse_tls12).
+    pub ciphers: String,
+    /// `client_tls13_ciphers`: see [`Suites::parse_tls13`](crate::ciphers::Suites::parse_tls13).
+    pub tls13_ciphers: String,
+    /// `client_tls_ecdhcurve`: see [`Curves::parse`].
+    pub curve: String,
+}
+
+/// All that accepting TLS needs, made once per load of the configuration and shared from then on.
+///
+/// One configuration serves direct TLS and SSLRequest; after the handshake
+/// [`alpn_is_fine`](crate::alpn::alpn_is_fine) tells whether it may go on.
+#[derive(Debug, Clone)]
+pub struct Listener {
+    /// For rustls.
+    pub config: Arc<ServerConfig>,
+    /// Channel binding data of our certificate; `None` if it has none, and then SCRAM-SHA-256-PLUS
+    /// must not be offered.
+    pub end_point: Option<Vec<u8>>,
+    /// Our certificates and those of the CA file.
+    pub certificates: Vec<CertificateFacts>,
+    /// What to log.
+    pub warnings: Vec<Warning>,
+}
+
+impl Listener {
+    /// Reads the files and makes the configuration. Blocks on the file system.
+    ///
+    /// # Errors
+    /// A file is missing, unreadable, unsafe or of no use, key and certificate do not belong
+    /// together, or an option has a value that means nothing.
+    pub fn build(options: &ListenerOptions) -> Result<Self, Error> {
+        Self::build_with_time(options, Arc::new(DefaultTimeProvider))
+    }
+
+    /// As [`Listener::build`], with another clock to judge clients' certificates by.
+    ///
+    /// # Errors
+    /// As [`Listener::build`].
+    pub fn build_with_time(
+        options: &ListenerOptions,
+        time: Arc<dyn TimeProvider>,
+    ) -> Result<Self, Error> {
+        let mut warnings = Vec::new();
+        let choice = Choice {
+            protocols: &options.protocols,
+            ciphers: &options.ciphers,
+            tls13_ciphers: &options.tls13_ciphers,
+            curves: &options.curve,
+        };
+        let (provider, protocols) =
+            provider(NAMES, choice, Curves::listener_default(), &mut warnings)?;
+        let reason = "clients are to be accepted with TLS";
+        let (key_source, cert_source) = (
+            source(KEY_FILE, options.key_file.as_deref()).ok_or(Error::Missing {
+                option: KEY_FILE,
+                reason,
+            })?,
+            source(CERT_FILE, options.cert_file.as_deref()).ok_or(Error::Missing {
+                option: CERT_FILE,
+                reason,
+            })?,
+        );
+        let key = material::certified_key(key_source, cert_source, &provider)?;
+        let mut certificates = own_facts(cert_source, &key.cert)?;
+        let verifier = client_verifier(options, &provider, &mut certificates, &mut warnings)?;
+        let end_point = key
+            .cert
+            .first()
+            .and_then(|certificate| end_point(certificate));
+        let mut config = ServerConfig::builder_with_details(provider, time)
+            .with_protocol_versions(&protocols.versions())
+            .map_err(Error::Settings)?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
+        harden(&mut config);
+        Ok(Self {
+            config: Arc::new(config),
+            end_point,
+            certificates,
+            warnings,
+        })
+    }
+}
+
+/// What holds whatever the options say.
+fn harden(config: &mut ServerConfig) {
+    config.alpn_protocols = vec![POSTGRESQL.to_vec()];
+    // No resumption. A ticket would outlive a RELOAD that takes a client's CA or certificate away,
+    // and clients of a pooler stay connected, so there is little to gain.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    // Early data could be replayed by anyone who records it.
+    config.max_early_data_size = 0;
+    // Our order of ciphers, cheapest first, rather than the client's: all on offer are safe, and
+    // it is our processor that serves thousands.
+    config.ignore_client_order = true;
+}
+
+fn client_verifier(
+    options: &ListenerOptions,
+    provider: &Arc<CryptoProvider>,
+    certificates: &mut Vec<CertificateFacts>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Arc<dyn ClientCertVerifier>, Error> {
+    if options.client_certificate == ClientCertificate::None {
+        return Ok(WebPkiClientVerifier::no_client_auth());
+    }
+    let reason = "certificates of clients are to be verified";
+    let authorities = source(CA_FILE, options.ca_file.as_deref()).ok_or(Error::Missing {
+        option: CA_FILE,
+        reason,
+    })?;
+    let revoked = source(CRL_FILE, options.crl_file.as_deref());
+    let trust = Trust::file(authorities, revoked, provider)?;
+    certificates.extend(trust.facts);
+    warnings.extend(trust.warnings);
+    let hints = trust.chain.anchors.iter();
+    let hints = hints
+        .map(|anchor| DistinguishedName::in_sequence(&anchor.subject))
+        .collect();
+    Ok(Arc::new(VerifyClient {
+        chain: trust.chain,
+        mandatory: options.client_certificate == ClientCertificate::Required,
+        hints,
+    }))
+}
+
+/// Facts of the certificates that we present.
+pub(crate) fn own_facts(
+    chain: Source<'_>,
+    certificates: &[CertificateDer<'_>],
+) -> Result<Vec<CertificateFacts>, Error> {
+    let facts = certificates.iter().enumerate().map(|(index, der)| {
+        let role = if index == 0 {
+            CertificateRole::Own
+        } else {
+            CertificateRole::Chain
+        };
+        CertificateFacts::new(chain.file, role, der).map_err(|error| {
+            let (place, reason) = (index + 1, error.reason);
+            chain.error(FileProblem::BrokenCertificate { place, reason })
+        })
+    });
+    facts.collect()
+}

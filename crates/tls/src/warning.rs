@@ -1,0 +1,51 @@
+//! What an operator should hear about settings that work, though not as they are written.
+
+use std::path::PathBuf;
+
+/// Something to log when settings are loaded; never a reason to refuse them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Warning {
+    /// Versions before TLS 1.2 were asked for beside newer ones.
+    #[error("{option}: TLS 1.0 and 1.1 are not supported; using {used} only")]
+    OldProtocols {
+        /// The option, such as `client_tls_protocols`.
+        option: &'static str,
+        /// The versions in use.
+        used: &'static str,
+    },
+    /// Cipher suites were asked for that we do not have, beside others that we have.
+    #[error("{option}: not supported and left out: {}", names.join(", "))]
+    CiphersLeftOut {
+        /// The option, such as `client_tls_ciphers`.
+        option: &'static str,
+        /// Names as written.
+        names: Vec<String>,
+    },
+    /// Key exchange groups were asked for that we do not have, beside others that we have.
+    #[error("{option}: not supported and left out: {}", names.join(", "))]
+    CurvesLeftOut {
+        /// The option, such as `client_tls_ecdhcurve`.
+        option: &'static str,
+        /// Names as written.
+        names: Vec<String>,
+    },
+    /// Certificates of public CAs are trusted, and the host name is not checked.
+    #[error(
+        "server_tls_sslmode = verify-ca trusts every server that has a certificate of any public \
+         CA, because server_tls_ca_file is not set; set it, or use verify-full"
+    )]
+    PublicRootsWithoutName,
+    /// A certificate in a CA file was passed over because it cannot be decoded.
+    #[error("{option}: \"{}\": certificate {place} passed over: {reason}", file.display())]
+    AuthorityLeftOut {
+        /// The option, such as `server_tls_ca_file`.
+        option: &'static str,
+        /// The file.
+        file: PathBuf,
+        /// Place in the file, from 1.
+        place: usize,
+        /// What the decoder said.
+        reason: String,
+    },
+}
