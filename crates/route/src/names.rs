@@ -1,0 +1,265 @@
+//! The columns database and user.
+
+use std::fmt;
+
+use regex::{Regex, RegexBuilder};
+
+use crate::error::Mistake;
+use crate::limits::{REGEX_BYTES_MAX, REGEXES_MAX};
+use crate::tokens::{Token, quote};
+use crate::visitor::{Answer, Fact, Facts, Visitor};
+
+/// Whether a column fits, as far as that can be said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    No,
+    /// It depends on a fact nobody has looked up yet.
+    Needs(Fact),
+    /// It depends on a fact that could not be found out.
+    Unknown(Fact),
+    Yes,
+}
+
+impl Fit {
+    pub(crate) const fn from_bool(fits: bool) -> Self {
+        if fits { Self::Yes } else { Self::No }
+    }
+
+    /// One of several ways to fit: yes wins, then what is open.
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Yes, _) | (_, Self::Yes) => Self::Yes,
+            (Self::No, open) | (open, _) => open,
+        }
+    }
+}
+
+/// A regular expression, compiled when the file is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    source: String,
+    pub(crate) regex: Regex,
+}
+
+impl Pattern {
+    /// Searches anywhere in the text, unless the expression has anchors.
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        self.regex.is_match(text)
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        quote(f, &format!("/{}", self.source))
+    }
+}
+
+/// Compiles regular expressions up to a limit on their number.
+#[derive(Default)]
+pub(crate) struct Patterns {
+    count: usize,
+}
+
+impl Patterns {
+    /// The expression of a token that begins with a slash, quoted or not.
+    pub(crate) fn compile(&mut self, token: &Token) -> Result<Option<Pattern>, Mistake> {
+        let Some(source) = token.text.strip_prefix('/') else {
+            return Ok(None);
+        };
+        if source.is_empty() {
+            return Err(Mistake::EmptyRegex);
+        }
+        self.count += 1;
+        if self.count > REGEXES_MAX {
+            return Err(Mistake::TooManyRegexes);
+        }
+        // In PostgreSQL's expressions a dot is any character, a line feed too.
+        let regex = RegexBuilder::new(source)
+            .dot_matches_new_line(true)
+            .size_limit(REGEX_BYTES_MAX)
+            .dfa_size_limit(REGEX_BYTES_MAX)
+            .build();
+        match regex {
+            Ok(regex) => Ok(Some(Pattern {
+                source: source.to_owned(),
+                regex,
+            })),
+            Err(error) => Err(Mistake::BadRegex {
+                pattern: source.to_owned(),
+                reason: last_line(&error.to_string()),
+            }),
+        }
+    }
+}
+
+/// The compiler draws a picture above what it has to say.
+fn last_line(text: &str) -> String {
+    let line = text.lines().last().unwrap_or_default();
+    line.strip_prefix("error: ")
+        .unwrap_or(line)
+        .trim()
+        .to_owned()
+}
+
+/// One entry of the column database.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Database {
+    All,
+    Matches(Pattern),
+    Name(String),
+    Replication,
+    SameRole,
+    SameUser,
+}
+
+impl Database {
+    pub(crate) fn parse(token: &Token, patterns: &mut Patterns) -> Result<Self, Mistake> {
+        if let Some(pattern) = patterns.compile(token)? {
+            return Ok(Self::Matches(pattern));
+        }
+        if !token.quoted {
+            match token.text.as_str() {
+                "all" => return Ok(Self::All),
+                "replication" => return Ok(Self::Replication),
+                "samerole" | "samegroup" => return Ok(Self::SameRole),
+                "sameuser" => return Ok(Self::SameUser),
+                _ => {}
+            }
+        }
+        match token.text.as_str() {
+            "" => Err(Mistake::Empty("database name")),
+            name => Ok(Self::Name(name.to_owned())),
+        }
+    }
+
+    /// PostgreSQL's `check_db`: physical replication fits its own keyword and nothing else.
+    pub(crate) fn fits(&self, visitor: &Visitor<'_>, facts: &Facts<'_>) -> Fit {
+        if visitor.physical_replication {
+            return Fit::from_bool(matches!(self, Self::Replication));
+        }
+        match self {
+            Self::All => Fit::Yes,
+            Self::Matches(pattern) => Fit::from_bool(pattern.matches(visitor.database)),
+            Self::Name(name) => Fit::from_bool(name == visitor.database),
+            Self::Replication => Fit::No,
+            Self::SameRole => member(visitor.database, facts),
+            Self::SameUser => Fit::from_bool(visitor.user == visitor.database),
+        }
+    }
+}
+
+impl fmt::Display for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Matches(pattern) => pattern.fmt(f),
+            Self::Name(name) => {
+                let reserved = matches!(
+                    name.as_str(),
+                    "all" | "replication" | "samegroup" | "samerole" | "sameuser"
+                );
+                word(f, name, reserved)
+            }
+            Self::Replication => f.write_str("replication"),
+            Self::SameRole => f.write_str("samerole"),
+            Self::SameUser => f.write_str("sameuser"),
+        }
+    }
+}
+
+/// One entry of the column user, and the third column of an ident map.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum User {
+    All,
+    Matches(Pattern),
+    /// `+role`: every member of the role, and the role itself.
+    Member(String),
+    Name(String),
+}
+
+impl User {
+    pub(crate) fn parse(token: &Token, patterns: &mut Patterns) -> Result<Self, Mistake> {
+        if let Some(pattern) = patterns.compile(token)? {
+            return Ok(Self::Matches(pattern));
+        }
+        if let Some(role) = token.behind('+') {
+            return match role {
+                "" => Err(Mistake::Empty("role name behind +")),
+                role => Ok(Self::Member(role.to_owned())),
+            };
+        }
+        match token.text.as_str() {
+            "" => Err(Mistake::Empty("user name")),
+            "all" if !token.quoted => Ok(Self::All),
+            // PgBouncer reads these as in the database column, PostgreSQL as names.
+            word @ ("sameuser" | "samerole" | "samegroup") if !token.quoted => {
+                Err(Mistake::ReservedUser(word.to_owned()))
+            }
+            name => Ok(Self::Name(name.to_owned())),
+        }
+    }
+
+    /// PostgreSQL's `check_role`.
+    pub(crate) fn fits(&self, user: &str, facts: &Facts<'_>) -> Fit {
+        match self {
+            Self::All => Fit::Yes,
+            Self::Matches(pattern) => Fit::from_bool(pattern.matches(user)),
+            Self::Member(role) => member(role, facts),
+            Self::Name(name) => Fit::from_bool(name == user),
+        }
+    }
+}
+
+impl fmt::Display for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Matches(pattern) => pattern.fmt(f),
+            Self::Member(role) => {
+                f.write_str("+")?;
+                word(f, role, false)
+            }
+            Self::Name(name) => {
+                let reserved =
+                    matches!(name.as_str(), "all" | "samegroup" | "samerole" | "sameuser");
+                word(f, name, reserved)
+            }
+        }
+    }
+}
+
+/// Whether any entry fits.
+pub(crate) fn any(fits: impl Iterator<Item = Fit>) -> Fit {
+    let mut all = Fit::No;
+    for fit in fits {
+        all = all.or(fit);
+        if all == Fit::Yes {
+            break;
+        }
+    }
+    all
+}
+
+fn member(role: &str, facts: &Facts<'_>) -> Fit {
+    match facts.roles {
+        Answer::Failed => Fit::Unknown(Fact::Roles),
+        Answer::Known(roles) => Fit::from_bool(roles.iter().any(|known| known == role)),
+        Answer::NotAsked => Fit::Needs(Fact::Roles),
+    }
+}
+
+/// A name, in quotes where it would mean something else without.
+pub(crate) fn word(f: &mut fmt::Formatter<'_>, name: &str, reserved: bool) -> fmt::Result {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if !reserved && !name.is_empty() && name.chars().all(plain) {
+        f.write_str(name)
+    } else {
+        quote(f, name)
+    }
+}
