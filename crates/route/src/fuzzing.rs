@@ -52,7 +52,7 @@ pub fn ident(data: &[u8]) {
         return;
     };
     if let Ok(map) = IdentMap::parse("fuzz", text) {
-        let _ = map.allows(Some("map"), "ann@example.com", "ann", &Facts::default());
+        let _ = map.decide("map", "ann@example.com", "ann", &Facts::default());
     }
 }
 

@@ -9,7 +9,7 @@ use crate::files::{Files, NoFiles};
 use crate::lines::{self, Collected, Line};
 use crate::names::{Fit, Pattern, Patterns, User};
 use crate::tokens::Token;
-use crate::visitor::{Fact, Facts};
+use crate::visitor::{Answer, Fact, Facts};
 
 /// The maps of a file and of those it includes.
 #[derive(Clone, Debug, Default)]
@@ -91,24 +91,23 @@ impl IdentMap {
         self.entries.iter().any(|entry| entry.map == map)
     }
 
+    /// Whether the map lets the system user be the database user, when nobody knows the user's roles:
+    /// a line with `+role` lets nobody in. Where roles can be asked for, use [`Self::decide`].
+    #[must_use]
+    pub fn allows(&self, map: &str, system_user: &str, user: &str) -> bool {
+        let facts = Facts {
+            roles: Answer::Failed,
+            ..Facts::default()
+        };
+        self.decide(map, system_user, user, &facts) == Mapping::Allowed
+    }
+
     /// Whether the map lets the system user be the database user: any line of the map may say so.
     ///
-    /// Without a map the two names must be the same. Of the facts only the roles of the database
-    /// user count, for `+role`; a fact that could not be found out lets nobody in.
+    /// Of the facts only the roles of the database user count, for `+role`; if they could not be
+    /// found out, such a line lets nobody in.
     #[must_use]
-    pub fn allows(
-        &self,
-        map: Option<&str>,
-        system_user: &str,
-        user: &str,
-        facts: &Facts<'_>,
-    ) -> Mapping {
-        let Some(map) = map else {
-            return match system_user == user {
-                true => Mapping::Allowed,
-                false => Mapping::Refused,
-            };
-        };
+    pub fn decide(&self, map: &str, system_user: &str, user: &str, facts: &Facts<'_>) -> Mapping {
         let mut outcome = Mapping::Refused;
         for entry in self.entries.iter().filter(|entry| entry.map == map) {
             match entry.fits(system_user, user, facts) {
