@@ -39,7 +39,12 @@ const PEOPLE_LDIF: &[(&str, &str, &str, &str)] = &[
     ("uid=alice", PEOPLE, "alice@weir.test", "alice's secret"),
     ("uid=bob", PEOPLE, "office@weir.test", "bob's secret"),
     ("uid=carol", PEOPLE, "office@weir.test", "carol's secret"),
-    ("uid=o\\2cneil\\2b1", PEOPLE, "oneil@weir.test", "o,neil's secret"),
+    (
+        "uid=o\\2cneil\\2b1",
+        PEOPLE,
+        "oneil@weir.test",
+        "o,neil's secret",
+    ),
     ("uid=alice", GUESTS, "guest@weir.test", "guest's secret"),
     ("uid=dave", STAFF, "dave@weir.test", "dave's secret"),
 ];
@@ -90,7 +95,12 @@ impl Slapd {
         let command = [&*program, "-d", "256", "-f", &*conf, "-h", &urls];
         let log = directory.path().join("slapd.log");
         let server = Guarded::start(Runner::Ourselves, "INT", &command, &[], &log)?;
-        let mut slapd = Self { server, _directory: directory, port, tls_port };
+        let mut slapd = Self {
+            server,
+            _directory: directory,
+            port,
+            tls_port,
+        };
         slapd.wait_ready()?;
         Ok(slapd)
     }
@@ -120,6 +130,14 @@ impl Slapd {
     #[must_use]
     pub fn log(&self) -> String {
         self.server.log()
+    }
+
+    /// Ends it; nobody listens on its ports any more.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub fn stop(&mut self) -> Result<()> {
+        self.server.stop("INT", Duration::from_secs(10))
     }
 
     /// Stops answering without closing anything.
@@ -178,7 +196,9 @@ fn certificate(files: &Files) -> String {
 }
 
 fn fill(directory: &TempDir, conf: &PathBuf) -> Result<()> {
-    let mut ldif = format!("dn: {BASE}\nobjectClass: dcObject\nobjectClass: organization\no: weir\ndc: weir\n\n");
+    let mut ldif = format!(
+        "dn: {BASE}\nobjectClass: dcObject\nobjectClass: organization\no: weir\ndc: weir\n\n"
+    );
     for unit in [PEOPLE, GUESTS, STAFF] {
         ldif.push_str(&format!("dn: {unit}\nobjectClass: organizationalUnit\n\n"));
     }
@@ -194,6 +214,12 @@ fn fill(directory: &TempDir, conf: &PathBuf) -> Result<()> {
     }
     let ldif = directory.write("people.ldif", &ldif)?;
     let program = tools::require("slapadd", "slapd")?;
-    tools::run(Command::new(program).arg("-f").arg(conf).arg("-l").arg(ldif))?;
+    tools::run(
+        Command::new(program)
+            .arg("-f")
+            .arg(conf)
+            .arg("-l")
+            .arg(ldif),
+    )?;
     Ok(())
 }

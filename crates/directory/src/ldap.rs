@@ -17,10 +17,10 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::time;
 use weir_auth::secret::Secret;
+use weir_route::ldap::LdapOptions;
 
 use crate::DirectoryError;
 use crate::Failure;
-use crate::LdapOptions;
 use crate::Refusal;
 use crate::ServerFailure;
 use crate::Step;

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use weir_auth::secret::Secret;
+use weir_route::ldap::LdapOptions;
 
 use crate::DirectoryError;
-use crate::LdapOptions;
 use crate::TlsSetupError;
 use crate::Verdict;
 

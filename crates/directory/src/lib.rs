@@ -14,7 +14,6 @@ mod ldap;
 #[cfg(not(feature = "ldap"))]
 #[path = "ldap_absent.rs"]
 mod ldap;
-mod options;
 #[cfg(feature = "pam")]
 mod pam;
 #[cfg(not(feature = "pam"))]
@@ -29,8 +28,6 @@ pub use error::Step;
 pub use error::TlsSetupError;
 pub use ldap::LdapTls;
 pub use ldap::check_ldap;
-pub use options::LdapOptions;
-pub use options::Scheme;
 pub use pam::check_pam;
 pub use verdict::Refusal;
 pub use verdict::Verdict;

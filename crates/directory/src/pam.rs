@@ -53,8 +53,17 @@ pub fn check_pam(
     };
     match transact(service, user, conversation, remote_host) {
         Ok(()) => Ok(Verdict::Accepted),
-        Err(code) => judge(service, code),
+        Err((stage, code)) => judge(service, stage, code),
     }
+}
+
+/// Which of PAM's two questions was being asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Is the password right?
+    Authentication,
+    /// May the account be used, now and from there?
+    Account,
 }
 
 /// The PAM calls, in their order.
@@ -63,27 +72,37 @@ fn transact(
     user: &str,
     conversation: Answers,
     remote_host: Option<&str>,
-) -> Result<(), ErrorCode> {
-    let mut transaction = TransactionBuilder::new_with_service(service)
-        .username(user)
-        .build(conversation)?;
+) -> Result<(), (Stage, ErrorCode)> {
+    let unproven = |code| (Stage::Authentication, code);
+    let builder = TransactionBuilder::new_with_service(service).username(user);
+    let mut transaction = builder.build(conversation).map_err(unproven)?;
     if let Some(host) = remote_host.filter(|host| !host.contains('\0')) {
+        let host = Some(OsStr::new(host));
         transaction
             .items_mut()
-            .set_remote_host(Some(OsStr::new(host)))?;
+            .set_remote_host(host)
+            .map_err(unproven)?;
     }
-    transaction.authenticate(AuthnFlags::empty())?;
-    transaction.account_management(AuthnFlags::empty())
+    transaction
+        .authenticate(AuthnFlags::empty())
+        .map_err(unproven)?;
+    let allowed = transaction.account_management(AuthnFlags::empty());
+    allowed.map_err(|code| (Stage::Account, code))
 }
 
 /// Tells the user's faults from the administrator's.
-fn judge(service: &str, code: ErrorCode) -> Result<Verdict, DirectoryError> {
+fn judge(service: &str, stage: Stage, code: ErrorCode) -> Result<Verdict, DirectoryError> {
     let refusal = match code {
-        ErrorCode::AuthenticationError | ErrorCode::MaxTries => Refusal::WrongPassword,
         ErrorCode::UserUnknown => Refusal::UnknownUser,
+        // Modules answer so to a wrong password, `pam_deny` to every question.
+        ErrorCode::AuthenticationError | ErrorCode::MaxTries if stage == Stage::Authentication => {
+            Refusal::WrongPassword
+        }
         ErrorCode::AccountExpired
-        | ErrorCode::CredentialsExpired
         | ErrorCode::AuthTokExpired
+        | ErrorCode::AuthenticationError
+        | ErrorCode::CredentialsExpired
+        | ErrorCode::MaxTries
         | ErrorCode::NewAuthTokRequired
         | ErrorCode::PermissionDenied => Refusal::Account {
             reason: code.to_string(),

@@ -13,14 +13,15 @@ use ldap3::Scope;
 use ldap3::SearchEntry;
 use ldap3::SearchOptions;
 use tokio::time;
+use weir_route::ldap::LdapOptions;
+use weir_route::ldap::LdapScheme;
+use weir_route::ldap::LdapScope;
 
 use super::LdapTls;
 use super::names::Plan;
 use super::names::Server;
 use crate::Failure;
-use crate::LdapOptions;
 use crate::Refusal;
-use crate::Scheme;
 use crate::Step;
 use crate::Verdict;
 
@@ -44,7 +45,7 @@ const NO_ATTRIBUTES: [&str; 1] = ["1.1"];
 /// One more than may be found.
 const ENTRIES_MAX: i32 = 2;
 
-/// Bytes of a server's message that reach the log.
+/// Characters of a server's message that reach the log.
 const TEXT_MAX: usize = 200;
 
 /// How long a server may take to hear that we are done.
@@ -79,11 +80,11 @@ pub(super) async fn check(
 async fn connect(options: &LdapOptions, server: &Server<'_>, tls: &LdapTls) -> Result<Ldap, Stop> {
     let url = server.url().ok_or(Stop::Final(Failure::Address))?;
     let mut settings = LdapConnSettings::new();
-    if options.scheme == Scheme::Ldaps || options.starttls {
+    if options.scheme == LdapScheme::Ldaps || options.tls {
         let config = tls
             .config()
             .map_err(|error| Stop::Final(Failure::TlsSetup(error)))?;
-        settings = settings.set_config(config).set_starttls(options.starttls);
+        settings = settings.set_config(config).set_starttls(options.tls);
     }
     let (connection, ldap) = LdapConnAsync::with_settings(settings, &url)
         .await
@@ -109,7 +110,7 @@ async fn ask(
             step.set(Step::SearchBind);
             bind_for_search(options, ldap).await?;
             step.set(Step::Search);
-            match search(ldap, base, filter).await? {
+            match search(options.scope, ldap, base, filter).await? {
                 Ok(name) => {
                     // PostgreSQL opens a second connection for this; RFC 4511 section 4.2.1 needs none.
                     step.set(Step::UserBind);
@@ -123,15 +124,8 @@ async fn ask(
 
 async fn bind_for_search(options: &LdapOptions, ldap: &mut Ldap) -> Result<(), Stop> {
     let name = options.binddn.as_deref().unwrap_or_default();
-    let password = options
-        .bindpasswd
-        .as_ref()
-        .map_or(&[][..], |secret| secret.expose());
-    let password = std::str::from_utf8(password).map_err(|_| {
-        Stop::Final(Failure::Protocol {
-            text: "ldapbindpasswd is not UTF-8".to_owned(),
-        })
-    })?;
+    let password = options.bindpasswd.as_ref();
+    let password = password.map_or("", |secret| secret.expose());
     let result = ldap
         .simple_bind(name, password)
         .await
@@ -145,13 +139,19 @@ async fn bind_for_search(options: &LdapOptions, ldap: &mut Ldap) -> Result<(), S
 
 /// The name of the one entry that fits.
 async fn search(
+    scope: LdapScope,
     ldap: &mut Ldap,
     base: &str,
     filter: &str,
 ) -> Result<Result<String, Refusal>, Stop> {
+    let scope = match scope {
+        LdapScope::Base => Scope::Base,
+        LdapScope::One => Scope::OneLevel,
+        LdapScope::Subtree => Scope::Subtree,
+    };
     let answer = ldap
         .with_search_options(SearchOptions::new().sizelimit(ENTRIES_MAX))
-        .search(base, Scope::Subtree, filter, NO_ATTRIBUTES)
+        .search(base, scope, filter, NO_ATTRIBUTES)
         .await;
     let (entries, result) = match answer {
         Ok(answer) => (answer.0, answer.1),
@@ -232,8 +232,5 @@ fn unreachable(error: LdapError) -> Stop {
 
 fn shortened(text: &str) -> String {
     // Active Directory ends its messages with a zero byte.
-    let text = text.trim_end_matches('\0');
-    text.get(..text.floor_char_boundary(TEXT_MAX))
-        .unwrap_or_default()
-        .to_owned()
+    text.trim_end_matches('\0').chars().take(TEXT_MAX).collect()
 }

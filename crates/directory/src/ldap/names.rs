@@ -5,10 +5,10 @@ use std::fmt;
 
 use ldap3::dn_escape;
 use ldap3::ldap_escape;
+use weir_route::ldap::LdapOptions;
+use weir_route::ldap::LdapScheme;
 
-use crate::LdapOptions;
 use crate::Refusal;
-use crate::Scheme;
 
 /// What PostgreSQL's `CheckLDAPAuth` does not let into a search: it would change the filter.
 const NOT_IN_SEARCH: [char; 5] = ['*', '(', ')', '\\', '/'];
@@ -40,11 +40,12 @@ pub(super) fn plan(options: &LdapOptions, user: &str) -> Result<Plan, Refusal> {
     if user.is_empty() || user.contains('\0') {
         return Err(Refusal::UserName);
     }
-    let Some(base) = &options.basedn else {
-        return Ok(Plan::Direct {
-            name: bind_name(&options.prefix, user, &options.suffix),
-        });
-    };
+    if !options.searches() {
+        let prefix = options.prefix.as_deref().unwrap_or_default();
+        let suffix = options.suffix.as_deref().unwrap_or_default();
+        let name = bind_name(prefix, user, suffix);
+        return Ok(Plan::Direct { name });
+    }
     if user.contains(NOT_IN_SEARCH) {
         return Err(Refusal::UserName);
     }
@@ -59,10 +60,8 @@ pub(super) fn plan(options: &LdapOptions, user: &str) -> Result<Plan, Refusal> {
             format!("({attribute}={escaped})")
         }
     };
-    Ok(Plan::Search {
-        base: base.clone(),
-        filter,
-    })
+    let base = options.basedn.clone().unwrap_or_default();
+    Ok(Plan::Search { base, filter })
 }
 
 /// Only inside of a distinguished name has the user name to be escaped (RFC 4514); PostgreSQL does not, so that
@@ -87,11 +86,11 @@ pub(super) struct Server<'a> {
 impl<'a> Server<'a> {
     /// `host`, `host:port`, an IPv6 address with or without brackets.
     pub(super) fn new(options: &LdapOptions, text: &'a str) -> Self {
-        let (scheme, standard) = match options.scheme {
-            Scheme::Ldap => ("ldap", 389),
-            Scheme::Ldaps => ("ldaps", 636),
+        let scheme = match options.scheme {
+            LdapScheme::Ldap => "ldap",
+            LdapScheme::Ldaps => "ldaps",
         };
-        let port = options.port.unwrap_or(standard);
+        let port = options.effective_port();
         let bare = |host| Self { scheme, host, port };
         match text.rsplit_once(':') {
             None => bare(Cow::Borrowed(text)),
@@ -142,17 +141,9 @@ mod tests {
 
     fn direct(prefix: &str, suffix: &str) -> LdapOptions {
         LdapOptions {
-            servers: Vec::new(),
-            port: None,
-            scheme: Scheme::Ldap,
-            starttls: false,
-            prefix: prefix.to_owned(),
-            suffix: suffix.to_owned(),
-            basedn: None,
-            binddn: None,
-            bindpasswd: None,
-            searchattribute: None,
-            searchfilter: None,
+            prefix: Some(prefix.to_owned()),
+            suffix: Some(suffix.to_owned()),
+            ..LdapOptions::default()
         }
     }
 
@@ -161,7 +152,7 @@ mod tests {
             basedn: Some("dc=example".to_owned()),
             searchattribute: attribute.map(str::to_owned),
             searchfilter: filter.map(str::to_owned),
-            ..direct("", "")
+            ..LdapOptions::default()
         }
     }
 
@@ -255,7 +246,7 @@ mod tests {
         check_url(&options, "::1", Some("ldap://[::1]:389"));
         check_url(&options, "[::1]", Some("ldap://[::1]:389"));
         check_url(&options, "[::1]:1389", Some("ldap://[::1]:1389"));
-        options.scheme = Scheme::Ldaps;
+        options.scheme = LdapScheme::Ldaps;
         check_url(&options, "one.example", Some("ldaps://one.example:636"));
         options.port = Some(1636);
         check_url(&options, "one.example", Some("ldaps://one.example:1636"));

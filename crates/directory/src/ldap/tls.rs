@@ -83,12 +83,12 @@ fn chosen_file() -> Option<PathBuf> {
 
 /// The file after the last `TLS_CACERT` of an `ldap.conf`: one option a line, `#` first in a comment.
 fn authority_file(text: &str) -> Option<PathBuf> {
-    let values = text.lines().filter_map(|line| {
+    let mut values = text.lines().filter_map(|line| {
         let (key, value) = line.split_once(char::is_whitespace)?;
         key.eq_ignore_ascii_case("TLS_CACERT").then(|| value.trim())
     });
     values
-        .last()
+        .next_back()
         .filter(|value| !value.is_empty())
         .map(PathBuf::from)
 }

@@ -1,0 +1,133 @@
+//! A PAM stack in a directory of its own: neither `/etc/pam.d` nor the system's accounts are touched.
+//!
+//! Debian's `libpam-wrapper` makes PAM read its services from a directory of the test's choice, in processes that are
+//! started with [`Pam::env`]; its module `pam_matrix` checks passwords against a text file.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Context;
+use anyhow::Result;
+
+use crate::TempDir;
+use crate::tools;
+
+/// Users, passwords, and the service that each may use.
+const PASSWORDS: &str = "alice:alice's secret:pgbouncer\nalice:alice's secret:closed\n\
+                         bob:bob's secret:elsewhere\n";
+
+/// The services. `pgbouncer` notes who asked; `talkative` has much to say; `closed` lets nobody in; `visible` asks
+/// for something that is shown while it is typed; `broken` names a module that is not there.
+const SERVICES: &[(&str, &str)] = &[
+    (
+        "pgbouncer",
+        "auth optional pam_exec.so quiet HERE/note\n\
+         auth required MODULES/pam_matrix.so passdb=HERE/passwords\n\
+         account required MODULES/pam_matrix.so passdb=HERE/passwords\n",
+    ),
+    (
+        "talkative",
+        "auth optional MODULES/pam_chatty.so num_lines=40 info error\n\
+         auth required MODULES/pam_matrix.so passdb=HERE/passwords verbose\n\
+         account required pam_permit.so\n",
+    ),
+    (
+        "closed",
+        "auth required MODULES/pam_matrix.so passdb=HERE/passwords\naccount required pam_deny.so\n",
+    ),
+    (
+        "visible",
+        "auth required MODULES/pam_matrix.so passdb=HERE/passwords echo\naccount required pam_permit.so\n",
+    ),
+    (
+        "broken",
+        "auth required pam_of_nobody.so\naccount required pam_permit.so\n",
+    ),
+];
+
+/// The stack's files; they are removed when it is dropped.
+#[derive(Debug)]
+pub struct Pam {
+    directory: TempDir,
+}
+
+impl Pam {
+    /// Writes the services.
+    ///
+    /// # Errors
+    /// When the wrapper is not installed, or the files cannot be written.
+    pub fn new() -> Result<Self> {
+        let modules = modules()?;
+        let directory = TempDir::new()?;
+        let here = directory.path().to_string_lossy().into_owned();
+        for name in ["services", "runtime"] {
+            fs::create_dir(directory.path().join(name))?;
+        }
+        directory.write("passwords", PASSWORDS)?;
+        let line = "\"$PAM_TYPE $PAM_SERVICE $PAM_USER $PAM_RHOST\"";
+        let note = directory.write("note", &format!("#!/bin/sh\necho {line} >> {here}/asked\n"))?;
+        fs::set_permissions(&note, fs::Permissions::from_mode(0o755))?;
+        for (name, text) in SERVICES {
+            let text = text.replace("HERE", &here);
+            let text = text.replace("MODULES", &modules.to_string_lossy());
+            directory.write(&format!("services/{name}"), &text)?;
+        }
+        // Whatever else is asked for.
+        directory.write(
+            "services/other",
+            "auth required pam_deny.so\naccount required pam_deny.so\n",
+        )?;
+        Ok(Self { directory })
+    }
+
+    /// What a process needs in its environment to use this stack.
+    #[must_use]
+    pub fn env(&self) -> Vec<(String, String)> {
+        let path = |name| {
+            self.directory
+                .path()
+                .join(name)
+                .to_string_lossy()
+                .into_owned()
+        };
+        let pairs = [
+            ("LD_PRELOAD", "libpam_wrapper.so".to_owned()),
+            ("PAM_WRAPPER", "1".to_owned()),
+            ("PAM_WRAPPER_SERVICE_DIR", path("services")),
+            ("PAM_WRAPPER_RUNTIME_DIR", path("runtime")),
+            // Its own remarks would stand between the program's lines.
+            ("PAM_WRAPPER_USE_SYSLOG", "1".to_owned()),
+        ];
+        pairs.map(|(key, value)| (key.to_owned(), value)).into()
+    }
+
+    /// Who asked service `pgbouncer`: a line `auth SERVICE USER HOST` each.
+    #[must_use]
+    pub fn asked(&self) -> String {
+        fs::read_to_string(self.directory.path().join("asked")).unwrap_or_default()
+    }
+
+    /// Runs `program` on this stack and returns what it printed.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn run(&self, program: &Path, arguments: &[&str]) -> Result<String> {
+        tools::run(Command::new(program).args(arguments).envs(self.env()))
+    }
+}
+
+/// Where the wrapper's modules are, as `/usr/lib/x86_64-linux-gnu/pam_wrapper`.
+fn modules() -> Result<PathBuf> {
+    let places = fs::read_dir("/usr/lib")
+        .context("/usr/lib")?
+        .flatten()
+        .map(|entry| entry.path());
+    places
+        .chain([PathBuf::from("/usr/lib64"), PathBuf::from("/usr/lib")])
+        .map(|place| place.join("pam_wrapper"))
+        .find(|place| place.join("pam_matrix.so").is_file())
+        .context("no pam_matrix.so: apt-get install libpam-wrapper")
+}

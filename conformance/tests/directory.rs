@@ -1,0 +1,12 @@
+//! Passwords that LDAP and PAM check: `weir-directory` and then Weir's binary against a real slapd and a PAM stack.
+
+#[path = "directory/ldap.rs"]
+mod ldap;
+#[path = "directory/logins.rs"]
+mod logins;
+#[path = "directory/pam.rs"]
+mod pam;
+#[path = "directory/support.rs"]
+mod support;
+#[path = "directory/transport.rs"]
+mod transport;
