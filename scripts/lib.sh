@@ -48,6 +48,10 @@ need() {
 has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/initdb' || have initdb; }
 has_pgbench() { compgen -G '/usr/lib/postgresql/*/bin/pgbench' || have pgbench; }
 has_pgbouncer() { have pgbouncer || [ -x /usr/sbin/pgbouncer ]; }
+has_slapd() { have slapd || [ -x /usr/sbin/slapd ]; }
+# To link with; the program itself is content with libpam0g, which every Debian has.
+has_pam() { [ -e /usr/include/security/pam_appl.h ]; }
+has_pam_wrapper() { compgen -G '/usr/lib/*/pam_wrapper/pam_matrix.so'; }
 has_venv() { python3 -c 'import venv, ensurepip'; }
 has_go() { have go || [ -x /usr/local/go/bin/go ]; }
 
@@ -112,9 +116,12 @@ release_services() {
 	if [ -n "$HELD_POLICY" ]; then as_root rm -f /usr/sbin/policy-rc.d; fi
 	if [ -n "$HELD_CLUSTER" ]; then as_root rm -f "$CLUSTER_CONF"; fi
 	# Not at the next boot either, if it came with us.
-	if [[ " ${MISSING[*]-} " == *" pgbouncer "* ]] && have systemctl; then
-		as_root systemctl disable --quiet pgbouncer 2>/dev/null || true
-	fi
+	local service
+	for service in pgbouncer slapd; do
+		if [[ " ${MISSING[*]-} " == *" $service "* ]] && have systemctl; then
+			as_root systemctl disable --quiet "$service" 2>/dev/null || true
+		fi
+	done
 	HELD_POLICY=""
 	HELD_CLUSTER=""
 }

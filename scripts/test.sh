@@ -10,6 +10,10 @@ need build-essential have cc
 need git have git
 need pkg-config have pkg-config
 need libpq-dev test -e /usr/include/postgresql/libpq-fe.h
+need libpam0g-dev has_pam
+need libpam-wrapper has_pam_wrapper
+need slapd has_slapd
+need ldap-utils have ldapwhoami
 need postgresql-15 has_postgres
 need postgresql-15 has_pgbench
 need postgresql-client-15 have psql
