@@ -59,10 +59,15 @@ pub fn response(hash: &Md5Hash, salt: [u8; 4]) -> [u8; MD5_TEXT_LEN] {
 /// for a SCRAM verifier or no secret, after the same work.
 #[must_use]
 pub fn verify(stored: &StoredSecret, user: &[u8], salt: [u8; 4], response: &[u8]) -> bool {
+    let password = match stored {
+        StoredSecret::Plain(password) => password.expose(),
+        StoredSecret::Empty | StoredSecret::Md5(_) | StoredSecret::Scram(_) => b"",
+    };
+    let made = hash(password, user);
     let (expected, usable) = match stored {
         StoredSecret::Md5(stored) => (stored.clone(), true),
-        StoredSecret::Plain(password) => (hash(password.expose(), user), true),
-        StoredSecret::Empty | StoredSecret::Scram(_) => (hash(b"", user), false),
+        StoredSecret::Plain(_) => (made, true),
+        StoredSecret::Empty | StoredSecret::Scram(_) => (made, false),
     };
     let fits: bool = self::response(&expected, salt)
         .as_slice()
