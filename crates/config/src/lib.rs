@@ -56,7 +56,9 @@ pub use crate::budget::fd_budget;
 pub use crate::diff::{Change, diff};
 pub use crate::error::{ConfigError, ErrorKind};
 pub use crate::load::{Loaded, load, upstream};
-pub use crate::options::{Database, Global, Kind, Opt, Peer, Scope, Unit, UserSettings};
+pub use crate::options::{
+    AUTH_QUERY, Database, Global, Kind, Opt, Peer, Scope, Unit, UserSettings,
+};
 pub use crate::raw::Origin;
 pub use crate::reference::reference_markdown;
 pub use crate::settings::{AuthLookup, FALLBACK, PoolSettings, Settings};

@@ -10,7 +10,7 @@ mod global;
 mod user;
 
 pub use self::database::Database;
-pub use self::global::Global;
+pub use self::global::{AUTH_QUERY, Global};
 pub use self::user::{Peer, UserSettings};
 
 pub(crate) use self::database::DATABASE;

@@ -84,7 +84,8 @@ enumeration! {
 }
 
 enumeration! {
-    /// How much protection TLS gives (PostgreSQL manual, 34.19.3 "SSL Mode Descriptions").
+    /// How much protection TLS gives, less before more (PostgreSQL manual, 34.19.3 "SSL Mode Descriptions").
+    #[derive(PartialOrd, Ord)]
     SslMode {
         /// Never TLS.
         #[default]

@@ -19,6 +19,6 @@ mod rows;
 
 pub use counters::{Averages, Counters};
 pub use rows::{
-    CertificateRow, ClientRow, ClientState, Endpoint, PoolCounts, PoolRow, ServerRow, ServerState,
-    Snapshot, TlsRow, Totals,
+    ClientRow, ClientState, Endpoint, PoolCounts, PoolRow, ServerRow, ServerState, Snapshot,
+    TlsRow, Totals,
 };

@@ -163,25 +163,16 @@ pub struct PoolRow {
     pub violation: String,
 }
 
-/// One certificate in use, or one hop with TLS and without a certificate of ours. Times are Unix seconds.
+/// One certificate in use. Times are Unix seconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsRow {
     /// `client` or `server`.
-    pub hop: &'static str,
+    pub hop: String,
     /// The database with TLS settings of its own; empty for those that hold elsewhere.
     pub database: String,
     /// `sslmode` of the hop, as configured.
-    pub sslmode: &'static str,
-    /// TLS versions offered, such as `TLSv1.2, TLSv1.3`.
-    pub protocols: String,
-    /// What is known of the certificate, if there is one.
-    pub certificate: Option<CertificateRow>,
-}
-
-/// What a certificate says about itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CertificateRow {
-    /// The file it came from, or `system`.
+    pub sslmode: String,
+    /// The file it came from.
     pub file: String,
     /// Whose it is.
     pub subject: String,
@@ -193,6 +184,8 @@ pub struct CertificateRow {
     pub not_after: i64,
     /// Whole days from now until then; negative once it has expired.
     pub days_left: i64,
+    /// TLS versions offered, as configured.
+    pub protocols: String,
 }
 
 /// One database's counters.

@@ -5,8 +5,8 @@ use std::path::Path;
 use expect_test::{Expect, expect};
 use weir_proxy::console::Shutdown;
 use weir_stats::{
-    CertificateRow, ClientRow, ClientState, Counters, Endpoint, PoolCounts, PoolRow, ServerRow,
-    ServerState, TlsRow, Totals,
+    ClientRow, ClientState, Counters, Endpoint, PoolCounts, PoolRow, ServerRow, ServerState,
+    TlsRow, Totals,
 };
 use weir_wire::frame::{Side, frame};
 
@@ -114,30 +114,24 @@ fn counted() -> Totals {
 }
 
 fn certificates() -> Vec<TlsRow> {
-    let certificate = CertificateRow {
-        file: "/etc/weir/server.crt".to_owned(),
+    let client = TlsRow {
+        hop: "client".to_owned(),
+        database: String::new(),
+        sslmode: "require".to_owned(),
+        file: "/etc/weir/weir.crt".to_owned(),
         subject: "CN=db.example".to_owned(),
         issuer: "CN=Example CA".to_owned(),
         not_before: 1_783_721_953,
         not_after: 1_783_821_953,
         days_left: -3,
+        protocols: "secure".to_owned(),
     };
-    vec![
-        TlsRow {
-            hop: "client",
-            sslmode: "require",
-            protocols: "TLSv1.2, TLSv1.3".to_owned(),
-            certificate: Some(certificate),
-            ..TlsRow::default()
-        },
-        TlsRow {
-            hop: "server",
-            database: "shop".to_owned(),
-            sslmode: "prefer",
-            protocols: "TLSv1.3".to_owned(),
-            certificate: None,
-        },
-    ]
+    let server = TlsRow {
+        hop: "server".to_owned(),
+        database: "shop".to_owned(),
+        ..client.clone()
+    };
+    vec![client, server]
 }
 
 fn snapshot() -> Snapshot {
@@ -402,14 +396,14 @@ fn show_totals_adds_up_all_databases() {
 }
 
 #[test]
-fn show_tls_lists_certificates_and_hops_without_one() {
+fn show_tls_lists_certificates_by_hop_and_database() {
     check_show(
         "SHOW TLS",
         expect![[r#"
-        T hop:text database:text sslmode:text file:text subject:text issuer:text not_before:text not_after:text days_left:int8 protocols:text
-        D | client | NULL | require | /etc/weir/server.crt | CN=db.example | CN=Example CA | 2026-07-10 22:19:13 UTC | 2026-07-12 02:05:53 UTC | -3 | TLSv1.2, TLSv1.3
-        D | server | shop | prefer | NULL | NULL | NULL | NULL | NULL | NULL | TLSv1.3
-    "#]],
+            T hop:text database:text sslmode:text file:text subject:text issuer:text not_before:text not_after:text days_left:int8 protocols:text
+            D | client | NULL | require | /etc/weir/weir.crt | CN=db.example | CN=Example CA | 2026-07-10 22:19:13 UTC | 2026-07-12 02:05:53 UTC | -3 | secure
+            D | server | shop | require | /etc/weir/weir.crt | CN=db.example | CN=Example CA | 2026-07-10 22:19:13 UTC | 2026-07-12 02:05:53 UTC | -3 | secure
+        "#]],
     );
 }
 

@@ -68,7 +68,7 @@ pub(crate) static COMMANDS: &[Entry] = &[
     show(
         "SHOW TLS",
         &tls::TLS,
-        "How each hop is protected, and until when its certificates are valid.",
+        "The certificates in use on each hop, and until when they are valid.",
     ),
     show(
         "SHOW TOTALS",

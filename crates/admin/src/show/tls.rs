@@ -1,4 +1,4 @@
-//! `SHOW TLS`: how each hop is protected, and until when its certificates are valid.
+//! `SHOW TLS`: which certificates are in use, and until when they are valid.
 
 use weir_stats::TlsRow;
 
@@ -23,17 +23,16 @@ pub(crate) static TLS: Show = Show {
 };
 
 fn row(tls: &TlsRow) -> Row {
-    let certificate = tls.certificate.as_ref();
     vec![
-        some(tls.hop),
+        some(&tls.hop),
         filled(&tls.database),
-        some(tls.sslmode),
-        certificate.and_then(|c| filled(&c.file)),
-        certificate.and_then(|c| filled(&c.subject)),
-        certificate.and_then(|c| filled(&c.issuer)),
-        certificate.and_then(|c| some(timestamp(c.not_before))),
-        certificate.and_then(|c| some(timestamp(c.not_after))),
-        certificate.and_then(|c| some(c.days_left)),
-        filled(&tls.protocols),
+        some(&tls.sslmode),
+        filled(&tls.file),
+        some(&tls.subject),
+        some(&tls.issuer),
+        some(timestamp(tls.not_before)),
+        some(timestamp(tls.not_after)),
+        some(tls.days_left),
+        some(&tls.protocols),
     ]
 }

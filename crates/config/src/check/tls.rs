@@ -34,8 +34,8 @@ fn check_clients(raw: &mut Raw, settings: &Settings, file: &Origin) {
         let message = "client_tls_ca_file must be a file; system is for servers only";
         refuse("client_tls_ca_file", message.to_owned());
     }
-    if !mode.is_verified() && mode != SslMode::Disable && !tls.crl_file.is_empty() {
-        raw.note(unused("client_tls_crl_file", "", mode));
+    if mode != SslMode::Disable && tls.ca_file.is_empty() && !tls.crl_file.is_empty() {
+        raw.note("client_tls_crl_file is not used without client_tls_ca_file".into());
     }
     let dhe = settings.global.client_tls_dheparams.as_str();
     if !matches!(dhe, "" | "auto" | "none") {

@@ -11,8 +11,8 @@ use crate::types::{
 };
 use crate::value::Value;
 
-/// PgBouncer's default auth_query: no login after VALID UNTIL (CVE-2025-2291).
-const AUTH_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END \
+/// PgBouncer's default `auth_query`: no login after VALID UNTIL (CVE-2025-2291).
+pub const AUTH_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END \
     FROM pg_authid WHERE rolname=$1 AND rolcanlogin";
 
 section! {
@@ -190,7 +190,7 @@ section! {
         client_tls_key_file: String = text("");
         /// Certificate shown to clients, PEM, with the intermediate ones after it.
         client_tls_cert_file: String = text("");
-        /// Certificates that clients' certificates must come from, PEM.
+        /// Certificates that clients' certificates must come from, PEM; below `verify-ca` a certificate is asked for and may be missing.
         client_tls_ca_file: String = text("");
         /// Revoked client certificates, PEM; empty checks none.
         client_tls_crl_file: String = text("");

@@ -62,7 +62,7 @@ fn asking_for_client_certificates_needs_a_ca() {
             "client_tls_sslmode=require\n{files}client_tls_crl_file=r\nclient_tls_dheparams=legacy\n"
         ),
         expect![[r#"
-            client_tls_crl_file is not used: sslmode require checks no certificate
+            client_tls_crl_file is not used without client_tls_ca_file
             client_tls_dheparams has no effect: keys are exchanged by elliptic curves only
         "#]],
     );
