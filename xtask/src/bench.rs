@@ -1,267 +1,205 @@
-//! `cargo xtask bench smoke`: poolers side by side in one interleaved run, so that a busy minute of
+//! `cargo xtask bench …`: poolers side by side in one interleaved run, so that a busy minute of
 //! the machine falls on all of them. Ratios are taken inside a round.
 
+mod compare;
+mod figures;
+mod idle;
 mod report;
+mod storm;
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use fastrand::Rng;
+use clap::Subcommand;
 use serde::Serialize;
 
+use crate::lab::access::Access;
+use crate::lab::certificates::Certificates;
 use crate::lab::clock;
 use crate::lab::environment::Environment;
 use crate::lab::interrupt::Interrupt;
-use crate::lab::pgbench::{Load, Outcome, Protocol, Script};
+use crate::lab::negotiated::{self, Negotiated};
 use crate::lab::postgres::Cluster;
 use crate::lab::process::raise_open_files;
-use crate::lab::target::{Setup, Target, require_weir, weir_binary};
+use crate::lab::target::{CLIENTS_MAX, Hops, Setup, Target, require_weir, weir_binary};
 use crate::workspace;
 
-#[derive(clap::Args, Serialize)]
-pub(crate) struct Flags {
-    /// Rounds; every target runs once per round and cell
-    #[arg(long, default_value_t = 5)]
-    rounds: u32,
-    /// Seconds that are measured per run
-    #[arg(long, default_value_t = 4)]
-    seconds: u64,
-    /// Seconds before the measurement, for all targets alike
-    #[arg(long, default_value_t = 1)]
-    warm_up: u64,
-    /// Server connections per pool (default_pool_size)
-    #[arg(long, default_value_t = 20)]
-    pool_size: u32,
-    /// Client counts
-    #[arg(long, value_delimiter = ',', default_values_t = [50, 500])]
-    clients: Vec<u32>,
+#[derive(Subcommand)]
+pub(crate) enum Bench {
+    /// CPU per transaction, throughput and p99 of Weir and PgBouncer in one interleaved run
+    Smoke(compare::Flags),
+    /// As smoke, with TLS on both hops and the 4 KB query in all three protocols
+    Tls(compare::Flags),
+    /// Logins per CPU-second in a storm of TLS and SCRAM logins, and what querying clients feel
+    Storm(storm::Flags),
+    /// Bytes of resident memory per idle client, plain and over TLS
+    Idle(idle::Flags),
+}
+
+/// Runs a bench, prints its table and keeps its raw data.
+///
+/// # Errors
+/// Anything that cannot be started; a run that failed, after the table is printed.
+pub(crate) fn run(bench: Bench) -> Result<()> {
+    match bench {
+        Bench::Smoke(flags) => compare::run(compare::Kind::Smoke, flags),
+        Bench::Tls(flags) => compare::run(compare::Kind::Tls, flags),
+        Bench::Storm(flags) => storm::run(&flags),
+        Bench::Idle(flags) => idle::run(&flags),
+    }
+}
+
+/// What every bench can be told.
+#[derive(Debug, clap::Args, Serialize)]
+struct Common {
     /// What to compare: direct, pgbouncer, weirN (N workers)
     #[arg(long, value_delimiter = ',', default_values_t = [
         Target::PgBouncer, Target::Weir { workers: 1 }, Target::Weir { workers: 2 },
     ])]
     targets: Vec<Target>,
-    /// Threads of pgbench
-    #[arg(long, default_value_t = 1)]
-    threads: u32,
-    /// Scale of pgbench's tables: 100,000 accounts each
-    #[arg(long, default_value_t = 10)]
-    scale: u32,
     /// Repeats the order of an earlier run [default: from the clock]
     #[arg(long)]
     seed: Option<u64>,
     /// Pins poolers to these CPUs, for example 0
     #[arg(long, value_name = "LIST")]
     pooler_cpus: Option<String>,
-    /// Only cells whose name contains this
-    #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
 }
 
-/// A workload at a client count: one block of a round.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-struct Cell {
-    script: Script,
-    protocol: Protocol,
-    clients: u32,
-}
-
-impl Cell {
-    fn workload(&self) -> String {
-        let script = match self.script {
-            Script::SelectOnly => "-S",
-            Script::FourKilobytes => "4 KB",
-        };
-        format!("{script} {}", self.protocol.name())
-    }
-
-    fn name(&self) -> String {
-        format!("{} c={}", self.workload(), self.clients)
-    }
-
-    /// PgBouncer before 1.21 cannot keep prepared statements in transaction mode (and session mode
-    /// would make clients queue for a whole session), so it runs the same queries as `extended`.
-    fn protocol_for(&self, target: Target) -> Protocol {
-        match (self.protocol, target) {
-            (Protocol::Prepared, Target::PgBouncer) => Protocol::Extended,
-            (protocol, _) => protocol,
+impl Common {
+    /// What others are compared with.
+    fn base(&self) -> Option<Target> {
+        if self.targets.contains(&Target::PgBouncer) {
+            Some(Target::PgBouncer)
+        } else {
+            self.targets.first().copied()
         }
     }
+
+    /// Fails unless there is something to run, and nothing but poolers if `poolers_only`.
+    fn check(&self, poolers_only: bool) -> Result<()> {
+        if self.targets.is_empty() {
+            bail!("nothing to run");
+        }
+        if poolers_only && self.targets.contains(&Target::Direct) {
+            bail!("this measures the pooler's process: `direct` has none");
+        }
+        Ok(())
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<String> = self.targets.iter().map(Target::to_string).collect();
+        names.join(", ")
+    }
 }
 
-/// One run of one target, as kept in the raw data.
+/// What a bench stands on. Fields drop in this order: the server before its certificates.
+struct Stage {
+    cluster: Cluster,
+    certificates: Option<Certificates>,
+    interrupt: Interrupt,
+    environment: Environment,
+    seed: u64,
+    weir: PathBuf,
+    cpus: Option<String>,
+}
+
+impl Stage {
+    /// Starts a PostgreSQL that takes `connections`, with TLS if wanted, and fills its tables.
+    fn set(common: &Common, connections: u32, tls: bool, scale: u32) -> Result<Self> {
+        let interrupt = Interrupt::install()?;
+        raise_open_files()?;
+        let weir = weir_binary(&workspace::target_directory());
+        let wanted = |target: &Target| matches!(target, Target::Weir { .. });
+        if common.targets.iter().any(wanted) {
+            require_weir(&weir)?;
+        }
+        let certificates = tls.then(Certificates::make).transpose()?;
+        let cluster = match &certificates {
+            Some(certificates) => Cluster::start_tls(connections, certificates)?,
+            None => Cluster::start(connections)?,
+        };
+        let filled = cluster.fill(scale);
+        // Ctrl-C reaches pgbench too; that it failed then is not the news.
+        interrupt.check()?;
+        filled?;
+        let environment = Environment::read(cluster.programs(), &weir)?;
+        let seed = common
+            .seed
+            .unwrap_or_else(|| clock::since_epoch().as_secs());
+        println!("seed {seed}");
+        Ok(Self {
+            cluster,
+            certificates,
+            interrupt,
+            environment,
+            seed,
+            weir,
+            cpus: common.pooler_cpus.clone(),
+        })
+    }
+
+    fn setup(&self, pool_size: u32) -> Setup {
+        Setup {
+            upstream: self.cluster.address(),
+            pool_size,
+            weir: self.weir.clone(),
+            cpus: self.cpus.clone(),
+            clients_max: CLIENTS_MAX,
+            hops: Hops::Plain,
+            secret: None,
+        }
+    }
+
+    fn pgbench(&self) -> Result<PathBuf> {
+        self.cluster.programs().path("pgbench")
+    }
+}
+
+/// Which TLS a target has, as seen before anything is measured.
 #[derive(Serialize)]
-struct Record {
-    round: u32,
-    cell: Cell,
+struct Hop {
     target: Target,
-    /// The words of the failure if there is no outcome.
-    outcome: Result<Outcome, String>,
+    outcome: Outcome<Negotiated>,
 }
 
+/// Looks at every target once, and tells.
+fn observe(common: &Common, setup: &Setup, stage: &Stage, access: Access) -> Result<Vec<Hop>> {
+    let programs = stage.cluster.programs();
+    let mut hops = Vec::new();
+    for &target in &common.targets {
+        let outcome = setup.start(target).and_then(|running| {
+            let console = target != Target::Direct;
+            negotiated::observe(programs, running.address, access, console)
+        });
+        stage.interrupt.check()?;
+        hops.push(Hop {
+            target,
+            outcome: outcome.map_err(|error| format!("{error:#}")),
+        });
+    }
+    Ok(hops)
+}
+
+/// A run's result, or the words of its failure.
+type Outcome<T> = Result<T, String>;
+
+/// What is kept of a whole bench.
 #[derive(Serialize)]
-struct RawData<'a> {
-    flags: &'a Flags,
+struct RawData<'a, F, E, R> {
+    flags: &'a F,
     seed: u64,
     environment: &'a Environment,
-    records: &'a [Record],
-}
-
-/// Runs the bench, prints the table and keeps the raw data.
-///
-/// # Errors
-/// Anything that cannot be started; a target that failed in a cell, after the table is printed.
-pub(crate) fn smoke(flags: &Flags) -> Result<()> {
-    let interrupt = Interrupt::install()?;
-    raise_open_files()?;
-    let weir = weir_binary(&workspace::target_directory());
-    if flags
-        .targets
-        .iter()
-        .any(|target| matches!(target, Target::Weir { .. }))
-    {
-        require_weir(&weir)?;
-    }
-    let cells = cells(flags);
-    if cells.is_empty() || flags.targets.is_empty() {
-        bail!("nothing to run");
-    }
-    announce(flags, cells.len());
-    let most = flags.clients.iter().max().copied().unwrap_or_default();
-    let cluster = Cluster::start(most.max(flags.pool_size) + 50)?;
-    let filled = cluster.fill(flags.scale);
-    // Ctrl-C reaches pgbench too; that it failed then is not the news.
-    interrupt.check()?;
-    filled?;
-    let environment = Environment::read(cluster.programs(), &weir)?;
-    let seed = flags.seed.unwrap_or_else(|| clock::since_epoch().as_secs());
-    println!("seed {seed}");
-    let setup = Setup {
-        upstream: cluster.address(),
-        pool_size: flags.pool_size,
-        weir,
-        cpus: flags.pooler_cpus.clone(),
-    };
-    let records = rounds(flags, &cells, seed, &setup, &cluster, &interrupt)?;
-    let text = report::render(&records, &flags.targets, &environment, seed);
-    println!("\n{text}");
-    keep(
-        &RawData {
-            flags,
-            seed,
-            environment: &environment,
-            records: &records,
-        },
-        &text,
-    )?;
-    let failed = records
-        .iter()
-        .filter(|record| record.outcome.is_err())
-        .count();
-    if failed > 0 {
-        bail!("{failed} of {} runs failed", records.len());
-    }
-    Ok(())
-}
-
-fn cells(flags: &Flags) -> Vec<Cell> {
-    let workloads = [
-        (Script::SelectOnly, Protocol::Simple),
-        (Script::SelectOnly, Protocol::Prepared),
-        (Script::FourKilobytes, Protocol::Simple),
-    ];
-    let wanted = |cell: &Cell| {
-        flags
-            .only
-            .as_ref()
-            .is_none_or(|text| cell.name().contains(text))
-    };
-    workloads
-        .into_iter()
-        .flat_map(|(script, protocol)| {
-            flags.clients.iter().map(move |&clients| Cell {
-                script,
-                protocol,
-                clients,
-            })
-        })
-        .filter(wanted)
-        .collect()
-}
-
-fn announce(flags: &Flags, cells: usize) {
-    let runs = flags.rounds as usize * cells * flags.targets.len();
-    let names: Vec<String> = flags.targets.iter().map(Target::to_string).collect();
-    println!(
-        "{} in {cells} cells, {} rounds of {} s: {runs} runs, about {} minutes",
-        names.join(", "),
-        flags.rounds,
-        flags.seconds,
-        (runs as u64 * (flags.seconds + flags.warm_up + 2)).div_ceil(60),
-    );
-}
-
-fn rounds(
-    flags: &Flags,
-    cells: &[Cell],
-    seed: u64,
-    setup: &Setup,
-    cluster: &Cluster,
-    interrupt: &Interrupt,
-) -> Result<Vec<Record>> {
-    let pgbench = cluster.programs().path("pgbench")?;
-    let mut rng = Rng::with_seed(seed);
-    let mut records = Vec::new();
-    for round in 1..=flags.rounds {
-        for &cell in cells {
-            let mut order = flags.targets.clone();
-            rng.shuffle(&mut order);
-            // The same for all targets of a block: they see the same keys.
-            let block_seed = rng.u64(1..u64::from(u32::MAX));
-            for target in order {
-                interrupt.check()?;
-                let load = flags.load(cell, target, block_seed);
-                let outcome = setup.start(target).and_then(|running| {
-                    load.run(&pgbench, running.address, running.pid(), interrupt)
-                });
-                interrupt.check()?;
-                let outcome = outcome.map_err(|error| format!("{error:#}"));
-                println!(
-                    "{}",
-                    report::progress(round, flags.rounds, cell, target, &outcome)
-                );
-                records.push(Record {
-                    round,
-                    cell,
-                    target,
-                    outcome,
-                });
-            }
-        }
-    }
-    Ok(records)
-}
-
-impl Flags {
-    fn load(&self, cell: Cell, target: Target, seed: u64) -> Load {
-        Load {
-            script: cell.script,
-            protocol: cell.protocol_for(target),
-            clients: cell.clients,
-            threads: self.threads,
-            warm_up: Duration::from_secs(self.warm_up),
-            measured: Duration::from_secs(self.seconds),
-            seed,
-        }
-    }
+    /// What a bench found out besides its runs.
+    extra: E,
+    records: &'a [R],
 }
 
 /// Writes raw data and table under `target/bench`.
-fn keep(data: &RawData<'_>, table: &str) -> Result<()> {
+fn keep(bench: &str, data: &impl Serialize, table: &str) -> Result<()> {
     let directory: PathBuf = workspace::target_directory().join("bench");
     fs::create_dir_all(&directory)?;
-    let stem = format!("smoke-{}", clock::since_epoch().as_secs());
+    let stem = format!("{bench}-{}", clock::since_epoch().as_secs());
     let raw = directory.join(format!("{stem}.json"));
     fs::write(&raw, serde_json::to_string_pretty(data)?)
         .with_context(|| format!("cannot write {}", raw.display()))?;
@@ -270,21 +208,90 @@ fn keep(data: &RawData<'_>, table: &str) -> Result<()> {
     Ok(())
 }
 
+/// Fails if any run did: a table with holes is not a success.
+fn all_succeeded<'a, T: 'a>(outcomes: impl Iterator<Item = &'a Outcome<T>>) -> Result<()> {
+    let (runs, failed) = outcomes.fold((0, 0), |(runs, failed), outcome| {
+        (runs + 1, failed + usize::from(outcome.is_err()))
+    });
+    if failed > 0 {
+        bail!("{failed} of {runs} runs failed");
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
+    #[derive(Parser)]
+    struct Line {
+        #[command(subcommand)]
+        bench: Bench,
+    }
+
+    fn parse(line: &str) -> Result<Bench, clap::Error> {
+        let words = ["bench"].into_iter().chain(line.split_whitespace());
+        Line::try_parse_from(words).map(|line| line.bench)
+    }
+
     #[test]
-    fn only_pgbouncer_leaves_prepared_statements_out() {
-        let cell = Cell {
-            script: Script::SelectOnly,
-            protocol: Protocol::Prepared,
-            clients: 1,
-        };
-        assert_eq!(cell.protocol_for(Target::PgBouncer), Protocol::Extended);
+    fn every_bench_runs_without_flags_and_with_its_own() {
+        for line in [
+            "smoke",
+            "smoke --rounds 1 --seconds 1 --only -S --targets pgbouncer,weir2",
+            "tls",
+            "tls --rounds 2 --seconds 3 --only prepared --pool-size 7 --clients 1,2",
+            "storm",
+            "storm --logins 200 --connectors 10 --rounds 1 --rate 100 --iterations 4096",
+            "idle",
+            "idle --clients 100 --rounds 1 --seed 7",
+        ] {
+            assert!(parse(line).is_ok(), "{line}");
+        }
+        for line in [
+            "",
+            "tls --targets weir0",
+            "storm --iterations 0",
+            "idle --pool 1",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    fn common(targets: &[Target]) -> Common {
+        Common {
+            targets: targets.to_vec(),
+            seed: None,
+            pooler_cpus: None,
+        }
+    }
+
+    #[test]
+    fn pgbouncer_is_the_base_wherever_it_stands() {
+        let weir = Target::Weir { workers: 1 };
         assert_eq!(
-            cell.protocol_for(Target::Weir { workers: 1 }),
-            Protocol::Prepared
+            common(&[weir, Target::PgBouncer]).base(),
+            Some(Target::PgBouncer)
         );
+        assert_eq!(common(&[weir]).base(), Some(weir));
+    }
+
+    #[test]
+    fn what_measures_a_process_refuses_direct() {
+        let targets = common(&[Target::Direct, Target::PgBouncer]);
+        assert!(targets.check(false).is_ok());
+        assert!(targets.check(true).is_err());
+        assert!(common(&[]).check(false).is_err());
+    }
+
+    #[test]
+    fn one_failed_run_fails_the_bench() {
+        let good: Outcome<u8> = Ok(1);
+        let bad: Outcome<u8> = Err("no".to_owned());
+        assert!(all_succeeded([&good, &good].into_iter()).is_ok());
+        let error = all_succeeded([&good, &bad].into_iter()).unwrap_err();
+        assert_eq!(error.to_string(), "1 of 2 runs failed");
     }
 }

@@ -11,6 +11,7 @@ use anyhow::Result;
 use fastrand::Rng;
 use tempfile::TempDir;
 
+use crate::lab::access::Access;
 use crate::lab::clock;
 use crate::lab::interrupt::Interrupt;
 use crate::lab::pgbench::{Load, Outcome, Protocol, Script};
@@ -156,6 +157,8 @@ fn measure(
                 warm_up: WARM_UP,
                 measured: Duration::from_secs(flags.seconds),
                 seed,
+                rate: None,
+                access: Access::default(),
             };
             // Weir keeps its servers while the direct run has its turn; those are not the run's.
             let idle = if through_weir { 0 } else { backends(cluster)? };

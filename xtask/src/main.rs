@@ -33,7 +33,7 @@ enum Task {
     /// Measure Weir against other poolers on this machine
     Bench {
         #[command(subcommand)]
-        bench: Bench,
+        bench: bench::Bench,
     },
     /// Everything that CI checks: format, lints, docs, tidy, licences, then all tests
     Ci(ci::Flags),
@@ -55,12 +55,6 @@ enum Task {
     Tidy,
 }
 
-#[derive(Subcommand)]
-enum Bench {
-    /// CPU per transaction, throughput and p99 of Weir and PgBouncer in one interleaved run
-    Smoke(bench::Flags),
-}
-
 fn main() -> ExitCode {
     match run(Flags::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
@@ -73,9 +67,7 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<()> {
     match task {
-        Task::Bench {
-            bench: Bench::Smoke(flags),
-        } => bench::smoke(&flags),
+        Task::Bench { bench } => bench::run(bench),
         Task::Ci(flags) => ci::run(&flags),
         Task::Demo(flags) => demo::run(&flags),
         Task::Docs { check: true } => docs::check(),

@@ -1,30 +1,28 @@
-//! The bench's table: medians with their range, and ratios taken inside each round.
+//! The comparison's tables: medians with their range, and ratios taken inside each round.
 
-use std::fmt::Write as _;
-
-use crate::bench::{Cell, Record};
-use crate::lab::environment::Environment;
+use super::compare::{Cell, Record};
+use super::figures::{self, NONE, Series, milliseconds};
+use super::{Common, Hop};
+use crate::lab::certificates::KIND;
 use crate::lab::pgbench::Outcome;
-use crate::lab::statistics::{geometric_mean, median, range};
 use crate::lab::table::{Table, thousands};
 use crate::lab::target::Target;
 
-const NONE: &str = "–";
 const MARK: &str = " †";
 
 type Metric = fn(&Outcome) -> Option<f64>;
 type Format = fn(f64) -> String;
 
 /// A line for one finished run.
-pub(super) fn progress(
-    round: u32,
-    rounds: u32,
-    cell: Cell,
-    target: Target,
-    outcome: &Result<Outcome, String>,
-) -> String {
+pub(super) fn progress(record: &Record, rounds: u32) -> String {
+    let Record {
+        round,
+        cell,
+        target,
+        outcome,
+    } = record;
     let head = format!(
-        "round {round}/{rounds}  {:<18}  {:<9}",
+        "round {round}/{rounds}  {:<20}  {:<9}",
         cell.name(),
         target.to_string()
     );
@@ -48,17 +46,8 @@ pub(super) fn progress(
 }
 
 /// The whole result as markdown.
-pub(super) fn render(
-    records: &[Record],
-    targets: &[Target],
-    environment: &Environment,
-    seed: u64,
-) -> String {
-    let base = if targets.contains(&Target::PgBouncer) {
-        Some(Target::PgBouncer)
-    } else {
-        targets.first().copied()
-    };
+pub(super) fn render(records: &[Record], common: &Common, seed: u64) -> String {
+    let base = common.base();
     let base_name = base.map_or_else(String::new, |target| target.to_string());
     let ratio = format!("/ {base_name}");
     let mut table = Table::new(&[
@@ -76,7 +65,7 @@ pub(super) fn render(
     cells.sort_unstable();
     cells.dedup();
     for &cell in &cells {
-        for &target in targets {
+        for &target in &common.targets {
             table.row(row(records, cell, target, base));
         }
     }
@@ -86,33 +75,59 @@ pub(super) fn render(
         .max()
         .unwrap_or_default();
     let mut text = table.markdown();
-    let _ = write!(
-        text,
-        "\nMedian (min–max) of {rounds} rounds; ratios are taken inside each round, then geometric \
-         mean (min–max). CPU is that of all threads of the pooler, from schedstat. Order shuffled \
-         with seed {seed}.\n"
-    );
+    text.push('\n');
+    text.push_str(&figures::method(rounds, seed));
+    text.push_str(" CPU is that of all threads of the pooler, from schedstat.\n");
     if cells
         .iter()
-        .any(|cell| cell.protocol_for(Target::PgBouncer) != cell.protocol)
+        .any(|cell| cell.is_changed_for(Target::PgBouncer))
     {
         text.push_str(
             "† PgBouncer before 1.21 has no prepared statements in transaction mode: it ran the \
              same queries as `extended`, which costs PostgreSQL a parse and a plan each time.\n",
         );
     }
-    let _ = write!(text, "\n{}\n", environment.line());
     text
 }
 
+/// Which TLS each target has on each hop; `openssl` is what pgbench brings along.
+pub(super) fn hops(hops: &[Hop], openssl: &str) -> String {
+    let mut table = Table::new(&[
+        "target",
+        "client hop",
+        "server hop",
+        "SHOW CLIENTS",
+        "SHOW SERVERS",
+    ]);
+    for hop in hops {
+        let mut cells = vec![hop.target.to_string()];
+        match &hop.outcome {
+            Ok(found) => {
+                let shown = |text: &Option<String>| text.clone().unwrap_or_else(|| NONE.to_owned());
+                cells.extend([found.client.clone(), found.server.clone()]);
+                cells.extend([shown(&found.clients_shown), shown(&found.servers_shown)]);
+            }
+            Err(error) => {
+                let words: Vec<&str> = error.split_whitespace().collect();
+                cells.push(format!("failed: {}", words.join(" ")));
+                cells.extend([NONE, NONE, NONE].map(str::to_owned));
+            }
+        }
+        table.row(cells);
+    }
+    format!(
+        "TLS on both hops, {KIND}; pgbench's side: {openssl}. Client hop as the openssl program \
+         negotiates it, server hop as PostgreSQL's pg_stat_ssl shows it, and what the pooler's \
+         own console says:\n\n{}",
+        table.markdown()
+    )
+}
+
 fn row(records: &[Record], cell: Cell, target: Target, base: Option<Target>) -> Vec<String> {
-    let ours = outcomes(records, cell, target);
-    let theirs = base.map_or_else(Vec::new, |base| outcomes(records, cell, base));
-    let compared = base.is_some_and(|base| base != target);
-    let mark = if cell.protocol_for(target) == cell.protocol {
-        ""
-    } else {
+    let mark = if cell.is_changed_for(target) {
         MARK
+    } else {
+        ""
     };
     let mut cells = vec![
         cell.workload(),
@@ -127,98 +142,58 @@ fn row(records: &[Record], cell: Cell, target: Target, base: Option<Target>) -> 
             |value| format!("{value:.2}"),
         ),
     ];
-    for (value, format) in metrics {
-        let values: Vec<f64> = ours
-            .iter()
-            .filter_map(|(_, outcome)| value(outcome))
-            .collect();
-        cells.push(spread(&values, median, format));
-        let ratios = if compared {
-            ratios(&ours, &theirs, value)
-        } else {
-            Vec::new()
-        };
-        cells.push(spread(&ratios, geometric_mean, |ratio| {
-            format!("{ratio:.2}")
-        }));
+    for (metric, format) in metrics {
+        let ours = series(records, cell, target, metric);
+        let theirs = base
+            .filter(|&base| base != target)
+            .map_or_else(Series::new, |base| series(records, cell, base, metric));
+        cells.push(figures::middle(&ours, format));
+        cells.push(figures::ratio(&ours, &theirs));
     }
     cells
 }
 
-fn outcomes(records: &[Record], cell: Cell, target: Target) -> Vec<(u32, &Outcome)> {
+fn series(records: &[Record], cell: Cell, target: Target, metric: Metric) -> Series {
     records
         .iter()
         .filter(|record| record.cell == cell && record.target == target)
-        .filter_map(|record| Some((record.round, record.outcome.as_ref().ok()?)))
+        .filter_map(|record| Some((record.round, metric(record.outcome.as_ref().ok()?)?)))
         .collect()
-}
-
-/// Ours over theirs for every round in which both ran.
-fn ratios(ours: &[(u32, &Outcome)], theirs: &[(u32, &Outcome)], value: Metric) -> Vec<f64> {
-    ours.iter()
-        .filter_map(|(round, outcome)| {
-            let (_, other) = theirs.iter().find(|(other, _)| other == round)?;
-            Some(value(outcome)? / value(other)?)
-        })
-        .collect()
-}
-
-fn spread(values: &[f64], middle: fn(&[f64]) -> f64, format: impl Fn(f64) -> String) -> String {
-    if values.is_empty() {
-        return NONE.to_owned();
-    }
-    let (low, high) = range(values);
-    format!(
-        "{} ({}–{})",
-        format(middle(values)),
-        format(low),
-        format(high)
-    )
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "latencies stay far below 2^52 microseconds"
-)]
-fn milliseconds(micros: u64) -> f64 {
-    micros as f64 / 1000.0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn outcome(per_second: f64, cpu_us: f64) -> Outcome {
-        Outcome {
-            transactions: 10,
-            failures: 0,
-            seconds: 1.0,
-            per_second,
-            mean_us: 1.0,
-            p50_us: 1,
-            p99_us: 2000,
-            max_us: 3000,
-            cpu_us: Some(cpu_us),
-        }
-    }
+    use crate::lab::negotiated::Negotiated;
 
     #[test]
-    fn ratios_pair_runs_of_the_same_round() {
-        let (slow, fast, twice) = (
-            outcome(100.0, 20.0),
-            outcome(200.0, 10.0),
-            outcome(400.0, 5.0),
+    fn a_target_that_cannot_be_looked_at_keeps_its_row() {
+        let good = Negotiated {
+            client: "TLSv1.3/A/X25519".to_owned(),
+            server: "TLSv1.3/B".to_owned(),
+            clients_shown: Some("TLSv1.3/A".to_owned()),
+            servers_shown: None,
+        };
+        let hops = [
+            Hop {
+                target: Target::PgBouncer,
+                outcome: Ok(good),
+            },
+            Hop {
+                target: Target::Weir { workers: 1 },
+                outcome: Err("no TLS\nmore".to_owned()),
+            },
+        ];
+        let text = super::hops(&hops, "OpenSSL 3");
+        let words = |line: &str| -> Vec<String> {
+            line.split('|').map(|cell| cell.trim().to_owned()).collect()
+        };
+        let table = text.lines().filter(|line| line.starts_with('|'));
+        let rows: Vec<Vec<String>> = table.skip(2).map(words).collect();
+        assert_eq!(
+            rows[0][1..4],
+            ["pgbouncer", "TLSv1.3/A/X25519", "TLSv1.3/B"]
         );
-        let ours = [(1, &fast), (2, &twice), (3, &fast)];
-        let theirs = [(2, &fast), (1, &slow)];
-        let found = ratios(&ours, &theirs, |outcome| Some(outcome.per_second));
-        assert_eq!(found, vec![2.0, 2.0]);
-    }
-
-    #[test]
-    fn spread_shows_middle_and_ends() {
-        let text = spread(&[1.0, 3.0, 2.0], median, |value| format!("{value:.1}"));
-        assert_eq!(text, "2.0 (1.0–3.0)");
-        assert_eq!(spread(&[], median, thousands), NONE);
+        assert_eq!(rows[1][1..4], ["weir1", "failed: no TLS more", NONE]);
     }
 }

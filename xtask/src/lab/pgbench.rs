@@ -1,22 +1,29 @@
 //! One pgbench run: its command line, its per-transaction log, and the CPU time that a process
 //! used in the very window from which transactions are counted.
 
+mod log;
+mod storm;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use rustix::process::Signal;
 use serde::Serialize;
+use tempfile::TempDir;
 
+use self::log::as_f64;
+pub(crate) use self::log::{Transaction, tally};
+pub(crate) use self::storm::{Storm, Weather};
+use crate::lab::access::Access;
 use crate::lab::clock;
 use crate::lab::cpu;
 use crate::lab::interrupt::Interrupt;
 use crate::lab::postgres::{DATABASE, USER};
 use crate::lab::process::Process;
-use crate::lab::statistics::quantile;
 
 /// How statements travel: pgbench's `--protocol`.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -60,6 +67,9 @@ pub(crate) struct Load {
     /// Counted.
     pub(crate) measured: Duration,
     pub(crate) seed: u64,
+    /// Transactions per second in all, at random times; as many as are answered if none.
+    pub(crate) rate: Option<u32>,
+    pub(crate) access: Access,
 }
 
 /// What a run showed. Latencies are in microseconds.
@@ -84,12 +94,11 @@ struct Sample {
     cpu: Duration,
 }
 
-/// One line of the log.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Transaction {
-    ended: Duration,
-    /// Nothing if it failed.
-    latency_us: Option<u64>,
+/// A load that runs. Dropping it stops pgbench and deletes its log.
+pub(crate) struct RunningLoad {
+    process: Process,
+    directory: TempDir,
+    output: PathBuf,
 }
 
 impl Load {
@@ -117,21 +126,23 @@ impl Load {
         interrupt: &Interrupt,
         look: impl FnOnce(),
     ) -> Result<Outcome> {
+        let mut run = self.start(pgbench, address)?;
+        let samples = self.watch(&mut run.process, watched, interrupt, look)?;
+        let log = run.finish()?;
+        self.evaluate(&log, &samples, watched.is_some())
+    }
+
+    /// Starts the load and returns; it ends by itself after its time.
+    pub(crate) fn start(&self, pgbench: &Path, address: SocketAddr) -> Result<RunningLoad> {
         let directory = tempfile::Builder::new().prefix("weir-load-").tempdir()?;
         let output = directory.path().join("output");
         let mut command = self.command(pgbench, address, directory.path())?;
-        let mut process =
-            Process::start("pgbench", &mut command, &output)?.stop_with(&[Signal::TERM]);
-        let samples = self.watch(&mut process, watched, interrupt, look)?;
-        let status = process.wait()?;
-        if !status.success() {
-            bail!(
-                "pgbench failed ({status}): {}",
-                complaints(&fs::read_to_string(&output)?)
-            );
-        }
-        let log = read_log(directory.path())?;
-        self.evaluate(&log, &samples, watched.is_some())
+        let process = Process::start("pgbench", &mut command, &output)?.stop_with(&[Signal::TERM]);
+        Ok(RunningLoad {
+            process,
+            directory,
+            output,
+        })
     }
 
     fn command(&self, pgbench: &Path, address: SocketAddr, directory: &Path) -> Result<Command> {
@@ -148,6 +159,10 @@ impl Load {
         command.arg(format!("--jobs={}", self.threads.min(self.clients)));
         command.arg(format!("--protocol={}", self.protocol.name()));
         command.arg(format!("--random-seed={}", self.seed));
+        if let Some(rate) = self.rate {
+            command.arg(format!("--rate={rate}"));
+        }
+        self.access.apply(&mut command);
         match self.script {
             Script::SelectOnly => drop(command.arg("--select-only")),
             Script::FourKilobytes => {
@@ -223,27 +238,61 @@ impl Load {
         if last.at <= first.at {
             bail!(too_short());
         }
-        let window: Vec<&Transaction> = log
-            .iter()
-            .filter(|line| first.at < line.ended && line.ended <= last.at)
-            .collect();
-        let mut latencies: Vec<u64> = window.iter().filter_map(|line| line.latency_us).collect();
-        latencies.sort_unstable();
+        let found = tally(log, first.at, last.at).ok_or_else(too_short)?;
         let seconds = (last.at - first.at).as_secs_f64();
-        let count = as_f64(latencies.len());
+        let count = as_f64(usize::try_from(found.transactions)?);
         let cpu = last.cpu.saturating_sub(first.cpu).as_secs_f64() * 1e6;
-        let total = latencies.iter().sum::<u64>();
         Ok(Outcome {
-            transactions: latencies.len() as u64,
-            failures: (window.len() - latencies.len()) as u64,
+            transactions: found.transactions,
+            failures: found.failures,
             seconds,
             per_second: count / seconds,
-            mean_us: as_f64(usize::try_from(total)?) / count,
-            p50_us: quantile(&latencies, 500).ok_or_else(too_short)?,
-            p99_us: quantile(&latencies, 990).ok_or_else(too_short)?,
-            max_us: latencies.last().copied().ok_or_else(too_short)?,
+            mean_us: found.mean_us,
+            p50_us: found.p50_us,
+            p99_us: found.p99_us,
+            max_us: found.max_us,
             cpu_us: watched.then_some(cpu / count),
         })
+    }
+}
+
+impl RunningLoad {
+    /// The whole log, once pgbench has ended by itself.
+    fn finish(mut self) -> Result<Vec<Transaction>> {
+        let status = self.process.wait()?;
+        if !status.success() {
+            bail!("pgbench failed ({status}): {}", self.complaints()?);
+        }
+        log::read(self.directory.path())
+    }
+
+    /// Waits until the log reaches beyond `time` (since the epoch), and returns what is there.
+    ///
+    /// # Errors
+    /// pgbench has ended, its log stands still for half a minute, or an interrupt.
+    pub(crate) fn log_until(
+        &mut self,
+        time: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<Transaction>> {
+        let deadline = clock::now() + LOG_LIMIT;
+        loop {
+            let lines = log::read(self.directory.path())?;
+            if lines.iter().any(|line| line.ended > time) {
+                return Ok(lines);
+            }
+            if let Some(status) = self.process.try_wait()? {
+                bail!("pgbench ended early ({status}): {}", self.complaints()?);
+            }
+            if clock::now() > deadline {
+                bail!("pgbench's clients got no answer for {LOG_LIMIT:?}");
+            }
+            interrupt.wait(LOG_INTERVAL)?;
+        }
+    }
+
+    fn complaints(&self) -> Result<String> {
+        Ok(complaints(&fs::read_to_string(&self.output)?))
     }
 }
 
@@ -267,41 +316,9 @@ fn complaints(output: &str) -> String {
 const END_MARGIN: Duration = Duration::from_millis(200);
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
-#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
-fn as_f64(count: usize) -> f64 {
-    count as f64
-}
-
-/// pgbench writes one file per thread: `log.PID`, `log.PID.1`, ...
-fn read_log(directory: &Path) -> Result<Vec<Transaction>> {
-    let mut lines = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let path: PathBuf = entry?.path();
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .unwrap_or_default();
-        if !name.starts_with("log.") {
-            continue;
-        }
-        for line in fs::read_to_string(&path)?.lines() {
-            let parsed = parse_line(line);
-            lines.push(parsed.with_context(|| format!("not a line of pgbench's log: {line}"))?);
-        }
-    }
-    Ok(lines)
-}
-
-/// `client_id transaction_no time script_no time_epoch time_us` (pgbench, "Per-Transaction
-/// Logging"); `time` is a word such as `failed` or `skipped` when there is no latency.
-fn parse_line(line: &str) -> Option<Transaction> {
-    let mut fields = line.split_ascii_whitespace().skip(2);
-    let latency_us = fields.next()?.parse().ok();
-    let seconds = fields.nth(1)?.parse().ok()?;
-    let micros = fields.next()?.parse().ok()?;
-    let ended = Duration::from_secs(seconds) + Duration::from_micros(micros);
-    Some(Transaction { ended, latency_us })
-}
+/// For [`RunningLoad::log_until`]. pgbench writes its log 4 KB at a time, about 100 transactions.
+const LOG_LIMIT: Duration = Duration::from_secs(30);
+const LOG_INTERVAL: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
@@ -316,17 +333,9 @@ mod tests {
             warm_up: Duration::from_secs(1),
             measured: Duration::from_secs(2),
             seed: 1,
+            rate: None,
+            access: Access::default(),
         }
-    }
-
-    #[test]
-    fn a_log_line_gives_latency_and_end() {
-        let line = parse_line("0 199 2241 0 1175850568 995598").unwrap();
-        assert_eq!(line.latency_us, Some(2241));
-        assert_eq!(line.ended, Duration::from_micros(1_175_850_568_995_598));
-        let failed = parse_line("3 0 failed 0 1499414498 84905").unwrap();
-        assert_eq!(failed.latency_us, None);
-        assert_eq!(parse_line("pgbench: error"), None);
     }
 
     #[test]
@@ -336,6 +345,7 @@ mod tests {
             .map(|n| Transaction {
                 ended: Duration::from_millis(100_000 + n * 10),
                 latency_us: Some(n),
+                lag_us: 0,
             })
             .collect();
         let samples: Vec<Sample> = (0..80_u32)
@@ -363,6 +373,28 @@ mod tests {
             complaints(output),
             "no such thing; pgbench: error: Run was aborted"
         );
+    }
+
+    #[test]
+    fn rate_and_access_reach_the_command_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let line = |load: Load| {
+            let address = SocketAddr::from(([127, 0, 0, 1], 6432));
+            let command = load.command(Path::new("pgbench"), address, directory.path());
+            format!("{:?}", command.unwrap())
+        };
+        let plain = line(load());
+        assert!(
+            !plain.contains("--rate") && !plain.contains("PGSSL"),
+            "{plain}"
+        );
+        let more = line(Load {
+            rate: Some(2000),
+            access: Access::TLS,
+            ..load()
+        });
+        assert!(more.contains("--rate=2000"), "{more}");
+        assert!(more.contains("PGSSLMODE=\"require\""), "{more}");
     }
 
     #[test]

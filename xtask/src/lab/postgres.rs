@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use crate::lab::certificates::Certificates;
 use crate::lab::process::{Account, Process, find_program, run_to_end};
 
 /// The superuser of the cluster; it logs in without a password, from loopback only.
@@ -31,6 +32,20 @@ impl Cluster {
     /// Creates and starts a server that takes `connections` at once. Durability is off: it guards
     /// nothing here, and the disk would be measured with the pooler.
     pub(crate) fn start(connections: u32) -> Result<Self> {
+        Self::start_with(connections, &[])
+    }
+
+    /// As [`Cluster::start`], and offers TLS. Who connects without it is let in as well.
+    pub(crate) fn start_tls(connections: u32, certificates: &Certificates) -> Result<Self> {
+        let settings = [
+            "ssl=on".to_owned(),
+            format!("ssl_cert_file={}", certificates.certificate().display()),
+            format!("ssl_key_file={}", certificates.key().display()),
+        ];
+        Self::start_with(connections, &settings)
+    }
+
+    fn start_with(connections: u32, more: &[String]) -> Result<Self> {
         let programs = Programs::find()?;
         let account = Account::for_servers()?;
         let directory = private_directory(account)?;
@@ -50,8 +65,8 @@ impl Cluster {
             "synchronous_commit=off".to_owned(),
             "full_page_writes=off".to_owned(),
         ];
-        for setting in settings {
-            command.args(["-c", &setting]);
+        for setting in settings.iter().chain(more) {
+            command.args(["-c", setting]);
         }
         account.apply(&mut command);
         let log = directory.path().join("server.log");

@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use tempfile::TempDir;
 
+use crate::lab::certificates::Certificates;
 use crate::lab::postgres::{DATABASE, USER, answers, free_port, private_directory};
 use crate::lab::process::{Account, Process, find_program};
 
@@ -59,6 +60,60 @@ pub(crate) struct Setup {
     pub(crate) weir: PathBuf,
     /// Pins the pooler to these CPUs (taskset's list syntax).
     pub(crate) cpus: Option<String>,
+    /// max_client_conn
+    pub(crate) clients_max: u32,
+    pub(crate) hops: Hops,
+    /// What the file of users holds for [`USER`] if clients log in by SCRAM; else all are trusted.
+    pub(crate) secret: Option<String>,
+}
+
+/// Enough for everything but thousands of idle clients.
+pub(crate) const CLIENTS_MAX: u32 = 2000;
+
+/// Which of the two connections of a pooler are encrypted.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Hops {
+    #[default]
+    Plain,
+    ClientTls(KeyPair),
+    BothTls(KeyPair),
+}
+
+/// Files of a certificate and its key.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyPair {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl KeyPair {
+    pub(crate) fn of(certificates: &Certificates) -> Self {
+        Self {
+            certificate: certificates.certificate(),
+            key: certificates.key(),
+        }
+    }
+}
+
+impl Hops {
+    /// Lines of the ini file. `require` encrypts and verifies nothing, on either hop; what is not
+    /// required is switched off, for PostgreSQL may offer it.
+    fn ini(&self) -> String {
+        let client = |KeyPair { certificate, key }: &KeyPair| {
+            format!(
+                "client_tls_sslmode = require\n\
+                 client_tls_cert_file = {}\n\
+                 client_tls_key_file = {}\n",
+                certificate.display(),
+                key.display(),
+            )
+        };
+        match self {
+            Self::Plain => "server_tls_sslmode = disable\n".to_owned(),
+            Self::ClientTls(pair) => client(pair) + "server_tls_sslmode = disable\n",
+            Self::BothTls(pair) => client(pair) + "server_tls_sslmode = require\n",
+        }
+    }
 }
 
 /// A target that accepts connections at `address`. Fields drop in this order.
@@ -127,7 +182,8 @@ impl Setup {
 
     fn write_files(&self, directory: &Path, port: u16, account: Account) -> Result<PathBuf> {
         let users = directory.join("users.txt");
-        fs::write(&users, format!("\"{USER}\" \"\"\n"))?;
+        let secret = self.secret.as_deref().unwrap_or_default();
+        fs::write(&users, format!("\"{USER}\" \"{secret}\"\n"))?;
         let file = directory.join("pooler.ini");
         fs::write(&file, self.ini(directory, port))?;
         account.own(&users)?;
@@ -141,8 +197,13 @@ impl Setup {
         let Self {
             upstream,
             pool_size,
+            clients_max,
             ..
         } = self;
+        let auth_type = match self.secret {
+            None => "trust",
+            Some(_) => "scram-sha-256",
+        };
         format!(
             "[databases]\n\
              {DATABASE} = host={} port={} dbname={DATABASE}\n\
@@ -151,18 +212,21 @@ impl Setup {
              listen_addr = 127.0.0.1\n\
              listen_port = {port}\n\
              unix_socket_dir =\n\
-             auth_type = trust\n\
+             auth_type = {auth_type}\n\
              auth_file = {}\n\
              pool_mode = transaction\n\
              default_pool_size = {pool_size}\n\
-             max_client_conn = 2000\n\
+             max_client_conn = {clients_max}\n\
              ignore_startup_parameters = extra_float_digits\n\
              log_connections = 0\n\
              log_disconnections = 0\n\
-             log_stats = 0\n",
+             log_stats = 0\n\
+             admin_users = {USER}\n\
+             {}",
             upstream.ip(),
             upstream.port(),
             directory.join("users.txt").display(),
+            self.hops.ini(),
         )
     }
 }
@@ -193,6 +257,48 @@ pub(crate) fn require_weir(binary: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn ini(hops: Hops, secret: Option<&str>) -> String {
+        let setup = Setup {
+            upstream: SocketAddr::from(([127, 0, 0, 1], 5432)),
+            pool_size: 20,
+            weir: PathBuf::new(),
+            cpus: None,
+            clients_max: CLIENTS_MAX,
+            hops,
+            secret: secret.map(str::to_owned),
+        };
+        setup.ini(Path::new("/run/x"), 6432)
+    }
+
+    #[test]
+    fn without_more_a_pooler_trusts_and_encrypts_nothing() {
+        let text = ini(Hops::Plain, None);
+        assert!(text.contains("auth_type = trust\n"), "{text}");
+        assert!(!text.contains("require"), "{text}");
+        assert!(!text.contains("client_tls"), "{text}");
+    }
+
+    #[test]
+    fn tls_on_both_hops_is_required() {
+        let pair = KeyPair {
+            certificate: PathBuf::from("/run/x/crt"),
+            key: PathBuf::from("/run/x/key"),
+        };
+        let text = ini(Hops::BothTls(pair.clone()), Some("SCRAM"));
+        for line in [
+            "pgbench = host=127.0.0.1 port=5432 dbname=pgbench",
+            "client_tls_sslmode = require",
+            "client_tls_key_file = /run/x/key",
+            "server_tls_sslmode = require",
+            "auth_type = scram-sha-256",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
+        let text = ini(Hops::ClientTls(pair), None);
+        assert!(text.contains("client_tls_sslmode = require\n"), "{text}");
+        assert!(text.contains("server_tls_sslmode = disable\n"), "{text}");
+    }
 
     #[test]
     fn names_of_targets_survive_a_round_trip() {

@@ -1,0 +1,98 @@
+//! A throw-away authority and one server certificate for loopback, RSA-2048 by the `openssl`
+//! program: what the published comparisons use, and what signs a handshake is most of its cost.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::lab::postgres::private_directory;
+use crate::lab::process::{Account, find_program, run_to_end};
+
+/// The kind of key, in words for a report.
+pub(crate) const KIND: &str = "RSA-2048 certificate made by openssl";
+
+const DAYS: &str = "2";
+const NAMES: &str = "subjectAltName=DNS:localhost,IP:127.0.0.1\n";
+
+/// The files, gone when dropped. PostgreSQL's account owns them: it accepts no other owner's key.
+pub(crate) struct Certificates {
+    directory: TempDir,
+}
+
+impl Certificates {
+    /// Makes keys and certificates; takes about a second.
+    pub(crate) fn make() -> Result<Self> {
+        let account = Account::for_servers()?;
+        let directory = private_directory(account)?;
+        let path = directory.path();
+        fs::write(path.join("names"), NAMES)?;
+        let subject = "/CN=Weir bench authority";
+        openssl(path, &["req", "-x509", "-newkey", "rsa:2048", "-nodes"])
+            .args(["-keyout", "authority.key", "-out", "authority.crt"])
+            .args(["-days", DAYS, "-subj", subject])
+            .run()?;
+        openssl(path, &["req", "-newkey", "rsa:2048", "-nodes"])
+            .args(["-keyout", "server.key", "-out", "server.csr"])
+            .args(["-subj", "/CN=localhost"])
+            .run()?;
+        openssl(path, &["x509", "-req", "-in", "server.csr", "-sha256"])
+            .args(["-CA", "authority.crt", "-CAkey", "authority.key"])
+            .args(["-CAcreateserial", "-days", DAYS, "-extfile", "names"])
+            .args(["-out", "server.crt"])
+            .run()?;
+        for file in ["authority.crt", "server.crt", "server.key"] {
+            account.own(&path.join(file))?;
+        }
+        Ok(Self { directory })
+    }
+
+    pub(crate) fn authority(&self) -> PathBuf {
+        self.directory.path().join("authority.crt")
+    }
+
+    pub(crate) fn certificate(&self) -> PathBuf {
+        self.directory.path().join("server.crt")
+    }
+
+    pub(crate) fn key(&self) -> PathBuf {
+        self.directory.path().join("server.key")
+    }
+}
+
+/// The version of the library that pgbench and PgBouncer use here, as its program tells it.
+pub(crate) fn openssl_version() -> Result<String> {
+    let text = run_to_end(Command::new(find_program("openssl", &[])?).arg("version"))?;
+    Ok(text.trim().to_owned())
+}
+
+struct OpenSsl {
+    directory: PathBuf,
+    arguments: Vec<String>,
+}
+
+fn openssl(directory: &Path, arguments: &[&str]) -> OpenSsl {
+    let new = OpenSsl {
+        directory: directory.to_owned(),
+        arguments: Vec::new(),
+    };
+    new.args(arguments.iter().copied())
+}
+
+impl OpenSsl {
+    fn args(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    fn run(self) -> Result<()> {
+        let program = find_program("openssl", &[]).context("package openssl")?;
+        let mut command = Command::new(program);
+        command.current_dir(&self.directory).args(&self.arguments);
+        run_to_end(&mut command)
+            .context("cannot make certificates")
+            .map(drop)
+    }
+}

@@ -1,0 +1,41 @@
+//! Resident memory of a process, as the kernel counts it page by page.
+
+use std::fs;
+
+use anyhow::{Context, Result, anyhow};
+
+/// Bytes of all resident pages of `pid`, shared ones included. `smaps_rollup` walks the page
+/// tables; the counters of `/proc/PID/statm` may lag behind by dozens of pages per thread.
+pub(crate) fn resident(pid: u32) -> Result<u64> {
+    let path = format!("/proc/{pid}/smaps_rollup");
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    rss(&text).ok_or_else(|| anyhow!("{path} has no Rss"))
+}
+
+/// `Rss:      1234 kB` (proc_pid_smaps(5)); the unit is always KiB.
+fn rss(rollup: &str) -> Option<u64> {
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:"))?;
+    let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rss_is_read_in_kibibytes() {
+        let rollup = "55a-7ff ---p 00000000 00:00 0 [rollup]\nRss:    1500 kB\nPss:  900 kB\n";
+        assert_eq!(rss(rollup), Some(1_536_000));
+        assert_eq!(rss("Pss: 900 kB\n"), None);
+    }
+
+    #[test]
+    fn memory_that_is_written_becomes_resident() {
+        let before = resident(std::process::id()).unwrap();
+        let block = vec![1_u8; 64 << 20];
+        let after = resident(std::process::id()).unwrap();
+        assert!(after >= before + (32 << 20), "{before} {after}");
+        assert_eq!(block.last(), Some(&1));
+    }
+}

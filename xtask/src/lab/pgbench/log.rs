@@ -1,0 +1,166 @@
+//! pgbench's per-transaction log: reading it, also while it grows, and summing up a part of it.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::lab::statistics::quantile;
+
+/// One line of the log.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Transaction {
+    /// Since the epoch.
+    pub(crate) ended: Duration,
+    /// Nothing if it failed. With a rate given it counts from when the transaction was due.
+    pub(crate) latency_us: Option<u64>,
+    /// How long after that it really began; zero without a rate.
+    pub(crate) lag_us: u64,
+}
+
+impl Transaction {
+    /// The same with its latency counted from when it began, not from when it was due.
+    pub(crate) fn since_begin(self) -> Self {
+        Self {
+            latency_us: self
+                .latency_us
+                .map(|latency| latency.saturating_sub(self.lag_us)),
+            lag_us: 0,
+            ..self
+        }
+    }
+}
+
+/// A part of a log, summed up. Latencies are in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Tally {
+    pub(crate) transactions: u64,
+    pub(crate) failures: u64,
+    pub(crate) mean_us: f64,
+    pub(crate) p50_us: u64,
+    pub(crate) p99_us: u64,
+    pub(crate) max_us: u64,
+}
+
+/// Sums up what ended after `begin` and not after `end`; nothing if no transaction succeeded then.
+pub(crate) fn tally(log: &[Transaction], begin: Duration, end: Duration) -> Option<Tally> {
+    let window = || {
+        log.iter()
+            .filter(|line| begin < line.ended && line.ended <= end)
+    };
+    let mut latencies: Vec<u64> = window().filter_map(|line| line.latency_us).collect();
+    latencies.sort_unstable();
+    let count = latencies.len();
+    let total = usize::try_from(latencies.iter().sum::<u64>()).ok()?;
+    Some(Tally {
+        transactions: count as u64,
+        failures: (window().count() - count) as u64,
+        mean_us: as_f64(total) / as_f64(count),
+        p50_us: quantile(&latencies, 500)?,
+        p99_us: quantile(&latencies, 990)?,
+        max_us: latencies.last().copied()?,
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+pub(super) fn as_f64(count: usize) -> f64 {
+    count as f64
+}
+
+/// pgbench writes one file per thread: `log.PID`, `log.PID.1`, ... A line without its end is left
+/// out: pgbench is still writing it, or was stopped in it.
+pub(super) fn read(directory: &Path) -> Result<Vec<Transaction>> {
+    let mut lines = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        if !name.starts_with("log.") {
+            continue;
+        }
+        let text = fs::read_to_string(&path)?;
+        for line in whole_lines(&text) {
+            let parsed = parse_line(line);
+            lines.push(parsed.with_context(|| format!("not a line of pgbench's log: {line}"))?);
+        }
+    }
+    Ok(lines)
+}
+
+fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive('\n')
+        .filter_map(|line| line.strip_suffix('\n'))
+}
+
+/// `client_id transaction_no time script_no time_epoch time_us [schedule_lag]` (pgbench,
+/// "Per-Transaction Logging"); `time` is a word such as `failed` or `skipped` when there is no
+/// latency.
+fn parse_line(line: &str) -> Option<Transaction> {
+    let mut fields = line.split_ascii_whitespace().skip(2);
+    let latency_us = fields.next()?.parse().ok();
+    let seconds = fields.nth(1)?.parse().ok()?;
+    let micros = fields.next()?.parse().ok()?;
+    // A failed or skipped transaction may have a word here too.
+    let lag_us = fields.next().and_then(|lag| lag.parse().ok()).unwrap_or(0);
+    let ended = Duration::from_secs(seconds) + Duration::from_micros(micros);
+    Some(Transaction {
+        ended,
+        latency_us,
+        lag_us,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_line_gives_latency_and_end() {
+        let line = parse_line("0 199 2241 0 1175850568 995598").unwrap();
+        assert_eq!(line.latency_us, Some(2241));
+        assert_eq!(line.ended, Duration::from_micros(1_175_850_568_995_598));
+        let failed = parse_line("3 0 failed 0 1499414498 84905").unwrap();
+        assert_eq!(failed.latency_us, None);
+        let with_lag = parse_line("0 1 300 0 1175850568 7 120").unwrap();
+        assert_eq!((with_lag.latency_us, with_lag.lag_us), (Some(300), 120));
+        assert_eq!(with_lag.since_begin().latency_us, Some(180));
+        assert_eq!(parse_line("pgbench: error"), None);
+    }
+
+    #[test]
+    fn a_line_that_is_being_written_is_left_out() {
+        let found: Vec<&str> = whole_lines("0 1 2 0 9 1\n0 2 2 0 9").collect();
+        assert_eq!(found, ["0 1 2 0 9 1"]);
+        assert_eq!(whole_lines("").count(), 0);
+    }
+
+    #[test]
+    fn only_what_ended_in_the_window_is_summed_up() {
+        let at = |ended, latency_us| Transaction {
+            ended: Duration::from_secs(ended),
+            latency_us,
+            lag_us: 0,
+        };
+        let log = [
+            at(1, Some(1000)),
+            at(2, Some(10)),
+            at(3, None),
+            at(4, Some(30)),
+            at(5, Some(2000)),
+        ];
+        let found = tally(&log, Duration::from_secs(1), Duration::from_secs(4)).unwrap();
+        let expected = Tally {
+            transactions: 2,
+            failures: 1,
+            mean_us: 20.0,
+            p50_us: 10,
+            p99_us: 30,
+            max_us: 30,
+        };
+        assert_eq!(found, expected);
+        assert_eq!(tally(&log, Duration::from_secs(5), Duration::MAX), None);
+    }
+}
