@@ -11,7 +11,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum DirectoryError {
     /// The search filter is none (RFC 4515).
-    #[error("LDAP search filter cannot be read: {filter}")]
+    #[error("LDAP search filter cannot be read: {}", filter.escape_debug())]
     Filter {
         /// With the user name in its place.
         filter: String,
@@ -165,5 +165,33 @@ impl fmt::Display for Quoted<'_> {
             return Ok(());
         }
         write!(f, " ({})", self.0.escape_debug())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_cannot_forge_a_log_line() {
+        let failure = ServerFailure {
+            server: "ldap://one.example:389".to_owned(),
+            step: Step::SearchBind,
+            failure: Failure::Code {
+                code: 49,
+                text: "no\n2026-01-01 LOG all is well\u{1b}[2J".to_owned(),
+            },
+        };
+        let away = ServerFailure {
+            server: "ldap://two.example:389".to_owned(),
+            step: Step::Connect,
+            failure: Failure::Timeout,
+        };
+        let text = DirectoryError::Unreachable(vec![failure, away]).to_string();
+        assert!(!text.contains(char::is_control), "{text:?}");
+        let rest = "ldap://one.example:389: bind for the search: result 49 (no\\n";
+        assert!(text.contains(rest), "{text}");
+        let rest = "; LDAP server ldap://two.example:389: connect: no answer in time";
+        assert!(text.ends_with(rest), "{text}");
     }
 }

@@ -106,3 +106,23 @@ async fn try_servers(
     }
     Err(DirectoryError::Unreachable(failures))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_password_is_refused_before_anything_is_asked() {
+        let ask = |password: &[u8]| {
+            let options = LdapOptions {
+                prefix: Some("uid=".to_owned()),
+                ..LdapOptions::default()
+            };
+            let (password, tls) = (Secret::new(password.to_vec()), LdapTls::system());
+            check_ldap(&options, "alice", &password, Duration::from_secs(1), &tls)
+        };
+        assert_eq!(ask(b""), Ok(Verdict::Refused(Refusal::EmptyPassword)));
+        assert_eq!(ask(b"\xff"), Ok(Verdict::Refused(Refusal::Password)));
+        assert_eq!(ask(b"x"), Err(DirectoryError::NoServer));
+    }
+}

@@ -150,3 +150,24 @@ impl Conversation for Answers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_not_fit_a_c_string_is_never_sent() {
+        let ask = |service, user, password: &[u8]| {
+            check_pam(service, user, &Secret::new(password.to_vec()), None)
+        };
+        let refused = |refusal| Ok(Verdict::Refused(refusal));
+        assert_eq!(ask("pgbouncer", "a", b""), refused(Refusal::EmptyPassword));
+        assert_eq!(ask("pgbouncer", "a", b"x\0"), refused(Refusal::Password));
+        assert_eq!(ask("pgbouncer", "", b"x"), refused(Refusal::UserName));
+        assert_eq!(ask("pgbouncer", "a\0", b"x"), refused(Refusal::UserName));
+        for service in ["", "a/b", "a\0"] {
+            let told = ask(service, "a", b"x");
+            assert!(matches!(told, Err(DirectoryError::Pam { .. })), "{told:?}");
+        }
+    }
+}

@@ -17,7 +17,7 @@ pub enum Verdict {
 #[non_exhaustive]
 pub enum Refusal {
     /// The account exists, but may not be used (PAM account management, LDAP policy).
-    #[error("account may not be used: {reason}")]
+    #[error("account may not be used: {}", reason.escape_debug())]
     Account {
         /// In the directory's words.
         reason: String,
