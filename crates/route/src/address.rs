@@ -203,13 +203,15 @@ fn cidr(text: &str, ip: &str, bits: &str) -> Result<Address, Mistake> {
 
 /// Whether it must be meant as an address: no host is called so.
 fn looks_numeric(text: &str) -> bool {
-    text.contains(':') || text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+    text.contains(':')
+        || text.bytes().any(|b| b.is_ascii_digit())
+            && text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
 }
 
 fn host_name(text: &str) -> Result<Address, Mistake> {
     let labels = text.strip_prefix('.').unwrap_or(text);
     let part_of_name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    if looks_numeric(text) && !text.is_empty() {
+    if looks_numeric(text) {
         Err(Mistake::BadAddress(text.to_owned()))
     } else if labels.is_empty()
         || labels.len() > 253

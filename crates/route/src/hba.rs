@@ -9,7 +9,7 @@ use crate::address::Reach;
 use crate::error::Problems;
 use crate::files::{Files, NoFiles};
 use crate::lines::{self, Collected, Line};
-use crate::names::{Fit, Patterns, any};
+use crate::names::{Fit, Patterns, one_of};
 use crate::rule::{Kind, Method, Rule, parse};
 use crate::visitor::{Fact, Facts, Interface, Origin, Visitor};
 
@@ -133,17 +133,19 @@ fn judge(rule: &Rule, visitor: &Visitor<'_>, facts: &Facts<'_>) -> Verdict {
     if reach == Reach::Known(Fit::No) {
         return Verdict::Miss(Column::Address);
     }
-    let database = any(rule
-        .databases
-        .iter()
-        .map(|entry| entry.fits(visitor, facts)));
+    let database = one_of(
+        rule.databases
+            .iter()
+            .map(|entry| entry.fits(visitor, facts)),
+    );
     if database == Fit::No {
         return Verdict::Miss(Column::Database);
     }
-    let user = any(rule
-        .users
-        .iter()
-        .map(|entry| entry.fits(visitor.user, facts)));
+    let user = one_of(
+        rule.users
+            .iter()
+            .map(|entry| entry.fits(visitor.user, facts)),
+    );
     if user == Fit::No {
         return Verdict::Miss(Column::User);
     }

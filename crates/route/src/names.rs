@@ -235,7 +235,7 @@ impl fmt::Display for User {
 }
 
 /// Whether any entry fits.
-pub(crate) fn any(fits: impl Iterator<Item = Fit>) -> Fit {
+pub(crate) fn one_of(fits: impl Iterator<Item = Fit>) -> Fit {
     let mut all = Fit::No;
     for fit in fits {
         all = all.or(fit);

@@ -78,7 +78,7 @@ impl<'t> Tokens<'t> {
             if !in_quote && c == '#' && self.comments == Comments::Hash {
                 self.comment_at = Some(at);
                 comment_glued = true;
-                self.chars.by_ref().for_each(drop);
+                self.chars = "".char_indices().peekable();
                 break;
             }
             self.chars.next();
