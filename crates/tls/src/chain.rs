@@ -52,9 +52,9 @@ pub(crate) struct RevocationList {
 /// The CAs that we trust and the certificates that they took back.
 #[derive(Debug)]
 pub(crate) struct Chain {
-    /// The CAs in the form of webpki.
+    /// What may sign others, in the form of webpki.
     pub(crate) anchors: Vec<TrustAnchor<'static>>,
-    /// The same in full.
+    /// The same in full, and self-signed certificates that vouch for themselves alone.
     pub(crate) authorities: Vec<CertificateDer<'static>>,
     pub(crate) revoked: Vec<RevocationList>,
     pub(crate) algorithms: WebPkiSupportedAlgorithms,

@@ -7,8 +7,10 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use webpki::OwnedCertRevocationList;
 use x509_cert::crl::CertificateList;
 use x509_cert::der::Decode;
+use x509_cert::ext::pkix::{BasicConstraints, KeyUsage};
+use x509_cert::{TbsCertificate, Version};
 
-use crate::certificate::{CertificateFacts, CertificateRole, unix_seconds};
+use crate::certificate::{self, CertificateFacts, CertificateRole, unix_seconds};
 use crate::chain::{Chain, RevocationList};
 use crate::error::{Error, FileProblem};
 use crate::material::{self, Source};
@@ -22,32 +24,34 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// Trusts the CAs of a file.
+    /// Trusts the CAs of a file, and the self-signed certificates in it.
     pub(crate) fn file(
         authorities: Source<'_>,
         revoked: Option<Source<'_>>,
         provider: &CryptoProvider,
     ) -> Result<Self, Error> {
         let mut trust = Self::nobody(provider);
+        let mut first_problem = None;
         for (index, der) in material::certificates(authorities)?.into_iter().enumerate() {
             let place = index + 1;
-            if let Err(reason) = trust.add(&der) {
-                trust.warnings.push(Warning::AuthorityLeftOut {
-                    option: authorities.option,
-                    file: authorities.file.to_path_buf(),
-                    place,
-                    reason,
-                });
-                continue;
+            match trust.add(&der) {
+                Ok(()) => {
+                    let role = CertificateRole::Authority;
+                    let facts = CertificateFacts::new(authorities.file, role, &der);
+                    trust.facts.extend(facts.ok());
+                }
+                Err(reason) => {
+                    first_problem.get_or_insert_with(|| (place, reason.clone()));
+                    trust.warnings.push(Warning::AuthorityLeftOut {
+                        option: authorities.option,
+                        file: authorities.file.to_path_buf(),
+                        place,
+                        reason,
+                    });
+                }
             }
-            // What webpki can use and the other decoder cannot show is still good to trust.
-            let facts = CertificateFacts::new(authorities.file, CertificateRole::Authority, &der);
-            trust.facts.extend(facts.ok());
         }
-        if let (true, Some(Warning::AuthorityLeftOut { place, reason, .. })) =
-            (trust.chain.anchors.is_empty(), trust.warnings.first())
-        {
-            let (place, reason) = (*place, reason.clone());
+        if let (true, Some((place, reason))) = (trust.chain.authorities.is_empty(), first_problem) {
             return Err(authorities.error(FileProblem::BrokenCertificate { place, reason }));
         }
         trust.revoke(revoked)?;
@@ -64,7 +68,9 @@ impl Trust {
         let mut trust = Self::nobody(provider);
         for der in rustls_native_certs::load_native_certs().certs {
             // Some of a hundred may be broken; nobody here could repair them.
-            let _ = trust.add(&der);
+            if trust.add(&der).is_err() {
+                continue;
+            }
         }
         if trust.chain.anchors.is_empty() {
             return Err(Error::NoSystemRoots { option });
@@ -88,10 +94,14 @@ impl Trust {
     }
 
     fn add(&mut self, der: &CertificateDer<'static>) -> Result<(), String> {
-        let anchor = webpki::anchor_from_trusted_cert(der)
-            .map_err(|error| error.to_string())?
-            .to_owned();
-        self.chain.anchors.push(anchor);
+        let decoded = certificate::decode(der).map_err(|error| error.reason)?;
+        let tbs = decoded.tbs_certificate();
+        if may_sign(tbs) {
+            let anchor = webpki::anchor_from_trusted_cert(der).map_err(|e| e.to_string())?;
+            self.chain.anchors.push(anchor.to_owned());
+        } else if tbs.subject() != tbs.issuer() {
+            return Err("it is neither a CA nor self-signed, so it vouches for nobody".to_owned());
+        }
         self.chain.authorities.push(der.clone());
         Ok(())
     }
@@ -111,11 +121,33 @@ impl Trust {
     }
 }
 
+/// Whether a certificate is one of a CA, by the rule of OpenSSL's `X509_check_ca`.
+///
+/// webpki does not ask: whatever it is told to trust may sign. But a self-signed certificate of
+/// one client in the CA file must not become a CA that makes certificates for other clients.
+fn may_sign(tbs: &TbsCertificate) -> bool {
+    // Version 1 has no extensions to tell, and old CAs have version 1.
+    if tbs.version() != Version::V3 {
+        return tbs.subject() == tbs.issuer();
+    }
+    let Ok(usage) = tbs.get_extension::<KeyUsage>() else {
+        return false;
+    };
+    let Ok(constraints) = tbs.get_extension::<BasicConstraints>() else {
+        return false;
+    };
+    let signs = usage.map(|(_, usage)| usage.key_cert_sign());
+    let authority = constraints.map(|(_, constraints)| constraints.ca);
+    match (authority, signs) {
+        (_, Some(false)) | (Some(false), _) | (None, None) => false,
+        (Some(true), _) | (None, Some(true)) => true,
+    }
+}
+
 fn decode(der: &CertificateRevocationListDer<'_>) -> Result<RevocationList, String> {
     let list = OwnedCertRevocationList::from_der(der).map_err(|error| error.to_string())?;
-    let decoded = CertificateList::from_der(der).map_err(|error| error.to_string())?;
-    // A fact of type: the decoder has no profile of its own for lists.
-    let decoded: CertificateList = decoded;
+    let decoded: CertificateList =
+        CertificateList::from_der(der).map_err(|error| error.to_string())?;
     Ok(RevocationList {
         list: list.into(),
         der: der.to_vec(),
