@@ -95,6 +95,19 @@ impl CertificateFacts {
     }
 }
 
+/// What is to be told of one revocation list: once it is out of date, whoever it is about is
+/// refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RevocationListFacts {
+    /// The file that it was read from.
+    pub file: PathBuf,
+    /// The CA that made it, in the form of RFC 2253.
+    pub issuer: String,
+    /// When the CA promised the next one, in seconds since 1970-01-01 UTC; from then on this one
+    /// is out of date. `None` if it never is.
+    pub next_update: Option<i64>,
+}
+
 /// A certificate that cannot be decoded; the text is the decoder's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("certificate cannot be decoded: {reason}")]

@@ -84,6 +84,15 @@ impl Chain {
         }
     }
 
+    /// The content of the subjects of all that we trust, in DER.
+    pub(crate) fn subjects(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.authorities.iter().filter_map(|authority| {
+            let decoded = certificate::decode(authority).ok()?;
+            let subject = decoded.tbs_certificate().subject().to_der().ok()?;
+            content(&subject).ok().map(<[u8]>::to_vec)
+        })
+    }
+
     fn verify_path(
         &self,
         leaf: &EndEntityCert<'_>,

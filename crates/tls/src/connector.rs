@@ -13,7 +13,7 @@ use rustls::sign::SingleCertAndKey;
 use rustls::time_provider::{DefaultTimeProvider, TimeProvider};
 
 use crate::alpn::POSTGRESQL;
-use crate::certificate::CertificateFacts;
+use crate::certificate::{CertificateFacts, RevocationListFacts};
 use crate::curves::Curves;
 use crate::error::Error;
 use crate::listener::own_facts;
@@ -94,6 +94,8 @@ pub struct Connector {
     pub config: Arc<ClientConfig>,
     /// Our certificates and those of the CA file; not the CAs of the operating system.
     pub certificates: Vec<CertificateFacts>,
+    /// The lists in the CRL file.
+    pub revocation_lists: Vec<RevocationListFacts>,
     /// What to log.
     pub warnings: Vec<Warning>,
 }
@@ -126,7 +128,23 @@ impl Connector {
         let (provider, protocols) =
             provider(NAMES, choice, Curves::connector_default(), &mut warnings)?;
         let mut certificates = Vec::new();
-        let verifier = server_verifier(options, &provider, &mut certificates, &mut warnings)?;
+        let mut revocation_lists = Vec::new();
+        let verifier: Arc<dyn ServerCertVerifier> = match server_trust(options, &provider)? {
+            None => {
+                let algorithms = provider.signature_verification_algorithms;
+                Arc::new(DangerAcceptAnyServer { algorithms })
+            }
+            Some(trust) => {
+                certificates.extend(trust.facts);
+                revocation_lists.extend(trust.lists);
+                warnings.extend(trust.warnings);
+                let check_host = options.verify == Verify::Full;
+                Arc::new(VerifyServer {
+                    chain: trust.chain,
+                    check_host,
+                })
+            }
+        };
         let own = own_key(options, &provider, &mut certificates)?;
         let builder = ClientConfig::builder_with_details(provider, time)
             .with_protocol_versions(&protocols.versions())
@@ -143,6 +161,7 @@ impl Connector {
         Ok(Self {
             config: Arc::new(config),
             certificates,
+            revocation_lists,
             warnings,
         })
     }
@@ -170,15 +189,13 @@ impl Connector {
     }
 }
 
-fn server_verifier(
+/// Who vouches for servers; `None` if any certificate will do.
+fn server_trust(
     options: &ConnectorOptions,
-    provider: &Arc<CryptoProvider>,
-    certificates: &mut Vec<CertificateFacts>,
-    warnings: &mut Vec<Warning>,
-) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+    provider: &CryptoProvider,
+) -> Result<Option<Trust>, Error> {
     if options.verify == Verify::None {
-        let algorithms = provider.signature_verification_algorithms;
-        return Ok(Arc::new(DangerAcceptAnyServer { algorithms }));
+        return Ok(None);
     }
     let revoked = source(CRL_FILE, options.crl_file.as_deref());
     let authorities = options
@@ -188,18 +205,14 @@ fn server_verifier(
     let trust = match source(CA_FILE, authorities) {
         Some(authorities) => Trust::file(authorities, revoked, provider)?,
         None => {
+            let mut trust = Trust::system(CA_FILE, revoked, provider)?;
             if options.verify == Verify::Ca {
-                warnings.push(Warning::PublicRootsWithoutName);
+                trust.warnings.push(Warning::PublicRootsWithoutName);
             }
-            Trust::system(CA_FILE, revoked, provider)?
+            trust
         }
     };
-    certificates.extend(trust.facts);
-    warnings.extend(trust.warnings);
-    Ok(Arc::new(VerifyServer {
-        chain: trust.chain,
-        check_host: options.verify == Verify::Full,
-    }))
+    Ok(Some(trust))
 }
 
 fn own_key(

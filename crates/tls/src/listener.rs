@@ -12,7 +12,8 @@ use rustls::time_provider::{DefaultTimeProvider, TimeProvider};
 use rustls::{DistinguishedName, ServerConfig};
 
 use crate::alpn::POSTGRESQL;
-use crate::certificate::{CertificateFacts, CertificateRole};
+use crate::certificate::{CertificateFacts, CertificateRole, RevocationListFacts};
+use crate::chain::Chain;
 use crate::curves::Curves;
 use crate::end_point::end_point;
 use crate::error::{Error, FileProblem};
@@ -71,6 +72,28 @@ pub struct ListenerOptions {
 
 /// All that accepting TLS needs, made once per load of the configuration and shared from then on.
 ///
+/// ```no_run
+/// use std::sync::Arc;
+/// use weir_tls::alpn::alpn_is_fine;
+/// use weir_tls::listener::{Listener, ListenerOptions};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let listener = Listener::build(&ListenerOptions {
+///     key_file: Some("/etc/weir/server.key".into()),
+///     cert_file: Some("/etc/weir/server.crt".into()),
+///     ciphers: "HIGH:!aNULL:!MD5".to_owned(),
+///     ..ListenerOptions::default()
+/// })?;
+/// let connection = rustls::ServerConnection::new(Arc::clone(&listener.config))?;
+/// // ... once the handshake is finished:
+/// let direct = true;
+/// if !alpn_is_fine(direct, connection.alpn_protocol()) {
+///     // close the connection
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
 /// One configuration serves direct TLS and SSLRequest; after the handshake
 /// [`alpn_is_fine`](crate::alpn::alpn_is_fine) tells whether it may go on.
 #[derive(Debug, Clone)]
@@ -82,6 +105,8 @@ pub struct Listener {
     pub end_point: Option<Vec<u8>>,
     /// Our certificates and those of the CA file.
     pub certificates: Vec<CertificateFacts>,
+    /// The lists in the CRL file.
+    pub revocation_lists: Vec<RevocationListFacts>,
     /// What to log.
     pub warnings: Vec<Warning>,
 }
@@ -126,7 +151,16 @@ impl Listener {
         );
         let key = material::certified_key(key_source, cert_source, &provider)?;
         let mut certificates = own_facts(cert_source, &key.cert)?;
-        let verifier = client_verifier(options, &provider, &mut certificates, &mut warnings)?;
+        let mut revocation_lists = Vec::new();
+        let verifier = match client_trust(options, &provider)? {
+            None => WebPkiClientVerifier::no_client_auth(),
+            Some(trust) => {
+                certificates.extend(trust.facts);
+                revocation_lists.extend(trust.lists);
+                warnings.extend(trust.warnings);
+                client_verifier(trust.chain, options.client_certificate)
+            }
+        };
         let end_point = key
             .cert
             .first()
@@ -141,6 +175,7 @@ impl Listener {
             config: Arc::new(config),
             end_point,
             certificates,
+            revocation_lists,
             warnings,
         })
     }
@@ -160,14 +195,13 @@ fn harden(config: &mut ServerConfig) {
     config.ignore_client_order = true;
 }
 
-fn client_verifier(
+/// Who vouches for clients; `None` if they are not asked for a certificate.
+fn client_trust(
     options: &ListenerOptions,
-    provider: &Arc<CryptoProvider>,
-    certificates: &mut Vec<CertificateFacts>,
-    warnings: &mut Vec<Warning>,
-) -> Result<Arc<dyn ClientCertVerifier>, Error> {
+    provider: &CryptoProvider,
+) -> Result<Option<Trust>, Error> {
     if options.client_certificate == ClientCertificate::None {
-        return Ok(WebPkiClientVerifier::no_client_auth());
+        return Ok(None);
     }
     let reason = "certificates of clients are to be verified";
     let authorities = source(CA_FILE, options.ca_file.as_deref()).ok_or(Error::Missing {
@@ -175,18 +209,22 @@ fn client_verifier(
         reason,
     })?;
     let revoked = source(CRL_FILE, options.crl_file.as_deref());
-    let trust = Trust::file(authorities, revoked, provider)?;
-    certificates.extend(trust.facts);
-    warnings.extend(trust.warnings);
-    let hints = trust.chain.anchors.iter();
-    let hints = hints
-        .map(|anchor| DistinguishedName::in_sequence(&anchor.subject))
+    Trust::file(authorities, revoked, provider).map(Some)
+}
+
+fn client_verifier(chain: Chain, policy: ClientCertificate) -> Arc<dyn ClientCertVerifier> {
+    // From the names a client can tell which certificate to show; one that vouches for itself
+    // alone is named, too.
+    let hints = chain
+        .subjects()
+        .map(|subject| DistinguishedName::in_sequence(&subject))
         .collect();
-    Ok(Arc::new(VerifyClient {
-        chain: trust.chain,
-        mandatory: options.client_certificate == ClientCertificate::Required,
+    let mandatory = policy == ClientCertificate::Required;
+    Arc::new(VerifyClient {
+        chain,
+        mandatory,
         hints,
-    }))
+    })
 }
 
 /// Facts of the certificates that we present.

@@ -10,16 +10,20 @@ use x509_cert::der::Decode;
 use x509_cert::ext::pkix::{BasicConstraints, KeyUsage};
 use x509_cert::{TbsCertificate, Version};
 
-use crate::certificate::{self, CertificateFacts, CertificateRole, unix_seconds};
+use crate::certificate::{
+    self, CertificateFacts, CertificateRole, RevocationListFacts, unix_seconds,
+};
 use crate::chain::{Chain, RevocationList};
 use crate::error::{Error, FileProblem};
 use crate::material::{self, Source};
+use crate::names::dn;
 use crate::warning::Warning;
 
 /// A [`Chain`] and what is to be told about it.
 pub(crate) struct Trust {
     pub(crate) chain: Chain,
     pub(crate) facts: Vec<CertificateFacts>,
+    pub(crate) lists: Vec<RevocationListFacts>,
     pub(crate) warnings: Vec<Warning>,
 }
 
@@ -68,9 +72,7 @@ impl Trust {
         let mut trust = Self::nobody(provider);
         for der in rustls_native_certs::load_native_certs().certs {
             // Some of a hundred may be broken; nobody here could repair them.
-            if trust.add(&der).is_err() {
-                continue;
-            }
+            trust.add(&der).ok();
         }
         if trust.chain.anchors.is_empty() {
             return Err(Error::NoSystemRoots { option });
@@ -89,6 +91,7 @@ impl Trust {
         Self {
             chain,
             facts: Vec::new(),
+            lists: Vec::new(),
             warnings: Vec::new(),
         }
     }
@@ -109,12 +112,17 @@ impl Trust {
     fn revoke(&mut self, source: Option<Source<'_>>) -> Result<(), Error> {
         let Some(source) = source else { return Ok(()) };
         for (index, der) in material::revocation_lists(source)?.into_iter().enumerate() {
-            let list = decode(&der).map_err(|reason| {
+            let (list, issuer) = decode(&der).map_err(|reason| {
                 source.error(FileProblem::BrokenCrl {
                     place: index + 1,
                     reason,
                 })
             })?;
+            self.lists.push(RevocationListFacts {
+                file: source.file.to_path_buf(),
+                issuer,
+                next_update: list.next_update,
+            });
             self.chain.revoked.push(list);
         }
         Ok(())
@@ -144,15 +152,18 @@ fn may_sign(tbs: &TbsCertificate) -> bool {
     }
 }
 
-fn decode(der: &CertificateRevocationListDer<'_>) -> Result<RevocationList, String> {
+/// The list, and who made it.
+fn decode(der: &CertificateRevocationListDer<'_>) -> Result<(RevocationList, String), String> {
     let list = OwnedCertRevocationList::from_der(der).map_err(|error| error.to_string())?;
     let decoded: CertificateList =
         CertificateList::from_der(der).map_err(|error| error.to_string())?;
-    Ok(RevocationList {
+    let issuer = dn::rfc2253(&decoded.tbs_cert_list.issuer);
+    let list = RevocationList {
         list: list.into(),
         der: der.to_vec(),
         next_update: decoded.tbs_cert_list.next_update.map(unix_seconds),
-    })
+    };
+    Ok((list, issuer))
 }
 
 /// The option and its file, if it is set.

@@ -291,3 +291,22 @@ fn an_expired_certificate_of_ours_is_loaded_and_told() {
     let now = i64::try_from(crate::pki::NOW).unwrap();
     assert_eq!(listener.certificates[0].days_left(now), -134);
 }
+
+#[test]
+fn revocation_lists_are_told_with_their_end() {
+    let directory = Directory::new();
+    let ca = Authority::new("ca");
+    let options = connecting(&directory, Verify::Full, &ca.pem());
+    let crl_file = Some(directory.write("ca.crl", ca.revoke(&[1], 2027)));
+    let connector = Connector::build(&ConnectorOptions {
+        crl_file,
+        ..options
+    })
+    .unwrap();
+    let facts = &connector.revocation_lists[0];
+    assert_eq!(
+        (facts.issuer.as_str(), facts.next_update),
+        ("CN=ca", Some(1_798_761_600))
+    );
+    assert_eq!(facts.file, directory.path("ca.crl"));
+}

@@ -5,10 +5,10 @@ use rcgen::{
     DnType, DnValue, ExtendedKeyUsagePurpose, IsCa, KeyPair, NameConstraints, SanType,
     date_time_ymd,
 };
-use weir_tls::connector::{ConnectorOptions, Verify};
+use weir_tls::connector::{Connector, ConnectorOptions, Verify};
 
 use crate::handshake::{connecting, connector, listener, listening, meet};
-use crate::pki::{Authority, Directory, Pair, named, self_signed, server, sign, with};
+use crate::pki::{Authority, Directory, Pair, at, named, self_signed, server, sign, with};
 
 /// The verdicts of verify-none, verify-ca and verify-full on a certificate, for `host`.
 #[track_caller]
@@ -364,6 +364,20 @@ fn certificates_of_version_1_as_in_the_manual_of_postgresql_are_fine() {
         key: read("v1.key"),
     };
     v1_verdicts(&read("root.crt"), &pair, None, FINE);
+    // The year 2000 is too early, 2200 too late.
+    for (now, expected) in [
+        (946_684_800, "NotValidYetContext"),
+        (7_258_118_400, "ExpiredContext"),
+    ] {
+        let directory = Directory::new();
+        let listener = listener(&listening(&directory, &pair));
+        let options = connecting(&directory, Verify::Full, &read("root.crt"));
+        let connector = Connector::build_with_time(&options, at(now)).unwrap();
+        assert_eq!(
+            meet(&connector, &listener, "db.example.com").verdict(),
+            expected
+        );
+    }
     let stranger = Authority::new("root");
     v1_verdicts(&stranger.pem(), &pair, None, untrusted("UnknownIssuer"));
     run(
@@ -407,7 +421,7 @@ fn v1_verdicts(authority: &str, pair: &Pair, list: Option<&str>, expected: [&str
             let mut options = connecting(&directory, verify, authority);
             options.protocols = protocol.to_owned();
             options.crl_file = list.map(|list| directory.write("v1.crl", list));
-            let connector = weir_tls::connector::Connector::build(&options).unwrap();
+            let connector = Connector::build(&options).unwrap();
             meet(&connector, &listener, "db.example.com").verdict()
         });
         assert_eq!(verdicts, expected, "{protocol}");

@@ -27,7 +27,11 @@ impl TimeProvider for Still {
 }
 
 pub(crate) fn now() -> Arc<dyn TimeProvider> {
-    Arc::new(Still(NOW))
+    at(NOW)
+}
+
+pub(crate) fn at(seconds: u64) -> Arc<dyn TimeProvider> {
+    Arc::new(Still(seconds))
 }
 
 /// A directory of one test, removed at its end.
