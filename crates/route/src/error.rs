@@ -61,6 +61,16 @@ impl fmt::Display for Problems {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mistake {
+    /// A regular expression that is right, but right for something else in PostgreSQL.
+    #[error(
+        "{part} in the regular expression \"{pattern}\" means something else in PostgreSQL; write it another way, with a backslash before a character that stands for itself"
+    )]
+    AmbiguousRegex {
+        /// The expression.
+        pattern: String,
+        /// What of it.
+        part: &'static str,
+    },
     /// An address that looks like one of IP but is none.
     #[error("bad IP address \"{0}\"; write an IPv4 or IPv6 address such as 10.0.0.0/8 or ::1/128")]
     BadAddress(String),

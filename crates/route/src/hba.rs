@@ -74,7 +74,8 @@ impl Hba {
         &self.rules
     }
 
-    /// The first line that fits the visitor. Allocates nothing.
+    /// The first line that fits the visitor. Allocates nothing but what a regular expression's engine
+    /// keeps for its next use.
     ///
     /// A fact is asked for only when no earlier line decides, and only when everything else about
     /// the line fits. Each fact is asked for at most once: two answers always lead to an end.

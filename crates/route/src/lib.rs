@@ -8,8 +8,8 @@
 //!
 //! **Invariants.** Without a matching line nobody comes in. A file with one mistake is refused whole.
 //! A fact that could not be found out never lets anybody in: a `reject` line that depends on it
-//! counts as matching, every other line as not matching. Deciding allocates nothing. There is no
-//! file, socket, clock, thread or global in this crate.
+//! counts as matching, every other line as not matching. Deciding allocates nothing per line.
+//! There is no file, socket, clock, thread or global in this crate.
 //!
 //! ```
 //! use weir_route::{Answer, Decision, Fact, Facts, Hba, Method, Origin, Transport, Visitor};

@@ -75,6 +75,12 @@ impl Patterns {
         if source.is_empty() {
             return Err(Mistake::EmptyRegex);
         }
+        if let Some(part) = ambiguous(source) {
+            return Err(Mistake::AmbiguousRegex {
+                pattern: source.to_owned(),
+                part,
+            });
+        }
         self.count += 1;
         if self.count > REGEXES_MAX {
             return Err(Mistake::TooManyRegexes);
@@ -96,6 +102,47 @@ impl Patterns {
             }),
         }
     }
+}
+
+/// The first thing that both engines accept and read differently.
+fn ambiguous(source: &str) -> Option<&'static str> {
+    let mut chars = source.chars().peekable();
+    let mut in_class = false;
+    while let Some(c) = chars.next() {
+        let next = chars.peek().copied();
+        match (c, next) {
+            // Escapes for words: a backspace, a backslash, and two characters as themselves.
+            ('\\', Some('b' | 'B' | '<' | '>')) => return Some("an escape such as \\b or \\<"),
+            ('\\', _) => {
+                chars.next();
+            }
+            ('{', Some(',')) if !in_class => return Some("{,"),
+            ('[', _) if !in_class => {
+                in_class = true;
+                chars.next_if_eq(&'^');
+                chars.next_if_eq(&']');
+            }
+            (']', _) => in_class = false,
+            ('[', Some(':')) => {
+                let mut last = chars.next();
+                if matches!(chars.peek(), Some('<' | '>')) {
+                    return Some("[[:<:]]");
+                }
+                for c in chars.by_ref() {
+                    if last == Some(':') && c == ']' {
+                        break;
+                    }
+                    last = Some(c);
+                }
+            }
+            ('[', _) => return Some("a [ inside brackets"),
+            ('&', Some('&')) | ('-', Some('-')) | ('~', Some('~')) if in_class => {
+                return Some("&&, -- or ~~ inside brackets");
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// The compiler draws a picture above what it has to say.
@@ -263,3 +310,6 @@ pub(crate) fn word(f: &mut fmt::Formatter<'_>, name: &str, reserved: bool) -> fm
         quote(f, name)
     }
 }
+
+#[cfg(test)]
+mod tests;
