@@ -182,18 +182,26 @@ impl ServerLogin {
         input: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(usize, LoginStep), LoginFault> {
+        let result = self.messages(input, out);
+        if result.is_err() {
+            self.proof = ProofState::Failed;
+        }
+        result
+    }
+
+    fn messages(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, LoginStep), LoginFault> {
         let mut at = 0;
         check_head(input)?;
         while let Some(message) = frame(input.get(at..).unwrap_or_default(), Side::Backend)? {
             at += message.raw.len();
             check_head(input.get(at..).unwrap_or_default())?;
-            match self.message(message.header.tag, message.body, out) {
-                Ok(LoginStep::More) => {}
-                Ok(step) => return Ok((at, step)),
-                Err(fault) => {
-                    self.proof = ProofState::Failed;
-                    return Err(fault);
-                }
+            match self.message(message.header.tag, message.body, out)? {
+                LoginStep::More => {}
+                step => return Ok((at, step)),
             }
         }
         Ok((at, LoginStep::More))
@@ -347,6 +355,12 @@ fn scram(plan: &LoginPlan) -> Result<ScramClient, LoginFault> {
             let client = ScramClient::with_password(password, nonce);
             Ok(client.iterations_max(plan.iterations_max))
         }
+        // Hazard SEC-64: the secret may have been changed since the client logged in.
+        (Some(StoredSecret::Scram(verifier)), Some(keys)) if !keys.matches(verifier) => {
+            Err(LoginFault::NoSecret(
+                "a SCRAM proof (the client logged in with another SCRAM secret than the one known now)",
+            ))
+        }
         (_, Some(keys)) => Ok(ScramClient::with_pass_through(keys.clone(), nonce)),
         _ => Err(LoginFault::NoSecret(
             "a SCRAM proof (a SCRAM secret in auth_file works only for a client that logged in by SCRAM with the \
@@ -354,3 +368,6 @@ fn scram(plan: &LoginPlan) -> Result<ScramClient, LoginFault> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;
