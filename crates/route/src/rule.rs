@@ -8,7 +8,7 @@ use crate::address::Address;
 use crate::error::Place;
 use crate::ldap::LdapOptions;
 use crate::names::{Database, User, word};
-use crate::visitor::Transport;
+use crate::visitor::{Fact, Transport};
 
 pub(crate) use parse::parse;
 
@@ -73,6 +73,24 @@ impl Rule {
     #[must_use]
     pub fn client_name(&self) -> ClientName {
         self.client_name
+    }
+
+    /// Whether the rule can depend on this fact. A file that depends on one which nobody can be asked
+    /// for is better refused than read.
+    #[must_use]
+    pub fn depends_on(&self, fact: Fact) -> bool {
+        match fact {
+            Fact::HostName => {
+                matches!(
+                    self.address,
+                    Some(Address::HostName(_) | Address::Suffix(_))
+                )
+            }
+            Fact::Roles => {
+                let member = |user: &User| matches!(user, User::Member(_));
+                self.databases.contains(&Database::SameRole) || self.users.iter().any(member)
+            }
+        }
     }
 
     /// Whether the rule wants a verified client certificate and the visitor has none: then it fits,

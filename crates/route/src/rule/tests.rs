@@ -264,6 +264,19 @@ fn options_are_read() {
 }
 
 #[test]
+fn a_rule_says_which_facts_it_can_depend_on() {
+    for (line, host_name, roles) in [
+        ("host all all samenet md5", false, false),
+        ("host samerole all all md5", false, true),
+        ("host \"samerole\" \"+x\" \"db\" md5", true, false),
+        ("host all a,+x .example md5", true, true),
+    ] {
+        assert_eq!(rule(line).depends_on(Fact::HostName), host_name, "{line}");
+        assert_eq!(rule(line).depends_on(Fact::Roles), roles, "{line}");
+    }
+}
+
+#[test]
 fn a_client_of_pgbouncer_may_have_cert_on_a_host_line() {
     let rule = rule("host all all 10.0.0.0/8 cert");
     assert_eq!(rule.client_certificate(), ClientCertificate::VerifyFull);
