@@ -1,7 +1,7 @@
 //! One X.509 certificate, decoded: what is shown of it, and the parts that verification needs.
 //!
 //! Decoding proves nothing: whatever stands in a certificate of a peer is a claim until
-//! [`chain`](crate::chain) has verified it.
+//! a handshake that verifies has finished.
 
 use std::path::{Path, PathBuf};
 
