@@ -70,6 +70,72 @@ pub fn run(command: &mut Command, port: u16, database: &str) -> Result<String> {
     Ok(output)
 }
 
+/// The directory of the Python programs, with their interpreter in `venv/bin/python`.
+///
+/// # Errors
+/// When Python is missing or packages cannot be fetched.
+pub fn python() -> Result<PathBuf> {
+    prepare("python", |directory| {
+        tools::require("python3", "python3-venv")?;
+        let mut venv = Command::new("python3");
+        venv.args(["-m", "venv", "--clear", "venv"])
+            .current_dir(directory);
+        tools::run(&mut venv).context("apt-get install python3-venv")?;
+        let mut pip = Command::new("venv/bin/python");
+        pip.args(["-m", "pip", "install", "-q", "-r", "requirements.txt"])
+            .current_dir(directory);
+        tools::run(&mut pip).map(drop)
+    })
+}
+
+/// The directory of the Go program `drivers`.
+///
+/// # Errors
+/// When Go is missing or modules cannot be fetched.
+pub fn go() -> Result<PathBuf> {
+    prepare("go", |directory| {
+        tools::require(
+            "go",
+            "golang-go (1.25 or newer; bookworm-backports or go.dev)",
+        )?;
+        let mut build = Command::new("go");
+        build
+            .args(["build", "-o", "drivers", "."])
+            .current_dir(directory);
+        tools::run(&mut build).map(drop)
+    })
+}
+
+/// The directory of the Node programs.
+///
+/// # Errors
+/// When Node is missing or packages cannot be fetched.
+pub fn node() -> Result<PathBuf> {
+    prepare("node", |directory| {
+        tools::require("node", "nodejs")?;
+        tools::require("npm", "npm")?;
+        let mut npm = Command::new("npm");
+        npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"])
+            .current_dir(directory);
+        tools::run(&mut npm).map(drop)
+    })
+}
+
+/// Compiles a Java program; returns the class path that it runs with.
+///
+/// # Errors
+/// When Java or Maven is missing, or the program does not compile.
+pub fn java(source: &str) -> Result<String> {
+    let jars = maven_jars("java")?;
+    tools::require("javac", "default-jdk-headless")?;
+    let classpath = format!("{}/*", jars.to_str().context("the path is not UTF-8")?);
+    let home = jars.parent().context("jars have no parent")?;
+    let mut compiler = Command::new("javac");
+    compiler.args(["-Xlint:all,-processing", "-cp", &classpath, "-d", "classes"]);
+    tools::run(compiler.arg(source).current_dir(home))?;
+    Ok(format!("{}:{classpath}", home.join("classes").display()))
+}
+
 /// The jars of the `pom.xml` in `drivers/NAME`.
 ///
 /// # Errors

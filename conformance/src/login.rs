@@ -134,24 +134,64 @@ pub fn end_point(raw: &Raw) -> Result<Vec<u8>> {
 }
 
 fn scram(raw: &mut Raw, offer: &Message, password: &str, binding: Binding) -> Result<()> {
-    let (mechanism, header, data) = match binding {
-        Binding::No => ("SCRAM-SHA-256", "n,,", Vec::new()),
-        Binding::NotOffered => ("SCRAM-SHA-256", "y,,", Vec::new()),
-        Binding::Yes => {
-            let header = "p=tls-server-end-point,,";
-            ("SCRAM-SHA-256-PLUS", header, end_point(raw)?)
-        }
+    let scram = match binding {
+        Binding::No => Scram::new("SCRAM-SHA-256", "n,,"),
+        Binding::NotOffered => Scram::new("SCRAM-SHA-256", "y,,"),
+        Binding::Yes => Scram {
+            data: end_point(raw)?,
+            ..Scram::new("SCRAM-SHA-256-PLUS", "p=tls-server-end-point,,")
+        },
     };
     let offered = mechanisms(offer);
     ensure!(
-        offered.iter().any(|name| name == mechanism),
-        "{mechanism} is not offered, only {offered:?}"
+        offered.iter().any(|name| name == scram.mechanism),
+        "{} is not offered, only {offered:?}",
+        scram.mechanism
     );
+    scram.exchange(raw, password)
+}
+
+/// A SCRAM exchange with every piece that concerns channel binding free to choose, honest or not.
+#[derive(Clone, Debug)]
+pub struct Scram<'a> {
+    /// The mechanism asked for.
+    pub mechanism: &'a str,
+    /// The header of the first message, as `n,,`.
+    pub header: &'a str,
+    /// What the last message says that the header was.
+    pub repeated: &'a str,
+    /// What is bound to.
+    pub data: Vec<u8>,
+}
+
+impl<'a> Scram<'a> {
+    /// Bound to nothing.
+    #[must_use]
+    pub fn new(mechanism: &'a str, header: &'a str) -> Self {
+        Self {
+            mechanism,
+            header,
+            repeated: header,
+            data: Vec::new(),
+        }
+    }
+
+    /// From the answer to `AuthenticationSASL` to `AuthenticationSASLFinal`.
+    ///
+    /// # Errors
+    /// When the login is refused, or the server proves that it does not know the password.
+    pub fn exchange(&self, raw: &mut Raw, password: &str) -> Result<()> {
+        exchange(raw, self, password)
+    }
+}
+
+fn exchange(raw: &mut Raw, scram: &Scram<'_>, password: &str) -> Result<()> {
+    let (mechanism, header) = (scram.mechanism, scram.header);
     let bare = "n=,r=0123456789abcdefghijklmn";
     raw.send(&sasl_initial(mechanism, &format!("{header}{bare}")))?;
     let server_first = sasl_text(&raw.read_message()?, 11)?;
     let (nonce, salt, iterations) = parse_first(&server_first)?;
-    let bound = BASE64_STANDARD.encode([header.as_bytes(), &data].concat());
+    let bound = BASE64_STANDARD.encode([scram.repeated.as_bytes(), &scram.data].concat());
     let without_proof = format!("c={bound},r={nonce}");
     let signed = format!("{bare},{server_first},{without_proof}");
     let salted = salted(password, &salt, iterations);

@@ -7,6 +7,7 @@ use std::io::Read;
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::net::Shutdown;
+use std::net::SocketAddrV4;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -19,6 +20,9 @@ use anyhow::anyhow;
 use anyhow::bail;
 use anyhow::ensure;
 use rustls::ClientConnection;
+use socket2::Domain;
+use socket2::Socket;
+use socket2::Type;
 
 use crate::frontend;
 use crate::tls::client::TlsStream;
@@ -153,6 +157,17 @@ impl Raw {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
             .with_context(|| format!("connect to port {port}"))?;
         Self::from_stream(stream, patience)
+    }
+
+    /// As [`Raw::tcp`], from another address of the loopback network.
+    ///
+    /// # Errors
+    /// When nobody listens.
+    pub fn tcp_from(source: Ipv4Addr, port: u16, patience: Duration) -> Result<Self> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.bind(&SocketAddrV4::new(source, 0).into())?;
+        socket.connect(&SocketAddrV4::new(Ipv4Addr::LOCALHOST, port).into())?;
+        Self::from_stream(socket.into(), patience)
     }
 
     /// Takes over a connected socket.

@@ -6,13 +6,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::Context;
 use anyhow::Result;
 use weir_conformance::PoolOptions;
 use weir_conformance::Postgres;
 use weir_conformance::Target;
 use weir_conformance::drivers;
-use weir_conformance::tools;
 
 /// No driver's program may take longer; it is killed and its last steps shown.
 const SECONDS_MAX: &str = "180";
@@ -39,34 +37,13 @@ fn lib_pq_works() -> Result<()> {
 
 #[test]
 fn node_postgres_works() -> Result<()> {
-    let built = drivers::prepare("node", |directory| {
-        tools::require("node", "nodejs")?;
-        tools::require("npm", "npm")?;
-        let mut npm = Command::new("npm");
-        npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"])
-            .current_dir(directory);
-        tools::run(&mut npm).map(drop)
-    })?;
+    let built = drivers::node()?;
     drive("node_postgres", timed("node").arg(built.join("main.js")))
 }
 
 #[test]
 fn pgjdbc_works() -> Result<()> {
-    let jars = drivers::maven_jars("java")?;
-    tools::require("javac", "default-jdk-headless")?;
-    let classpath = format!("{}/*", jars.to_str().context("the path is not UTF-8")?);
-    let home = jars.parent().context("jars have no parent")?;
-    let mut compiler = Command::new("javac");
-    compiler.args([
-        "-Xlint:all,-processing",
-        "-cp",
-        &classpath,
-        "-d",
-        "classes",
-        "Main.java",
-    ]);
-    tools::run(compiler.current_dir(home))?;
-    let classpath = format!("{}:{classpath}", home.join("classes").display());
+    let classpath = drivers::java("Main.java")?;
     drive(
         "pgjdbc",
         timed("java").args(["-Xmx512m", "-cp", &classpath, "Main"]),
@@ -74,17 +51,7 @@ fn pgjdbc_works() -> Result<()> {
 }
 
 fn python(program: &str, database: &str) -> Result<()> {
-    let built = drivers::prepare("python", |directory| {
-        tools::require("python3", "python3-venv")?;
-        let mut venv = Command::new("python3");
-        venv.args(["-m", "venv", "--clear", "venv"])
-            .current_dir(directory);
-        tools::run(&mut venv).context("apt-get install python3-venv")?;
-        let mut pip = Command::new("venv/bin/python");
-        pip.args(["-m", "pip", "install", "-q", "-r", "requirements.txt"])
-            .current_dir(directory);
-        tools::run(&mut pip).map(drop)
-    })?;
+    let built = drivers::python()?;
     let interpreter = built.join("venv/bin/python");
     drive(
         database,
@@ -93,17 +60,7 @@ fn python(program: &str, database: &str) -> Result<()> {
 }
 
 fn go(driver: &str) -> Result<()> {
-    let built = drivers::prepare("go", |directory| {
-        tools::require(
-            "go",
-            "golang-go (1.25 or newer; bookworm-backports or go.dev)",
-        )?;
-        let mut build = Command::new("go");
-        build
-            .args(["build", "-o", "drivers", "."])
-            .current_dir(directory);
-        tools::run(&mut build).map(drop)
-    })?;
+    let built = drivers::go()?;
     let name = if driver == "pq" { "lib_pq" } else { driver };
     drive(name, timed(&path(&built, "drivers")).arg(driver))
 }

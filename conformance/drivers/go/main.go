@@ -36,7 +36,9 @@ func expect(good bool, what string, more ...any) error {
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "pq" {
+	if len(os.Args) > 1 && os.Args[1] == "sslmodes" {
+		runSslmodes(os.Args[2:])
+	} else if len(os.Args) > 1 && os.Args[1] == "pq" {
 		runPq()
 	} else {
 		runPgx()

@@ -84,15 +84,24 @@ impl Pki {
     pub fn write(&self, name: &str, identity: &Identity, reader: Runner) -> Result<Files> {
         let certificate = format!("{name}.crt");
         let certificate = self.directory.write(&certificate, &identity.certificate)?;
-        let key = self.directory.path().join(format!("{name}.key"));
-        // Nobody may read it at any moment.
-        fs::write(&key, "")?;
-        fs::set_permissions(&key, fs::Permissions::from_mode(0o600))?;
-        fs::write(&key, &identity.key).with_context(|| key.display().to_string())?;
+        let key = self.secret(&format!("{name}.key"), identity.key.as_bytes())?;
         if reader == Runner::Postgres && tools::is_root() {
             tools::run(Command::new("chown").arg("postgres:").arg(&key))?;
         }
         Ok(Files { certificate, key })
+    }
+
+    /// Writes a file that only its owner may read.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn secret(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
+        let path = self.directory.path().join(name);
+        // Nobody else may read it at any moment.
+        fs::write(&path, "")?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        fs::write(&path, bytes).with_context(|| path.display().to_string())?;
+        Ok(path)
     }
 
     /// Settings of the client hop with a fresh server certificate, as lines of `[pgbouncer]`.

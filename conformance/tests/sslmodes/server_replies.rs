@@ -1,0 +1,172 @@
+//! SEC-05: each mode of the server hop with each answer to `SSLRequest`.
+//!
+//! The idea is that of PostgreSQL's own test of its client (`005_negotiate_encryption`): one table of outcomes.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use anyhow::ensure;
+use expect_test::expect;
+use rustls::ServerConfig;
+use weir_conformance::Config;
+use weir_conformance::Raw;
+use weir_conformance::Weir;
+use weir_conformance::frontend;
+use weir_conformance::scripted::Conversation;
+use weir_conformance::scripted::Scripted;
+use weir_conformance::scripted::error;
+use weir_conformance::tls;
+use weir_conformance::tls::Pki;
+use weir_conformance::tls::Spec;
+
+const MODES: [&str; 6] = [
+    "disable",
+    "allow",
+    "prefer",
+    "require",
+    "verify-ca",
+    "verify-full",
+];
+
+/// What the server says to `SSLRequest`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reply {
+    Good,
+    WrongName,
+    Stranger,
+    No,
+    Error,
+    Eof,
+    Reset,
+    Garbage,
+    Flood,
+}
+
+const REPLIES: [(Reply, &str); 9] = [
+    (Reply::Good, "S, good"),
+    (Reply::WrongName, "S, other name"),
+    (Reply::Stranger, "S, stranger's"),
+    (Reply::No, "N"),
+    (Reply::Error, "E"),
+    (Reply::Eof, "EOF"),
+    (Reply::Reset, "RST"),
+    (Reply::Garbage, "garbage"),
+    (Reply::Flood, "64 KiB"),
+];
+
+/// Serves in clear whoever begins in clear; answers `SSLRequest` as told.
+fn script(
+    conversation: &mut Conversation,
+    reply: Reply,
+    config: Option<&Arc<ServerConfig>>,
+) -> Result<()> {
+    let packet = conversation.startup()?;
+    if packet != frontend::ssl_request().split_off(4) {
+        conversation.welcome()?;
+        return conversation.serve();
+    }
+    match reply {
+        Reply::Good | Reply::WrongName | Reply::Stranger => {
+            conversation.send(b"S")?;
+            if let Some(config) = config {
+                conversation.begin_tls(config)?;
+            }
+        }
+        Reply::No => conversation.send(b"N")?,
+        Reply::Error => {
+            let fields = [
+                (b'S', "FATAL"),
+                (b'C', "0A000"),
+                (b'M', "unsupported frontend protocol"),
+            ];
+            conversation.send(&error(&fields))?;
+            return Ok(());
+        }
+        Reply::Eof => return Ok(()),
+        Reply::Reset => return conversation.reset(),
+        Reply::Garbage => conversation.send(b"Q\0HTTP/1.1 400 Bad Request")?,
+        Reply::Flood => conversation.send(&vec![b'x'; 64 * 1024])?,
+    }
+    conversation.login()?;
+    conversation.serve()
+}
+
+fn outcome(pki: &Pki, mode: &str, reply: Reply) -> Result<String> {
+    let config = match reply {
+        Reply::Good => Some(tls::server::config(&pki.authority.issue(&Spec::server())?)?),
+        Reply::WrongName => {
+            let other = Spec::new("other", tls::authority::Usage::Server).dns("other.example");
+            Some(tls::server::config(&pki.authority.issue(&other)?)?)
+        }
+        Reply::Stranger => Some(tls::server::config(&pki.stranger.issue(&Spec::server())?)?),
+        _ => None,
+    };
+    let server = Scripted::start(move |conversation| script(conversation, reply, config.as_ref()))?;
+    let config = Config::to(server.port())
+        .set_all(pki.server_hop(mode))
+        .set("server_login_retry", "1");
+    let mut weir = Weir::start(&config)?;
+    let mut raw = Raw::tcp(weir.port(), Duration::from_secs(10))?;
+    let login = raw.login(&[("user", "postgres"), ("database", "postgres")]);
+    let text = match login {
+        Ok(()) => {
+            ensure!(raw.query_one("select 1")? == "select 1");
+            let secure = (0..server.connections()).any(|index| {
+                let inside = server.heard_in_tls(index).map(|(_, inside)| inside);
+                inside.is_some_and(|inside| inside.windows(8).any(|word| word == b"select 1"))
+            });
+            let asked = if server.count(&frontend::ssl_request()) > 0 {
+                ""
+            } else {
+                ", not asked"
+            };
+            if secure {
+                "TLS".to_owned()
+            } else {
+                format!("clear{asked}")
+            }
+        }
+        Err(error) => {
+            let text = format!("{error:#}");
+            ensure!(
+                text.contains("login refused: FATAL"),
+                "{mode}, {reply:?}: {text}"
+            );
+            "refused".to_owned()
+        }
+    };
+    weir.check_healthy()?;
+    Ok(text)
+}
+
+#[test]
+fn sec_05_each_answer_of_a_server_in_each_mode() -> Result<()> {
+    let pki = Pki::new()?;
+    let mut table = format!("{:<14}", "reply \\ mode");
+    for mode in MODES {
+        write!(table, " {mode:<17}")?;
+    }
+    for (reply, name) in REPLIES {
+        write!(table, "\n{name:<14}")?;
+        for mode in MODES {
+            write!(table, " {:<17}", outcome(&pki, mode, reply)?)?;
+        }
+    }
+    let lines: Vec<&str> = table.lines().map(str::trim_end).collect();
+    expect![[r#"
+        reply \ mode   disable           allow             prefer            require           verify-ca         verify-full
+        S, good        clear, not asked  clear, not asked  TLS               TLS               TLS               TLS
+        S, other name  clear, not asked  clear, not asked  TLS               TLS               TLS               refused
+        S, stranger's  clear, not asked  clear, not asked  TLS               TLS               refused           refused
+        N              clear, not asked  clear, not asked  clear             refused           refused           refused
+        E              clear, not asked  clear, not asked  refused           refused           refused           refused
+        EOF            clear, not asked  clear, not asked  refused           refused           refused           refused
+        RST            clear, not asked  clear, not asked  refused           refused           refused           refused
+        garbage        clear, not asked  clear, not asked  refused           refused           refused           refused
+        64 KiB         clear, not asked  clear, not asked  refused           refused           refused           refused
+    "#]]
+    .assert_eq(&(lines.join("\n") + "\n"));
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! Hazards of TLS and of logging in, one test each, named by the hazard's number.
+//!
+//! Where PostgreSQL has the same duty, the steps run against any target (`CONFORMANCE_TARGET=direct` proves them); the
+//! others are about Weir's own binary.
+
+#[path = "tls_hazards/alpn.rs"]
+mod alpn;
+#[path = "tls_hazards/binding.rs"]
+mod binding;
+#[path = "tls_hazards/certificates.rs"]
+mod certificates;
+#[path = "tls_hazards/injection.rs"]
+mod injection;
+#[path = "tls_hazards/one_way_out.rs"]
+mod one_way_out;
+#[path = "tls_hazards/repeated.rs"]
+mod repeated;
+#[path = "tls_hazards/secrets.rs"]
+mod secrets;
+#[path = "tls_hazards/support.rs"]
+mod support;
+#[path = "tls_hazards/throttling.rs"]
+mod throttling;

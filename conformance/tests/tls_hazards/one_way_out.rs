@@ -1,0 +1,231 @@
+//! Every connection to a server is as protected as the first (SEC-04).
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::ensure;
+use weir_conformance::Config;
+use weir_conformance::Raw;
+use weir_conformance::Weir;
+use weir_conformance::frontend;
+use weir_conformance::frontend::message;
+use weir_conformance::login::Binding;
+use weir_conformance::login::login;
+use weir_conformance::scripted::Conversation;
+use weir_conformance::scripted::Scripted;
+use weir_conformance::scripted::complete;
+use weir_conformance::tls::Pki;
+use weir_conformance::tools;
+use weir_conformance::wait_until;
+
+use crate::support::server_tls;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const STORED: &str = "from the query";
+
+/// Two text columns, `name` and `secret`.
+fn two_columns() -> Vec<u8> {
+    let mut body = b"\0\x02".to_vec();
+    for name in [&b"name\0"[..], b"secret\0"] {
+        body.extend(name);
+        body.extend([0; 6]);
+        body.extend(25_i32.to_be_bytes());
+        body.extend((-1_i16).to_be_bytes());
+        body.extend([0; 6]);
+    }
+    message(b'T', &body)
+}
+
+fn user_row() -> Vec<u8> {
+    let mut body = b"\0\x02".to_vec();
+    for value in ["asked", STORED] {
+        body.extend(u32::try_from(value.len()).unwrap_or(0).to_be_bytes());
+        body.extend(value.as_bytes());
+    }
+    message(b'D', &body)
+}
+
+/// Honest, but answers the extended protocol as `auth_query` wants, is slow to answer `sleep`, and hangs up on `bye`.
+fn serve(conversation: &mut Conversation) -> Result<()> {
+    loop {
+        let request = conversation.read_message()?;
+        match request.tag {
+            b'X' => return Ok(()),
+            b'D' => conversation.send(&two_columns())?,
+            b'E' => conversation.send(&[user_row(), complete("SELECT 1")].concat())?,
+            b'Q' if request.body.starts_with(b"bye") => return Ok(()),
+            b'Q' if request.body.starts_with(b"sleep") => {}
+            _ => conversation.answer(&request)?,
+        }
+    }
+}
+
+#[test]
+fn sec_04_every_connection_to_a_server_is_inside_verified_tls() -> Result<()> {
+    let pki = Pki::new()?;
+    let tls = server_tls(&pki)?;
+    let server = Scripted::start(move |conversation| {
+        conversation.accept_tls(&tls)?;
+        conversation.login()?;
+        serve(conversation)
+    })?;
+    // The first host refuses, the second is the one.
+    let dead = tools::free_port()?;
+    let two = format!("hosts = host=127.0.0.1,127.0.0.1 port={dead}");
+    let config = Config::to(server.port())
+        .database(&two.replace(&dead.to_string(), &server.port().to_string()))
+        .database(&format!(
+            "busy = host=127.0.0.1 port={} min_pool_size=2 user=postgres",
+            server.port()
+        ))
+        .set_all(pki.server_hop("verify-full"))
+        .set("auth_type", "plain")
+        .set("auth_user", "postgres")
+        .set("server_check_delay", "0")
+        .set("server_check_query", "select 1")
+        .userlist("\"postgres\" \"secret\"\n");
+    let mut weir = Weir::start(&config)?;
+    let connect = |user: &str, database: &str, password: &str| -> Result<Raw> {
+        let mut raw = Raw::tcp(weir.port(), PATIENCE)?;
+        login(&mut raw, user, database, password, Binding::No)?;
+        Ok(raw)
+    };
+    // The login, a query, and the check before the next.
+    let mut raw = connect("postgres", "first", "secret")?;
+    raw.query("select 'one'")?;
+    raw.query("select 'two'")?;
+    // A user that only the server knows.
+    let mut asked = connect("asked", "first", STORED).context("auth_query")?;
+    asked.query("select 'three'")?;
+    // A cancel.
+    let before = server.connections();
+    raw.send(&frontend::query("sleep"))?;
+    wait_until("the query's arrival", PATIENCE, || {
+        Ok(server.count(b"sleep\0") > 0)
+    })?;
+    raw.cancel(weir.port())?;
+    wait_until("the cancel's arrival", PATIENCE, || {
+        Ok(server.connections() > before)
+    })?;
+    // The server hangs up; the next query needs a new connection.
+    let mut again = connect("postgres", "second", "secret")?;
+    drop(again.query("bye"));
+    let mut again = connect("postgres", "second", "secret")?;
+    again.query("select 'four'")?;
+    // Several hosts, and servers that nobody asked for.
+    connect("postgres", "hosts", "secret")?.query("select 'five'")?;
+    connect("postgres", "busy", "secret")?.query("select 'six'")?;
+    wait_until(
+        "the connections",
+        PATIENCE,
+        || Ok(server.connections() >= 7),
+    )?;
+    let ssl_request = frontend::ssl_request();
+    wait_until("all handshakes", PATIENCE, || {
+        Ok((0..server.connections()).all(|index| server.heard_in_tls(index).is_some()))
+    })
+    .with_context(|| {
+        let heard =
+            (0..server.connections()).map(|index| server.heard(index).escape_ascii().to_string());
+        format!("{:?}\n{:?}", heard.collect::<Vec<_>>(), server.faults())
+    })?;
+    for index in 0..server.connections() {
+        let (clear, _) = server.heard_in_tls(index).context("a handshake")?;
+        ensure!(clear == ssl_request, "{index}: {}", clear.escape_ascii());
+    }
+    let cancels = (0..server.connections()).filter(|index| {
+        let inside = server.heard_in_tls(*index).map(|(_, inside)| inside);
+        inside.is_some_and(|inside| inside.starts_with(&[0, 0, 0, 16, 4, 210, 22, 46]))
+    });
+    ensure!(cancels.count() == 1, "the cancel was not inside TLS");
+    weir.check_healthy()
+}
+
+/// Without the certificate's check none of them comes through: the same steps, and nothing but handshakes that fail.
+#[test]
+fn sec_04_a_server_that_cannot_be_verified_is_told_nothing() -> Result<()> {
+    let pki = Pki::new()?;
+    let tls = weir_conformance::tls::server::config(
+        &pki.stranger.issue(&weir_conformance::tls::Spec::server())?,
+    )?;
+    let server = Scripted::honest_tls(tls)?;
+    let config = Config::to(server.port())
+        .database(&format!(
+            "busy = host=127.0.0.1 port={} min_pool_size=2 user=postgres",
+            server.port()
+        ))
+        .set_all(pki.server_hop("verify-full"))
+        .set("auth_type", "plain")
+        .set("auth_user", "postgres")
+        .set("auth_failure_delay", "0")
+        .userlist("\"postgres\" \"secret\"\n");
+    let mut weir = Weir::start(&config)?;
+    for (user, password) in [("postgres", "secret"), ("asked", STORED)] {
+        let mut raw = Raw::tcp(weir.port(), PATIENCE)?;
+        let refused = login(&mut raw, user, "first", password, Binding::No).err();
+        ensure!(refused.is_some(), "{user} got in");
+    }
+    ensure!(server.connections() > 0, "nobody tried");
+    for index in 0..server.connections() {
+        let heard = server.heard(index);
+        ensure!(heard == frontend::ssl_request(), "{}", heard.escape_ascii());
+    }
+    weir.check_healthy()
+}
+
+/// Where in the sources a connection is opened.
+fn places(directory: &Path, found: &mut Vec<String>) -> Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            places(&path, found)?;
+            continue;
+        }
+        let name = path.to_string_lossy().into_owned();
+        if !name.ends_with(".rs") || name.contains("test") {
+            continue;
+        }
+        let text = fs::read_to_string(&path)?;
+        // Tests at a file's end do as they like.
+        let code = text
+            .split("#[cfg(test)]\nmod tests")
+            .next()
+            .unwrap_or_default();
+        let opens = code.lines().filter(|line| {
+            let line = line.trim_start();
+            let calls = [
+                "TcpStream::connect",
+                "UnixStream::connect",
+                "net::connect",
+                "socket.connect(",
+            ];
+            !line.starts_with("//") && calls.iter().any(|call| line.contains(call))
+        });
+        let relative = name.split("crates/").nth(1).unwrap_or_default().to_owned();
+        found.extend(opens.map(|line| format!("{relative}: {}", line.trim())));
+    }
+    Ok(())
+}
+
+/// One constructor for all sockets that lead to a server; the others named here lead elsewhere.
+#[test]
+fn sec_04_sockets_to_servers_are_made_in_one_place() -> Result<()> {
+    let mut found = Vec::new();
+    places(&tools::workspace().join("crates/proxy/src"), &mut found)?;
+    places(&tools::workspace().join("crates/cli/src"), &mut found)?;
+    places(&tools::workspace().join("crates/admin/src"), &mut found)?;
+    found.sort();
+    expect_test::expect![[r#"
+        [
+            "proxy/src/listen.rs: match std::os::unix::net::UnixStream::connect(&path) {",
+            "proxy/src/socket.rs: Target::Unix(path, _) => UnixStream::connect(path).map(Self::Unix),",
+            "proxy/src/socket.rs: UnixStream::connect_addr(&address).map(Self::Unix)",
+            "proxy/src/socket.rs: let stream = TcpStream::connect(*address)?;",
+        ]
+    "#]]
+    .assert_debug_eq(&found);
+    Ok(())
+}
