@@ -1,15 +1,22 @@
-//! Ways to prove who one is: MD5, SCRAM-SHA-256 and clear text, as state machines in both roles.
+//! Ways to prove who one is: MD5, SCRAM-SHA-256 and clear text, as state machines in both roles;
+//! and what belongs to them: secrets, caches, limits.
 //!
 //! Nothing here reads a clock, a socket or a random generator: salts and nonces are arguments,
 //! messages are byte slices. The slow key derivation is never run by a state machine; it is
 //! handed out as a [`kdf::KdfRequest`] to be run on a thread that may block.
 //!
 //! - [`login::Exchange`] checks one client, whatever the method; start here.
-//! - [`scram::ScramServer`] and [`scram::ScramClient`] are the two roles of SCRAM-SHA-256,
-//!   [`md5`] is both roles of MD5.
-//! - [`userlist::UserList`] reads an auth_file into [`stored::StoredSecret`]s.
+//! - [`scram::ScramServer`] and [`scram::ScramClient`] are the two roles of SCRAM-SHA-256, with
+//!   and without channel binding; [`md5`] is both roles of MD5.
+//! - [`userlist::UserList`] reads an auth_file into [`stored::StoredSecret`]s; [`fetched`] reads
+//!   what an auth_query gave, and [`account_cache`] may keep it for a while.
+//! - [`mock`] is what users who do not exist get to see; [`throttle`] limits who fails too often.
+//!   Both are argued in `docs/internals/login.md`.
 //! - [`secret`] has the types that hold secrets: without `Debug`, `Display` or `PartialEq`, wiped
 //!   when dropped.
+//!
+//! Logins by certificate or by the user of a unix socket need nothing of this: there is no
+//! exchange, and two names are compared.
 //!
 //! A client that logs in by SCRAM, both roles talking to each other:
 //!
