@@ -1,6 +1,8 @@
 //! The command line as data. Help is part of the interface: it is meant to be read.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -13,6 +15,7 @@ Examples:
   weir run /etc/pgbouncer/pgbouncer.ini   PgBouncer's own file, unchanged
   weir run weir.toml                      the native format
   weir check weir.toml                    say what is wrong, or what is in force
+  weir hba explain ann shop 10.1.2.3      say which line of auth_hba_file decides, and why
   psql -p 6432 -d weir -c 'SHOW POOLS'    look inside a running one
 
 Environment:
@@ -25,7 +28,8 @@ Signals:
   SIGTERM, SIGINT  stop: accept nobody, let transactions end within `drain_timeout`;
                    the second one stops at once
   SIGQUIT          stop at once
-  SIGHUP           read configuration and auth_file again, reopen the log file
+  SIGHUP           read configuration, users, rules, certificates and keys again, reopen
+                   the log file
 
 Exit codes:
   0  done, or stopped as asked
@@ -64,6 +68,73 @@ pub(crate) enum Command {
         written or connected to."
     )]
     Check(Check),
+    /// Ask the rules of auth_hba_file
+    #[command(subcommand)]
+    Hba(Hba),
+}
+
+/// What to ask the rules.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Hba {
+    /// Say which line decides about a client, and why the lines before it do not
+    #[command(
+        after_help = "Nothing is started, and nobody is asked. Where a line asks for a role or the name of a host, \
+        it has to be given.\n\nExit codes:\n  0  a line lets the client in by some method\n  1  refused, or the \
+        configuration has mistakes\n  2  undecided: a flag is missing, and the text says which"
+    )]
+    Explain(Explain),
+}
+
+/// Arguments of `weir hba explain`.
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// The user that the client names
+    pub(crate) user: String,
+    /// The database that it names
+    pub(crate) database: String,
+    /// Where it comes from: an IP address, or `local` for the unix socket
+    #[arg(value_name = "ADDR")]
+    pub(crate) address: Address,
+    /// It uses TLS
+    #[arg(long)]
+    pub(crate) tls: bool,
+    /// It uses TLS and has shown a certificate that client_tls_ca_file vouches for
+    #[arg(long)]
+    pub(crate) cert: bool,
+    /// It asks for physical replication
+    #[arg(long)]
+    pub(crate) replication: bool,
+    /// A role that the user is a member of; may be repeated; `none` means in none
+    #[arg(long = "role", value_name = "NAME")]
+    pub(crate) roles: Vec<String>,
+    /// The name of the host that the address belongs to; `none` means without one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+    /// weir.toml, or PgBouncer's ini under any other name; without it the file that WEIR_CONFIG names
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// Where a client comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// A unix socket.
+    Local,
+    /// TCP.
+    Ip(IpAddr),
+}
+
+impl FromStr for Address {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "local" {
+            return Ok(Self::Local);
+        }
+        text.parse()
+            .map(Self::Ip)
+            .map_err(|_| "must be an IP address, or local")
+    }
 }
 
 /// Arguments of `weir run`.

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// Done, or stopped as asked.
     Ok = 0,
-    /// The configuration has mistakes.
+    /// The configuration has mistakes, or the rules asked about refuse.
     Config = 1,
     /// The command line has mistakes.
     Usage = 2,

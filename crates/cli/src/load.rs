@@ -1,14 +1,17 @@
-//! Files and environment to a configuration that can be run: the settings and the users of `auth_file`.
+//! Files and environment to a configuration that can be run: the settings, the users of `auth_file`, the
+//! rules of `auth_hba_file`, keys and certificates.
 
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use weir_config::{ConfigError, Loaded, Settings};
-use weir_proxy::{UserList, UserListError};
+use weir_proxy::{Access, Setup, Transport, TransportError, UserList, UserListError};
+
+use crate::access::{self, AccessError};
+use crate::secrets;
 
 /// Where the configuration comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +26,11 @@ pub(crate) enum Source {
 pub(crate) struct Prepared {
     pub(crate) loaded: Loaded,
     pub(crate) users: Arc<UserList>,
-    /// Things worth a warning about `auth_file`.
+    /// The rules of who may log in how.
+    pub(crate) access: Access,
+    /// Keys and certificates.
+    pub(crate) transport: Arc<Transport>,
+    /// Things worth a warning about the files that the settings name.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -34,6 +41,10 @@ pub(crate) enum LoadError {
     Config(#[from] ConfigError),
     #[error("{file}: cannot read auth_file: {error}")]
     Unreadable { file: String, error: io::Error },
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    #[error(transparent)]
+    Transport(#[from] TransportError),
     #[error("{file}:{}: {}", error.line, error.fault)]
     UserList { file: String, error: UserListError },
 }
@@ -50,24 +61,46 @@ impl Source {
             .or_else(|| server().map(|server| Self::Upstream(lossy(server))))
     }
 
-    /// Reads everything. Nothing is changed.
+    /// Reads the configuration alone, without the files that it names.
     ///
     /// # Errors
     /// Every mistake found.
-    pub(crate) fn load(&self) -> Result<Prepared, Vec<LoadError>> {
+    pub(crate) fn config(&self) -> Result<Loaded, Vec<LoadError>> {
         // `vars` would panic on a variable that is not UTF-8, ours or not.
         let env = std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value)));
         let loaded = match self {
             Self::File(path) => weir_config::load(path, &mut |path| fs::read_to_string(path), env),
             Self::Upstream(server) => weir_config::upstream(server, env),
         };
-        let loaded =
-            loaded.map_err(|errors| errors.into_iter().map(LoadError::from).collect::<Vec<_>>())?;
+        loaded.map_err(|errors| errors.into_iter().map(LoadError::from).collect())
+    }
+
+    /// Reads everything. Nothing is changed.
+    ///
+    /// # Errors
+    /// Every mistake found.
+    pub(crate) fn load(&self) -> Result<Prepared, Vec<LoadError>> {
+        let loaded = self.config()?;
+        let settings = &loaded.settings;
         let mut warnings = Vec::new();
-        let users = users(&loaded.settings, &mut warnings).map_err(|error| vec![error])?;
+        let mut errors = Vec::new();
+        let users = users(settings, &mut warnings).map_err(|error| errors.push(error));
+        let access = access::load(&loaded)
+            .map_err(|mistakes| errors.extend(mistakes.into_iter().map(LoadError::from)));
+        let transport = Transport::load(settings)
+            .map_err(|mistakes| errors.extend(mistakes.into_iter().map(LoadError::from)));
+        let (Ok(users), Ok(access), Ok(transport)) = (users, access, transport) else {
+            return Err(errors);
+        };
+        warnings.extend(access::warnings(&access, settings));
+        warnings.extend_from_slice(transport.warnings());
+        warnings.extend(secrets::exposed_files(&loaded));
+        warnings.extend(secrets::missing_from_auth_file(settings, &users));
         Ok(Prepared {
             loaded,
             users: Arc::new(users),
+            access,
+            transport: Arc::new(transport),
             warnings,
         })
     }
@@ -81,6 +114,16 @@ impl Prepared {
         let workers = settings.global.worker_count(cores);
         settings.global.workers = u32::try_from(workers).unwrap_or(u32::MAX);
         Arc::new(settings)
+    }
+
+    /// What the engine is told, with these settings in force.
+    pub(crate) fn setup(&self, settings: Arc<Settings>) -> Setup {
+        Setup {
+            settings,
+            users: Arc::clone(&self.users),
+            access: self.access.clone(),
+            transport: Arc::clone(&self.transport),
+        }
     }
 
     /// Names for the console; a name that is not UTF-8 is shown with marks.
@@ -112,12 +155,6 @@ fn users(settings: &Settings, warnings: &mut Vec<String>) -> Result<UserList, Lo
     for line in users.repeated_lines() {
         warnings.push(format!(
             "{file}:{line}: replaces an earlier line for the same user"
-        ));
-    }
-    let mode = fs::metadata(&file).map_or(0, |data| data.permissions().mode());
-    if !text.is_empty() && mode & 0o007 != 0 {
-        warnings.push(format!(
-            "{file}: readable by everybody on this machine; chmod o= would do"
         ));
     }
     Ok(users)

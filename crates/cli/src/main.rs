@@ -1,14 +1,17 @@
 //! The weir binary: flags, wiring, exit codes. It decides nothing about connections; that is the engine's work.
 
+mod access;
 mod args;
 mod check;
 mod descriptors;
 mod exit;
+mod hba;
 mod load;
 mod logging;
 mod pidfile;
 mod reload;
 mod run;
+mod secrets;
 mod signals;
 
 use std::process::ExitCode;
@@ -21,6 +24,7 @@ fn main() -> ExitCode {
     let exit = match Cli::try_parse() {
         Ok(cli) => match &cli.command {
             Command::Check(args) => check::check(args),
+            Command::Hba(args::Hba::Explain(args)) => hba::explain(args),
             Command::Run(args) => run::run(args),
         },
         Err(error) => args::report(&error),

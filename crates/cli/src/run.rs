@@ -8,8 +8,8 @@ use crossbeam_channel::{Receiver, never, select};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use weir_admin::Shared;
 use weir_config::Settings;
+use weir_proxy::Running;
 use weir_proxy::console::{Command, Shutdown};
-use weir_proxy::{Running, Setup};
 
 use crate::args;
 use crate::descriptors;
@@ -93,11 +93,8 @@ fn start<'a>(
     warn_all(prepared);
     descriptors::prepare(&settings);
     let shared = Shared::new(Arc::clone(&settings), prepared.user_names());
-    let running = weir_proxy::start(Setup {
-        settings: Arc::clone(&settings),
-        users: Arc::clone(&prepared.users),
-        console: Arc::new(weir_admin::console(shared.clone(), VERSION)),
-    })?;
+    let console = Arc::new(weir_admin::console(shared.clone(), VERSION));
+    let running = weir_proxy::start(prepared.setup(Arc::clone(&settings)), console)?;
     let pidfile = has_pidfile.then(|| PidFile::create(pidfile)).transpose()?;
     let workers = settings.global.workers;
     tracing::info!("process up: Weir {VERSION}, {workers} workers");
@@ -116,6 +113,9 @@ fn start<'a>(
 fn warn_all(prepared: &Prepared) {
     for note in prepared.loaded.notes.iter().chain(&prepared.warnings) {
         tracing::warn!("{note}");
+    }
+    if let Some(hba) = &prepared.access.hba {
+        tracing::info!("auth_hba_file read, {} lines", hba.rules().len());
     }
 }
 
@@ -212,7 +212,7 @@ impl Service<'_> {
         self.shared
             .replace(Arc::clone(&self.settings), prepared.user_names());
         self.running
-            .reload(Arc::clone(&self.settings), Arc::clone(&prepared.users));
+            .reload(prepared.setup(Arc::clone(&self.settings)));
         tracing::info!("reload done, {} changes", changes.len());
     }
 

@@ -1,0 +1,179 @@
+//! Who may come in, besides what the settings say: `auth_hba_file` and `auth_ident_file` with all that they include,
+//! and `auth_ldap_options`. Read at the start and by each reload; a mistake refuses the whole configuration.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use weir_config::{AuthType, Loaded, Origin, Settings, SslMode};
+use weir_proxy::Access;
+use weir_route::ldap::LdapOptions;
+use weir_route::limits::FILE_BYTES_MAX;
+use weir_route::{
+    ClientCertificate, FileError, Files, Hba, IdentMap, Kind, Method, Mistake, Problem, Rule,
+};
+
+/// One mistake in them.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AccessError {
+    #[error(transparent)]
+    File(#[from] Problem),
+    #[error("{origin}: auth_ldap_options: {mistake}")]
+    Ldap { origin: Origin, mistake: Mistake },
+    #[error("{place}: method {method} is not part of this build")]
+    NotBuilt { place: String, method: &'static str },
+}
+
+/// Reads all of it.
+///
+/// # Errors
+/// Every mistake, file by file.
+pub(crate) fn load(loaded: &Loaded) -> Result<Access, Vec<AccessError>> {
+    let settings = &loaded.settings;
+    let global = &settings.global;
+    let mut access = Access::default();
+    let mut errors = Vec::new();
+    if settings.trust_loopback {
+        return Ok(access);
+    }
+    if global.auth_type == AuthType::Hba {
+        match hba(settings) {
+            Ok(hba) => {
+                errors.extend(hba.rules().iter().filter_map(not_built));
+                access.hba = Some(Arc::new(hba));
+            }
+            Err(mistakes) => errors.extend(mistakes),
+        }
+        match ident(settings) {
+            Ok(ident) => access.ident = Arc::new(ident),
+            Err(mistakes) => errors.extend(mistakes),
+        }
+    }
+    let ldap = global.auth_ldap_options.expose();
+    if !ldap.is_empty() {
+        match LdapOptions::parse(ldap) {
+            Ok(options) => access.ldap = Some(Arc::new(options)),
+            Err(mistake) => {
+                let origin = origin_of(loaded, "auth_ldap_options");
+                errors.push(AccessError::Ldap { origin, mistake });
+            }
+        }
+    }
+    if let Some(method) = unbuilt(global.auth_type.as_str()) {
+        let place = origin_of(loaded, "auth_type").to_string();
+        errors.push(AccessError::NotBuilt { place, method });
+    }
+    if errors.is_empty() {
+        Ok(access)
+    } else {
+        Err(errors)
+    }
+}
+
+/// Reads `auth_hba_file`, whatever `auth_type` is.
+///
+/// # Errors
+/// Every mistake in it and in the files that it includes.
+pub(crate) fn hba(settings: &Settings) -> Result<Hba, Vec<AccessError>> {
+    let path = Path::new(&settings.global.auth_hba_file);
+    Hba::load(path, &Disk).map_err(|problems| problems.iter().cloned().map(Into::into).collect())
+}
+
+fn ident(settings: &Settings) -> Result<IdentMap, Vec<AccessError>> {
+    let path = &settings.global.auth_ident_file;
+    if path.is_empty() {
+        return Ok(IdentMap::default());
+    }
+    IdentMap::load(Path::new(path), &Disk)
+        .map_err(|problems| problems.iter().cloned().map(Into::into).collect())
+}
+
+fn origin_of(loaded: &Loaded, key: &str) -> Origin {
+    let origin = loaded.sources.get(key).cloned();
+    origin.unwrap_or(Origin::Argument("configuration"))
+}
+
+/// The method of this name, if it was left out of this build.
+fn unbuilt(method: &str) -> Option<&'static str> {
+    match method {
+        "ldap" if !cfg!(feature = "ldap") => Some("ldap"),
+        "pam" if !cfg!(feature = "pam") => Some("pam"),
+        _ => None,
+    }
+}
+
+fn not_built(rule: &Rule) -> Option<AccessError> {
+    let method = unbuilt(rule.method().name())?;
+    let place = rule.place().to_string();
+    Some(AccessError::NotBuilt { place, method })
+}
+
+/// Lines that are right, but will not do what they look like under these settings.
+pub(crate) fn warnings(access: &Access, settings: &Settings) -> Vec<String> {
+    let rules = access.hba.iter().flat_map(|hba| hba.rules());
+    let mut warnings = Vec::new();
+    for rule in rules {
+        let mut warn = |text: &str| warnings.push(format!("{}: {text}", rule.place()));
+        let global = &settings.global;
+        let has_tls = global.client_tls_sslmode != SslMode::Disable;
+        if rule.kind() == Kind::HostSsl && !has_tls {
+            warn("never fits, since client_tls_sslmode is disable");
+        } else if rule.client_certificate() != ClientCertificate::NotNeeded
+            && global.client_tls_ca_file.is_empty()
+        {
+            warn("lets nobody in, since no client_tls_ca_file vouches for certificates");
+        }
+        if rule.kind() == Kind::HostGssEnc {
+            warn("never fits, since encryption by GSSAPI is not offered");
+        }
+        if let Some(map) = rule.map()
+            && !access.ident.contains(map)
+        {
+            warn("lets nobody in, since auth_ident_file has no map of this name");
+        }
+        if matches!(rule.method(), Method::Md5) {
+            // Hazard SEC-65.
+            warn("md5: whoever reads an md5 secret can log in with it; prefer scram-sha-256");
+        }
+        if matches!(rule.method(), Method::Trust) && rule.kind() != Kind::Local {
+            warn("trust lets in whoever can reach Weir from there, without proof");
+        }
+    }
+    warnings
+}
+
+/// Files as they are on this machine.
+struct Disk;
+
+impl Files for Disk {
+    fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
+        // A pipe would make us wait, a directory gives a strange error.
+        if !fs::metadata(path).map_err(failure)?.is_file() {
+            return Err(FileError::Failed("not a regular file".to_owned()));
+        }
+        let file = File::open(path).map_err(failure)?;
+        let bytes_max = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX);
+        let mut bytes = Vec::new();
+        let read = file
+            .take(bytes_max.saturating_add(1))
+            .read_to_end(&mut bytes);
+        read.map_err(failure)?;
+        Ok(bytes)
+    }
+
+    fn list(&self, directory: &Path) -> Result<Vec<String>, FileError> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(directory).map_err(failure)? {
+            names.extend(entry.map_err(failure)?.file_name().into_string().ok());
+        }
+        Ok(names)
+    }
+}
+
+fn failure(error: io::Error) -> FileError {
+    match error.kind() {
+        io::ErrorKind::NotFound => FileError::Missing,
+        _ => FileError::Failed(error.to_string()),
+    }
+}
