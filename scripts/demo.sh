@@ -7,7 +7,6 @@ cd "$ROOT"
 
 say "Looking for what the demo needs"
 need build-essential have cc
-need libpam0g-dev has_pam
 need postgresql-15 has_postgres
 need postgresql-15 has_pgbench
 need postgresql-client-15 have psql

@@ -36,7 +36,7 @@ say "Fast tests (cargo test)"
 cargo test --no-fail-fast || failed+=("cargo test")
 
 say "Building the release binary for the suites against real servers"
-if cargo build --release -p weir-cli; then
+if cargo build --release -p weir-cli --features pam; then
 	export WEIR_BIN="${WEIR_BIN:-$(realpath "${CARGO_TARGET_DIR:-target}")/release/weir}"
 	say "Conformance: PostgreSQL, pgbench, psql and drivers (cargo test -p weir-conformance)"
 	RUN_SLOW_TESTS=1 cargo test -p weir-conformance --no-fail-fast || failed+=("conformance")
