@@ -72,14 +72,11 @@ fn sec_04_every_connection_to_a_server_is_inside_verified_tls() -> Result<()> {
         conversation.login()?;
         serve(conversation)
     })?;
-    // The first host refuses, the second is the one.
-    let dead = tools::free_port()?;
-    let two = format!("hosts = host=127.0.0.1,127.0.0.1 port={dead}");
-    let config = Config::to(server.port())
-        .database(&two.replace(&dead.to_string(), &server.port().to_string()))
+    let port = server.port();
+    let config = Config::to(port)
+        .database(&format!("hosts = host=127.0.0.1,localhost port={port}"))
         .database(&format!(
-            "busy = host=127.0.0.1 port={} min_pool_size=2 user=postgres",
-            server.port()
+            "busy = host=127.0.0.1 port={port} min_pool_size=2 user=postgres"
         ))
         .set_all(pki.server_hop("verify-full"))
         .set("auth_type", "plain")
@@ -123,25 +120,31 @@ fn sec_04_every_connection_to_a_server_is_inside_verified_tls() -> Result<()> {
         PATIENCE,
         || Ok(server.connections() >= 7),
     )?;
-    let ssl_request = frontend::ssl_request();
-    wait_until("all handshakes", PATIENCE, || {
-        Ok((0..server.connections()).all(|index| server.heard_in_tls(index).is_some()))
-    })
-    .with_context(|| {
-        let heard =
-            (0..server.connections()).map(|index| server.heard(index).escape_ascii().to_string());
-        format!("{:?}\n{:?}", heard.collect::<Vec<_>>(), server.faults())
-    })?;
-    for index in 0..server.connections() {
-        let (clear, _) = server.heard_in_tls(index).context("a handshake")?;
-        ensure!(clear == ssl_request, "{index}: {}", clear.escape_ascii());
-    }
+    check_all_secure(&server)?;
     let cancels = (0..server.connections()).filter(|index| {
         let inside = server.heard_in_tls(*index).map(|(_, inside)| inside);
         inside.is_some_and(|inside| inside.starts_with(&[0, 0, 0, 16, 4, 210, 22, 46]))
     });
     ensure!(cancels.count() == 1, "the cancel was not inside TLS");
     weir.check_healthy()
+}
+
+/// Each connection has asked for TLS, done the handshake, and said nothing else in clear.
+fn check_all_secure(server: &Scripted) -> Result<()> {
+    wait_until("all handshakes", PATIENCE, || {
+        let mut all = 0..server.connections();
+        Ok(all.all(|index| server.heard_in_tls(index).is_some()))
+    })
+    .with_context(|| format!("{:?}", server.faults()))?;
+    for index in 0..server.connections() {
+        let (clear, _) = server.heard_in_tls(index).context("a handshake")?;
+        ensure!(
+            clear == frontend::ssl_request(),
+            "{index}: {}",
+            clear.escape_ascii()
+        );
+    }
+    Ok(())
 }
 
 /// Without the certificate's check none of them comes through: the same steps, and nothing but handshakes that fail.
