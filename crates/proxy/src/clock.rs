@@ -14,6 +14,15 @@ pub(crate) struct Clock {
     hands: Option<&'static std::sync::atomic::AtomicU64>,
 }
 
+/// The time of day, for dates of certificates and of passwords: people's time, which may jump.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one module that reads clocks"
+)]
+pub(crate) fn wall() -> SystemTime {
+    SystemTime::now()
+}
+
 impl Clock {
     /// Starts counting. `Moment(0)` means "never yet" to the pool, so counting starts a second after it.
     #[expect(

@@ -10,11 +10,14 @@ use std::time::Duration;
 use weir_pool::Moment;
 
 use crate::listen::Accepted;
+use weir_tls::session::Session;
+
 use crate::socket::{Stream, Target};
 
 mod epoll;
 #[cfg(test)]
 pub(crate) mod memory;
+mod secured;
 
 pub(crate) use epoll::Epoll;
 #[cfg(test)]
@@ -45,6 +48,7 @@ pub(crate) enum Completion {
     /// Everything that a send left behind has been taken by the socket.
     Drained(Owner),
     /// The other side has closed, or the connection broke.
+    /// A broken TLS record counts as broken connection.
     Ended(Owner, Option<io::Error>),
     /// So many bytes are at the start of the buffer.
     Received(Owner, usize),
@@ -80,6 +84,9 @@ pub(crate) trait Driver {
 
     /// Sends all of it; returns how many bytes could not be sent yet. The caller stops producing while that is not 0.
     fn send(&mut self, key: Key, bytes: &[u8]) -> usize;
+
+    /// From now on what is received is opened and what is sent is sealed; bytes were exchanged as they are before that.
+    fn secure(&mut self, key: Key, session: Box<Session>);
 
     /// How many bytes are still to be sent.
     fn backlog(&self, key: Key) -> usize;

@@ -7,31 +7,36 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use lru::LruCache;
+use weir_auth::account_cache::{AccountCache, Clocks};
+use weir_auth::fetched::{self, FetchError};
 use weir_auth::kdf::ScramKeys;
+use weir_auth::login::Account;
 use weir_auth::scram::PassThrough;
 use weir_auth::secret::{Secret, ServerSecret};
 use weir_auth::stored::StoredSecret;
+use weir_auth::throttle::{Rules, Source, Throttle};
 use weir_auth::userlist::UserList;
-use weir_config::{LoadBalanceHosts, PoolMode, PoolSettings, Settings};
-use weir_pool::{HostGate, Policy, Quota, Shared};
+use weir_config::{AuthLookup, LoadBalanceHosts, PoolMode, PoolSettings, Settings};
+use weir_pool::{HostGate, Moment, Policy, Quota, Shared};
 use weir_session::settings::{Reported, Settings as Asked};
 
 use crate::clock::Clock;
 use crate::console::{Command, Console};
 use crate::mailbox::Mailbox;
-use crate::offload::Offload;
+use crate::offload::{Kind, Offload};
 use crate::resolve::Resolver;
+use crate::settled::Settled;
 
+/// Accounts that auth_query found and that are kept.
+const ACCOUNTS_MAX: usize = 10_000;
+/// The longest that the answer to a failed login is held back.
+const DELAY_MAX: std::time::Duration = std::time::Duration::from_secs(5);
+/// So many seconds' worth of cancel requests may come at once.
+const CANCEL_BURST: u32 = 5;
 /// Derived keys that are kept.
 const KEYS_MAX: usize = 4096;
 /// Clients beyond `max_client_conn` that may be connected while they have not said who they are (or cancel).
 const GREETERS_MAX: usize = 256;
-
-/// A configuration that is in force, with what was read beside it.
-pub(crate) struct Settled {
-    pub(crate) settings: Arc<Settings>,
-    pub(crate) users: Arc<UserList>,
-}
 
 /// Locks that only ever guard plain data: a panic while one was held leaves that data usable.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -43,6 +48,8 @@ pub(crate) struct GlobalPool {
     /// Database and user as in SHOW POOLS.
     pub(crate) database: Arc<str>,
     pub(crate) user: Arc<str>,
+    /// See [`PoolName`].
+    pub(crate) is_private: bool,
     pub(crate) shared: Arc<Shared>,
     pub(crate) settings: RwLock<Arc<PoolSettings>>,
     pub(crate) next_host: AtomicUsize,
@@ -52,6 +59,8 @@ pub(crate) struct GlobalPool {
     pub(crate) welcomes: Mutex<HashMap<Arc<Asked>, Arc<Reported>>>,
     /// What the last client's own SCRAM login left for ours.
     pub(crate) pass_through: Mutex<Option<PassThrough>>,
+    /// The secret that the last client of this user logged in with, if it is not in the auth_file.
+    pub(crate) learnt: Mutex<Option<StoredSecret>>,
 }
 
 /// A failed login to a server.
@@ -123,8 +132,8 @@ pub(crate) struct Place {
 /// Limits on clients and servers, by the name of a database or user.
 type Quotas = Mutex<HashMap<String, Arc<Quota>>>;
 
-/// Database and user.
-pub(crate) type PoolName = (Arc<str>, Arc<str>);
+/// Database, user, and whether it is the pool for questions that logins ask, which no client ever gets.
+pub(crate) type PoolName = (Arc<str>, Arc<str>, bool);
 
 /// See the module's page.
 pub(crate) struct Global {
@@ -133,6 +142,10 @@ pub(crate) struct Global {
     pub(crate) mailboxes: std::sync::OnceLock<Vec<Mailbox>>,
     /// For deriving keys.
     pub(crate) derivers: Offload,
+    /// For passwords that LDAP or PAM check.
+    pub(crate) directories: Offload,
+    /// For TLS handshakes.
+    pub(crate) handshakers: Offload,
     /// For resolving names.
     pub(crate) resolvers: Offload,
     pub(crate) resolver: Resolver,
@@ -150,6 +163,12 @@ pub(crate) struct Global {
     user_clients: Quotas,
     gates: Mutex<HashMap<String, Arc<HostGate>>>,
     pools: Mutex<HashMap<PoolName, Arc<GlobalPool>>>,
+    /// Logins that failed, by where they came from (hazard SEC-67).
+    pub(crate) failures: Mutex<Throttle>,
+    /// Cancel requests, likewise (SEC-66).
+    cancels: Mutex<Throttle>,
+    /// What auth_query said.
+    accounts: Mutex<AccountCache>,
     cancellable: Mutex<HashMap<u32, Cancellable>>,
     keys: Mutex<LruCache<[u8; 32], ScramKeys>>,
     keys_name: [u8; 32],
@@ -168,13 +187,21 @@ impl Global {
     ) -> std::io::Result<Self> {
         let global = &settled.settings.global;
         let clients_max = usize::try_from(global.max_client_conn).unwrap_or(usize::MAX);
+        let failures = failure_rules(&settled.settings);
+        let cancels = cancel_rules(&settled.settings);
+        let accounts = AccountCache::new(
+            ACCOUNTS_MAX,
+            global.auth_query_cache_ttl.unwrap_or_default(),
+        );
         let resolver = Resolver::new(global.dns_max_ttl, global.dns_nxdomain_ttl);
         Ok(Self {
             clock: Clock::new(),
             console,
             mailboxes: std::sync::OnceLock::new(),
-            derivers: Offload::new("kdf")?,
-            resolvers: Offload::new("dns")?,
+            derivers: Offload::new("kdf", Kind::Computes)?,
+            directories: Offload::new("dir", Kind::Waits)?,
+            handshakers: Offload::new("tls", Kind::Computes)?,
+            resolvers: Offload::new("dns", Kind::Waits)?,
             resolver,
             server_secret: ServerSecret::new(random()?),
             commands,
@@ -189,6 +216,9 @@ impl Global {
             user_clients: Quotas::default(),
             gates: Mutex::default(),
             pools: Mutex::default(),
+            failures: Mutex::new(Throttle::new(failures)),
+            cancels: Mutex::new(Throttle::new(cancels)),
+            accounts: Mutex::new(accounts),
             cancellable: Mutex::default(),
             keys: Mutex::new(LruCache::new(
                 NonZeroUsize::new(KEYS_MAX).unwrap_or(NonZeroUsize::MIN),
@@ -213,7 +243,7 @@ impl Global {
         for gate in lock(&self.gates).values() {
             gate.set_logins_max(logins_max);
         }
-        for pool in lock(&self.pools).values() {
+        for pool in lock(&self.pools).values().filter(|pool| !pool.is_private) {
             if let Some(new) = settled.settings.pool(&pool.database, &pool.user) {
                 self.quotas_of(&new);
                 *pool
@@ -222,6 +252,11 @@ impl Global {
                     .unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
             }
         }
+        lock(&self.failures).set_rules(failure_rules(&settled.settings));
+        lock(&self.cancels).set_rules(cancel_rules(&settled.settings));
+        // A new one: what was found out belongs to the configuration that asked.
+        let ttl = global.auth_query_cache_ttl.unwrap_or_default();
+        *lock(&self.accounts) = AccountCache::new(ACCOUNTS_MAX, ttl);
         *self.settled.write().unwrap_or_else(PoisonError::into_inner) = settled;
     }
 
@@ -287,9 +322,27 @@ impl Global {
 
     /// The pool of a database and server user, made when it is first asked for.
     pub(crate) fn pool(&self, settings: PoolSettings) -> Result<Arc<GlobalPool>, TooManyPools> {
+        self.pool_named(settings, false)
+    }
+
+    /// The pool that asks for secrets and roles (hazard SEC-43): never the one of clients, even if these log in as the
+    /// same user.
+    pub(crate) fn private_pool(
+        &self,
+        settings: PoolSettings,
+    ) -> Result<Arc<GlobalPool>, TooManyPools> {
+        self.pool_named(settings, true)
+    }
+
+    fn pool_named(
+        &self,
+        settings: PoolSettings,
+        is_private: bool,
+    ) -> Result<Arc<GlobalPool>, TooManyPools> {
         let name: PoolName = (
             settings.database.as_str().into(),
             settings.user.as_str().into(),
+            is_private,
         );
         let mut pools = lock(&self.pools);
         if let Some(pool) = pools.get(&name) {
@@ -310,12 +363,14 @@ impl Global {
         let pool = Arc::new(GlobalPool {
             database: Arc::clone(&name.0),
             user: Arc::clone(&name.1),
+            is_private,
             shared,
             settings: RwLock::new(Arc::new(settings)),
             next_host: AtomicUsize::new(0),
             last_error: Mutex::default(),
             welcomes: Mutex::default(),
             pass_through: Mutex::default(),
+            learnt: Mutex::default(),
         });
         pools.insert(name, Arc::clone(&pool));
         Ok(pool)
@@ -365,17 +420,79 @@ impl Global {
             .map(|client| client.place)
     }
 
+    /// Whether one more cancel request from there is granted.
+    pub(crate) fn grants_cancel(&self, source: Source, now: Moment) -> bool {
+        lock(&self.cancels).take(source, since_start(now)).is_ok()
+    }
+
+    // --- accounts ---
+
+    /// What auth_query said of a user a while ago, if that may still be believed.
+    pub(crate) fn cached_account(
+        &self,
+        lookup: &AuthLookup,
+        user: &str,
+        now: Moment,
+    ) -> Option<Account> {
+        let name = account_name(lookup);
+        lock(&self.accounts).get(name.as_bytes(), user.as_bytes(), clocks(now))
+    }
+
+    /// What rows of auth_query say; none if they cannot be used.
+    pub(crate) fn account_of(
+        &self,
+        lookup: &AuthLookup,
+        user: &str,
+        rows: &[Vec<Option<Vec<u8>>>],
+        now: Moment,
+    ) -> Result<Account, FetchError> {
+        let clocks = clocks(now);
+        let rows: Vec<Vec<_>> = rows
+            .iter()
+            .map(|row| row.iter().map(Option::as_deref).collect())
+            .collect();
+        let rows = rows.iter().map(Vec::as_slice);
+        let fetched = fetched::account(user.as_bytes(), rows, clocks.wall)?;
+        let name = account_name(lookup);
+        lock(&self.accounts).insert(name.as_bytes(), user.as_bytes(), &fetched, clocks);
+        Ok(fetched.account)
+    }
+
+    /// A login with it has failed: the secret may have been changed.
+    pub(crate) fn forget_account(&self, lookup: &AuthLookup, user: &str) {
+        let name = account_name(lookup);
+        lock(&self.accounts).forget(name.as_bytes(), user.as_bytes());
+    }
+
     // --- derived keys ---
 
     pub(crate) fn cached_keys(&self, request: &weir_auth::kdf::KdfRequest) -> Option<ScramKeys> {
-        lock(&self.keys)
-            .get(&request.cache_key(&self.keys_name))
-            .cloned()
+        let name = request.cache_key(&self.keys_name)?;
+        lock(&self.keys).get(&name).cloned()
     }
 
     pub(crate) fn cache_keys(&self, request: &weir_auth::kdf::KdfRequest, keys: &ScramKeys) {
-        lock(&self.keys).put(request.cache_key(&self.keys_name), keys.clone());
+        if let Some(name) = request.cache_key(&self.keys_name) {
+            lock(&self.keys).put(name, keys.clone());
+        }
     }
+}
+
+/// Which query in which database.
+fn account_name(lookup: &AuthLookup) -> String {
+    [&*lookup.dbname, &*lookup.user, &*lookup.query].join("\n")
+}
+
+fn clocks(now: Moment) -> Clocks {
+    Clocks {
+        now: since_start(now),
+        wall: crate::clock::wall(),
+    }
+}
+
+/// A moment as the throttles and caches count.
+pub(crate) fn since_start(now: Moment) -> std::time::Duration {
+    std::time::Duration::from_micros(now.0)
 }
 
 fn quota(quotas: &Quotas, name: &str, max: u32) -> Arc<Quota> {
@@ -401,10 +518,53 @@ pub(crate) fn random<const N: usize>() -> std::io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// The secret of a server user in the auth_file or the configuration.
-pub(crate) fn secret_of(pool: &PoolSettings, users: &UserList) -> Option<StoredSecret> {
-    match &pool.password {
-        Some(password) => Some(StoredSecret::parse(password.expose().as_bytes())),
-        None => users.get(pool.user.as_bytes()).cloned(),
+/// The secret of a server user: in the configuration, in the auth_file, or the one that its clients log in with.
+pub(crate) fn secret_of(
+    pool: &GlobalPool,
+    settings: &PoolSettings,
+    users: &UserList,
+) -> Option<StoredSecret> {
+    if let Some(password) = &settings.password {
+        return Some(StoredSecret::parse(password.expose().as_bytes()));
+    }
+    let in_file = users.get(settings.user.as_bytes()).cloned();
+    match in_file {
+        Some(StoredSecret::Empty) | None => lock(&pool.learnt).clone().or(in_file),
+        secret => secret,
+    }
+}
+
+/// Where a client comes from, for limits on what attackers do often.
+pub(crate) fn source(remote: &weir_stats::Endpoint, uid: Option<u32>) -> Source {
+    match remote.address.parse::<std::net::IpAddr>() {
+        Ok(address) => Source::from_ip(address),
+        Err(_) => Source::Unix(uid.unwrap_or(u32::MAX)),
+    }
+}
+
+/// `auth_failures_per_minute` and `auth_failure_delay`.
+fn failure_rules(settings: &Settings) -> Rules {
+    let global = &settings.global;
+    let minute = std::time::Duration::from_secs(60);
+    Rules {
+        burst: global.auth_failures_per_minute.max(1),
+        interval: minute
+            .checked_div(global.auth_failures_per_minute)
+            .unwrap_or_default(),
+        delay_first: global.auth_failure_delay,
+        delay_max: global.auth_failure_delay.max(DELAY_MAX),
+        ..Rules::for_failed_logins()
+    }
+}
+
+/// `cancel_requests_per_second`, and some more at once.
+fn cancel_rules(settings: &Settings) -> Rules {
+    let rate = settings.global.cancel_requests_per_second;
+    Rules {
+        burst: rate.saturating_mul(CANCEL_BURST).max(1),
+        interval: std::time::Duration::from_secs(1)
+            .checked_div(rate)
+            .unwrap_or_default(),
+        ..Rules::for_cancels()
     }
 }

@@ -4,23 +4,28 @@
 //! configuration, and says what the console asks for. Each worker is one thread with one event loop that owns its
 //! clients and servers; what happens on it is decided by the pure crates below ([`weir_session`], [`weir_pool`]).
 //!
-//! **Invariant:** nothing in a worker waits, except in one place for all of its sockets. Slow work (key derivation,
-//! name resolution) is done on helper threads.
+//! **Invariant:** nothing in a worker waits, except in one place for all of its sockets. Slow work (key derivation, TLS
+//! handshakes, name resolution, directories) is done on helper threads.
 
 mod clock;
 pub mod console;
 mod driver;
 mod global;
 mod listen;
+mod lookups;
 mod mailbox;
 mod moved;
 mod offload;
 mod resolve;
 mod running;
+mod settled;
 mod socket;
+mod transport;
 mod worker;
 
 pub use listen::ListenError;
-pub use running::{Running, Setup, StartError, start};
+pub use running::{Running, StartError, start};
+pub use settled::{Access, Setup};
+pub use transport::{Transport, TransportError};
 /// What an auth_file holds; part of [`Setup`].
 pub use weir_auth::userlist::{UserList, UserListError};

@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use weir_config::{Global, HostAddr, ListenAddr};
 use weir_stats::Endpoint;
 
-use crate::socket::{Stream, TcpOptions};
+use crate::socket::{Socket as Connected, Stream, TcpOptions};
 
 /// A new connection.
 #[derive(Debug)]
@@ -223,10 +223,10 @@ impl Listener {
         match &self.socket {
             Socketed::Tcp(listener) => {
                 let (stream, peer) = listener.accept()?;
-                let stream = Stream::accepted(stream, options);
+                let socket = Connected::accepted(stream, options);
                 Ok(Accepted {
-                    local: stream.local(self.port),
-                    stream,
+                    local: socket.local(self.port),
+                    stream: socket.into(),
                     remote: Endpoint {
                         address: peer.ip().to_string(),
                         port: peer.port(),
@@ -244,7 +244,7 @@ impl Listener {
                     port: self.port,
                 };
                 Ok(Accepted {
-                    stream: Stream::Unix(stream),
+                    stream: Connected::Unix(stream).into(),
                     remote: endpoint.clone(),
                     local: endpoint,
                     is_loopback: true,

@@ -8,6 +8,7 @@ use mio::Waker;
 use weir_auth::kdf::ScramKeys;
 use weir_pool::{Parcel, Scope};
 use weir_stats::Snapshot;
+use weir_tls::session::Advanced;
 
 use crate::console::Shutdown;
 use crate::global::GlobalPool;
@@ -15,13 +16,15 @@ use crate::listen::Accepted;
 use crate::moved::MovedServer;
 use crate::resolve::Resolved;
 use crate::socket::Stream;
+use crate::worker::Answered;
 
 /// Messages that a worker may have waiting.
 const MESSAGES_MAX: usize = 4096;
 
-/// Who asked for derived keys.
+/// Who asked a helper thread for something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asker {
+    Cancel { index: usize, id: u64 },
     Client { index: usize, id: u64 },
     Server { index: usize, id: u64 },
 }
@@ -46,6 +49,16 @@ pub(crate) enum Message {
         pool: Arc<GlobalPool>,
         from: usize,
         hops: usize,
+    },
+    /// A helper has taken a step of a TLS handshake.
+    Handshake {
+        asker: Asker,
+        advanced: Box<Advanced>,
+    },
+    /// A fact that a login asked for.
+    Learnt {
+        asker: Asker,
+        answered: Box<Answered>,
     },
     /// Keys were derived (`None`: the helper could not take the work).
     Keys {

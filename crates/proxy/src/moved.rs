@@ -1,9 +1,13 @@
 //! A server connection on its way from one worker to another.
 
+use std::sync::Arc;
+
 use weir_pool::Moment;
 use weir_session::server::Server;
+use weir_tls::session::Protection;
 
 use crate::socket::{Stream, Target};
+use crate::transport::Outgoing;
 
 /// All that belongs to the connection. It is free: nothing is owed and nothing is buffered.
 pub(crate) struct MovedServer {
@@ -20,4 +24,13 @@ pub(crate) struct Facts {
     pub(crate) pid: u32,
     pub(crate) key: Box<[u8]>,
     pub(crate) connected_at: Moment,
+    /// What protects it; a cancel for it gets the same protection (hazard SEC-04).
+    pub(crate) tls: Option<Secured>,
+}
+
+/// A protected connection to a server.
+#[derive(Debug, Clone)]
+pub(crate) struct Secured {
+    pub(crate) outgoing: Arc<Outgoing>,
+    pub(crate) protection: Protection,
 }

@@ -1,14 +1,26 @@
-//! Slow work off the workers' loops: key derivation and name resolution, on a few threads with a bounded queue.
+//! Slow work off the workers' loops: key derivation, TLS handshakes, name resolution, directories. On a few threads for
+//! each kind, with a bounded queue.
 
 use std::io;
 use std::thread;
 
 use crossbeam_channel::{Sender, bounded};
 
-/// Threads per kind of work. PBKDF2 is pure computing, and resolvers wait: two of each.
-const THREADS: usize = 2;
+/// Threads for work that computes: two keep each other's queue short without taking the machine.
+const COMPUTERS: usize = 2;
+/// Threads for work that waits for somebody else.
+const WAITERS: usize = 8;
+/// Logins compute at a lower priority than the traffic of those who are in (nice(2), by thread on Linux).
+const NICENESS: i32 = 5;
 /// Jobs that may wait.
 const JOBS_MAX: usize = 4096;
+
+/// What a kind of work does with its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Computes,
+    Waits,
+}
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -23,13 +35,21 @@ pub(crate) struct Overloaded;
 
 impl Offload {
     /// Helpers for one kind of work, so that a slow resolver does not hold up logins.
-    pub(crate) fn new(kind: &str) -> io::Result<Self> {
+    pub(crate) fn new(name: &str, kind: Kind) -> io::Result<Self> {
         let (jobs, inbox) = bounded::<Job>(JOBS_MAX);
-        for i in 0..THREADS {
+        let threads = match kind {
+            Kind::Computes => COMPUTERS,
+            Kind::Waits => WAITERS,
+        };
+        for i in 0..threads {
             let inbox = inbox.clone();
             thread::Builder::new()
-                .name(format!("weir-{kind}-{i}"))
+                .name(format!("weir-{name}-{i}"))
                 .spawn(move || {
+                    if kind == Kind::Computes {
+                        // Not allowed in some sandboxes; then it computes at the same priority.
+                        let _ = rustix::process::nice(NICENESS);
+                    }
                     for job in inbox {
                         job();
                     }

@@ -4,29 +4,18 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, bounded};
-use weir_auth::userlist::UserList;
-use weir_config::Settings;
 
 use crate::console::{Command, Console, Shutdown};
 use crate::driver::Epoll;
-use crate::global::{Global, Settled};
+use crate::global::Global;
 use crate::listen::{self, ListenError};
 use crate::mailbox::{Message, mailbox};
+use crate::settled::{Settled, Setup};
 use crate::socket::TcpOptions;
 use crate::worker::Worker;
 
 /// Commands from the console that may wait to be carried out.
 const COMMANDS_MAX: usize = 16;
-
-/// What to start with.
-pub struct Setup {
-    /// The configuration.
-    pub settings: Arc<Settings>,
-    /// The auth_file.
-    pub users: Arc<UserList>,
-    /// The administration console.
-    pub console: Arc<dyn Console>,
-}
 
 /// Why starting failed.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +40,7 @@ pub struct Running {
 ///
 /// # Errors
 /// If an address cannot be listened on, or the system lacks something; nothing is running then.
-pub fn start(setup: Setup) -> Result<Running, StartError> {
+pub fn start(setup: Setup, console: Arc<dyn Console>) -> Result<Running, StartError> {
     let global_options = &setup.settings.global;
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let lanes = global_options.worker_count(cores);
@@ -61,11 +50,7 @@ pub fn start(setup: Setup) -> Result<Running, StartError> {
         tracing::info!("listening on {}", listener.name());
     }
     let (sender, commands) = bounded(COMMANDS_MAX);
-    let settled = Settled {
-        settings: setup.settings,
-        users: setup.users,
-    };
-    let global = Arc::new(Global::new(settled, setup.console, lanes, sender)?);
+    let global = Arc::new(Global::new(Settled::new(setup), console, lanes, sender)?);
     let mut listeners = Some(listeners);
     let mut parts = Vec::new();
     let mut mailboxes = Vec::new();
@@ -102,8 +87,8 @@ impl Running {
     }
 
     /// Puts another configuration in force. What cannot change while running (listeners, workers) stays.
-    pub fn reload(&self, settings: Arc<Settings>, users: Arc<UserList>) {
-        self.global.settle(Arc::new(Settled { settings, users }));
+    pub fn reload(&self, setup: Setup) {
+        self.global.settle(Arc::new(Settled::new(setup)));
         self.tell_all(|| Message::Settings);
         self.global.wake_all();
     }

@@ -1,8 +1,9 @@
-//! Sockets: TCP and unix, their options, and where TLS will sit between them and the engine.
+//! Sockets: TCP and unix, their options, and the TLS session that may sit on them.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mio::event::Source;
@@ -12,11 +13,13 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{SockRef, TcpKeepalive};
 use weir_config::Global;
 use weir_stats::Endpoint;
+use weir_tls::session::Session;
 
 /// Where to connect to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Target {
-    Tcp(SocketAddr),
+    /// An address, and the name that led to it: certificates are checked against that.
+    Tcp(SocketAddr, Option<Arc<str>>),
     /// A socket file, and the port in its name.
     Unix(PathBuf, u16),
     /// A name in Linux's abstract name space, and the port in it.
@@ -26,7 +29,7 @@ pub(crate) enum Target {
 impl Target {
     pub(crate) fn endpoint(&self) -> Endpoint {
         match self {
-            Self::Tcp(address) => Endpoint {
+            Self::Tcp(address, _) => Endpoint {
                 address: address.ip().to_string(),
                 port: address.port(),
             },
@@ -88,12 +91,23 @@ impl TcpOptions {
     }
 }
 
-/// A connected, or connecting, socket.
-///
-/// The engine sees plain bytes only. When TLS comes, its state goes beside the socket in here: [`Stream::receive`]
-/// opens records in place and [`Stream::send`] seals into the send buffer.
+/// A connection as it goes from hand to hand: its socket, and what protects it.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub(crate) struct Stream {
+    pub(crate) socket: Socket,
+    /// None: bytes go as they are.
+    pub(crate) tls: Option<Box<Session>>,
+}
+
+impl From<Socket> for Stream {
+    fn from(socket: Socket) -> Self {
+        Self { socket, tls: None }
+    }
+}
+
+/// A connected, or connecting, socket. Bytes go as they are: records are opened and sealed by the driver.
+#[derive(Debug)]
+pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
     /// Tests: no socket at all; only their own driver carries it.
@@ -101,7 +115,7 @@ pub(crate) enum Stream {
     Memory(crate::driver::MemoryStream),
 }
 
-impl Stream {
+impl Socket {
     /// An accepted TCP connection.
     pub(crate) fn accepted(stream: TcpStream, options: &TcpOptions) -> Self {
         options.apply(&stream);
@@ -111,7 +125,7 @@ impl Stream {
     /// Begins to connect.
     pub(crate) fn connect(target: &Target, options: &TcpOptions) -> io::Result<Self> {
         match target {
-            Target::Tcp(address) => {
+            Target::Tcp(address, _) => {
                 let stream = TcpStream::connect(*address)?;
                 options.apply(&stream);
                 Ok(Self::Tcp(stream))
@@ -125,7 +139,7 @@ impl Stream {
         }
     }
 
-    /// Receives plain bytes into `buffer`: how many; 0 is the end. The system call is made without the C library, whose
+    /// Receives bytes into `buffer`: how many; 0 is the end. The system call is made without the C library, whose
     /// thread cancellation costs as much as our own work on the bytes.
     #[inline]
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -137,7 +151,7 @@ impl Stream {
         }
     }
 
-    /// Sends plain bytes, as many as the socket takes now.
+    /// Sends bytes, as many as the socket takes now.
     #[inline]
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {

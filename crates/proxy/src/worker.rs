@@ -17,14 +17,19 @@ use crate::driver::{Completion, Driver, Owner};
 use crate::global::{Global, PoolName};
 use crate::mailbox::{Letters, Message};
 
+mod access;
 mod cancel;
 mod client;
 mod console;
 mod drain;
+mod inquiry;
 mod letters;
 mod login;
+mod negotiate;
 mod pooling;
+mod proof;
 mod relay;
+mod secure;
 mod server;
 mod slots;
 mod snapshot;
@@ -33,6 +38,7 @@ mod tests;
 mod timers;
 mod welcome;
 
+pub(crate) use access::Answered;
 use cancel::Canceller;
 use console::Gathering;
 use slots::{Client, Phase, Pool, Server};
@@ -167,7 +173,8 @@ impl<D: Driver> Worker<D> {
                 match owner {
                     Owner::Client(index) => self.client_received(index, bytes),
                     Owner::Server(index) => self.server_received(index, bytes),
-                    Owner::Cancel(_) | Owner::Nobody => {}
+                    Owner::Cancel(index) => self.cancel_received(index, bytes),
+                    Owner::Nobody => {}
                 }
             }
             Completion::Accepted(accepted) => self.accepted(accepted),

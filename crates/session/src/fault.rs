@@ -17,6 +17,45 @@ use crate::relay::ClientFault;
 const TRANSACTION_TIMEOUT: SqlState =
     SqlState::from_bytes(*b"25P04").expect("five digits and capitals");
 
+/// What a client could not prove itself with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Credential {
+    /// Its certificate.
+    Certificate,
+    /// A password that an LDAP directory checks.
+    Ldap,
+    /// A password that PAM checks.
+    Pam,
+    /// A password that we check, whatever the exchange.
+    Password,
+    /// Its user at the other end of a unix socket.
+    Peer,
+    /// Nothing but its name, which nobody knows.
+    Trust,
+}
+
+impl Credential {
+    fn failure(self) -> &'static str {
+        match self {
+            Self::Certificate => "certificate authentication failed",
+            Self::Ldap => "LDAP authentication failed",
+            Self::Pam => "PAM authentication failed",
+            Self::Password => "password authentication failed",
+            Self::Peer => "unix socket login rejected",
+            Self::Trust => "\"trust\" authentication failed",
+        }
+    }
+
+    fn code(self) -> SqlState {
+        match self {
+            Self::Ldap | Self::Pam | Self::Password => SqlState::INVALID_PASSWORD,
+            Self::Certificate | Self::Peer | Self::Trust => {
+                SqlState::INVALID_AUTHORIZATION_SPECIFICATION
+            }
+        }
+    }
+}
+
 /// What went wrong for one client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -24,7 +63,7 @@ pub enum Fault {
     /// Administrator's word: the session ends now.
     AdminShutdown,
     /// The credentials do not fit, or there is no such user: a client cannot tell which.
-    AuthenticationFailed,
+    AuthenticationFailed(Credential),
     /// `client_idle_timeout`.
     ClientIdleTimeout,
     /// The client was cancelled while it waited for a server.
@@ -35,6 +74,10 @@ pub enum Fault {
     LoginProtocol(LoginError),
     /// `idle_transaction_timeout`.
     IdleTransactionTimeout,
+    /// A line of the HBA file refuses this client.
+    LoginRejected,
+    /// No line of the HBA file is for this client.
+    NoAuthenticationMethod,
     /// The auth or server configuration does not let this user log in to the server; the text says why.
     Misconfigured(String),
     /// No such database.
@@ -65,8 +108,14 @@ pub enum Fault {
     StartupEncoding,
     /// `max_client_conn` or one of its kin; the name of the limit.
     TooManyClients(&'static str),
+    /// Too many logins have failed that came from the same address.
+    TooManyFailures,
     /// `transaction_timeout`.
     TransactionTimeout,
+    /// The client may come in by TLS only.
+    TlsRequired,
+    /// Bytes came with a request for encryption ("SSL", "GSSAPI encryption").
+    UnencryptedData(&'static str),
 }
 
 impl Fault {
@@ -74,19 +123,24 @@ impl Fault {
     pub fn code(&self) -> SqlState {
         match self {
             Self::AdminShutdown | Self::ShuttingDown => SqlState::ADMIN_SHUTDOWN,
-            Self::AuthenticationFailed => SqlState::INVALID_PASSWORD,
+            Self::AuthenticationFailed(credential) => credential.code(),
             Self::Cancelled | Self::QueryTimeout => SqlState::QUERY_CANCELED,
             Self::ClientIdleTimeout => SqlState::IDLE_SESSION_TIMEOUT,
             Self::IdleTransactionTimeout => SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-            Self::LoginTimeout | Self::Misconfigured(_) | Self::NoUser => {
-                SqlState::INVALID_AUTHORIZATION_SPECIFICATION
-            }
+            Self::LoginRejected
+            | Self::LoginTimeout
+            | Self::Misconfigured(_)
+            | Self::NoAuthenticationMethod
+            | Self::NoUser
+            | Self::TlsRequired
+            | Self::TooManyFailures => SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
             Self::Protocol(ClientFault::TooManyStatements) => {
                 SqlState::CONFIGURATION_LIMIT_EXCEEDED
             }
-            Self::LoginProtocol(_) | Self::Protocol(_) | Self::StartupEncoding => {
-                SqlState::PROTOCOL_VIOLATION
-            }
+            Self::LoginProtocol(_)
+            | Self::Protocol(_)
+            | Self::StartupEncoding
+            | Self::UnencryptedData(_) => SqlState::PROTOCOL_VIOLATION,
             Self::NoDatabase(_) => SqlState::INVALID_CATALOG_NAME,
             Self::Options(_) => SqlState::SYNTAX_ERROR,
             Self::QueryWaitTimeout | Self::TooManyClients(_) => SqlState::TOO_MANY_CONNECTIONS,
@@ -105,13 +159,15 @@ impl Fault {
     pub fn text(&self) -> Cow<'static, str> {
         match self {
             Self::AdminShutdown => "admin forced disconnect".into(),
-            Self::AuthenticationFailed => "password authentication failed".into(),
+            Self::AuthenticationFailed(credential) => credential.failure().into(),
             Self::Cancelled => "canceling statement due to user request".into(),
             Self::ClientIdleTimeout => "client_idle_timeout".into(),
             Self::IdleTransactionTimeout => "idle transaction timeout".into(),
             Self::LoginProtocol(error) => error.to_string().into(),
+            Self::LoginRejected => "login rejected".into(),
             Self::LoginTimeout => "client_login_timeout".into(),
             Self::Misconfigured(text) => text.clone().into(),
+            Self::NoAuthenticationMethod => "no authentication method is found".into(),
             Self::NoDatabase(name) => format!("no such database: {name}").into(),
             Self::NoUser => "no username supplied".into(),
             Self::Options(error) => {
@@ -136,7 +192,14 @@ impl Fault {
                 "no more connections allowed (max_client_conn)".into()
             }
             Self::TooManyClients(limit) => format!("client connections exceeded ({limit})").into(),
+            Self::TooManyFailures => {
+                "too many failed logins from this address (auth_failures_per_minute)".into()
+            }
             Self::TransactionTimeout => "transaction timeout".into(),
+            Self::TlsRequired => "SSL required".into(),
+            Self::UnencryptedData(kind) => {
+                format!("received unencrypted data after {kind} request").into()
+            }
         }
     }
 

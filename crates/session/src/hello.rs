@@ -11,6 +11,10 @@ use crate::fault::Fault;
 /// The newest minor version of protocol 3 that is spoken.
 const MINOR_MAX: u16 = Version::V3_2.minor;
 
+/// The content type of a handshake record, first byte of a TLS connection (RFC 8446, 5.1). As the first byte of a length
+/// it would announce a start-up packet of 369 MB.
+const TLS_HANDSHAKE: u8 = 0x16;
+
 /// What a client asked for in its start-up packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
@@ -33,6 +37,10 @@ pub struct Hello {
 pub enum Opened {
     /// More bytes have to come.
     More,
+    /// It asks for TLS, which is offered: answer `S` and begin the handshake.
+    Encrypt,
+    /// It begins with a TLS handshake at once (PostgreSQL 17 manual, 54.2.11). Nothing is consumed.
+    EncryptAtOnce,
     /// It asks for encryption that is not offered: answer `N` and go on.
     Refuse,
     /// It wants a statement cancelled.
@@ -50,25 +58,61 @@ pub enum Opened {
 ///
 /// ```text
 /// start ─SSLRequest─► N ─GSSENCRequest─► N ─StartupMessage─► Hello      (each request once, in any order)
-///   └──────────────────CancelRequest──────────────────────► Cancel
+///   │         │                            CancelRequest──► Cancel
+///   │         └─► S, TLS handshake, and again without either request
+///   └─ TLS handshake at once ───────┘
 /// ```
 #[derive(Debug, Default)]
 pub struct Opening {
+    offers_tls: bool,
     ssl_asked: bool,
     gss_asked: bool,
 }
 
 impl Opening {
+    /// The opening of a connection that is offered TLS.
+    #[must_use]
+    pub fn offering_tls() -> Self {
+        Self {
+            offers_tls: true,
+            ..Self::default()
+        }
+    }
+
+    /// The opening that goes on inside of TLS: encryption cannot be asked for once more (hazard SEC-06).
+    #[must_use]
+    pub fn inside_tls() -> Self {
+        Self {
+            offers_tls: false,
+            ssl_asked: true,
+            gss_asked: true,
+        }
+    }
+
     /// Looks at what has arrived; returns also how many bytes are dealt with.
     ///
     /// # Errors
     /// What PostgreSQL refuses too, among it a second request for the same encryption (hazard SEC-06).
     pub fn handle(&mut self, input: &[u8]) -> Result<(usize, Opened), Fault> {
+        let is_untouched = !self.ssl_asked && !self.gss_asked;
+        if self.offers_tls && is_untouched && input.first() == Some(&TLS_HANDSHAKE) {
+            return Ok((0, Opened::EncryptAtOnce));
+        }
         let Some((message, consumed)) = startup::startup(input).map_err(Fault::Startup)? else {
             return Ok((0, Opened::More));
         };
+        // What comes with the request was not sent by somebody who waited for the answer: nobody can know who put it
+        // there, and it must not count as sent inside of TLS (hazard SEC-01).
+        let is_followed = consumed < input.len();
         let opened = match message {
-            Startup::Ssl => once(&mut self.ssl_asked, 5679)?,
+            Startup::Ssl if is_followed => return Err(Fault::UnencryptedData("SSL")),
+            Startup::GssEnc if is_followed => {
+                return Err(Fault::UnencryptedData("GSSAPI encryption"));
+            }
+            Startup::Ssl => match once(&mut self.ssl_asked, 5679)? {
+                Opened::Refuse if self.offers_tls => Opened::Encrypt,
+                opened => opened,
+            },
             Startup::GssEnc => once(&mut self.gss_asked, 5680)?,
             Startup::Cancel(cancel) => Opened::Cancel {
                 pid: cancel.pid,

@@ -25,6 +25,7 @@ pub mod material;
 pub mod names;
 pub mod protocols;
 mod provider;
+pub mod session;
 mod trust;
 mod verifier;
 pub mod warning;

@@ -12,10 +12,12 @@ use mio::event::Event;
 use mio::{Events, Poll, Token, Waker};
 use slab::Slab;
 use weir_pool::Moment;
+use weir_tls::session::{Session, TlsFault};
 
+use super::secured::{Records, TlsRead};
 use super::{Completion, Driver, Key, Owner};
 use crate::listen::Listener;
-use crate::socket::{Stream, Target, TcpOptions};
+use crate::socket::{Socket, Stream, Target, TcpOptions};
 
 const EVENTS_MAX: usize = 1024;
 const WAKER: Token = Token(usize::MAX);
@@ -28,7 +30,8 @@ const LINGER: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 struct Conn {
-    stream: Stream,
+    socket: Socket,
+    tls: Option<Box<Session>>,
     owner: Owner,
     /// What a send left behind.
     backlog: Vec<u8>,
@@ -60,6 +63,8 @@ pub(crate) struct Epoll {
     accept_paused_until: Option<Moment>,
     now: Moment,
     options: TcpOptions,
+    /// What TLS connections share.
+    records: Records,
 }
 
 impl Epoll {
@@ -86,6 +91,7 @@ impl Epoll {
             accept_paused_until: None,
             now: Moment(0),
             options,
+            records: Records::default(),
         };
         Ok((driver, waker))
     }
@@ -93,12 +99,15 @@ impl Epoll {
     fn insert(&mut self, mut stream: Stream, owner: Owner, connecting: bool) -> io::Result<Key> {
         let entry = self.conns.vacant_entry();
         let key = entry.key();
-        stream.register(self.poll.registry(), Token(key))?;
+        stream.socket.register(self.poll.registry(), Token(key))?;
         if connecting {
-            stream.watch(self.poll.registry(), Token(key), true)?;
+            stream
+                .socket
+                .watch(self.poll.registry(), Token(key), true)?;
         }
         entry.insert(Conn {
-            stream,
+            socket: stream.socket,
+            tls: stream.tls,
             owner,
             backlog: Vec::new(),
             sent: 0,
@@ -158,7 +167,7 @@ impl Epoll {
             .get(conn.sent..)
             .filter(|rest| !rest.is_empty())
         {
-            match conn.stream.send(rest) {
+            match conn.socket.send(rest) {
                 Ok(sent) => conn.sent += sent,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -170,7 +179,7 @@ impl Epoll {
         }
         conn.backlog = Vec::new();
         conn.sent = 0;
-        let _ = conn.stream.watch(self.poll.registry(), Token(key), false);
+        let _ = conn.socket.watch(self.poll.registry(), Token(key), false);
         if conn.broken.is_some() && !conn.queued {
             conn.queued = true;
             self.ready.push_back(key);
@@ -180,7 +189,7 @@ impl Epoll {
 
     fn remove(&mut self, key: Key) -> Option<Conn> {
         let mut conn = self.conns.try_remove(key)?;
-        let _ = conn.stream.deregister(self.poll.registry());
+        let _ = conn.socket.deregister(self.poll.registry());
         Some(conn)
     }
 
@@ -230,12 +239,12 @@ impl Epoll {
 
     fn outcome_of_connect(&mut self, key: Key) -> Option<Completion> {
         let conn = self.conns.get_mut(key).filter(|conn| conn.connecting)?;
-        let outcome = conn.stream.connected()?;
+        let outcome = conn.socket.connected()?;
         conn.connecting = false;
         let owner = conn.owner;
         match outcome {
             Ok(()) => {
-                let _ = conn.stream.watch(self.poll.registry(), Token(key), false);
+                let _ = conn.socket.watch(self.poll.registry(), Token(key), false);
                 Some(Completion::Connected(owner))
             }
             Err(error) => {
@@ -259,7 +268,10 @@ impl Epoll {
         if conn.paused || !conn.readable {
             return None;
         }
-        let error = match conn.stream.receive(buffer) {
+        if conn.tls.is_some() {
+            return self.receive_sealed(key, buffer);
+        }
+        let error = match conn.socket.receive(buffer) {
             Ok(0) => None,
             Ok(received) => {
                 conn.readable = received == buffer.len() || conn.hung_up;
@@ -283,6 +295,123 @@ impl Epoll {
         let owner = conn.owner;
         self.remove(key);
         Some(Completion::Ended(owner, error))
+    }
+
+    /// Sends bytes as they are; what the socket does not take becomes the backlog, whose length is returned.
+    #[inline]
+    fn send_raw(&mut self, key: Key, bytes: &[u8]) -> usize {
+        let Some(conn) = self.conns.get_mut(key) else {
+            return 0;
+        };
+        let mut sent = 0;
+        if conn.backlog.is_empty() {
+            match conn.socket.send(bytes) {
+                Ok(n) if n == bytes.len() => return 0,
+                Ok(n) => sent = n,
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error) => {
+                    conn.broken = Some(error.kind());
+                    if !conn.queued {
+                        conn.queued = true;
+                        self.ready.push_back(key);
+                    }
+                    return 0;
+                }
+            }
+            let _ = conn.socket.watch(self.poll.registry(), Token(key), true);
+        }
+        conn.backlog
+            .extend_from_slice(bytes.get(sent..).unwrap_or_default());
+        conn.backlog.len() - conn.sent
+    }
+
+    /// Seals and sends.
+    fn send_sealed(&mut self, key: Key, bytes: &[u8]) -> usize {
+        let mut records = std::mem::take(&mut self.records);
+        let mut backlog = 0;
+        for part in Records::parts(bytes) {
+            let Some(tls) = self
+                .conns
+                .get_mut(key)
+                .and_then(|conn| conn.tls.as_deref_mut())
+            else {
+                break;
+            };
+            match records.seal(tls, part) {
+                Ok(sealed) => backlog = self.send_raw(key, sealed),
+                Err(error) => {
+                    self.break_off(key, &error);
+                    backlog = 0;
+                    break;
+                }
+            }
+        }
+        self.records = records;
+        backlog
+    }
+
+    /// Receives and opens.
+    fn receive_sealed(&mut self, key: Key, buffer: &mut [u8]) -> Option<Completion> {
+        let mut records = std::mem::take(&mut self.records);
+        let conn = self.conns.get_mut(key)?;
+        let owner = conn.owner;
+        let read = match &mut conn.tls {
+            Some(tls) => records.read(&mut conn.socket, tls, buffer),
+            None => TlsRead::Ended(None),
+        };
+        let completion = match read {
+            TlsRead::Nothing => {
+                conn.readable = false;
+                None
+            }
+            TlsRead::Again => {
+                conn.queued = true;
+                self.ready.push_back(key);
+                None
+            }
+            TlsRead::Opened { len, more, closed } => {
+                conn.hung_up |= closed;
+                conn.readable = more || conn.hung_up;
+                if conn.readable {
+                    conn.queued = true;
+                    self.ready.push_back(key);
+                }
+                if !records.answer().is_empty() {
+                    self.send_raw(key, records.answer());
+                }
+                (len > 0).then_some(Completion::Received(owner, len))
+            }
+            TlsRead::Ended(error) => {
+                if !records.answer().is_empty() {
+                    self.send_raw(key, records.answer());
+                }
+                self.remove(key);
+                Some(Completion::Ended(owner, error))
+            }
+        };
+        self.records = records;
+        completion
+    }
+
+    /// A connection that cannot go on: its owner is told.
+    fn break_off(&mut self, key: Key, error: &TlsFault) {
+        tracing::debug!("TLS record could not be sealed: {error}");
+        if let Some(conn) = self.conns.get_mut(key) {
+            conn.broken = Some(ErrorKind::InvalidData);
+            if !conn.queued {
+                conn.queued = true;
+                self.ready.push_back(key);
+            }
+        }
+    }
+}
+
+impl Conn {
+    fn has_partial_record(&self) -> bool {
+        self.tls
+            .as_ref()
+            .is_some_and(|tls| tls.has_partial_record())
     }
 }
 
@@ -366,8 +495,8 @@ impl Driver for Epoll {
     }
 
     fn connect(&mut self, target: &Target, owner: Owner) -> io::Result<Key> {
-        let stream = Stream::connect(target, &self.options)?;
-        let key = self.insert(stream, owner, true)?;
+        let socket = Socket::connect(target, &self.options)?;
+        let key = self.insert(socket.into(), owner, true)?;
         // A unix socket is connected at once and epoll says nothing about it.
         self.connected.push_back(key);
         Ok(key)
@@ -381,29 +510,17 @@ impl Driver for Epoll {
         if conn.broken.is_some() {
             return 0;
         }
-        let mut sent = 0;
-        if conn.backlog.is_empty() {
-            match conn.stream.send(bytes) {
-                Ok(n) if n == bytes.len() => return 0,
-                Ok(n) => sent = n,
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-                Err(error) => {
-                    conn.broken = Some(error.kind());
-                    if !conn.queued {
-                        conn.queued = true;
-                        self.ready.push_back(key);
-                    }
-                    return 0;
-                }
-            }
-            let _ = conn.stream.watch(self.poll.registry(), Token(key), true);
+        if conn.tls.is_some() {
+            return self.send_sealed(key, bytes);
         }
-        conn.backlog
-            .extend_from_slice(bytes.get(sent..).unwrap_or_default());
-        conn.backlog.len() - conn.sent
+        self.send_raw(key, bytes)
     }
 
+    fn secure(&mut self, key: Key, session: Box<Session>) {
+        if let Some(conn) = self.conns.get_mut(key) {
+            conn.tls = Some(session);
+        }
+    }
     #[inline]
     fn backlog(&self, key: Key) -> usize {
         self.conns
@@ -415,7 +532,7 @@ impl Driver for Epoll {
     fn has_news(&self, key: Key) -> bool {
         self.conns
             .get(key)
-            .is_none_or(|conn| conn.readable || conn.broken.is_some())
+            .is_none_or(|conn| conn.readable || conn.broken.is_some() || conn.has_partial_record())
     }
 
     fn pause(&mut self, key: Key) {
@@ -439,6 +556,13 @@ impl Driver for Epoll {
         let Some(conn) = self.conns.get_mut(key) else {
             return;
         };
+        if let Some(tls) = &mut conn.tls {
+            let good_bye = tls.close();
+            self.send_raw(key, &good_bye);
+        }
+        let Some(conn) = self.conns.get_mut(key) else {
+            return;
+        };
         if conn.backlog.is_empty() || conn.broken.is_some() {
             self.remove(key);
             return;
@@ -454,10 +578,14 @@ impl Driver for Epoll {
 
     fn detach(&mut self, key: Key) -> Option<Stream> {
         let conn = self.conns.get(key)?;
-        if !conn.backlog.is_empty() || conn.broken.is_some() || conn.connecting {
+        let is_busy = !conn.backlog.is_empty() || conn.connecting || conn.has_partial_record();
+        if is_busy || conn.broken.is_some() {
             return None;
         }
-        self.remove(key).map(|conn| conn.stream)
+        self.remove(key).map(|conn| Stream {
+            socket: conn.socket,
+            tls: conn.tls,
+        })
     }
 
     fn stop_accepting(&mut self) {

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use slab::Slab;
 use weir_pool::Moment;
+use weir_tls::session::Session;
 
 use super::{Completion, Driver, Key, Owner};
 use crate::global::lock;
 use crate::listen::Accepted;
-use crate::socket::{Stream, Target};
+use crate::socket::{Socket, Stream, Target};
 
 /// A closed connection's backlog is given up after this time.
 const LINGER: Duration = Duration::from_secs(5);
@@ -346,8 +347,8 @@ impl Driver for MemoryDriver {
     }
 
     fn add(&mut self, stream: Stream, owner: Owner) -> io::Result<Key> {
-        match stream {
-            Stream::Memory(stream) => Ok(self.insert(stream, owner, false)),
+        match stream.socket {
+            Socket::Memory(stream) => Ok(self.insert(stream, owner, false)),
             _ => Err(ErrorKind::Unsupported.into()),
         }
     }
@@ -372,6 +373,9 @@ impl Driver for MemoryDriver {
         }
         conn.backlog.len()
     }
+
+    /// Nothing is protected in memory.
+    fn secure(&mut self, _: Key, _: Box<Session>) {}
 
     fn backlog(&self, key: Key) -> usize {
         self.conns.get(key).map_or(0, |conn| conn.backlog.len())
@@ -422,7 +426,7 @@ impl Driver for MemoryDriver {
             return None;
         }
         self.moves += 1;
-        Some(Stream::Memory(self.conns.remove(key).stream))
+        Some(Socket::Memory(self.conns.remove(key).stream).into())
     }
 
     fn stop_accepting(&mut self) {

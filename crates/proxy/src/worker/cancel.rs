@@ -3,6 +3,8 @@
 //! A server that a cancel is on its way to is not given to another client before the cancel's connection is closed by
 //! PostgreSQL and an empty query has been answered: by then the signal has arrived.
 
+use std::sync::Arc;
+
 use weir_pool::{Moment, ServerId};
 use weir_session::fault::Fault;
 use weir_stats::Endpoint;
@@ -10,19 +12,37 @@ use weir_wire::encode;
 
 use super::Worker;
 use super::client::Leaving;
+use super::secure::Securing;
 use super::slots::{Phase, Stage, Test};
 use super::timers::Timer;
 use crate::driver::{Driver, Key, Owner};
 use crate::listen::Accepted;
-use crate::socket::Stream;
+use crate::socket::{Stream, Target};
+use crate::transport::Outgoing;
 
 /// Cancels on their way at once, per worker; more are dropped, as PostgreSQL drops what it cannot deliver (SEC-66).
 const CANCELS_MAX: usize = 128;
 
+/// How far a cancel has come.
+pub(super) enum Carrying {
+    /// The connection is being made.
+    Connecting,
+    /// It was asked for TLS.
+    Negotiating,
+    /// Its TLS handshake is going on.
+    Securing(Box<Securing>),
+    /// The request is on its way.
+    Sent,
+}
+
 /// A connection that carries a cancel request.
-#[derive(Debug)]
 pub(super) struct Canceller {
-    key: Key,
+    pub(super) key: Key,
+    pub(super) id: u64,
+    pub(super) carrying: Carrying,
+    pub(super) target: Target,
+    /// The protection of the query that it is for.
+    pub(super) tls: Option<Arc<Outgoing>>,
     server: usize,
     server_id: u64,
     /// The connection that asked, closed when this is over.
@@ -97,8 +117,13 @@ impl<D: Driver> Worker<D> {
                 server.cancels += 1;
                 let until = wait.map_or(Moment::NEVER, |wait| self.now.plus(wait));
                 let server_id = server.facts.id;
+                let secured = server.facts.tls.as_ref();
                 self.cancellers.insert(Canceller {
                     key,
+                    id: self.global.next_id(),
+                    carrying: Carrying::Connecting,
+                    target: server.facts.target.clone(),
+                    tls: secured.map(|secured| Arc::clone(&secured.outgoing)),
                     server: server_index,
                     server_id,
                     asker,
@@ -113,8 +138,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    pub(super) fn cancel_connected(&mut self, index: usize) {
-        let Some(canceller) = self.cancellers.get(index) else {
+    /// The connection is ready for the request itself.
+    pub(super) fn send_cancel(&mut self, index: usize) {
+        let Some(canceller) = self.cancellers.get_mut(index) else {
             return;
         };
         let server = self.servers.get(canceller.server);
@@ -124,6 +150,7 @@ impl<D: Driver> Worker<D> {
         let mut message = Vec::new();
         // The key came from a BackendKeyData message.
         let _ = encode::cancel_request(&mut message, server.facts.pid, &server.facts.key);
+        canceller.carrying = Carrying::Sent;
         self.driver.send(canceller.key, &message);
     }
 
@@ -142,7 +169,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         server.cancels -= 1;
-        if !ended {
+        if !ended && matches!(canceller.carrying, Carrying::Sent) {
             // It may still arrive, at any time: nobody else must be hit.
             server.doomed = Some("cancel_wait_timeout");
         }

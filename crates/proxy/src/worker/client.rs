@@ -59,6 +59,11 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let id = self.global.next_id();
+        let is_unix = accepted.remote.address == "unix";
+        let opening = match self.global.settled().transport.listener() {
+            Some(_) if !is_unix => Opening::offering_tls(),
+            _ => Opening::default(),
+        };
         let nobody: Arc<str> = Arc::from("");
         let is_welcome = greeter.is_some();
         let identity = Identity {
@@ -69,6 +74,8 @@ impl<D: Driver> Worker<D> {
             remote_pid: accepted.remote_pid,
             remote_uid: accepted.remote_uid,
             is_loopback: accepted.is_loopback,
+            tls: None,
+            incoming: None,
             connected_at: self.now,
             guards: Guards {
                 greeter,
@@ -80,7 +87,7 @@ impl<D: Driver> Worker<D> {
         self.clients.insert(Client {
             key,
             id,
-            phase: Phase::Opening(Opening::default()),
+            phase: Phase::Opening(opening),
             session: Session::default(),
             pool: usize::MAX,
             lease: None,
@@ -200,6 +207,7 @@ impl<D: Driver> Worker<D> {
             Phase::Opening(_) => self.opening_input(index, input),
             Phase::Authenticating(_) => self.authentication_input(index, input),
             Phase::Console(_) => self.console_input(index, input),
+            Phase::Securing(_) => self.securing_input(index, input),
             // What comes before the greeting is kept for later, within limits.
             Phase::Welcome => 0,
             Phase::Cancelling => input.len(),
@@ -251,7 +259,10 @@ impl<D: Driver> Worker<D> {
         if client.identity.cancel_pid != 0 {
             self.global.unregister(client.identity.cancel_pid);
         }
-        let logged_in = !matches!(client.phase, Phase::Opening(_) | Phase::Cancelling);
+        let logged_in = !matches!(
+            client.phase,
+            Phase::Opening(_) | Phase::Cancelling | Phase::Securing(_)
+        );
         if logged_in && self.global.settled().settings.global.log_disconnections {
             let age = self.now.since(client.identity.connected_at).as_secs();
             tracing::info!("{client} closing because: {reason} (age={age}s)");

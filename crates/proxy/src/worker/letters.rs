@@ -21,7 +21,9 @@ impl<D: Driver> Worker<D> {
                 from,
                 hops,
             } => self.evict_for(scope, &pool, from, hops),
-            Message::Keys { asker, keys } => self.keys_derived(asker, keys.as_ref()),
+            Message::Handshake { asker, advanced } => self.handshake_advanced(asker, *advanced),
+            Message::Keys { asker, keys } => self.keys_derived(asker, keys.as_ref(), false),
+            Message::Learnt { asker, answered } => self.learnt(asker, *answered),
             Message::Parcel {
                 pool,
                 parcel,

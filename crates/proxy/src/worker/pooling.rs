@@ -20,7 +20,11 @@ use crate::moved::MovedServer;
 impl<D: Driver> Worker<D> {
     /// This worker's part of a pool, made when its first client comes.
     pub(super) fn pool_slot(&mut self, global: &Arc<GlobalPool>) -> usize {
-        let name = (Arc::clone(&global.database), Arc::clone(&global.user));
+        let name = (
+            Arc::clone(&global.database),
+            Arc::clone(&global.user),
+            global.is_private,
+        );
         if let Some(index) = self.pool_index.get(&name) {
             return *index;
         }
@@ -143,7 +147,11 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(super) fn find_pool(&self, pool: &GlobalPool) -> Option<usize> {
-        let name = (Arc::clone(&pool.database), Arc::clone(&pool.user));
+        let name = (
+            Arc::clone(&pool.database),
+            Arc::clone(&pool.user),
+            pool.is_private,
+        );
         self.pool_index.get(&name).copied()
     }
 
@@ -306,6 +314,10 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let last = lock(&pool.global.last_error).clone();
+        if matches!(client.phase, super::slots::Phase::Authenticating(_)) {
+            let why = last.map_or_else(|| "no server connection".to_owned(), |last| last.text);
+            return self.inquiry_failed(index, &why);
+        }
         let text = last
             .as_ref()
             .map_or("no server connection", |last| last.text.as_str())
@@ -369,6 +381,7 @@ impl<D: Driver> Worker<D> {
             self.pool_index.remove(&(
                 Arc::clone(&pool.global.database),
                 Arc::clone(&pool.global.user),
+                pool.global.is_private,
             ));
         }
     }

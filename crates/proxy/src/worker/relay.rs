@@ -181,8 +181,10 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
-        if matches!(client.phase, Phase::Welcome) {
-            return self.ask_for_welcome(index, server);
+        match client.phase {
+            Phase::Welcome => return self.ask_for_welcome(index, server),
+            Phase::Authenticating(_) => return self.put_question(index, server),
+            _ => {}
         }
         let input = std::mem::take(&mut client.input);
         let id = client.id;
@@ -199,7 +201,7 @@ impl<D: Driver> Worker<D> {
 
     /// Sends a client's requests to its server; returns how many bytes are dealt with.
     #[inline]
-    fn pass_requests(
+    pub(super) fn pass_requests(
         &mut self,
         index: usize,
         server_index: usize,

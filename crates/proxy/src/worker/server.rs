@@ -6,10 +6,12 @@ use std::sync::atomic::Ordering;
 
 use weir_auth::kdf::{ScramKeys, derive};
 use weir_auth::scram::Nonce;
-use weir_config::{HostAddr, LoadBalanceHosts};
+use weir_config::{ChannelBinding, HostAddr, LoadBalanceHosts};
 use weir_pool::{ClientId, ConnectToken, FailureKind, Moment, ServerId};
 use weir_session::fault::Fault;
-use weir_session::login::{Credentials, LoggedIn, LoginFault, LoginPlan, LoginStep, ServerLogin};
+use weir_session::login::{
+    BindingPolicy, Credentials, LoggedIn, LoginFault, LoginPlan, LoginStep, ServerLogin, Transport,
+};
 use weir_session::server::Server as Session;
 use weir_wire::backend::ErrorFields;
 use weir_wire::startup::Version;
@@ -50,6 +52,7 @@ impl<D: Driver> Worker<D> {
             pid: 0,
             key: Box::default(),
             connected_at: self.now,
+            tls: None,
         };
         let session = Session::new(Arc::default());
         let mut server = Server::new(NO_KEY, pool_index, session, facts, self.now);
@@ -67,7 +70,7 @@ impl<D: Driver> Worker<D> {
             .take(settings.hosts.len());
         for host in hosts {
             match host {
-                HostAddr::Ip(ip) => targets.push(Target::Tcp((*ip, settings.port).into())),
+                HostAddr::Ip(ip) => targets.push(Target::Tcp((*ip, settings.port).into(), None)),
                 HostAddr::UnixDir(directory) => {
                     let path = directory.join(format!(".s.PGSQL.{}", settings.port));
                     targets.push(Target::Unix(path, settings.port));
@@ -91,7 +94,7 @@ impl<D: Driver> Worker<D> {
     ) {
         while let Some((name, port)) = names.first().cloned() {
             match self.global.resolver.cached(&name, self.now) {
-                Some(Ok(addresses)) => targets.extend(tcp_targets(addresses, port)),
+                Some(Ok(addresses)) => targets.extend(tcp_targets(&name, addresses, port)),
                 Some(Err(text)) if names.len() == 1 && targets.is_empty() => {
                     return self.login_failed(
                         index,
@@ -131,11 +134,10 @@ impl<D: Driver> Worker<D> {
         }
         match std::mem::replace(&mut server.stage, Stage::Connecting) {
             Stage::Resolving(mut names, mut targets) => {
-                let port = names.first().map_or(0, |(_, port)| *port);
+                let (name, port) = names.remove(0);
                 if let Ok(addresses) = &resolved.addresses {
-                    targets.extend(tcp_targets(addresses.clone(), port));
+                    targets.extend(tcp_targets(&name, addresses.clone(), port));
                 }
-                names.drain(..1);
                 if let (Err(text), true, true) =
                     (resolved.addresses, names.is_empty(), targets.is_empty())
                 {
@@ -185,16 +187,19 @@ impl<D: Driver> Worker<D> {
         self.login_failed(index, LastError { text, body: None }, FailureKind::Refused);
     }
 
-    /// The connection is there: log in.
-    pub(super) fn server_connected(&mut self, index: usize) {
-        let Some(server) = self.servers.get(index) else {
+    /// The connection is there, and protected if it has to be: log in.
+    pub(super) fn begin_login(&mut self, index: usize) {
+        let Some(server) = self.servers.get_mut(index) else {
             return;
         };
         let (key, pool_index) = (server.key, server.pool);
-        if self.global.settled().settings.global.log_connections {
-            tracing::info!("{} new connection to server", self.server_name(index));
-        }
-        let Some(plan) = self.login_plan(pool_index) else {
+        let transport = match server.facts.tls {
+            None => Transport::Plain,
+            Some(_) => Transport::Tls {
+                end_point: server.end_point.take().map(Into::into),
+            },
+        };
+        let Some(plan) = self.login_plan(pool_index, transport) else {
             let text = "no random bytes from the system".to_owned();
             return self.login_failed(index, LastError { text, body: None }, FailureKind::Local);
         };
@@ -210,7 +215,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn login_plan(&self, pool_index: usize) -> Option<LoginPlan> {
+    fn login_plan(&self, pool_index: usize, transport: Transport) -> Option<LoginPlan> {
         let pool = self.pools.get(pool_index)?;
         let settled = self.global.settled();
         let settings = &pool.settings;
@@ -229,10 +234,17 @@ impl<D: Driver> Worker<D> {
             parameters: parameters.collect(),
             version: Version::V3_2,
             credentials: Credentials {
-                secret: secret_of(settings, &settled.users),
+                secret: secret_of(&pool.global, settings, &settled.users),
                 pass_through,
             },
             nonce: Nonce::from_random(random().ok()?),
+            channel_binding: match settings.tls.channel_binding {
+                ChannelBinding::Disable => BindingPolicy::Disable,
+                ChannelBinding::Prefer => BindingPolicy::Prefer,
+                ChannelBinding::Require => BindingPolicy::Require,
+            },
+            transport,
+            iterations_max: settled.settings.global.scram_iterations_max,
         })
     }
 
@@ -278,17 +290,19 @@ impl<D: Driver> Worker<D> {
         };
         match (&server.stage, server.lease) {
             (Stage::Leased, Some(client)) => {
-                let welcome = self
-                    .clients
-                    .get(client)
-                    .is_some_and(|client| matches!(client.phase, Phase::Welcome));
-                if welcome {
-                    self.welcome_replied(index, client, input)
-                } else {
-                    self.server_replied(index, client, input)
+                match self.clients.get(client).map(|client| &client.phase) {
+                    Some(Phase::Welcome) => self.welcome_replied(index, client, input),
+                    Some(Phase::Authenticating(_)) => self.inquiry_replied(index, client, input),
+                    _ => self.server_replied(index, client, input),
                 }
             }
             (Stage::Login(_), _) => self.login_input(index, input),
+            (Stage::Negotiating(_), _) => self.negotiation_input(index, input),
+            (Stage::Securing(_), _) => {
+                let id = server.facts.id;
+                self.advance_handshake(Asker::Server { index, id }, input);
+                input.len()
+            }
             _ => self.server_replied_to_us(index, input),
         }
     }
@@ -336,7 +350,7 @@ impl<D: Driver> Worker<D> {
     /// Derives keys on a helper, or takes them from the cache.
     pub(super) fn derive_keys(&mut self, asker: Asker, request: weir_auth::kdf::KdfRequest) {
         if let Some(keys) = self.global.cached_keys(&request) {
-            return self.keys_derived(asker, Some(&keys));
+            return self.keys_derived(asker, Some(&keys), true);
         }
         let (global, lane) = (Arc::clone(&self.global), self.lane);
         let job = move || {
@@ -350,11 +364,16 @@ impl<D: Driver> Worker<D> {
             }
         };
         if self.global.derivers.run(job).is_err() {
-            self.keys_derived(asker, None);
+            self.keys_derived(asker, None, false);
         }
     }
 
-    pub(super) fn keys_derived(&mut self, asker: Asker, keys: Option<&ScramKeys>) {
+    pub(super) fn keys_derived(
+        &mut self,
+        asker: Asker,
+        keys: Option<&ScramKeys>,
+        are_cached: bool,
+    ) {
         match asker {
             Asker::Client { index, id } => {
                 if self
@@ -362,7 +381,7 @@ impl<D: Driver> Worker<D> {
                     .get(index)
                     .is_some_and(|client| client.id == id)
                 {
-                    self.client_keys(index, keys);
+                    self.client_keys(index, keys, are_cached);
                 }
             }
             Asker::Server { index, id } => {
@@ -370,6 +389,7 @@ impl<D: Driver> Worker<D> {
                     self.server_keys(index, keys);
                 }
             }
+            Asker::Cancel { .. } => {}
         }
     }
 
@@ -495,6 +515,8 @@ impl<D: Driver> Worker<D> {
         self.driver
             .close(std::mem::replace(&mut server.key, NO_KEY));
         server.input = Vec::new();
+        server.facts.tls = None;
+        (server.outgoing, server.end_point) = (None, None);
         let timeout = self.global.settled().settings.global.server_connect_timeout;
         self.arm_server(index, timeout);
         self.try_targets(index, targets);
@@ -502,7 +524,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A connection that never came to be of use.
-    fn login_failed(&mut self, index: usize, error: LastError, kind: FailureKind) {
+    pub(super) fn login_failed(&mut self, index: usize, error: LastError, kind: FailureKind) {
         tracing::warn!(
             "{} closing because: {}",
             self.server_name(index),
@@ -535,11 +557,10 @@ impl<D: Driver> Worker<D> {
             None => "server conn crashed?".to_owned(),
             Some(error) => format!("server connection lost: {error}"),
         };
-        match server.stage {
-            Stage::Connecting | Stage::Login(_) | Stage::Resolving(..) => {
-                self.login_failed(index, LastError { text, body: None }, FailureKind::Refused);
-            }
-            _ => self.close_server(index, &text),
+        if server.stage.is_beginning() {
+            self.login_failed(index, LastError { text, body: None }, FailureKind::Refused);
+        } else {
+            self.close_server(index, &text);
         }
     }
 

@@ -4,21 +4,28 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use weir_auth::secret::Secret;
 use weir_config::PoolSettings;
 use weir_pool::{Entered, Moment, Shard, Ticket};
 use weir_session::client::Client as ClientSession;
+use weir_session::fault::Fault;
 use weir_session::hello::{Hello, Opening};
 use weir_session::login::ServerLogin;
 use weir_session::relay::Rules;
 use weir_session::server::Server as ServerSession;
 use weir_session::settings::Reported;
 use weir_stats::{Counters, Endpoint};
+use weir_tls::session::{CertificateDer, Protection};
 
+use super::access::{Directory, Learnt};
+use super::inquiry::Inquiry;
+use super::secure::Securing;
 use crate::console::Role;
 use crate::driver::Key;
 use crate::global::GlobalPool;
 use crate::moved::Facts;
 use crate::socket::Target;
+use crate::transport::{Incoming, Outgoing};
 
 // === clients ===
 
@@ -34,6 +41,8 @@ pub(super) enum Phase {
     Opening(Opening),
     /// It works.
     Ready,
+    /// Its TLS handshake is going on.
+    Securing(Box<Securing>),
     /// It waits for the reported parameters that belong to its start-up parameters.
     Welcome,
 }
@@ -44,8 +53,26 @@ pub(super) struct Authenticating {
     pub(super) exchange: Option<Box<weir_auth::login::Exchange>>,
     /// None: there is no such database, which is said only after the login.
     pub(super) plan: Option<Plan>,
-    /// Waiting for derived keys.
-    pub(super) deriving: bool,
+    /// Why it does not go on.
+    pub(super) busy: Busy,
+    /// What has been found out for it.
+    pub(super) learnt: Learnt,
+    /// Who checks its password, if not we.
+    pub(super) directory: Option<Directory>,
+    /// The password that a directory checks: good for the server as well, once it is known to be right.
+    pub(super) typed: Option<Secret>,
+}
+
+/// What a login waits for.
+pub(super) enum Busy {
+    /// Nothing: the client has the word.
+    No,
+    /// An answer of a server.
+    Inquiring(Inquiry),
+    /// The time at which it is told that it has failed.
+    Refused(Fault),
+    /// A helper thread.
+    Waiting,
 }
 
 /// Where an authenticated client goes.
@@ -64,6 +91,13 @@ pub(super) struct Guards {
     pub(super) user: Option<Entered>,
 }
 
+/// A protected connection from a client.
+pub(super) struct ClientProtection {
+    pub(super) protection: Protection,
+    /// The client's own certificate, which has been verified.
+    pub(super) certificate: Option<CertificateDer<'static>>,
+}
+
 /// Facts about a client that the hot path does not need.
 pub(super) struct Identity {
     pub(super) user: Arc<str>,
@@ -73,6 +107,10 @@ pub(super) struct Identity {
     pub(super) remote_pid: u32,
     pub(super) remote_uid: Option<u32>,
     pub(super) is_loopback: bool,
+    /// What protects the connection.
+    pub(super) tls: Option<ClientProtection>,
+    /// What it was shown in its TLS handshake, until it has logged in.
+    pub(super) incoming: Option<Arc<Incoming>>,
     pub(super) connected_at: Moment,
     pub(super) guards: Guards,
     /// Number for cancels; 0 if none is registered.
@@ -184,10 +222,28 @@ pub(super) enum Stage {
     Leased,
     /// It logs in.
     Login(Box<ServerLogin>),
+    /// It was asked for TLS; once it has answered, this is how.
+    Negotiating(Arc<Outgoing>),
     /// Its address is being looked up.
     Resolving(Vec<(String, u16)>, Vec<Target>),
+    /// Its TLS handshake is going on.
+    Securing(Box<Securing>),
     /// A request of our own runs.
     Testing(Test),
+}
+
+impl Stage {
+    /// Whether the connection is not of use yet.
+    pub(super) fn is_beginning(&self) -> bool {
+        matches!(
+            self,
+            Self::Connecting
+                | Self::Login(_)
+                | Self::Negotiating(_)
+                | Self::Resolving(..)
+                | Self::Securing(_)
+        )
+    }
 }
 
 /// One server connection.
@@ -210,6 +266,10 @@ pub(super) struct Server {
     /// It has to go on release.
     pub(super) doomed: Option<&'static str>,
     pub(super) facts: Box<Facts>,
+    /// What is to protect it, until that is done.
+    pub(super) outgoing: Option<Arc<Outgoing>>,
+    /// What binds a SCRAM exchange to its certificate (RFC 5929), until it has logged in.
+    pub(super) end_point: Option<Vec<u8>>,
     /// Where else to try if the login fails.
     pub(super) targets: Vec<Target>,
     pub(super) timer: Option<Moment>,
@@ -237,6 +297,8 @@ impl Server {
             is_used: false,
             doomed: None,
             facts: Box::new(facts),
+            outgoing: None,
+            end_point: None,
             targets: Vec::new(),
             timer: None,
         }
@@ -269,8 +331,13 @@ pub(super) struct Pool {
 }
 
 /// The addresses of a host name as targets.
-pub(super) fn tcp_targets(addresses: Vec<IpAddr>, port: u16) -> impl Iterator<Item = Target> {
+pub(super) fn tcp_targets(
+    name: &str,
+    addresses: Vec<IpAddr>,
+    port: u16,
+) -> impl Iterator<Item = Target> {
+    let name: Arc<str> = name.into();
     addresses
         .into_iter()
-        .map(move |ip| Target::Tcp((ip, port).into()))
+        .map(move |ip| Target::Tcp((ip, port).into(), Some(Arc::clone(&name))))
 }

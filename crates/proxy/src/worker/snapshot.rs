@@ -33,6 +33,7 @@ impl<D: Driver> Worker<D> {
             .iter()
             .filter(|(_, client)| is_logging_in(client))
             .count() as u64;
+        snapshot.tls = self.global.settled().transport.rows();
         snapshot.dns_pending = self
             .servers
             .iter()
@@ -64,7 +65,7 @@ impl<D: Driver> Worker<D> {
     fn client_row(&self, client: &Client) -> Option<ClientRow> {
         let identity = &client.identity;
         let state = match client.phase {
-            Phase::Opening(_) | Phase::Authenticating(_) => ClientState::Login,
+            Phase::Opening(_) | Phase::Securing(_) | Phase::Authenticating(_) => ClientState::Login,
             Phase::Cancelling => return None,
             _ if client.lease.is_some() => ClientState::Active,
             _ if client.ticket.is_some() => ClientState::Waiting,
@@ -88,7 +89,10 @@ impl<D: Driver> Worker<D> {
             }),
             link: server.map(|server| server.facts.id),
             remote_pid: identity.remote_pid,
-            tls: String::new(),
+            tls: identity
+                .tls
+                .as_ref()
+                .map_or_else(String::new, |tls| tls.protection.to_string()),
             application_name: name.unwrap_or_default().to_owned(),
             prepared_statements: client.session.statement_count() as u64,
             pin: client.session.pin().map_or("", |pin| pin.reason()),
@@ -102,9 +106,13 @@ impl<D: Driver> Worker<D> {
         let state = match server.stage {
             Stage::BeingCancelled => ServerState::BeingCanceled,
             Stage::Cleaning | Stage::Testing(_) => ServerState::Tested,
-            Stage::Connecting | Stage::Login(_) | Stage::Resolving(..) => ServerState::Login,
             Stage::Idle => ServerState::Idle,
             Stage::Leased => ServerState::Active,
+            Stage::Connecting
+            | Stage::Login(_)
+            | Stage::Negotiating(_)
+            | Stage::Resolving(..)
+            | Stage::Securing(_) => ServerState::Login,
         };
         let client = server.lease.and_then(|index| self.clients.get(index));
         ServerRow {
@@ -119,7 +127,11 @@ impl<D: Driver> Worker<D> {
             close_needed: server.doomed.is_some(),
             link: client.map(|client| client.id),
             remote_pid: server.facts.pid,
-            tls: String::new(),
+            tls: server
+                .facts
+                .tls
+                .as_ref()
+                .map_or_else(String::new, |tls| tls.protection.to_string()),
             application_name: server
                 .session
                 .reported()
@@ -147,9 +159,9 @@ impl<D: Driver> Worker<D> {
             *match server.stage {
                 Stage::BeingCancelled => &mut counts.sv_being_canceled,
                 Stage::Cleaning | Stage::Testing(_) => &mut counts.sv_tested,
-                Stage::Connecting | Stage::Login(_) | Stage::Resolving(..) => &mut counts.sv_login,
                 Stage::Idle => &mut counts.sv_idle,
                 Stage::Leased => &mut counts.sv_active,
+                _ => &mut counts.sv_login,
             } += 1;
         }
         let wait = shard.longest_wait(self.now);
@@ -209,7 +221,7 @@ fn log_line(snapshot: &Snapshot, period_us: u64) {
 fn is_logging_in(client: &Client) -> bool {
     matches!(
         client.phase,
-        Phase::Opening(_) | Phase::Authenticating(_) | Phase::Welcome
+        Phase::Opening(_) | Phase::Securing(_) | Phase::Authenticating(_) | Phase::Welcome
     )
 }
 

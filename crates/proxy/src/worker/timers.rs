@@ -99,9 +99,11 @@ impl<D: Driver> Worker<D> {
         match client.phase {
             Phase::Ready => self.check_client_times(index),
             Phase::Console(_) => {}
-            Phase::Opening(_) | Phase::Authenticating(_) | Phase::Cancelling | Phase::Welcome => {
-                self.fail_client(index, &Fault::LoginTimeout);
-            }
+            Phase::Opening(_)
+            | Phase::Securing(_)
+            | Phase::Authenticating(_)
+            | Phase::Cancelling
+            | Phase::Welcome => self.login_time_over(index),
         }
     }
 
@@ -165,14 +167,14 @@ impl<D: Driver> Worker<D> {
             return;
         };
         server.timer = None;
+        if server.stage.is_beginning() {
+            return self.login_timed_out(index);
+        }
         match server.stage {
-            Stage::Connecting | Stage::Resolving(..) | Stage::Login(_) => {
-                self.login_timed_out(index)
-            }
             Stage::Testing(_) => self.close_server(index, "test query failed"),
             Stage::Cleaning => self.clean_on(index),
             Stage::BeingCancelled => self.close_server(index, "cancel_wait_timeout"),
-            Stage::Idle | Stage::Leased => {}
+            _ => {}
         }
     }
 

@@ -158,7 +158,7 @@ fn an_unknown_user_is_refused_without_a_server() {
     let client = world.dial("eve", &[]);
     world.settle();
     let heard = world.callers[client].heard();
-    assert_eq!(heard, "E(FATAL 28P01 password authentication failed)");
+    assert_eq!(heard, "E(FATAL 28000 \"trust\" authentication failed)");
     assert!(world.servers.is_empty());
     world.check_empty();
 }

@@ -16,10 +16,12 @@ use crate::clock::Clock;
 use crate::console::{Console, Role, Shutdown, Step};
 use crate::driver::Owner;
 use crate::driver::memory::{End, MemoryDriver, Peer};
-use crate::global::{Global, Settled};
+use crate::global::Global;
 use crate::listen::Accepted;
 use crate::mailbox::{Message, mailbox};
-use crate::socket::Stream;
+use crate::settled::{Access, Settled, Setup};
+use crate::socket::Socket;
+use crate::transport::Transport;
 use crate::worker::slots::Stage;
 use crate::worker::{RECEIVE, Worker};
 
@@ -159,10 +161,12 @@ impl World {
         let mut read = |_: &std::path::Path| Ok(text.clone());
         let loaded = weir_config::load("weir.ini".as_ref(), &mut read, std::iter::empty());
         let users = UserList::parse(b"\"ann\" \"\"\n\"bob\" \"\"\n").unwrap();
-        let settled = Settled {
+        let settled = Settled::new(Setup {
             settings: Arc::new(loaded.unwrap().settings),
             users: Arc::new(users),
-        };
+            access: Access::default(),
+            transport: Arc::new(Transport::default()),
+        });
         let (commands, _) = crossbeam_channel::bounded(1);
         let mut global = Global::new(settled, Arc::new(NoConsole), lanes, commands).unwrap();
         let hands: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(1_000_000)));
@@ -200,7 +204,7 @@ impl World {
     pub(super) fn connect(&mut self) -> usize {
         let (stream, peer) = Peer::pair(self.room);
         self.workers[0].driver.arrive(Accepted {
-            stream: Stream::Memory(stream),
+            stream: Socket::Memory(stream).into(),
             remote: Endpoint::default(),
             local: Endpoint::default(),
             is_loopback: true,

@@ -1,0 +1,101 @@
+//! Buffers for opening and sealing TLS records: one set per worker, so that a connection owns none.
+
+use std::io::{self, ErrorKind};
+
+use weir_tls::session::{Session, TlsFault};
+
+use crate::socket::Socket;
+
+/// Plain bytes sealed at once: as much as one receive brings.
+const PART: usize = 64 * 1024;
+
+/// What reading from a protected connection came to.
+pub(super) enum TlsRead {
+    /// There was nothing.
+    Nothing,
+    /// Interrupted by a signal.
+    Again,
+    /// So many plain bytes; `more` may be in the socket; `closed`: the other side has said good-bye.
+    Opened {
+        len: usize,
+        more: bool,
+        closed: bool,
+    },
+    /// The other side has closed, or the connection is broken.
+    Ended(Option<io::Error>),
+}
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    /// Records as they are received and sent.
+    sealed: Vec<u8>,
+    /// What has to be sent because of what was received.
+    answer: Vec<u8>,
+}
+
+impl Records {
+    /// Receives records and opens them into `buffer`.
+    #[inline]
+    pub(super) fn read(
+        &mut self,
+        socket: &mut Socket,
+        tls: &mut Session,
+        buffer: &mut [u8],
+    ) -> TlsRead {
+        self.answer.clear();
+        if self.sealed.len() < buffer.len() {
+            self.sealed.resize(buffer.len(), 0);
+        }
+        // Plain bytes are fewer than those of their records, so that what fits here fits into the caller's buffer.
+        let room = self.sealed.get_mut(..buffer.len()).unwrap_or_default();
+        let kept = tls.take_partial(room);
+        let received = socket.receive(room.get_mut(kept..).unwrap_or_default());
+        let count = match &received {
+            Ok(0) if kept < room.len() => return TlsRead::Ended(None),
+            Ok(count) => *count,
+            Err(error) => {
+                let outcome = match error.kind() {
+                    ErrorKind::WouldBlock => TlsRead::Nothing,
+                    ErrorKind::Interrupted => TlsRead::Again,
+                    kind => return TlsRead::Ended(Some(kind.into())),
+                };
+                tls.put_back(room.get(..kept).unwrap_or_default());
+                return outcome;
+            }
+        };
+        let is_full = kept + count == room.len();
+        let records = room.get_mut(..kept + count).unwrap_or_default();
+        match tls.open(records, buffer, &mut self.answer) {
+            Ok(opened) => TlsRead::Opened {
+                len: opened.len,
+                more: is_full,
+                closed: opened.is_closed,
+            },
+            Err(fault) => TlsRead::Ended(Some(io::Error::other(fault))),
+        }
+    }
+
+    /// What has to be sent after a read.
+    #[inline]
+    pub(super) fn answer(&self) -> &[u8] {
+        &self.answer
+    }
+
+    /// `bytes` in parts that [`Records::seal`] takes.
+    #[inline]
+    pub(super) fn parts(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+        bytes.chunks(PART)
+    }
+
+    /// The records for one part.
+    #[inline]
+    pub(super) fn seal(&mut self, tls: &mut Session, part: &[u8]) -> Result<&[u8], TlsFault> {
+        let len_max = Session::sealed_len_max(part.len());
+        if self.sealed.len() < len_max {
+            self.sealed.resize(len_max, 0);
+        }
+        let len = tls.seal(part, &mut self.sealed)?;
+        Ok(self.sealed.get(..len).unwrap_or_default())
+    }
+}

@@ -1,0 +1,76 @@
+//! Facts that logins need and the operating system knows: whose user id it is, which name an address has, which
+//! addresses this machine has. They may block (NSS, DNS): helper threads ask, never a worker.
+
+use std::net::{IpAddr, ToSocketAddrs};
+
+use nix::ifaddrs::getifaddrs;
+use nix::unistd::{Uid, User};
+use weir_route::{Answer, Interface};
+
+/// The name of a user of this machine; none if it has none.
+pub(crate) fn user_name(uid: u32) -> Option<String> {
+    Some(User::from_uid(Uid::from_raw(uid)).ok()??.name)
+}
+
+/// The name of an address, if it leads back to it (PostgreSQL manual 21.1: a reverse look-up, then a forward one).
+pub(crate) fn host_name(address: IpAddr) -> Answer<Option<String>> {
+    let address = address.to_canonical();
+    let name = match dns_lookup::lookup_addr(&address) {
+        Ok(name) => name,
+        // EAI_NONAME (getaddrinfo(3)): asked, and there is none.
+        Err(error) if error.raw_os_error() == Some(-2) => return Answer::Known(None),
+        Err(_) => return Answer::Failed,
+    };
+    // Without a name the resolver gives the address as text.
+    if name.parse::<IpAddr>().is_ok() {
+        return Answer::Known(None);
+    }
+    match (name.as_str(), 0).to_socket_addrs() {
+        Ok(mut found) => {
+            let leads_back = found.any(|found| found.ip().to_canonical() == address);
+            let name = name.trim_end_matches('.').to_owned();
+            Answer::Known(leads_back.then_some(name))
+        }
+        Err(_) => Answer::Failed,
+    }
+}
+
+/// The addresses of this machine with the sizes of their networks; none if they cannot be listed.
+pub(crate) fn interfaces() -> Option<Vec<Interface>> {
+    let listed = getifaddrs().ok()?;
+    let found = listed.filter_map(|interface| {
+        let address = ip(interface.address?)?;
+        let prefix = match ip(interface.netmask?)? {
+            IpAddr::V4(mask) => mask.to_bits().leading_ones(),
+            IpAddr::V6(mask) => mask.to_bits().leading_ones(),
+        };
+        let prefix = u8::try_from(prefix).ok()?;
+        Some(Interface { address, prefix })
+    });
+    Some(found.collect())
+}
+
+fn ip(address: nix::sys::socket::SockaddrStorage) -> Option<IpAddr> {
+    let v4 = address.as_sockaddr_in().map(|it| IpAddr::V4(it.ip()));
+    v4.or_else(|| address.as_sockaddr_in6().map(|it| IpAddr::V6(it.ip())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_among_the_interfaces_with_its_network() {
+        let loopback = Interface {
+            address: [127, 0, 0, 1].into(),
+            prefix: 8,
+        };
+        assert!(interfaces().unwrap().contains(&loopback));
+    }
+
+    #[test]
+    fn user_0_is_root_and_a_number_of_nobody_has_no_name() {
+        assert_eq!(user_name(0).as_deref(), Some("root"));
+        assert_eq!(user_name(3_999_999_999), None);
+    }
+}

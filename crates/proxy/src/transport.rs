@@ -1,0 +1,296 @@
+//! The TLS material of a configuration: what is shown to clients, and how servers are verified. Made once per load of
+//! the configuration; connections keep what they were made with, so that a reload touches none of them.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use weir_config::{ClientTls, ServerTls, Settings, SslMode, SslNegotiation};
+use weir_stats::TlsRow;
+use weir_tls::certificate::CertificateFacts;
+use weir_tls::connector::{Connector, ConnectorOptions, Verify};
+use weir_tls::listener::{ClientCertificate, Listener, ListenerOptions};
+use weir_tls::session::{Handshake, ServerConfig, TlsFault};
+
+use crate::socket::Target;
+
+/// Certificates that end within so many days are worth a warning.
+const DAYS_MIN: i64 = 30;
+
+/// Why TLS settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransportError {
+    /// The settings of the listeners.
+    #[error("{0}")]
+    Clients(weir_tls::error::Error),
+    /// The settings of all servers, or of those of one database.
+    #[error("{}{error}", Scope(.database))]
+    Servers {
+        /// As in `[databases]`; empty for all.
+        database: String,
+        /// What is wrong.
+        error: weir_tls::error::Error,
+    },
+}
+
+struct Scope<'a>(&'a str);
+
+impl std::fmt::Display for Scope<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            "" => Ok(()),
+            name => write!(f, "database \"{name}\": "),
+        }
+    }
+}
+
+/// See the module's page.
+#[derive(Default)]
+pub struct Transport {
+    listener: Option<Arc<Incoming>>,
+    requires_tls: bool,
+    outgoing: HashMap<ServerTls, Arc<Outgoing>>,
+    rows: Vec<TlsRow>,
+    warnings: Vec<String>,
+}
+
+impl Transport {
+    /// Reads all files that the settings name. Blocks on the file system.
+    ///
+    /// # Errors
+    /// Every mistake that is found.
+    pub fn load(settings: &Settings) -> Result<Self, Vec<TransportError>> {
+        let mut made = Self::default();
+        let mut errors = Vec::new();
+        let client = settings.global.client_tls();
+        if client.sslmode != SslMode::Disable {
+            match Listener::build(&listener_options(&client)) {
+                Ok(listener) => made.listen(&client, &listener),
+                Err(error) => errors.push(TransportError::Clients(error)),
+            }
+        }
+        for (database, tls) in settings.server_tls() {
+            if tls.sslmode == SslMode::Disable {
+                continue;
+            }
+            match Connector::build(&connector_options(&tls)) {
+                Ok(connector) => made.connect(&database, tls, connector),
+                Err(error) => errors.push(TransportError::Servers { database, error }),
+            }
+        }
+        if errors.is_empty() {
+            Ok(made)
+        } else {
+            Err(errors)
+        }
+    }
+
+    fn listen(&mut self, tls: &ClientTls, listener: &Listener) {
+        self.requires_tls = is_required(tls.sslmode);
+        self.warn("", &listener.warnings);
+        self.describe(
+            "client",
+            "",
+            tls.sslmode,
+            &tls.protocols,
+            &listener.certificates,
+        );
+        self.listener = Some(Arc::new(Incoming {
+            config: Arc::clone(&listener.config),
+            end_point: listener.end_point.as_deref().map(Into::into),
+        }));
+    }
+
+    fn connect(&mut self, database: &str, tls: ServerTls, connector: Connector) {
+        self.warn(database, &connector.warnings);
+        let certificates = &connector.certificates;
+        self.describe(
+            "server",
+            database,
+            tls.sslmode,
+            &tls.protocols,
+            certificates,
+        );
+        let outgoing = Outgoing {
+            is_required: is_required(tls.sslmode),
+            is_direct: tls.sslnegotiation == SslNegotiation::Direct,
+            connector,
+        };
+        self.outgoing.insert(tls, Arc::new(outgoing));
+    }
+
+    fn warn(&mut self, database: &str, warnings: &[weir_tls::warning::Warning]) {
+        let texts = warnings
+            .iter()
+            .map(|warning| format!("{}{warning}", Scope(database)));
+        self.warnings.extend(texts);
+    }
+
+    fn describe(
+        &mut self,
+        hop: &str,
+        database: &str,
+        sslmode: SslMode,
+        protocols: &str,
+        certificates: &[CertificateFacts],
+    ) {
+        let now = unix_now();
+        for facts in certificates {
+            let days_left = facts.days_left(now);
+            if days_left < DAYS_MIN {
+                let file = facts.file.display();
+                let subject = &facts.subject;
+                self.warnings.push(match days_left {
+                    ..0 => format!("{file}: certificate \"{subject}\" has expired"),
+                    _ => format!("{file}: certificate \"{subject}\" expires in {days_left} days"),
+                });
+            }
+            self.rows.push(TlsRow {
+                hop: hop.to_owned(),
+                database: database.to_owned(),
+                sslmode: sslmode.as_str().to_owned(),
+                file: facts.file.display().to_string(),
+                subject: facts.subject.clone(),
+                issuer: facts.issuer.clone(),
+                not_before: facts.not_before,
+                not_after: facts.not_after,
+                days_left,
+                protocols: protocols.to_owned(),
+            });
+        }
+    }
+
+    /// Things worth a line in the log: weak settings, certificates that end soon.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// What clients are offered; none without TLS.
+    pub(crate) fn listener(&self) -> Option<&Arc<Incoming>> {
+        self.listener.as_ref()
+    }
+
+    /// Whether clients have to use TLS.
+    pub(crate) fn requires_tls(&self) -> bool {
+        self.requires_tls
+    }
+
+    /// How connections with these settings are protected; none without TLS.
+    pub(crate) fn outgoing(&self, tls: &ServerTls) -> Option<Arc<Outgoing>> {
+        self.outgoing.get(tls).cloned()
+    }
+
+    /// Certificates for `SHOW TLS`, by today's date.
+    pub(crate) fn rows(&self) -> Vec<TlsRow> {
+        let now = unix_now();
+        let mut rows = self.rows.clone();
+        for row in &mut rows {
+            row.days_left = (row.not_after - now).div_euclid(24 * 60 * 60);
+        }
+        rows
+    }
+}
+
+/// What clients are shown.
+pub(crate) struct Incoming {
+    config: Arc<ServerConfig>,
+    /// What binds a SCRAM exchange to our certificate (RFC 5929).
+    pub(crate) end_point: Option<Arc<[u8]>>,
+}
+
+impl Incoming {
+    /// The server's side of one handshake.
+    pub(crate) fn handshake(&self, is_direct: bool) -> Result<Handshake, TlsFault> {
+        Handshake::accept(Arc::clone(&self.config), is_direct)
+    }
+}
+
+/// How servers are connected to.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    connector: Connector,
+    is_required: bool,
+    is_direct: bool,
+}
+
+impl Outgoing {
+    /// Whether there is no connection without TLS.
+    pub(crate) fn is_required(&self) -> bool {
+        // TLS at once leaves a server no way to say no.
+        self.is_required || self.is_direct
+    }
+
+    /// Whether TLS begins without being asked for.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.is_direct
+    }
+
+    /// The client's side of one handshake.
+    pub(crate) fn handshake(&self, target: &Target) -> Result<Handshake, TlsFault> {
+        let host = match target {
+            Target::Tcp(_, Some(name)) => name.to_string(),
+            Target::Tcp(address, None) => address.ip().to_string(),
+            Target::Unix(..) | Target::Abstract(..) => String::new(),
+        };
+        let name = self.connector.server_name(&host);
+        let name = name.map_err(|error| TlsFault::Name(error.to_string()))?;
+        Handshake::connect(Arc::clone(&self.connector.config), name, self.is_direct)
+    }
+}
+
+fn is_required(sslmode: SslMode) -> bool {
+    match sslmode {
+        SslMode::Disable | SslMode::Allow | SslMode::Prefer => false,
+        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => true,
+    }
+}
+
+fn path(text: &str) -> Option<PathBuf> {
+    (!text.is_empty()).then(|| text.into())
+}
+
+fn listener_options(tls: &ClientTls) -> ListenerOptions {
+    let client_certificate = match tls.sslmode {
+        SslMode::VerifyCa | SslMode::VerifyFull => ClientCertificate::Required,
+        // As PostgreSQL with ssl_ca_file: asked for, so that HBA lines can look at it.
+        _ if !tls.ca_file.is_empty() => ClientCertificate::Optional,
+        _ => ClientCertificate::None,
+    };
+    ListenerOptions {
+        key_file: path(&tls.key_file),
+        cert_file: path(&tls.cert_file),
+        ca_file: path(&tls.ca_file),
+        crl_file: path(&tls.crl_file),
+        client_certificate,
+        protocols: tls.protocols.clone(),
+        ciphers: tls.ciphers.clone(),
+        tls13_ciphers: tls.tls13_ciphers.clone(),
+        curve: tls.ecdhcurve.clone(),
+    }
+}
+
+fn connector_options(tls: &ServerTls) -> ConnectorOptions {
+    let verify = match tls.sslmode {
+        SslMode::VerifyCa => Verify::Ca,
+        SslMode::VerifyFull => Verify::Full,
+        // Unlike libpq, a CA file alone does not turn `require` into `verify-ca`: as in PgBouncer, the mode decides.
+        _ => Verify::None,
+    };
+    ConnectorOptions {
+        ca_file: path(&tls.ca_file),
+        crl_file: path(&tls.crl_file),
+        key_file: path(&tls.key_file),
+        cert_file: path(&tls.cert_file),
+        protocols: tls.protocols.clone(),
+        ciphers: tls.ciphers.clone(),
+        tls13_ciphers: tls.tls13_ciphers.clone(),
+        ..ConnectorOptions::new(verify)
+    }
+}
+
+fn unix_now() -> i64 {
+    let now = crate::clock::wall().duration_since(std::time::UNIX_EPOCH);
+    i64::try_from(now.unwrap_or_default().as_secs()).unwrap_or(i64::MAX)
+}

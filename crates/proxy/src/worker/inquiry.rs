@@ -1,0 +1,313 @@
+//! Questions that a login asks a server: the secret of a user (`auth_query`), the roles it belongs to.
+//!
+//! They run on pools of their own, as `auth_user`, with one bound parameter (the name in the start-up packet) and with
+//! none of the client's settings, none of which has been looked at by then (hazard SEC-43, CVE-2025-12819).
+
+use weir_config::{AuthLookup, PoolSettings};
+use weir_session::relay;
+use weir_session::splice::Splice;
+use weir_wire::backend::{self, ErrorFields};
+use weir_wire::encode::{self, EncodeError};
+use weir_wire::frame::{Side, frame};
+
+use super::Worker;
+use super::access::Answered;
+use super::client::Leaving;
+use super::slots::{Busy, Phase};
+use crate::driver::Driver;
+
+/// What an answer may hold; a user's roles are names of at most 63 bytes each.
+const ANSWER_MAX: usize = 1024 * 1024;
+
+/// One text per column; none is NULL.
+pub(super) type Row = Vec<Option<Vec<u8>>>;
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Question {
+    /// Which roles the user belongs to.
+    Roles,
+    /// What secret it has.
+    Secret,
+}
+
+/// A question on its way.
+pub(super) struct Inquiry {
+    pub(super) question: Question,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl<D: Driver> Worker<D> {
+    /// Asks as `lookup` says; the answer comes to [`Worker::answered`].
+    pub(super) fn inquire(&mut self, index: usize, lookup: &AuthLookup, question: Question) {
+        let settled = self.global.settled();
+        let Some(settings) = settled.settings.pool(&lookup.dbname, &lookup.user) else {
+            tracing::warn!(
+                "authentication database \"{}\" is not configured",
+                lookup.dbname
+            );
+            return self.answered(index, question, None);
+        };
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let Phase::Authenticating(login) = &mut client.phase else {
+            return;
+        };
+        let sql = match question {
+            Question::Secret => lookup.query.as_str(),
+            Question::Roles => weir_route::ROLES_QUERY,
+        };
+        let Ok(request) = request(sql, &login.hello.user) else {
+            return self.answered(index, question, None);
+        };
+        login.busy = Busy::Inquiring(Inquiry {
+            question,
+            request,
+            answer: Vec::new(),
+        });
+        let is_own_query = lookup.query == weir_config::AUTH_QUERY || question == Question::Roles;
+        let Ok(pool) = self
+            .global
+            .private_pool(private(settings, lookup, is_own_query))
+        else {
+            return self.answered(index, question, None);
+        };
+        let pool_index = self.pool_slot(&pool);
+        if let Some(client) = self.clients.get_mut(index) {
+            client.pool = pool_index;
+        }
+        if self.check_out(index) {
+            let server = self.clients.get(index).and_then(|client| client.lease);
+            if let Some(server) = server {
+                self.put_question(index, server);
+            }
+        }
+    }
+
+    /// A login got the server that it waits for.
+    pub(super) fn put_question(&mut self, index: usize, server: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let Phase::Authenticating(login) = &mut client.phase else {
+            return;
+        };
+        let Busy::Inquiring(inquiry) = &mut login.busy else {
+            return;
+        };
+        let request = std::mem::take(&mut inquiry.request);
+        self.pass_requests(index, server, &request, true);
+    }
+
+    /// What a server says to a question.
+    pub(super) fn inquiry_replied(
+        &mut self,
+        server_index: usize,
+        index: usize,
+        input: &[u8],
+    ) -> usize {
+        let (Some(client), Some(server)) = (
+            self.clients.get_mut(index),
+            self.servers.get_mut(server_index),
+        ) else {
+            return input.len();
+        };
+        let mut buffer = Vec::new();
+        let mut told = Splice::new(input, &mut buffer);
+        let replied = relay::replies(&mut client.session, &mut server.session, input, &mut told);
+        let told = told.finish();
+        if let Phase::Authenticating(login) = &mut client.phase
+            && let Busy::Inquiring(inquiry) = &mut login.busy
+        {
+            inquiry.answer.extend_from_slice(told);
+            if inquiry.answer.len() > ANSWER_MAX {
+                tracing::warn!("the answer to an authentication query is too long");
+                self.close_server(server_index, "authentication query: answer too long");
+                return input.len();
+            }
+        }
+        match replied {
+            Ok(replied) => {
+                if server.session.is_free() {
+                    server.lease = None;
+                    client.lease = None;
+                    client.pool = usize::MAX;
+                    self.release_later(server_index);
+                    self.question_answered(index);
+                }
+                replied.consumed
+            }
+            Err(fault) => {
+                self.server_fault(server_index, &fault);
+                input.len()
+            }
+        }
+    }
+
+    fn question_answered(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let Phase::Authenticating(login) = &mut client.phase else {
+            return;
+        };
+        let Busy::Inquiring(inquiry) = std::mem::replace(&mut login.busy, Busy::No) else {
+            return;
+        };
+        // The next question, or the client's own session, begins afresh.
+        client.session = weir_session::client::Client::default();
+        let rows = match rows(&inquiry.answer) {
+            Ok(rows) => Some(rows),
+            Err(text) => {
+                tracing::warn!("{client} authentication query failed: {text}");
+                None
+            }
+        };
+        self.answered(index, inquiry.question, rows);
+    }
+
+    /// No server can be had for a question: the client hears only that nobody could be asked.
+    pub(super) fn inquiry_failed(&mut self, index: usize, why: &str) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let Phase::Authenticating(login) = &mut client.phase else {
+            return;
+        };
+        let Busy::Inquiring(inquiry) = std::mem::replace(&mut login.busy, Busy::No) else {
+            return self.remove_client(index, Leaving::Lost, why);
+        };
+        client.pool = usize::MAX;
+        client.session = weir_session::client::Client::default();
+        tracing::warn!("{client} authentication query failed: {why}");
+        self.answered(index, inquiry.question, None);
+    }
+
+    fn answered(&mut self, index: usize, question: Question, rows: Option<Vec<Row>>) {
+        let answered = match (question, rows) {
+            (Question::Roles, Some(rows)) => {
+                let names = rows.into_iter().filter_map(|row| row.into_iter().next()?);
+                let names = names.map(|name| String::from_utf8_lossy(&name).into_owned());
+                Answered::Roles(Some(names.collect()))
+            }
+            (Question::Roles, None) => Answered::Roles(None),
+            (Question::Secret, rows) => Answered::Secret(rows),
+        };
+        self.learn(index, answered);
+    }
+}
+
+/// The pool of `auth_user`, which no client ever gets.
+fn private(mut settings: PoolSettings, lookup: &AuthLookup, is_own_query: bool) -> PoolSettings {
+    settings.user.clone_from(&lookup.user);
+    settings.is_user_forced = false;
+    settings.password = None;
+    settings.min_pool_size = 0;
+    settings.connect_query = None;
+    // Our own queries name every schema; nothing in the database may come between (hazard SEC-43). Queries of the
+    // administrator may rely on the path that the role has.
+    settings.startup.retain(|(name, _)| *name != "search_path");
+    if is_own_query {
+        settings
+            .startup
+            .push(("search_path", "pg_catalog".to_owned()));
+    }
+    settings
+}
+
+/// Parse, Bind with the name as its only parameter, Execute, Sync.
+fn request(sql: &str, user: &str) -> Result<Vec<u8>, EncodeError> {
+    let mut out = Vec::new();
+    // No parameter types: the server infers them.
+    encode::parse(&mut out, b"", sql.as_bytes(), &[0, 0])?;
+    let len = encode::checked_len([user.len()].into_iter())?;
+    let mut rest = vec![0, 0, 0, 1];
+    rest.extend_from_slice(&len.to_be_bytes());
+    rest.extend_from_slice(user.as_bytes());
+    rest.extend_from_slice(&[0, 0]);
+    encode::bind_renamed(&mut out, b"", b"", &rest)?;
+    encode::execute(&mut out, b"", 0)?;
+    encode::sync(&mut out)?;
+    Ok(out)
+}
+
+/// The rows of an answer, or why there are none.
+fn rows(answer: &[u8]) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    let mut at = 0;
+    while let Ok(Some(message)) = frame(answer.get(at..).unwrap_or_default(), Side::Backend) {
+        at += message.raw.len();
+        match message.header.tag {
+            backend::tag::DATA_ROW => {
+                rows.push(row(message.body).ok_or("malformed row in the answer")?);
+            }
+            backend::tag::ERROR_RESPONSE => {
+                let fields = ErrorFields::parse(message.body).ok();
+                let text = fields.and_then(|fields| fields.message());
+                return Err(text.map_or_else(
+                    || "the server reports an error".to_owned(),
+                    |text| String::from_utf8_lossy(text).into_owned(),
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(rows)
+}
+
+/// DataRow: a count of columns, then for each its length (-1 is NULL) and bytes (PostgreSQL manual, 54.7).
+fn row(body: &[u8]) -> Option<Row> {
+    let (count, mut rest) = body.split_first_chunk::<2>()?;
+    let count = usize::try_from(i16::from_be_bytes(*count)).ok()?;
+    let mut row = Vec::with_capacity(count.min(16));
+    for _ in 0..count {
+        let (len, behind) = rest.split_first_chunk::<4>()?;
+        match i32::from_be_bytes(*len) {
+            -1 => {
+                row.push(None);
+                rest = behind;
+            }
+            len => {
+                let (value, behind) = behind.split_at_checked(usize::try_from(len).ok()?)?;
+                row.push(Some(value.to_vec()));
+                rest = behind;
+            }
+        }
+    }
+    rest.is_empty().then_some(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_read_with_their_nulls_and_errors_are_told() {
+        let mut answer = Vec::new();
+        encode::parse_complete(&mut answer).unwrap();
+        encode::data_row(&mut answer, &[Some(b"ann"), None]).unwrap();
+        encode::data_row(&mut answer, &[Some(b""), Some(b"x")]).unwrap();
+        let expected = vec![
+            vec![Some(b"ann".to_vec()), None],
+            vec![Some(Vec::new()), Some(b"x".to_vec())],
+        ];
+        assert_eq!(rows(&answer), Ok(expected));
+        encode::error_response(&mut answer, &[(b'M', b"no such function")]).unwrap();
+        assert_eq!(rows(&answer), Err("no such function".to_owned()));
+    }
+
+    #[test]
+    fn a_row_that_does_not_add_up_is_refused() {
+        for body in [
+            &b""[..],
+            b"\0\x01",
+            b"\0\x01\0\0\0\x05ab",
+            b"\0\0x",
+            b"\xff\xff",
+        ] {
+            assert_eq!(row(body), None, "{body:?}");
+        }
+    }
+}

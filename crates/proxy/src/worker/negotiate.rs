@@ -1,0 +1,210 @@
+//! What a new connection to PostgreSQL begins with: TLS, if it is to have it. The same for servers and for cancels, so
+//! that a cancel is as protected as the query it is for (hazard SEC-04).
+//!
+//! ```text
+//! connected ──(no TLS)────────────────────────────────► first message
+//!    ├──SSLRequest──► S ──handshake───────────────────► first message
+//!    │               └► N ──(only if TLS may be missing)► first message
+//!    └──(sslnegotiation = direct)──handshake──────────► first message
+//! ```
+
+use std::sync::Arc;
+
+use weir_pool::FailureKind;
+use weir_tls::end_point::end_point;
+use weir_tls::session::{Session, TlsFault};
+use weir_wire::encode;
+
+use super::Worker;
+use super::cancel::Carrying;
+use super::secure::Securing;
+use super::slots::Stage;
+use crate::driver::Driver;
+use crate::global::LastError;
+use crate::mailbox::Asker;
+use crate::moved::Secured;
+use crate::socket::Target;
+use crate::transport::Outgoing;
+
+/// What a server answered when it was asked for TLS.
+enum Answer {
+    /// It goes on in TLS.
+    Yes,
+    /// It has none.
+    No,
+    /// Something that cannot be trusted or understood.
+    Strange(&'static str),
+}
+
+/// PostgreSQL manual, 54.2.11: one byte. Whatever comes with it or instead of it came unprotected from anybody, so
+/// nothing of it is used or shown (hazards SEC-02, SEC-03).
+fn answer(bytes: &[u8]) -> Answer {
+    match bytes {
+        b"S" => Answer::Yes,
+        b"N" => Answer::No,
+        [b'S' | b'N', ..] => {
+            Answer::Strange("server sent unencrypted data with its answer to the SSL request")
+        }
+        [b'E', ..] => Answer::Strange("server answered the SSL request with an error"),
+        _ => Answer::Strange("server sent an invalid answer to the SSL request"),
+    }
+}
+
+/// The message that asks for TLS.
+fn request() -> Vec<u8> {
+    let mut message = Vec::new();
+    // Eight bytes.
+    let _ = encode::ssl_request(&mut message);
+    message
+}
+
+/// A handshake with the host behind a target.
+fn handshake(outgoing: &Outgoing, target: &Target) -> Result<Box<Securing>, TlsFault> {
+    Ok(Box::new(Securing::new(outgoing.handshake(target)?)))
+}
+
+impl<D: Driver> Worker<D> {
+    // --- servers ---
+
+    /// The connection is there: TLS first, if the settings say so.
+    pub(super) fn server_connected(&mut self, index: usize) {
+        if self.global.settled().settings.global.log_connections {
+            tracing::info!("{} new connection to server", self.server_name(index));
+        }
+        match self.outgoing(index) {
+            None => self.begin_login(index),
+            Some(outgoing) if outgoing.is_direct() => self.secure_server(index, outgoing),
+            Some(outgoing) => {
+                let Some(server) = self.servers.get_mut(index) else {
+                    return;
+                };
+                server.stage = Stage::Negotiating(outgoing);
+                self.driver.send(server.key, &request());
+            }
+        }
+    }
+
+    /// How the pool's settings want this connection protected. Sockets of this machine need nothing.
+    fn outgoing(&self, index: usize) -> Option<Arc<Outgoing>> {
+        let server = self.servers.get(index)?;
+        let pool = self.pools.get(server.pool)?;
+        match server.facts.target {
+            Target::Tcp(..) => self.global.settled().transport.outgoing(&pool.settings.tls),
+            Target::Unix(..) | Target::Abstract(..) => None,
+        }
+    }
+
+    /// A server's answer to the request for TLS.
+    pub(super) fn negotiation_input(&mut self, index: usize, input: &[u8]) -> usize {
+        let Some(server) = self.servers.get_mut(index) else {
+            return input.len();
+        };
+        let Stage::Negotiating(outgoing) = &server.stage else {
+            return input.len();
+        };
+        let outgoing = Arc::clone(outgoing);
+        match answer(input) {
+            Answer::Yes => self.secure_server(index, outgoing),
+            Answer::No if outgoing.is_required() => {
+                self.server_not_secured(index, "server does not support SSL, but SSL was required");
+            }
+            Answer::No => self.begin_login(index),
+            Answer::Strange(text) => self.server_not_secured(index, text),
+        }
+        input.len()
+    }
+
+    fn secure_server(&mut self, index: usize, outgoing: Arc<Outgoing>) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        match handshake(&outgoing, &server.facts.target) {
+            Ok(securing) => {
+                server.outgoing = Some(outgoing);
+                server.stage = Stage::Securing(securing);
+                let id = server.facts.id;
+                self.advance_handshake(Asker::Server { index, id }, &[]);
+            }
+            Err(fault) => self.server_not_secured(index, &format!("TLS handshake failed: {fault}")),
+        }
+    }
+
+    /// A server's handshake is done.
+    pub(super) fn server_secured(&mut self, index: usize, session: &Session) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        server.facts.tls = server.outgoing.take().map(|outgoing| Secured {
+            outgoing,
+            protection: session.protection(),
+        });
+        server.end_point = session
+            .peer_certificate()
+            .and_then(|certificate| end_point(certificate));
+    }
+
+    pub(super) fn server_not_secured(&mut self, index: usize, reason: &str) {
+        let error = LastError {
+            text: reason.to_owned(),
+            body: None,
+        };
+        self.login_failed(index, error, FailureKind::Refused);
+    }
+
+    // --- cancels ---
+
+    /// The connection for a cancel is there.
+    pub(super) fn cancel_connected(&mut self, index: usize) {
+        let Some(canceller) = self.cancellers.get_mut(index) else {
+            return;
+        };
+        match canceller.tls.clone() {
+            None => self.send_cancel(index),
+            Some(outgoing) if outgoing.is_direct() => self.secure_cancel(index, &outgoing),
+            Some(_) => {
+                canceller.carrying = Carrying::Negotiating;
+                self.driver.send(canceller.key, &request());
+            }
+        }
+    }
+
+    /// Bytes for a cancel's connection: only those before the cancel is sent mean something.
+    pub(super) fn cancel_received(&mut self, index: usize, input: &[u8]) {
+        let Some(canceller) = self.cancellers.get_mut(index) else {
+            return;
+        };
+        let asker = Asker::Cancel {
+            index,
+            id: canceller.id,
+        };
+        match (&canceller.carrying, canceller.tls.clone()) {
+            (Carrying::Negotiating, Some(outgoing)) => match answer(input) {
+                Answer::Yes => self.secure_cancel(index, &outgoing),
+                // The query's connection has TLS, so this one has it, or is not made.
+                Answer::No | Answer::Strange(_) => {
+                    tracing::warn!("cancel request could not be sent: no TLS for it");
+                    self.cancel_over(index, false);
+                }
+            },
+            (Carrying::Securing(_), _) => self.advance_handshake(asker, input),
+            _ => {}
+        }
+    }
+
+    fn secure_cancel(&mut self, index: usize, outgoing: &Outgoing) {
+        let Some(canceller) = self.cancellers.get_mut(index) else {
+            return;
+        };
+        let id = canceller.id;
+        match handshake(outgoing, &canceller.target) {
+            Ok(securing) => {
+                canceller.carrying = Carrying::Securing(securing);
+                self.advance_handshake(Asker::Cancel { index, id }, &[]);
+            }
+            Err(fault) => {
+                tracing::warn!("cancel request could not be sent: {fault}");
+                self.cancel_over(index, false);
+            }
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! How a client proves who it is: the exchange of messages that [`super::access`] has decided on, and its verdict.
+
+use std::sync::Arc;
+
+use weir_auth::kdf::ScramKeys;
+use weir_auth::login::{
+    Acceptance, Account, Challenge, Exchange, LoginError, LoginInput, Method, Opening, Progress,
+};
+use weir_auth::stored::StoredSecret;
+use weir_session::fault::{Credential, Fault};
+use weir_session::relay::ClientFault;
+use weir_wire::encode;
+use weir_wire::frame::{Side, frame};
+use weir_wire::frontend::tag;
+
+use super::Worker;
+use super::access::lookup;
+use super::client::Leaving;
+use super::login::asked;
+use super::slots::{Address, Authenticating, Busy, Identity, Phase, Plan};
+use crate::driver::Driver;
+use crate::global::{lock, since_start, source};
+use crate::mailbox::Asker;
+use crate::settled::Settled;
+
+impl<D: Driver> Worker<D> {
+    /// Asks a client for its proof.
+    pub(super) fn begin_exchange(
+        &mut self,
+        index: usize,
+        settled: &Settled,
+        method: Method,
+        account: Account,
+    ) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let Phase::Authenticating(login) = &mut client.phase else {
+            return;
+        };
+        let Some(random) = Self::login_random() else {
+            let text = "no random bytes from the system".to_owned();
+            return self.fail_client(index, &Fault::Misconfigured(text));
+        };
+        let incoming = client.identity.incoming.as_ref();
+        let opening = Exchange::begin(LoginInput {
+            method,
+            user: login.hello.user.as_bytes(),
+            account,
+            random,
+            server_secret: &self.global.server_secret,
+            iterations: settled.settings.global.scram_iterations,
+            channel_binding: incoming.and_then(|incoming| incoming.end_point.as_deref()),
+            population: &settled.population,
+        });
+        match opening {
+            Opening::Accepted => self.authenticated(index),
+            Opening::Rejected => {
+                let credential = match method {
+                    Method::Trust => Credential::Trust,
+                    _ => Credential::Password,
+                };
+                self.refuse_login(index, Fault::AuthenticationFailed(credential));
+            }
+            Opening::Ask {
+                challenge,
+                exchange,
+            } => {
+                login.exchange = Some(exchange);
+                self.driver.send(client.key, &encoded(&challenge));
+                self.take_input(index);
+            }
+        }
+    }
+
+    /// A client that proves who it is may send `p` messages, one at a time, and nothing else (hazard SEC-40).
+    pub(super) fn authentication_input(&mut self, index: usize, input: &[u8]) -> usize {
+        let Some(client) = self.clients.get_mut(index) else {
+            return input.len();
+        };
+        let Phase::Authenticating(login) = &mut client.phase else {
+            return 0;
+        };
+        if !matches!(login.busy, Busy::No) {
+            return 0;
+        }
+        let message = match frame(input, Side::Frontend) {
+            Ok(Some(message)) => message,
+            Ok(None) if input.first().is_none_or(|first| *first == tag::PASSWORD) => return 0,
+            Ok(None) => {
+                let first = input.first().copied().unwrap_or_default();
+                self.fail_client(index, &Fault::Protocol(ClientFault::OutOfPlace(first)));
+                return input.len();
+            }
+            Err(error) => {
+                self.fail_client(index, &Fault::Protocol(error.into()));
+                return input.len();
+            }
+        };
+        let tag = message.header.tag;
+        if tag == tag::TERMINATE {
+            self.remove_client(index, Leaving::Orderly, "client close request");
+            return input.len();
+        }
+        let Some(exchange) = login.exchange.as_mut().filter(|_| tag == tag::PASSWORD) else {
+            self.fail_client(index, &Fault::Protocol(ClientFault::OutOfPlace(tag)));
+            return input.len();
+        };
+        // Whoever failed too often is not checked any more, so that nothing can be learnt.
+        let source = source(&client.identity.remote, client.identity.remote_uid);
+        let allowed = lock(&self.global.failures).allow(source, since_start(self.now));
+        if let Err(wait) = allowed {
+            tracing::warn!("{client} too many failed logins from its address; {wait}");
+            self.fail_client(index, &Fault::TooManyFailures);
+            return input.len();
+        }
+        let taken = message.raw.len();
+        let progress = exchange.handle_response(message.body);
+        self.progress(index, progress);
+        if self.clients.contains(index) {
+            taken
+        } else {
+            input.len()
+        }
+    }
+
+    /// Keys for a client's login were derived; they `are_cached` if nobody had to compute.
+    pub(super) fn client_keys(&mut self, index: usize, keys: Option<&ScramKeys>, are_cached: bool) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let Phase::Authenticating(login) = &mut client.phase else {
+            return;
+        };
+        login.busy = Busy::No;
+        let (Some(keys), Some(exchange)) = (keys, login.exchange.as_mut()) else {
+            return self.fail_overloaded(index);
+        };
+        let progress = if are_cached {
+            exchange.provide_cached_keys(keys)
+        } else {
+            exchange.provide_keys(keys)
+        };
+        self.progress(index, progress);
+        if !are_cached {
+            self.take_input(index);
+        }
+    }
+
+    /// Does what the exchange has come to.
+    pub(super) fn progress(&mut self, index: usize, progress: Result<Progress, LoginError>) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let (key, id) = (client.key, client.id);
+        let Phase::Authenticating(login) = &mut client.phase else {
+            return;
+        };
+        match progress {
+            Err(error) => self.fail_client(index, &Fault::LoginProtocol(error)),
+            Ok(Progress::Rejected) => {
+                let fault = Fault::AuthenticationFailed(login.credential());
+                self.refuse_login(index, fault);
+            }
+            Ok(Progress::Continue(text)) => {
+                let mut message = Vec::new();
+                // SCRAM messages are short.
+                let _ = encode::authentication_sasl_continue(&mut message, &text);
+                self.driver.send(key, &message);
+            }
+            Ok(Progress::NeedKdf(request)) => {
+                login.busy = Busy::Waiting;
+                self.derive_keys(Asker::Client { index, id }, request);
+            }
+            Ok(Progress::NeedCheck(password)) => self.check_password(index, password),
+            Ok(Progress::Accepted(acceptance)) => self.accepted_proof(index, acceptance),
+        }
+    }
+
+    fn accepted_proof(&mut self, index: usize, acceptance: Acceptance) {
+        let Some(client) = self.clients.get(index) else {
+            return;
+        };
+        if let Some(text) = acceptance.final_message {
+            let mut message = Vec::new();
+            // As above.
+            let _ = encode::authentication_sasl_final(&mut message, &text);
+            self.driver.send(client.key, &message);
+        }
+        if let Phase::Authenticating(login) = &client.phase
+            && let Some(Plan::Pool(settings)) = &login.plan
+            && !settings.is_user_forced
+            && let Some(keys) = acceptance.pass_through
+            && let Ok(pool) = self.global.pool(settings.as_ref().clone())
+        {
+            // Lets us log in to the server as the same user (hazard SEC-64).
+            *lock(&pool.pass_through) = Some(keys);
+        }
+        self.authenticated(index);
+    }
+
+    /// A login that has failed is told so after a while: longer for sources that fail often, and for nobody else
+    /// (hazard SEC-67).
+    pub(super) fn refuse_login(&mut self, index: usize, fault: Fault) {
+        if !matches!(fault, Fault::AuthenticationFailed(_)) {
+            return self.fail_client(index, &fault);
+        }
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let source = source(&client.identity.remote, client.identity.remote_uid);
+        let delay = lock(&self.global.failures).failure(source, since_start(self.now));
+        let Phase::Authenticating(login) = &mut client.phase else {
+            return;
+        };
+        if let Some(lookup) = lookup(&self.global.settled(), login) {
+            self.global.forget_account(&lookup, &login.hello.user);
+        }
+        if delay.is_zero() {
+            return self.fail_client(index, &fault);
+        }
+        login.busy = Busy::Refused(fault);
+        login.exchange = None;
+        // Somebody who can log in may have its place meanwhile.
+        client.identity.guards.client = None;
+        let at = self.now.plus(delay);
+        let at = client.timer.map_or(at, |deadline| deadline.min(at));
+        self.arm_client(index, Some(at));
+    }
+
+    /// The time of a login is over, or the wait before its refusal is told.
+    pub(super) fn login_time_over(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let fault = match &mut client.phase {
+            Phase::Authenticating(login) => match std::mem::replace(&mut login.busy, Busy::No) {
+                Busy::Refused(fault) => fault,
+                _ => Fault::LoginTimeout,
+            },
+            _ => Fault::LoginTimeout,
+        };
+        self.fail_client(index, &fault);
+    }
+
+    /// The client is who it says. Only now is it told whether there is such a database (hazard SEC-49).
+    pub(super) fn authenticated(&mut self, index: usize) {
+        let settled = self.global.settled();
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let Phase::Authenticating(login) = &mut client.phase else {
+            return;
+        };
+        if settled.settings.global.log_connections {
+            log_login(client.id, login, &client.identity);
+        }
+        client.identity.incoming = None;
+        let secret = login.learnt_secret();
+        match login.plan.take() {
+            None => {
+                let database = login.hello.database.clone();
+                self.fail_client(index, &Fault::NoDatabase(database));
+            }
+            Some(Plan::Console(role)) => self.open_console(index, role),
+            Some(Plan::Pool(settings)) => {
+                let asked = asked(&settled, &login.hello, &client.identity.remote);
+                if let Some(secret) = secret.filter(|_| !settings.is_user_forced)
+                    && let Ok(pool) = self.global.pool(settings.as_ref().clone())
+                {
+                    *lock(&pool.learnt) = Some(secret);
+                }
+                self.join(index, *settings, Arc::new(asked));
+            }
+        }
+    }
+}
+
+impl Authenticating {
+    /// What a failure is called.
+    fn credential(&self) -> Credential {
+        use super::access::Directory;
+        match self.directory {
+            Some(Directory::Ldap(_)) => Credential::Ldap,
+            Some(Directory::Pam { .. }) => Credential::Pam,
+            None => Credential::Password,
+        }
+    }
+
+    /// What the login has shown that is good for the server as well.
+    fn learnt_secret(&mut self) -> Option<StoredSecret> {
+        match (self.typed.take(), self.learnt.account()) {
+            (Some(password), _) => Some(StoredSecret::Plain(password)),
+            (None, Some(Account::Known(secret))) => Some(secret.clone()),
+            (None, _) => None,
+        }
+    }
+}
+
+/// PgBouncer's line.
+fn log_login(id: u64, login: &Authenticating, identity: &Identity) {
+    let (database, user) = (&login.hello.database, &login.hello.user);
+    let address = Address(&identity.remote, identity.remote_pid);
+    let tls = identity
+        .tls
+        .as_ref()
+        .map_or_else(|| "no".to_owned(), |tls| tls.protection.to_string());
+    tracing::info!(
+        "C-{id:#x}: {database}/{user}@{address} login attempt: db={database} user={user} tls={tls} replication=no"
+    );
+}
+
+/// Challenges are short.
+fn encoded(challenge: &Challenge) -> Vec<u8> {
+    let mut message = Vec::new();
+    let _ = match challenge {
+        Challenge::Cleartext => encode::authentication_cleartext(&mut message),
+        Challenge::Md5 { salt } => encode::authentication_md5(&mut message, *salt),
+        Challenge::Sasl { mechanisms } => {
+            let names: Vec<_> = mechanisms.iter().map(|name| name.as_bytes()).collect();
+            encode::authentication_sasl(&mut message, &names)
+        }
+    };
+    message
+}

@@ -1,0 +1,176 @@
+//! TLS handshakes, of clients, servers and cancels alike. Their steps are computed by helper threads: a signature or a
+//! certificate chain takes as long as a hundred queries (DESIGN part 5), and nobody's query waits for one.
+
+use std::sync::Arc;
+
+use weir_tls::session::{Advanced, HANDSHAKE_LEN_MAX, Handshake, Progress, Session, TlsFault};
+
+use super::Worker;
+use super::cancel::Carrying;
+use super::slots::{Phase, Stage};
+use crate::driver::{Driver, Key};
+use crate::mailbox::{Asker, Message};
+
+/// A handshake that is going on.
+pub(super) struct Securing {
+    /// None: it is with a helper.
+    handshake: Option<Handshake>,
+    /// What came in meanwhile.
+    input: Vec<u8>,
+}
+
+impl Securing {
+    /// Begins; the first step may be taken by [`Worker::advance_handshake`].
+    pub(super) fn new(handshake: Handshake) -> Self {
+        Self {
+            handshake: Some(handshake),
+            input: Vec::new(),
+        }
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Bytes for a handshake; none take its first step.
+    pub(super) fn advance_handshake(&mut self, asker: Asker, bytes: &[u8]) {
+        let Some((_, securing)) = self.securing(asker) else {
+            return;
+        };
+        if securing.input.len() + bytes.len() > HANDSHAKE_LEN_MAX {
+            return self.handshake_failed(asker, &TlsFault::TooLong);
+        }
+        securing.input.extend_from_slice(bytes);
+        let Some(handshake) = securing.handshake.take() else {
+            return;
+        };
+        let input = std::mem::take(&mut securing.input);
+        let (global, lane) = (Arc::clone(&self.global), self.lane);
+        let job = move || {
+            let advanced = handshake.advance(&input);
+            if let Some(mailbox) = global.mailbox(lane) {
+                mailbox.send_waiting(Message::Handshake {
+                    asker,
+                    advanced: Box::new(advanced),
+                });
+            }
+        };
+        if self.global.handshakers.run(job).is_err() {
+            self.end_handshake(asker, "too many logins at once");
+        }
+    }
+
+    /// A helper has taken a step.
+    pub(super) fn handshake_advanced(&mut self, asker: Asker, advanced: Advanced) {
+        let Some((key, securing)) = self.securing(asker) else {
+            return;
+        };
+        match advanced.progress {
+            Ok(Progress::More(handshake)) => {
+                securing.handshake = Some(handshake);
+                let has_more = !securing.input.is_empty();
+                self.driver.send(key, &advanced.output);
+                if has_more {
+                    self.advance_handshake(asker, &[]);
+                }
+            }
+            Ok(Progress::Done(mut session, mut plain)) => {
+                let mut behind = std::mem::take(&mut securing.input);
+                self.driver.send(key, &advanced.output);
+                if let Err(fault) = self.open_behind(key, &mut session, &mut behind, &mut plain) {
+                    return self.handshake_failed(asker, &fault);
+                }
+                self.secured(asker, key, session, &plain);
+            }
+            Err(fault) => {
+                self.driver.send(key, &advanced.output);
+                self.handshake_failed(asker, &fault);
+            }
+        }
+    }
+
+    /// Records that came in while a helper had the handshake.
+    fn open_behind(
+        &mut self,
+        key: Key,
+        session: &mut Session,
+        behind: &mut Vec<u8>,
+        plain: &mut Vec<u8>,
+    ) -> Result<(), TlsFault> {
+        if behind.is_empty() {
+            return Ok(());
+        }
+        let mut partial = vec![0; HANDSHAKE_LEN_MAX];
+        let len = session.take_partial(&mut partial);
+        partial.truncate(len);
+        partial.append(behind);
+        let (mut opened, mut answer) = (vec![0; partial.len()], Vec::new());
+        let outcome = session.open(&mut partial, &mut opened, &mut answer);
+        if !answer.is_empty() {
+            self.driver.send(key, &answer);
+        }
+        plain.extend_from_slice(opened.get(..outcome?.len).unwrap_or_default());
+        Ok(())
+    }
+
+    /// The connection is protected: what it is for begins.
+    fn secured(&mut self, asker: Asker, key: Key, session: Box<Session>, plain: &[u8]) {
+        match asker {
+            Asker::Client { index, .. } => self.client_secured(index, &session),
+            Asker::Server { index, .. } => self.server_secured(index, &session),
+            Asker::Cancel { .. } => {}
+        }
+        self.driver.secure(key, session);
+        match asker {
+            Asker::Client { index, .. } if !plain.is_empty() => self.client_received(index, plain),
+            Asker::Client { .. } => {}
+            Asker::Server { index, .. } => {
+                self.begin_login(index);
+                if !plain.is_empty() {
+                    self.server_received(index, plain);
+                }
+            }
+            Asker::Cancel { index, .. } => self.send_cancel(index),
+        }
+    }
+
+    fn handshake_failed(&mut self, asker: Asker, fault: &TlsFault) {
+        self.end_handshake(asker, &format!("TLS handshake failed: {fault}"));
+    }
+
+    fn end_handshake(&mut self, asker: Asker, reason: &str) {
+        match asker {
+            Asker::Client { index, .. } => self.client_not_secured(index, reason),
+            Asker::Server { index, .. } => self.server_not_secured(index, reason),
+            Asker::Cancel { index, .. } => {
+                tracing::warn!("cancel request could not be sent: {reason}");
+                self.cancel_over(index, false);
+            }
+        }
+    }
+
+    /// The handshake of whoever asked, if it still goes on.
+    fn securing(&mut self, asker: Asker) -> Option<(Key, &mut Securing)> {
+        match asker {
+            Asker::Client { index, id } => {
+                let client = self.clients.get_mut(index).filter(|it| it.id == id)?;
+                match &mut client.phase {
+                    Phase::Securing(securing) => Some((client.key, securing)),
+                    _ => None,
+                }
+            }
+            Asker::Server { index, id } => {
+                let server = self.servers.get_mut(index).filter(|it| it.facts.id == id)?;
+                match &mut server.stage {
+                    Stage::Securing(securing) => Some((server.key, securing)),
+                    _ => None,
+                }
+            }
+            Asker::Cancel { index, id } => {
+                let canceller = self.cancellers.get_mut(index).filter(|it| it.id == id)?;
+                match &mut canceller.carrying {
+                    Carrying::Securing(securing) => Some((canceller.key, securing)),
+                    _ => None,
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,492 @@
+//! One TLS connection without its socket: the handshake, then records opened and sealed.
+//!
+//! A [`Handshake`] takes what arrived and gives what has to be sent. Its steps cost up to a millisecond (a signature, a
+//! certificate chain), so they are run on threads that may block, never on an event loop. What comes out of it is a
+//! [`Session`], whose steps cost about a microsecond and which owns no buffer while nothing is half received.
+//!
+//! Both are over rustls' unbuffered connections: records are opened where they were received and sealed into the
+//! caller's buffer; see the module `rustls::unbuffered`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::client::{ClientConfig, UnbufferedClientConnection};
+use rustls::pki_types::ServerName;
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+use rustls::{CipherSuite, CommonState, ProtocolVersion};
+
+use crate::alpn::alpn_is_fine;
+
+pub use rustls::pki_types::CertificateDer;
+pub use rustls::server::ServerConfig;
+
+#[cfg(test)]
+mod tests;
+
+/// What a peer may send before its handshake is done: a long certificate chain fits several times.
+pub const HANDSHAKE_LEN_MAX: usize = 128 * 1024;
+
+/// Plain bytes of one record (RFC 8446, 5.1).
+const RECORD_LEN: usize = 16 * 1024;
+/// More than any record adds to its plain bytes: header, explicit nonce, content type, tag (RFC 5246 and 8446).
+const RECORD_OVERHEAD: usize = 5 + 8 + 1 + 16;
+/// A key update may go in front.
+const SLACK: usize = 64;
+
+/// Why a connection is over.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsFault {
+    /// The application protocol that TLS from the first byte on needs was not agreed on (hazard SEC-08).
+    #[error("the other side did not agree on the application protocol \"postgresql\"")]
+    NoApplicationProtocol,
+    /// The host has no name that a certificate could be for.
+    #[error("{0}")]
+    Name(String),
+    /// The other side has sent too much without finishing its handshake.
+    #[error("more than {HANDSHAKE_LEN_MAX} bytes without a finished TLS handshake")]
+    TooLong,
+    /// What rustls says.
+    #[error("{0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// How a connection is protected, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Protection {
+    version: ProtocolVersion,
+    suite: CipherSuite,
+}
+
+/// As PgBouncer shows it: `TLSv1.3/TLS_AES_128_GCM_SHA256`.
+impl fmt::Display for Protection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = match self.version {
+            ProtocolVersion::TLSv1_2 => "TLSv1.2",
+            ProtocolVersion::TLSv1_3 => "TLSv1.3",
+            _ => "TLS",
+        };
+        let suite = self.suite.as_str().unwrap_or("unknown");
+        // rustls marks the suites of TLS 1.3; the standard's own names begin with TLS as well.
+        write!(f, "{version}/{}", suite.replacen("TLS13_", "TLS_", 1))
+    }
+}
+
+/// Either role.
+enum Connection {
+    Client(UnbufferedClientConnection),
+    Server(UnbufferedServerConnection),
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Nothing else: the rest are keys.
+        f.debug_tuple("Session").field(&self.protection).finish()
+    }
+}
+
+impl Connection {
+    fn common(&self) -> &CommonState {
+        match self {
+            Self::Client(connection) => connection,
+            Self::Server(connection) => connection,
+        }
+    }
+
+    /// One pass over `input`, as far as rustls goes.
+    fn step(&mut self, input: &mut [u8], plain: &mut Plain<'_>, out: &mut Vec<u8>) -> Stepped {
+        match self {
+            Self::Client(connection) => act(connection.process_tls_records(input), plain, out),
+            Self::Server(connection) => act(connection.process_tls_records(input), plain, out),
+        }
+    }
+}
+
+/// Where opened bytes go.
+struct Plain<'a> {
+    buffer: &'a mut [u8],
+    len: usize,
+}
+
+impl Plain<'_> {
+    /// False if they do not fit, which they do by [`Session::open`]'s contract.
+    fn push(&mut self, bytes: &[u8]) -> bool {
+        let Some(room) = self.buffer.get_mut(self.len..self.len + bytes.len()) else {
+            return false;
+        };
+        room.copy_from_slice(bytes);
+        self.len += bytes.len();
+        true
+    }
+}
+
+/// What rustls came to.
+enum Next {
+    /// More bytes have to come before the handshake is done.
+    Blocked,
+    /// The other side has said good-bye.
+    Closed,
+    /// Call it again.
+    Again,
+    /// Everything has been processed; records can be sealed.
+    Traffic,
+}
+
+struct Stepped {
+    discard: usize,
+    next: Result<Next, rustls::Error>,
+}
+
+/// Does what one state asks for.
+fn act<Data>(
+    status: UnbufferedStatus<'_, '_, Data>,
+    plain: &mut Plain<'_>,
+    out: &mut Vec<u8>,
+) -> Stepped {
+    let mut discard = status.discard;
+    let next = match status.state {
+        Err(error) => Err(error),
+        Ok(ConnectionState::ReadTraffic(mut traffic)) => loop {
+            match traffic.next_record() {
+                None => break Ok(Next::Again),
+                Some(Err(error)) => break Err(error),
+                Some(Ok(record)) => {
+                    discard += record.discard;
+                    if !plain.push(record.payload) {
+                        break Err(rustls::Error::General("no room for a record".to_owned()));
+                    }
+                }
+            }
+        },
+        Ok(ConnectionState::EncodeTlsData(mut data)) => {
+            let start = out.len();
+            let mut room = RECORD_LEN;
+            loop {
+                out.resize(start + room, 0);
+                match data.encode(out.get_mut(start..).unwrap_or_default()) {
+                    Ok(written) => {
+                        out.truncate(start + written);
+                        break Ok(Next::Again);
+                    }
+                    Err(EncodeError::InsufficientSize(size)) => room = size.required_size,
+                    Err(EncodeError::AlreadyEncoded) => {
+                        out.truncate(start);
+                        break Ok(Next::Again);
+                    }
+                }
+            }
+        }
+        Ok(ConnectionState::TransmitTlsData(data)) => {
+            data.done();
+            Ok(Next::Again)
+        }
+        Ok(ConnectionState::WriteTraffic(_)) => Ok(Next::Traffic),
+        Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Ok(Next::Closed),
+        Ok(ConnectionState::BlockedHandshake) => Ok(Next::Blocked),
+        // Early data is never accepted (a replayed query would run twice); rustls may have more states one day.
+        Ok(_) => Err(rustls::Error::HandshakeNotComplete),
+    };
+    Stepped { discard, next }
+}
+
+// === the handshake ===
+
+/// A connection that is not protected yet.
+pub struct Handshake {
+    connection: Connection,
+    /// Without a request before it: the application protocol must be agreed on.
+    is_direct: bool,
+    /// What has arrived and could not be processed yet.
+    input: Vec<u8>,
+}
+
+/// Where a handshake stands.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
+pub enum Progress {
+    /// Bytes of the other side have to come; then call [`Handshake::advance`] again.
+    More(Handshake),
+    /// It is done. The bytes are what the other side has sent behind it, opened.
+    Done(Box<Session>, Vec<u8>),
+}
+
+/// What a step of a handshake came to.
+pub struct Advanced {
+    /// To be sent, also when the handshake has failed: then it is the alert that says why.
+    pub output: Vec<u8>,
+    /// Where it stands.
+    pub progress: Result<Progress, TlsFault>,
+}
+
+impl Handshake {
+    /// The side that was connected to. `is_direct`: TLS from the first byte on, without an SSLRequest.
+    ///
+    /// # Errors
+    /// If rustls refuses the settings.
+    pub fn accept(config: Arc<ServerConfig>, is_direct: bool) -> Result<Self, TlsFault> {
+        let connection = Connection::Server(UnbufferedServerConnection::new(config)?);
+        Ok(Self::new(connection, is_direct))
+    }
+
+    /// The side that connects; its first message comes out of [`Handshake::advance`] with no bytes.
+    ///
+    /// # Errors
+    /// If rustls refuses the settings.
+    pub fn connect(
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+        is_direct: bool,
+    ) -> Result<Self, TlsFault> {
+        let connection = Connection::Client(UnbufferedClientConnection::new(config, name)?);
+        Ok(Self::new(connection, is_direct))
+    }
+
+    fn new(connection: Connection, is_direct: bool) -> Self {
+        Self {
+            connection,
+            is_direct,
+            input: Vec::new(),
+        }
+    }
+
+    /// Goes on with what has arrived. Computes for up to a millisecond.
+    #[must_use]
+    pub fn advance(mut self, bytes: &[u8]) -> Advanced {
+        let mut output = Vec::new();
+        if self.input.len() + bytes.len() > HANDSHAKE_LEN_MAX {
+            let progress = Err(TlsFault::TooLong);
+            return Advanced { output, progress };
+        }
+        self.input.extend_from_slice(bytes);
+        let mut buffer = vec![0; self.input.len()];
+        let mut plain = Plain {
+            buffer: &mut buffer,
+            len: 0,
+        };
+        let outcome = self.run(&mut plain, &mut output);
+        let len = plain.len;
+        let progress = match outcome {
+            Ok(false) => Ok(Progress::More(self)),
+            Ok(true) => self.finish().map(|session| {
+                buffer.truncate(len);
+                Progress::Done(Box::new(session), buffer)
+            }),
+            Err(fault) => Err(fault),
+        };
+        Advanced { output, progress }
+    }
+
+    /// True when it is done.
+    fn run(&mut self, plain: &mut Plain<'_>, output: &mut Vec<u8>) -> Result<bool, TlsFault> {
+        loop {
+            let stepped = self.connection.step(&mut self.input, plain, output);
+            self.input.drain(..stepped.discard.min(self.input.len()));
+            match stepped.next {
+                Ok(Next::Again) => {}
+                Ok(Next::Blocked) => return Ok(false),
+                Ok(Next::Traffic) => return Ok(true),
+                Ok(Next::Closed) => return Err(rustls::Error::HandshakeNotComplete.into()),
+                Err(error) => {
+                    say_why(&mut self.connection, output);
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    fn finish(self) -> Result<Session, TlsFault> {
+        let common = self.connection.common();
+        if !alpn_is_fine(self.is_direct, common.alpn_protocol()) {
+            return Err(TlsFault::NoApplicationProtocol);
+        }
+        let (Some(version), Some(suite)) =
+            (common.protocol_version(), common.negotiated_cipher_suite())
+        else {
+            return Err(rustls::Error::HandshakeNotComplete.into());
+        };
+        Ok(Session {
+            protection: Protection {
+                version,
+                suite: suite.suite(),
+            },
+            connection: self.connection,
+            rest: self.input,
+        })
+    }
+}
+
+/// The alert that rustls has prepared.
+fn say_why(connection: &mut Connection, output: &mut Vec<u8>) {
+    let mut plain = Plain {
+        buffer: &mut [],
+        len: 0,
+    };
+    // One alert, and its transmission.
+    for _ in 0..4 {
+        if !matches!(
+            connection.step(&mut [], &mut plain, output).next,
+            Ok(Next::Again)
+        ) {
+            return;
+        }
+    }
+}
+
+// === the session ===
+
+/// A protected connection.
+pub struct Session {
+    connection: Connection,
+    protection: Protection,
+    /// The beginning of a record whose end has not come.
+    rest: Vec<u8>,
+}
+
+/// What came out of received bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// So many plain bytes were put into the caller's buffer.
+    pub len: usize,
+    /// The other side has said good-bye: nothing comes after these.
+    pub is_closed: bool,
+}
+
+impl Session {
+    /// How it is protected.
+    #[must_use]
+    pub fn protection(&self) -> Protection {
+        self.protection
+    }
+
+    /// The other side's own certificate, if it showed one.
+    #[must_use]
+    pub fn peer_certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.connection.common().peer_certificates()?.first()
+    }
+
+    /// Whether the beginning of a record waits for its end.
+    #[must_use]
+    pub fn has_partial_record(&self) -> bool {
+        !self.rest.is_empty()
+    }
+
+    /// Puts what waits for its end to the start of `buffer`, to receive behind it: how many bytes that is.
+    pub fn take_partial(&mut self, buffer: &mut [u8]) -> usize {
+        let rest = std::mem::take(&mut self.rest);
+        let Some(room) = buffer.get_mut(..rest.len()) else {
+            self.rest = rest;
+            return 0;
+        };
+        room.copy_from_slice(&rest);
+        rest.len()
+    }
+
+    /// Gives back what [`Session::take_partial`] gave, if nothing came behind it.
+    pub fn put_back(&mut self, partial: &[u8]) {
+        self.rest = partial.to_vec();
+    }
+
+    /// Opens the records in `received`, which begins with what [`Session::take_partial`] gave. Plain bytes go to
+    /// `buffer`, which must be at least as long; what has to be sent in answer (a key update) is appended to `out`.
+    ///
+    /// # Errors
+    /// A record that was tampered with, or makes no sense; `out` has the alert for it then.
+    pub fn open(
+        &mut self,
+        received: &mut [u8],
+        buffer: &mut [u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Opened, TlsFault> {
+        let mut plain = Plain { buffer, len: 0 };
+        let mut at = 0;
+        let mut is_closed = false;
+        loop {
+            let input = received.get_mut(at..).unwrap_or_default();
+            let stepped = self.connection.step(input, &mut plain, out);
+            at += stepped.discard;
+            match stepped.next {
+                Ok(Next::Again) => {}
+                Ok(Next::Closed) => {
+                    is_closed = true;
+                    break;
+                }
+                Ok(Next::Traffic | Next::Blocked) => break,
+                Err(error) => {
+                    say_why(&mut self.connection, out);
+                    return Err(error.into());
+                }
+            }
+        }
+        if let Some(rest) = received.get(at..).filter(|rest| !rest.is_empty()) {
+            self.rest = rest.to_vec();
+        }
+        Ok(Opened {
+            len: plain.len,
+            is_closed,
+        })
+    }
+
+    /// How long a buffer [`Session::seal`] needs for so many plain bytes.
+    #[must_use]
+    pub fn sealed_len_max(plain_len: usize) -> usize {
+        plain_len + (plain_len / RECORD_LEN + 1) * RECORD_OVERHEAD + SLACK
+    }
+
+    /// Seals `plain` into records at the start of `buffer`, which has [`Session::sealed_len_max`] bytes: how many bytes
+    /// they are.
+    ///
+    /// # Errors
+    /// If the connection may not send any more.
+    pub fn seal(&mut self, plain: &[u8], buffer: &mut [u8]) -> Result<usize, TlsFault> {
+        match &mut self.connection {
+            Connection::Client(connection) => {
+                seal(connection.process_tls_records(&mut []), plain, buffer)
+            }
+            Connection::Server(connection) => {
+                seal(connection.process_tls_records(&mut []), plain, buffer)
+            }
+        }
+    }
+
+    /// The good-bye, to be sent before the socket is closed; empty if it cannot be said any more.
+    #[must_use]
+    pub fn close(&mut self) -> Vec<u8> {
+        let mut buffer = vec![0; SLACK];
+        let written = match &mut self.connection {
+            Connection::Client(connection) => {
+                close(connection.process_tls_records(&mut []), &mut buffer)
+            }
+            Connection::Server(connection) => {
+                close(connection.process_tls_records(&mut []), &mut buffer)
+            }
+        };
+        buffer.truncate(written);
+        buffer
+    }
+}
+
+fn seal<Data>(
+    status: UnbufferedStatus<'_, '_, Data>,
+    plain: &[u8],
+    buffer: &mut [u8],
+) -> Result<usize, TlsFault> {
+    match status.state? {
+        ConnectionState::WriteTraffic(mut traffic) => match traffic.encrypt(plain, buffer) {
+            Ok(written) => Ok(written),
+            Err(EncryptError::EncryptExhausted) => Err(rustls::Error::EncryptError.into()),
+            Err(EncryptError::InsufficientSize(_)) => {
+                Err(rustls::Error::General("no room to seal".to_owned()).into())
+            }
+        },
+        _ => Err(rustls::Error::HandshakeNotComplete.into()),
+    }
+}
+
+fn close<Data>(status: UnbufferedStatus<'_, '_, Data>, buffer: &mut [u8]) -> usize {
+    match status.state {
+        Ok(ConnectionState::WriteTraffic(mut traffic)) => {
+            traffic.queue_close_notify(buffer).unwrap_or_default()
+        }
+        _ => 0,
+    }
+}

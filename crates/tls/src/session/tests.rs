@@ -1,0 +1,1 @@
+//! Two ends talk to each other, over buffers.
