@@ -23,7 +23,7 @@ ci:
 	@bash .ci/run
 
 build:
-	cargo build --release -p weir-cli
+	@bash scripts/build.sh
 
 bench: build
 	cargo xtask bench smoke

@@ -59,15 +59,16 @@ struct Said {
 }
 
 fn answer(hba: &Hba, args: &Explain) -> Said {
+    // For `samehost` and `samenet`: this machine's, as the engine would see them.
+    let interfaces = weir_proxy::interfaces();
     let visitor = Visitor {
         user: &args.user,
         database: &args.database,
         origin: match args.address {
             Address::Local => Origin::Unix,
-            // The engine lists this machine's addresses for `samehost` and `samenet`; here nothing is asked.
             Address::Ip(address) => Origin::Ip {
                 address,
-                interfaces: None,
+                interfaces: interfaces.as_deref(),
             },
         },
         transport: match (args.tls, args.cert) {

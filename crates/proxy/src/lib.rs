@@ -24,6 +24,7 @@ mod transport;
 mod worker;
 
 pub use listen::ListenError;
+pub use lookups::interfaces;
 pub use running::{Running, StartError, start};
 pub use settled::{Access, Setup};
 pub use transport::{Transport, TransportError};

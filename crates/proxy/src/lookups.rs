@@ -36,7 +36,8 @@ pub(crate) fn host_name(address: IpAddr) -> Answer<Option<String>> {
 }
 
 /// The addresses of this machine with the sizes of their networks; none if they cannot be listed.
-pub(crate) fn interfaces() -> Option<Vec<Interface>> {
+#[must_use]
+pub fn interfaces() -> Option<Vec<Interface>> {
     let listed = getifaddrs().ok()?;
     let found = listed.filter_map(|interface| {
         let address = ip(interface.address?)?;

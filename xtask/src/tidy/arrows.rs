@@ -74,7 +74,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "weir-conformance",
-        &["weir-auth", "weir-testkit", "weir-tls", "weir-wire"],
+        &[
+            "weir-auth",
+            "weir-directory",
+            "weir-route",
+            "weir-testkit",
+            "weir-tls",
+            "weir-wire",
+        ],
     ),
     ("xtask", &["weir-admin", "weir-config", "weir-lab"]),
 ];

@@ -374,18 +374,10 @@ fn account(settled: &Settled, login: &Authenticating) -> Result<Account, Step> {
 
 /// Who is asked about users: the database that the client names, else the one that all names lead to.
 pub(super) fn lookup(settled: &Settled, login: &Authenticating) -> Option<AuthLookup> {
-    if let Some(Plan::Pool(pool)) = &login.plan {
-        return pool.auth.clone();
+    match &login.plan {
+        Some(Plan::Pool(pool)) => pool.auth.clone(),
+        _ => settled.settings.auth_lookup(&login.hello.database),
     }
-    let global = &settled.settings.global;
-    if global.auth_user.is_empty() || global.auth_dbname.is_empty() {
-        return None;
-    }
-    Some(AuthLookup {
-        user: global.auth_user.clone(),
-        query: global.auth_query.clone(),
-        dbname: global.auth_dbname.clone(),
-    })
 }
 
 impl<D: Driver> Worker<D> {

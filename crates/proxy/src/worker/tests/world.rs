@@ -156,7 +156,7 @@ impl World {
         let text = format!(
             "[databases]\n* = host=10.0.0.1\n[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\n\
              unix_socket_dir =\nlog_connections = 0\nlog_disconnections = 0\nlog_pooler_errors = 0\n\
-             log_stats = 0\npool_mode = transaction\nauth_type = trust\nmax_client_conn = 1000\n{lines}\n"
+             log_stats = 0\nauth_failure_delay = 0\npool_mode = transaction\nauth_type = trust\nmax_client_conn = 1000\n{lines}\n"
         );
         let mut read = |_: &std::path::Path| Ok(text.clone());
         let loaded = weir_config::load("weir.ini".as_ref(), &mut read, std::iter::empty());
