@@ -164,7 +164,7 @@ struct Hop {
 }
 
 /// Looks at every target once, and tells.
-fn observe(common: &Common, setup: &Setup, stage: &Stage, access: Access) -> Result<Vec<Hop>> {
+fn observe(common: &Common, setup: &Setup, stage: &Stage, access: &Access) -> Result<Vec<Hop>> {
     let programs = stage.cluster.programs();
     let mut hops = Vec::new();
     for &target in &common.targets {
@@ -242,6 +242,7 @@ mod tests {
             "smoke",
             "smoke --rounds 1 --seconds 1 --only -S --targets pgbouncer,weir2",
             "tls",
+            "tls --cipher TLS_AES_128_GCM_SHA256",
             "tls --rounds 2 --seconds 3 --only prepared --pool-size 7 --clients 1,2",
             "storm",
             "storm --logins 200 --connectors 10 --rounds 1 --rate 100 --iterations 4096",

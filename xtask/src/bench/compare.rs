@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{Common, Outcome, RawData, Stage, all_succeeded, keep, observe, report};
 use crate::lab::access::Access;
-use crate::lab::certificates::openssl_version;
+use crate::lab::certificates::{Certificates, openssl_version};
 use crate::lab::pgbench::{self, Load, Protocol, Script};
 use crate::lab::target::{Hops, KeyPair, Setup, Target};
 
@@ -39,6 +39,10 @@ pub(crate) struct Flags {
     /// Only cells whose name contains this
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     only: Option<String>,
+    /// Cipher of TLS 1.3 that clients offer alone, for example TLS_AES_256_GCM_SHA384, so that
+    /// the client hop is the same for all targets [default: all, and the target picks]
+    #[arg(long, value_name = "NAME")]
+    cipher: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
     common: Common,
@@ -79,13 +83,6 @@ impl Kind {
         match self {
             Self::Smoke => 20,
             Self::Tls => 50,
-        }
-    }
-
-    fn access(self) -> Access {
-        match self {
-            Self::Smoke => Access::default(),
-            Self::Tls => Access::TLS,
         }
     }
 }
@@ -143,17 +140,22 @@ pub(super) fn run(kind: Kind, mut flags: Flags) -> Result<()> {
     if cells.is_empty() {
         bail!("nothing to run");
     }
+    if kind == Kind::Smoke && flags.cipher.is_some() {
+        bail!("--cipher needs TLS: use it with `bench tls`");
+    }
     announce(&flags, cells.len());
     let most = flags.clients.iter().max().copied().unwrap_or_default();
     let connections = most.max(pool_size) + 50;
     let stage = Stage::set(&flags.common, connections, kind == Kind::Tls, flags.scale)?;
     let mut setup = stage.setup(pool_size);
     let mut hops = Vec::new();
+    let mut access = Access::default();
     if let Some(certificates) = &stage.certificates {
         setup.hops = Hops::BothTls(KeyPair::of(certificates));
-        hops = observe(&flags.common, &setup, &stage, Access::TLS)?;
+        access = flags.tls_access(certificates)?;
+        hops = observe(&flags.common, &setup, &stage, &access)?;
     }
-    let records = rounds(kind, &flags, &cells, &setup, &stage)?;
+    let records = rounds(&flags, &access, &cells, &setup, &stage)?;
     let mut text = report::render(&records, &flags.common, stage.seed);
     if kind == Kind::Tls {
         text.push_str(&report::hops(&hops, &openssl_version()?));
@@ -203,8 +205,8 @@ fn announce(flags: &Flags, cells: usize) {
 }
 
 fn rounds(
-    kind: Kind,
     flags: &Flags,
+    access: &Access,
     cells: &[Cell],
     setup: &Setup,
     stage: &Stage,
@@ -220,7 +222,7 @@ fn rounds(
             let block_seed = rng.u64(1..u64::from(u32::MAX));
             for target in order {
                 stage.interrupt.check()?;
-                let load = flags.load(kind, cell, target, block_seed);
+                let load = flags.load(access, cell, target, block_seed);
                 let outcome = setup.start(target).and_then(|running| {
                     load.run(&pgbench, running.address, running.pid(), &stage.interrupt)
                 });
@@ -240,7 +242,15 @@ fn rounds(
 }
 
 impl Flags {
-    fn load(&self, kind: Kind, cell: Cell, target: Target, seed: u64) -> Load {
+    fn tls_access(&self, certificates: &Certificates) -> Result<Access> {
+        let only = |name: &String| certificates.only_cipher(name);
+        Ok(Access {
+            openssl_conf: self.cipher.as_ref().map(only).transpose()?,
+            ..Access::TLS
+        })
+    }
+
+    fn load(&self, access: &Access, cell: Cell, target: Target, seed: u64) -> Load {
         Load {
             script: cell.script,
             protocol: cell.protocol_for(target),
@@ -250,7 +260,7 @@ impl Flags {
             measured: Duration::from_secs(self.seconds),
             seed,
             rate: None,
-            access: kind.access(),
+            access: access.clone(),
         }
     }
 }
@@ -303,11 +313,8 @@ mod tests {
     }
 
     #[test]
-    fn only_tls_clients_insist_on_tls() {
-        let flags = flags("");
-        let cell = cells(Kind::Tls, &flags)[0];
-        let access = |kind| flags.load(kind, cell, Target::PgBouncer, 1).access;
-        assert!(access(Kind::Tls).tls);
-        assert_eq!(access(Kind::Smoke), Access::default());
+    fn a_cipher_without_tls_is_refused_before_anything_starts() {
+        let error = run(Kind::Smoke, flags("--cipher TLS_AES_128_GCM_SHA256")).unwrap_err();
+        assert!(error.to_string().contains("bench tls"), "{error}");
     }
 }

@@ -124,7 +124,7 @@ pub(super) fn run(flags: &Flags) -> Result<()> {
     setup.hops = Hops::BothTls(KeyPair::of(certificates));
     let salt: [u8; 16] = std::array::from_fn(|_| rng.u8(..));
     setup.secret = Some(scram::verifier(PASSWORD, &salt, flags.iterations));
-    let hops = observe(&flags.common, &setup, &stage, ACCESS)?;
+    let hops = observe(&flags.common, &setup, &stage, &ACCESS)?;
     let records = rounds(flags, &setup, &stage, &mut rng)?;
     let mut text = render(flags, &records, stage.seed);
     text.push_str(&report::hops(&hops, &openssl_version()?));
@@ -174,6 +174,7 @@ const WARM_UP: Duration = Duration::from_secs(1);
 const ACCESS: Access = Access {
     tls: true,
     password: true,
+    openssl_conf: None,
 };
 
 impl Flags {
@@ -217,7 +218,7 @@ impl Flags {
         let first = Storm {
             connectors: 1,
             logins_each: 1,
-            ..storm
+            ..storm.clone()
         };
         first.run(pgbench, address, interrupt)?;
         let (alone, alone_cpu) = with_cpu(pid, || storm.run(pgbench, address, interrupt))?;

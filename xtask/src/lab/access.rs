@@ -1,17 +1,20 @@
 //! How the clients of a measurement log in: in plain or over TLS, with or without a password.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 /// The password of every user of a measurement, on loopback and for minutes only.
 pub(crate) const PASSWORD: &str = "weir-bench";
 
 /// What clients bring along; all programs of PostgreSQL take it from their environment.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Access {
     /// `sslmode=require`: encrypted, the certificate is not looked at.
     pub(crate) tls: bool,
     /// Offers [`PASSWORD`].
     pub(crate) password: bool,
+    /// OpenSSL's configuration instead of the system's: it can narrow what clients offer.
+    pub(crate) openssl_conf: Option<PathBuf>,
 }
 
 impl Access {
@@ -19,16 +22,20 @@ impl Access {
     pub(crate) const TLS: Self = Self {
         tls: true,
         password: false,
+        openssl_conf: None,
     };
 
     /// Sets libpq's variables (PostgreSQL manual, "Environment Variables" of libpq). Without TLS
     /// nothing is set: a server without TLS then costs one refused request per connection.
-    pub(crate) fn apply(self, command: &mut Command) {
+    pub(crate) fn apply(&self, command: &mut Command) {
         if self.tls {
             command.env("PGSSLMODE", "require");
         }
         if self.password {
             command.env("PGPASSWORD", PASSWORD);
+        }
+        if let Some(path) = &self.openssl_conf {
+            command.env("OPENSSL_CONF", path);
         }
     }
 }

@@ -60,6 +60,21 @@ impl Certificates {
     pub(crate) fn key(&self) -> PathBuf {
         self.directory.path().join("server.key")
     }
+
+    /// Writes a configuration of OpenSSL that offers nothing but this cipher of TLS 1.3.
+    pub(crate) fn only_cipher(&self, name: &str) -> Result<PathBuf> {
+        let path = self.directory.path().join("openssl.cnf");
+        fs::write(&path, configuration(name))?;
+        Ok(path)
+    }
+}
+
+/// OpenSSL manual, config(5), "SSL Configuration".
+fn configuration(cipher: &str) -> String {
+    format!(
+        "openssl_conf = init\n[init]\nssl_conf = ssl\n[ssl]\nsystem_default = only\n[only]\n\
+         MinProtocol = TLSv1.3\nCiphersuites = {cipher}\n"
+    )
 }
 
 /// The version of the library that pgbench and PgBouncer use here, as its program tells it.
@@ -94,5 +109,17 @@ impl OpenSsl {
         run_to_end(&mut command)
             .context("cannot make certificates")
             .map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_names_the_only_cipher() {
+        let text = configuration("TLS_AES_128_GCM_SHA256");
+        let last = text.lines().last();
+        assert_eq!(last, Some("Ciphersuites = TLS_AES_128_GCM_SHA256"));
     }
 }

@@ -30,7 +30,7 @@ const AT_THE_SERVER: &str = "SELECT coalesce(version || '/' || cipher, 'none') \
 pub(crate) fn observe(
     programs: &Programs,
     address: SocketAddr,
-    access: Access,
+    access: &Access,
     console: bool,
 ) -> Result<Negotiated> {
     let psql = |database: &str, sql: &str| {
@@ -48,17 +48,18 @@ pub(crate) fn observe(
         false => None,
     };
     Ok(Negotiated {
-        client: at_the_client(address)?,
+        client: at_the_client(address, access)?,
         server: server.lines().nth(1).unwrap_or_default().to_owned(),
         clients_shown: shown("SHOW CLIENTS"),
         servers_shown: shown("SHOW SERVERS"),
     })
 }
 
-fn at_the_client(address: SocketAddr) -> Result<String> {
+fn at_the_client(address: SocketAddr, access: &Access) -> Result<String> {
     let mut command = Command::new(find_program("openssl", &[])?);
     command.args(["s_client", "-starttls", "postgres", "-connect"]);
     command.arg(address.to_string());
+    access.apply(&mut command);
     let text = run_to_end(&mut command).context("no TLS at the client hop")?;
     Ok(session(&text))
 }

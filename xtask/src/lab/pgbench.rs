@@ -56,7 +56,7 @@ const FOUR_KILOBYTES: &str =
     "SELECT aid, bid, abalance, filler FROM pgbench_accounts WHERE aid BETWEEN 1 AND 42;\n";
 
 /// One run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Load {
     pub(crate) script: Script,
     pub(crate) protocol: Protocol,
@@ -378,17 +378,17 @@ mod tests {
     #[test]
     fn rate_and_access_reach_the_command_line() {
         let directory = tempfile::tempdir().unwrap();
-        let line = |load: Load| {
+        let line = |load: &Load| {
             let address = SocketAddr::from(([127, 0, 0, 1], 6432));
             let command = load.command(Path::new("pgbench"), address, directory.path());
             format!("{:?}", command.unwrap())
         };
-        let plain = line(load());
+        let plain = line(&load());
         assert!(
             !plain.contains("--rate") && !plain.contains("PGSSL"),
             "{plain}"
         );
-        let more = line(Load {
+        let more = line(&Load {
             rate: Some(2000),
             access: Access::TLS,
             ..load()

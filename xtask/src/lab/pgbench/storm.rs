@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How many come, and how often.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Storm {
     /// At once, each with a thread: pgbench waits for a login inside its thread.
     pub(crate) connectors: u32,
