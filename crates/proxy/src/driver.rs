@@ -8,10 +8,9 @@ use std::io;
 use std::time::Duration;
 
 use weir_pool::Moment;
-
-use crate::listen::Accepted;
 use weir_tls::session::Session;
 
+use crate::listen::Accepted;
 use crate::socket::{Stream, Target};
 
 mod epoll;
