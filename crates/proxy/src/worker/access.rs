@@ -517,7 +517,7 @@ impl<D: Driver> Worker<D> {
         self.authenticate(index);
     }
 
-    fn fail_inquiry(&mut self, index: usize) {
+    pub(super) fn fail_inquiry(&mut self, index: usize) {
         self.fail_client(index, &Fault::Misconfigured("auth_query failed".to_owned()));
     }
 

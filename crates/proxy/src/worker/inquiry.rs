@@ -4,7 +4,7 @@
 //! none of the client's settings, none of which has been looked at by then (hazard SEC-43, CVE-2025-12819).
 
 use weir_config::{AuthLookup, PoolSettings};
-use weir_session::relay;
+use weir_session::relay::{self, Link};
 use weir_session::splice::Splice;
 use weir_wire::backend::{self, ErrorFields};
 use weir_wire::encode::{self, EncodeError};
@@ -86,9 +86,14 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A login got the server that it waits for.
+    /// A login got the server that it waits for. What the relay would tell a client goes nowhere: this one is nobody yet.
     pub(super) fn put_question(&mut self, index: usize, server: usize) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let (Some(client), Some(server)) =
+            (self.clients.get_mut(index), self.servers.get_mut(server))
+        else {
+            return;
+        };
+        let Some(pool) = self.pools.get_mut(client.pool) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -98,7 +103,23 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let request = std::mem::take(&mut inquiry.request);
-        self.pass_requests(index, server, &request, true);
+        let (mut buffer, mut untold) = (Vec::new(), Vec::new());
+        let mut out = Splice::new(&request, &mut buffer);
+        let (asking, asked) = (&mut client.session, &mut server.session);
+        let is_sent = relay::begin(asking, asked, &mut out, &mut untold).is_ok() && {
+            let mut link = Link {
+                client: asking,
+                server: asked,
+                registry: &mut self.registry,
+                rules: pool.rules,
+            };
+            relay::requests(&mut link, &request, &mut out, &mut untold).is_ok()
+        };
+        server.request_at = self.now;
+        self.driver.send(server.key, out.finish());
+        if !is_sent {
+            self.fail_inquiry(index);
+        }
     }
 
     /// What a server says to a question.

@@ -201,7 +201,7 @@ impl<D: Driver> Worker<D> {
 
     /// Sends a client's requests to its server; returns how many bytes are dealt with.
     #[inline]
-    pub(super) fn pass_requests(
+    fn pass_requests(
         &mut self,
         index: usize,
         server_index: usize,
