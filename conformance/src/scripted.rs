@@ -33,6 +33,7 @@ use crate::raw::Message;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The second half of the version word that marks a `CancelRequest`.
 const CANCEL_CODE: [u8; 4] = 80_877_102_i32.to_be_bytes();
+const SSL_CODE: [u8; 4] = 80_877_103_u32.to_be_bytes();
 
 /// A listening server; dropping it ends the listening and every conversation.
 #[derive(Debug)]
@@ -355,7 +356,8 @@ impl Conversation {
         Ok(Message { tag: *tag, body })
     }
 
-    /// Reads the start-up packet; returns it without its length. A `CancelRequest` ends the conversation here.
+    /// Reads the start-up packet; returns it without its length. A request for TLS before it is told that there is none.
+    /// A `CancelRequest` ends the conversation here.
     ///
     /// # Errors
     /// When it is a `CancelRequest`, or does not come.
@@ -365,6 +367,10 @@ impl Conversation {
         let packet = self.read(usize::try_from(length)?.saturating_sub(4))?;
         if packet.starts_with(&CANCEL_CODE) {
             bail!("a cancel request");
+        }
+        if packet == SSL_CODE {
+            self.send(b"N")?;
+            return self.startup();
         }
         Ok(packet)
     }

@@ -2,6 +2,7 @@
 //! each kind, with a bounded queue.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use crossbeam_channel::{Sender, bounded};
@@ -51,7 +52,10 @@ impl Offload {
                         let _ = rustix::process::nice(NICENESS);
                     }
                     for job in inbox {
-                        job();
+                        // A bug costs the one connection that it happened for; the thread is everybody's.
+                        if catch_unwind(AssertUnwindSafe(job)).is_err() {
+                            tracing::error!("a bug was hit by a helper thread");
+                        }
                     }
                 })?;
         }

@@ -287,7 +287,7 @@ impl Handshake {
                 Ok(Next::Traffic) => return Ok(true),
                 Ok(Next::Closed) => return Err(rustls::Error::HandshakeNotComplete.into()),
                 Err(error) => {
-                    say_why(&mut self.connection, output);
+                    say_why(&mut self.connection, &mut self.input, output);
                     return Err(error.into());
                 }
             }
@@ -315,8 +315,8 @@ impl Handshake {
     }
 }
 
-/// The alert that rustls has prepared.
-fn say_why(connection: &mut Connection, output: &mut Vec<u8>) {
+/// The alert that rustls has prepared. It still refers to what it has not processed of `input`.
+fn say_why(connection: &mut Connection, input: &mut [u8], output: &mut Vec<u8>) {
     let mut plain = Plain {
         buffer: &mut [],
         len: 0,
@@ -324,7 +324,7 @@ fn say_why(connection: &mut Connection, output: &mut Vec<u8>) {
     // One alert, and its transmission.
     for _ in 0..4 {
         if !matches!(
-            connection.step(&mut [], &mut plain, output).next,
+            connection.step(input, &mut plain, output).next,
             Ok(Next::Again)
         ) {
             return;
@@ -412,7 +412,8 @@ impl Session {
                 }
                 Ok(Next::Traffic | Next::Blocked) => break,
                 Err(error) => {
-                    say_why(&mut self.connection, out);
+                    let rest = received.get_mut(at..).unwrap_or_default();
+                    say_why(&mut self.connection, rest, out);
                     return Err(error.into());
                 }
             }
