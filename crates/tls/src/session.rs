@@ -310,23 +310,22 @@ impl Handshake {
                 suite: suite.suite(),
             },
             connection: self.connection,
-            rest: self.input,
+            // A copy, so that the room for the handshake goes.
+            rest: self.input.to_vec(),
+            fault: None,
         })
     }
 }
 
-/// The alert that rustls has prepared. It still refers to what it has not processed of `input`.
+/// The alert that rustls has prepared. Not a step further: rustls must not look at input again once it has failed.
 fn say_why(connection: &mut Connection, input: &mut [u8], output: &mut Vec<u8>) {
     let mut plain = Plain {
         buffer: &mut [],
         len: 0,
     };
-    // One alert, and its transmission.
-    for _ in 0..4 {
-        if !matches!(
-            connection.step(input, &mut plain, output).next,
-            Ok(Next::Again)
-        ) {
+    while connection.common().wants_write() {
+        let stepped = connection.step(input, &mut plain, output);
+        if !matches!(stepped.next, Ok(Next::Again)) {
             return;
         }
     }
@@ -338,8 +337,11 @@ fn say_why(connection: &mut Connection, input: &mut [u8], output: &mut Vec<u8>) 
 pub struct Session {
     connection: Connection,
     protection: Protection,
-    /// The beginning of a record whose end has not come.
+    /// The beginning of a record whose end has not come, or of a handshake message in several records: rustls knows
+    /// ranges of these bytes and has to be given them whatever it is asked for.
     rest: Vec<u8>,
+    /// Why nothing goes on.
+    fault: Option<TlsFault>,
 }
 
 /// What came out of received bytes.
@@ -397,6 +399,7 @@ impl Session {
         buffer: &mut [u8],
         out: &mut Vec<u8>,
     ) -> Result<Opened, TlsFault> {
+        self.check()?;
         let mut plain = Plain { buffer, len: 0 };
         let mut at = 0;
         let mut is_closed = false;
@@ -414,7 +417,9 @@ impl Session {
                 Err(error) => {
                     let rest = received.get_mut(at..).unwrap_or_default();
                     say_why(&mut self.connection, rest, out);
-                    return Err(error.into());
+                    let fault = TlsFault::from(error);
+                    self.fault = Some(fault.clone());
+                    return Err(fault);
                 }
             }
         }
@@ -439,12 +444,14 @@ impl Session {
     /// # Errors
     /// If the connection may not send any more.
     pub fn seal(&mut self, plain: &[u8], buffer: &mut [u8]) -> Result<usize, TlsFault> {
+        self.check()?;
+        let rest = &mut self.rest;
         match &mut self.connection {
             Connection::Client(connection) => {
-                seal(connection.process_tls_records(&mut []), plain, buffer)
+                seal(connection.process_tls_records(rest), plain, buffer)
             }
             Connection::Server(connection) => {
-                seal(connection.process_tls_records(&mut []), plain, buffer)
+                seal(connection.process_tls_records(rest), plain, buffer)
             }
         }
     }
@@ -452,17 +459,26 @@ impl Session {
     /// The good-bye, to be sent before the socket is closed; empty if it cannot be said any more.
     #[must_use]
     pub fn close(&mut self) -> Vec<u8> {
+        if self.fault.is_some() {
+            return Vec::new();
+        }
         let mut buffer = vec![0; SLACK];
+        let rest = &mut self.rest;
         let written = match &mut self.connection {
             Connection::Client(connection) => {
-                close(connection.process_tls_records(&mut []), &mut buffer)
+                close(connection.process_tls_records(rest), &mut buffer)
             }
             Connection::Server(connection) => {
-                close(connection.process_tls_records(&mut []), &mut buffer)
+                close(connection.process_tls_records(rest), &mut buffer)
             }
         };
         buffer.truncate(written);
         buffer
+    }
+
+    /// The first fault stays.
+    fn check(&self) -> Result<(), TlsFault> {
+        self.fault.clone().map_or(Ok(()), Err)
     }
 }
 
