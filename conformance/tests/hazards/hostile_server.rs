@@ -489,10 +489,11 @@ fn sec_22_a_hostile_servers_first_scram_message_harms_nothing() -> Result<()> {
         };
         let nonce = scram_first(conversation)?;
         let text = variant(&nonce, salt);
-        conversation.send(&frontend::message(
-            b'R',
-            &[b"\0\0\0\x0b", text.as_bytes()].concat(),
-        ))?;
+        let first = frontend::message(b'R', &[b"\0\0\0\x0b", text.as_bytes()].concat());
+        // A pooler that has heard enough closes before it has heard all.
+        if conversation.send(&first).is_err() {
+            return Ok(());
+        }
         match conversation.read_message() {
             Ok(message) => bail!("went on with '{}'", message.tag as char),
             Err(_) => Ok(()),

@@ -173,7 +173,8 @@ fn sec_20_a_rewritten_length_never_wraps() -> Result<()> {
     let server = Scripted::honest()?;
     let options = PoolOptions::default()
         .pool_size(40)
-        .setting("max_prepared_statements = 100");
+        .setting("max_prepared_statements = 100")
+        .setting("server_tls_sslmode = disable");
     let mut target = support::start(server.port(), &options)?;
     let payload = support::smuggled().repeat(2000);
     for missing in [0, 1, 2, 4, 8, 16, 32] {

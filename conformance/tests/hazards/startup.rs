@@ -144,7 +144,8 @@ fn sec_29_malformed_startup_packets_are_refused() -> Result<()> {
 #[test]
 fn sec_29_a_servers_startup_packet_holds_only_what_was_asked() -> Result<()> {
     let server = Scripted::honest()?;
-    let target = support::start(server.port(), &PoolOptions::default())?;
+    let options = PoolOptions::default().setting("server_tls_sslmode = disable");
+    let target = support::start(server.port(), &options)?;
     let strange = "x' user=admin \\ \"options\" = \u{e9}";
     let mut raw = Raw::connect_with(
         target.port(),

@@ -96,10 +96,17 @@ fn scram_takes_plain_secrets_and_verifiers_and_no_md5() -> Result<()> {
 #[test]
 fn md5_asks_a_user_with_a_verifier_for_scram() -> Result<()> {
     let (_postgres, weir) = start("md5")?;
-    for (user, kind) in [("plain", 5), ("hashed", 5), ("scram", 10), ("nobody", 5)] {
+    // Somebody who does not exist is asked like one of those who do: which of them, chance decides (hazard SEC-49).
+    for (user, kinds) in [
+        ("plain", &[5][..]),
+        ("hashed", &[5]),
+        ("scram", &[10]),
+        ("nobody", &[5, 10]),
+    ] {
         let (_raw, asked) = begin(weir.port(), user, "shop")?;
+        let kind = asked.body.get(3).copied().unwrap_or_default();
         ensure!(
-            asked.tag == b'R' && asked.body.starts_with(&[0, 0, 0, kind]),
+            asked.tag == b'R' && kinds.contains(&kind),
             "{user} was asked {asked:?}"
         );
     }
@@ -113,7 +120,11 @@ fn trust_lets_in_whom_it_knows_and_asks_nothing() -> Result<()> {
         inside(user, &attempt(weir.port(), user, None, "shop")?)?;
     }
     let refused = attempt(weir.port(), "nobody", None, "shop")?;
-    outside("an unknown user", &refused, WRONG)?;
+    outside(
+        "an unknown user",
+        &refused,
+        "\"trust\" authentication failed",
+    )?;
     let refused = attempt(weir.port(), "plain", None, "nowhere")?;
     outside("no database", &refused, "no such database: nowhere")
 }

@@ -63,6 +63,14 @@ pub(crate) fn scram_first(nonce: &str) -> Vec<u8> {
     )
 }
 
+/// The last SCRAM message of a client, in answer to the server's first, with a proof that nobody could have made.
+pub(crate) fn scram_wrong(server_first: &Message) -> Vec<u8> {
+    let text = String::from_utf8_lossy(server_first.body.get(4..).unwrap_or_default());
+    let nonce = text.split(',').next().unwrap_or_default().to_owned();
+    let last = format!("c=biws,{nonce},p=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+    frontend::message(b'p', last.as_bytes())
+}
+
 /// `PasswordMessage`.
 pub(crate) fn password(text: &str) -> Vec<u8> {
     frontend::message(b'p', &[text.as_bytes(), b"\0"].concat())

@@ -124,7 +124,7 @@ fn a_reload_reads_auth_file_again() -> Result<()> {
     let config = server.config();
     let weir = Weir::start(&config)?;
     let refused = crate::support::refusal(weir.connect_as("op_gus", "op_reload_users"));
-    ensure!(refused.contains("28P01"), "{refused}");
+    ensure!(refused.contains("28000"), "{refused}");
     weir.reload(&config.userlist("\"postgres\" \"\"\n\"op_gus\" \"\"\n"))?;
     weir.wait_log("reload done")?;
     weir_conformance::wait_until("the new user's login", PATIENCE, || {
