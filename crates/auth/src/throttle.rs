@@ -60,7 +60,7 @@ impl Source {
 pub struct Rules {
     /// How many times at once, at least 1.
     pub burst: u32,
-    /// After how long one more is granted, up to `burst`. Zero: no limit, and no delay.
+    /// After how long one more is granted, up to `burst`. Zero: no limit, and a delay that never grows.
     pub interval: Duration,
     /// How long the answer to the first failure is held back; doubles with each that is not yet
     /// forgiven.
