@@ -25,7 +25,8 @@ async function attempt(target, options) {
     console.error(String(error));
     return 'refused';
   } finally {
-    await client.end().catch(() => {});
+    // Not end(): after a failed handshake it waits for ever.
+    client.connection.stream.destroy();
   }
 }
 

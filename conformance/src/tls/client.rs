@@ -137,7 +137,14 @@ impl Dial {
     /// # Errors
     /// When the answer is another one, or the handshake fails.
     pub fn request(&self, port: u16) -> Result<Raw> {
-        let mut raw = Raw::tcp(port, PATIENCE)?;
+        self.upgrade(Raw::tcp(port, PATIENCE)?)
+    }
+
+    /// As [`Dial::request`], on a connection on which nothing has been said.
+    ///
+    /// # Errors
+    /// When the answer is another one than `S`, or the handshake fails.
+    pub fn upgrade(&self, mut raw: Raw) -> Result<Raw> {
         raw.send(&frontend::ssl_request())?;
         let mut answer = [0];
         // Not from the buffered side: what follows belongs to TLS.

@@ -148,15 +148,18 @@ impl World {
             .find(|(source, listener, ..)| *source == case.source && *listener == case.listener);
         let (.., sockets, weir) = found.context("a listener")?;
         let user = case.user(&self.myself);
+        let raw = match case.transport {
+            Transport::Unix => Raw::unix(sockets.path(), weir.port(), PATIENCE)?,
+            _ => Raw::tcp(weir.port(), PATIENCE)?,
+        };
         let dialled = match case.transport {
-            Transport::Unix => Ok(Raw::unix(sockets.path(), weir.port(), PATIENCE)?),
-            Transport::Tcp => Ok(Raw::tcp(weir.port(), PATIENCE)?),
-            Transport::Tls => self.dial.request(weir.port()),
+            Transport::Unix | Transport::Tcp => Ok(raw),
+            Transport::Tls => self.dial.upgrade(raw),
             Transport::OwnCertificate => {
                 let own = self.own.get(&certificate_name(case, &self.myself));
-                own.context("a certificate")?.request(weir.port())
+                own.context("a certificate")?.upgrade(raw)
             }
-            Transport::OtherCertificate => self.other.request(weir.port()),
+            Transport::OtherCertificate => self.other.upgrade(raw),
         };
         let outcome = dialled.and_then(|mut raw| converse(&mut raw, case, &user));
         match outcome {

@@ -34,14 +34,14 @@ impl Strict {
             hba: vec![
                 "hostssl all bound 127.0.0.1/32 scram-sha-256".to_owned(),
                 "hostssl all shown 127.0.0.1/32 cert".to_owned(),
-                "hostssl all both 127.0.0.1/32 scram-sha-256 clientcert=verify-full".to_owned(),
-                "host all bound,shown,both 127.0.0.1/32 reject".to_owned(),
+                "hostssl all twofold 127.0.0.1/32 scram-sha-256 clientcert=verify-full".to_owned(),
+                "host all bound,shown,twofold 127.0.0.1/32 reject".to_owned(),
             ],
             ..postgres::Options::default()
         };
         let postgres = Postgres::start(&options)?;
         let mut raw = Raw::connect(postgres.port(), "postgres")?;
-        for user in ["bound", "shown", "both"] {
+        for user in ["bound", "shown", "twofold"] {
             raw.query(&format!("create role {user} login password '{PASSWORD}'"))?;
         }
         Ok(Self { pki, postgres })
@@ -50,7 +50,7 @@ impl Strict {
     fn config(&self) -> Config {
         Config::to(self.postgres.port())
             .userlist(&format!(
-                "\"postgres\" \"\"\n\"bound\" \"{PASSWORD}\"\n\"shown\" \"\"\n\"both\" \"{PASSWORD}\"\n"
+                "\"postgres\" \"\"\n\"bound\" \"{PASSWORD}\"\n\"shown\" \"\"\n\"twofold\" \"{PASSWORD}\"\n"
             ))
             .set_all(self.pki.server_hop("verify-full"))
     }
@@ -130,9 +130,9 @@ fn servers_that_want_a_certificate_get_ours() -> Result<()> {
     let sql = "select client_dn from pg_stat_ssl where pid = pg_backend_pid()";
     ensure!(raw.query_one(sql)? == "/CN=shown");
     // The certificate is not that of this user, and the password alone is not enough.
-    let refused = weir.connect_as("both", "postgres").err();
+    let refused = weir.connect_as("twofold", "postgres").err();
     let text = refused.map(|error| error.to_string()).unwrap_or_default();
-    ensure!(text.contains("28000"), "{text:?}");
+    ensure!(text.contains("FATAL 28"), "{text:?}");
     weir.check_healthy()
 }
 

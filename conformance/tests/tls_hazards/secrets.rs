@@ -28,6 +28,7 @@ use weir_conformance::tls::Dial;
 use weir_conformance::tls::Pki;
 use weir_conformance::tls::Spec;
 use weir_conformance::tools;
+use weir_conformance::wait_until;
 
 const PLAIN: &str = "seeded-plain-5f1c";
 const HASHED: &str = "seeded-hashed-77a0";
@@ -131,7 +132,7 @@ fn config(postgres: &Postgres, strict: &Postgres, pki: &Pki) -> Result<Config> {
         .set("auth_failures_per_minute", "0")
         .set(
             "auth_ldap_options",
-            &format!("ldapserver=127.0.0.1 ldapbinddn=cn=x ldapbindpasswd={LDAP}"),
+            &format!("ldapserver=127.0.0.1 ldapbasedn=dc=x ldapbinddn=cn=x ldapbindpasswd={LDAP}"),
         )
         .set("admin_users", "plain")
         .set("stats_users", "scram")
@@ -231,6 +232,16 @@ fn with_mistakes(good: &str) -> Vec<String> {
     ]
 }
 
+/// At some levels nothing says that it is up.
+fn start(config: &Config) -> Result<Weir> {
+    let port = tools::free_port()?;
+    let weir = Weir::spawn(config, port)?;
+    let limit = Duration::from_secs(30);
+    wait_until("a listener", limit, || Ok(Raw::tcp(port, limit).is_ok()))
+        .with_context(|| weir.log())?;
+    Ok(weir)
+}
+
 #[test]
 fn sec_68_no_secret_is_ever_shown() -> Result<()> {
     let secrets = Secrets::new();
@@ -253,7 +264,7 @@ fn sec_68_no_secret_is_ever_shown() -> Result<()> {
         .set("client_tls_key_file", &key_file.key.to_string_lossy());
     let dial = Dial::new(&pki.authority)?;
     for level in ["error", "log", "debug", "noise"] {
-        let mut weir = Weir::start(&config.clone().env("WEIR_LOG", level))?;
+        let mut weir = start(&config.clone().env("WEIR_LOG", level))?;
         let texts = knock(&weir, &dial)?;
         secrets.check(&format!("an error at level {level}"), &texts)?;
         ensure!(
@@ -277,11 +288,9 @@ fn sec_68_no_secret_is_ever_shown() -> Result<()> {
             let before = weir.log().len();
             weir.signal("HUP")?;
             if level != "error" {
-                weir_conformance::wait_until(
-                    "a word about the reload",
-                    Duration::from_secs(10),
-                    || Ok(weir.log().len() > before),
-                )
+                wait_until("a word about the reload", Duration::from_secs(10), || {
+                    Ok(weir.log().len() > before)
+                })
                 .with_context(|| format!("mistake {number}"))?;
             }
             let mut check = Command::new(weir_bin()?);

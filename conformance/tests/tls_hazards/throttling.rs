@@ -231,12 +231,12 @@ fn sec_67_failed_logins_are_delayed_for_their_source_only() -> Result<()> {
     let (time, is_in) = attempt(Ipv4Addr::LOCALHOST, port, PASSWORD)?;
     ensure!(
         is_in && time < Duration::from_millis(800),
-        "{is_in} after {time:?}"
+        "the right password: in {is_in} after {time:?}"
     );
     let (time, is_in) = attempt(Ipv4Addr::LOCALHOST, port, "wrong")?;
     ensure!(
         !is_in && time >= Duration::from_millis(900),
-        "{is_in} after {time:?}"
+        "a wrong password: in {is_in} after {time:?}"
     );
     // A sprayer with thirty hands.
     let sprayers: Vec<_> = (0..30)
@@ -258,10 +258,8 @@ fn sec_67_failed_logins_are_delayed_for_their_source_only() -> Result<()> {
     );
     for sprayer in sprayers {
         let (time, is_in) = sprayer.join().map_err(|_| anyhow!("panicked"))??;
-        ensure!(
-            !is_in && time >= Duration::from_millis(900),
-            "{is_in} after {time:?}"
-        );
+        // Held back, or not even looked at because there have been too many.
+        ensure!(!is_in, "a guess got in after {time:?}");
     }
     // The sprayer has used up its allowance: the right password at the next guess is no use either.
     let (time, is_in) = attempt(Ipv4Addr::LOCALHOST, port, PASSWORD)?;
@@ -269,7 +267,7 @@ fn sec_67_failed_logins_are_delayed_for_their_source_only() -> Result<()> {
     let (time, is_in) = attempt(SECOND, port, PASSWORD)?;
     ensure!(
         is_in && time < Duration::from_millis(800),
-        "{is_in} after {time:?}"
+        "the victim at the end: in {is_in} after {time:?}"
     );
     weir.check_healthy()
 }
