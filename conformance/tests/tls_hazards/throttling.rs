@@ -107,8 +107,9 @@ fn sec_07_thousands_that_stall_in_the_handshake_are_closed_in_time() -> Result<(
         raw.read_to_close()
             .context("a stalled client was not closed")?;
     }
+    // The limit is 4 seconds; the rest is for opening thousands of sockets on a busy machine.
     let took = begun.elapsed();
-    ensure!(took < Duration::from_secs(15), "closed after {took:?}");
+    ensure!(took < Duration::from_secs(30), "closed after {took:?}");
     drop(stalled);
     wait_files(weir.pid(), baseline + 8)?;
     weir.check_healthy()
