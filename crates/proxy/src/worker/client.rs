@@ -13,7 +13,8 @@ use crate::driver::{Driver, Owner};
 use crate::listen::Accepted;
 use crate::mailbox::Message;
 
-/// A client that waits for a server may have sent so much ahead; then we stop reading.
+/// A client that waits for a server, or for the end of its login, may have sent so much ahead; then we stop reading. More
+/// than any message of a login.
 const AHEAD_MAX: usize = 64 * 1024;
 
 /// How a client left.
@@ -186,7 +187,8 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
-        let waits = client.ticket.is_some() || matches!(client.phase, Phase::Welcome);
+        let waits = client.ticket.is_some()
+            || matches!(client.phase, Phase::Authenticating(_) | Phase::Welcome);
         let full = client.input.len() >= AHEAD_MAX && waits;
         if full && !client.held {
             client.held = true;

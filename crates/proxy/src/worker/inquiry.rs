@@ -206,6 +206,20 @@ impl<D: Driver> Worker<D> {
         self.answered(index, inquiry.question, None);
     }
 
+    /// Whether a client waits for what a server says of it.
+    pub(super) fn is_asked_about(&self, index: usize) -> bool {
+        let client = self.clients.get(index);
+        client.is_some_and(|client| matches!(client.phase, Phase::Authenticating(_)))
+    }
+
+    /// The server that was asked is gone.
+    pub(super) fn inquiry_lost(&mut self, index: usize, why: &str) {
+        if let Some(client) = self.clients.get_mut(index) {
+            client.lease = None;
+        }
+        self.inquiry_failed(index, why);
+    }
+
     fn answered(&mut self, index: usize, question: Question, rows: Option<Vec<Row>>) {
         let answered = match (question, rows) {
             (Question::Roles, Some(rows)) => {

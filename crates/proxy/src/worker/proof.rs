@@ -86,12 +86,14 @@ impl<D: Driver> Worker<D> {
         }
         let message = match frame(input, Side::Frontend) {
             Ok(Some(message)) => message,
-            Ok(None) if input.first().is_none_or(|first| *first == tag::PASSWORD) => return 0,
-            Ok(None) => {
-                let first = input.first().copied().unwrap_or_default();
-                self.fail_client(index, &Fault::Protocol(ClientFault::OutOfPlace(first)));
-                return input.len();
-            }
+            Ok(None) => match input.first() {
+                // The rest of it is on its way.
+                None | Some(&(tag::PASSWORD | tag::TERMINATE)) => return 0,
+                Some(first) => {
+                    self.fail_client(index, &Fault::Protocol(ClientFault::OutOfPlace(*first)));
+                    return input.len();
+                }
+            },
             Err(error) => {
                 self.fail_client(index, &Fault::Protocol(error.into()));
                 return input.len();

@@ -599,6 +599,10 @@ impl<D: Driver> Worker<D> {
         }
         match (server.stage, server.lease) {
             (Stage::Testing(Test::Check(client)), _) => self.wait_again(client),
+            // Nothing of what the server said went to the client.
+            (_, Some(client)) if self.is_asked_about(client) => {
+                self.inquiry_lost(client, reason);
+            }
             // Nothing may be said in the middle of a message.
             (_, Some(client)) if server.session.is_mid_message() => {
                 if let Some(client) = self.clients.get_mut(client) {
@@ -644,6 +648,9 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
+        if matches!(client.phase, Phase::Authenticating(_)) {
+            return self.inquiry_lost(index, "server conn crashed?");
+        }
         client.lease = None;
         if has_spoken {
             self.remove_client(index, Leaving::Lost, "server closed");

@@ -4,9 +4,12 @@
 mod cancel;
 mod conversation;
 mod flow;
+mod inquiry;
 mod lanes;
 mod lifecycle;
+mod login;
 mod postgres;
 mod simulator;
+mod throttle;
 mod vanish;
 mod world;

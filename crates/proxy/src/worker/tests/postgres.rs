@@ -1,14 +1,18 @@
 //! One connection at the server's end: login, the model of a session, and cancels.
 
+use std::sync::{Arc, Mutex};
+
 use weir_testkit::backend::{Backend, REPORTED};
+use weir_testkit::reading::messages;
 use weir_testkit::say::say;
-use weir_wire::backend::TransactionStatus;
+use weir_wire::backend::{self, TransactionStatus};
 use weir_wire::encode;
 use weir_wire::frame::{Side, frame};
-use weir_wire::frontend::tag;
+use weir_wire::frontend::{self, tag};
 use weir_wire::startup::{Startup, startup};
 
 use crate::driver::memory::{End, Peer};
+use crate::global::lock;
 
 /// In the error of every statement that was cancelled.
 pub(super) const CANCELLED: &str = "cancelled";
@@ -29,6 +33,16 @@ pub(super) struct CancelCall {
     pub(super) signalled: bool,
 }
 
+/// What a statement with a parameter answers: rows, by the parameter's value.
+#[derive(Debug, Default)]
+pub(super) struct Catalog {
+    pub(super) rows: Vec<(&'static str, Vec<Vec<Option<&'static str>>>)>,
+    /// It is refused.
+    pub(super) fails: bool,
+    /// The parameters that were bound.
+    pub(super) looked_up: Vec<String>,
+}
+
 /// See the module's page.
 #[derive(Debug)]
 pub(super) struct Postgres {
@@ -43,6 +57,13 @@ pub(super) struct Postgres {
     outbox: Vec<u8>,
     /// Everything it was asked to run.
     pub(super) asked: Vec<String>,
+    /// Bytes that it has heard.
+    pub(super) heard: usize,
+    /// What it was told in the start-up packet.
+    pub(super) parameters: Vec<(String, String)>,
+    pub(super) catalog: Arc<Mutex<Catalog>>,
+    /// A statement with a parameter was parsed; the value that was bound.
+    question: Option<String>,
     /// A cancel has hit a statement here.
     was_hit: bool,
     /// It hears, but does nothing.
@@ -62,6 +83,10 @@ impl Postgres {
             running: None,
             outbox: Vec::new(),
             asked: Vec::new(),
+            heard: 0,
+            parameters: Vec::new(),
+            catalog: Arc::default(),
+            question: None,
             was_hit: false,
             stalled: false,
             refusal: None,
@@ -104,6 +129,7 @@ impl Postgres {
         let room = room.saturating_sub(self.inbox.len());
         let bytes = self.peer.receive(room);
         self.inbox.extend_from_slice(&bytes);
+        self.heard += bytes.len();
         if self.stage != Stage::Over && self.peer.is_over() && self.inbox.is_empty() {
             self.stage = Stage::Over;
             return true;
@@ -142,9 +168,68 @@ impl Postgres {
             return false;
         };
         self.check_settings(&text(&message));
+        let message = self.questioned(message);
         self.backend.feed(&message);
-        self.outbox.append(&mut self.backend.take_sent());
+        let mut sent = self.backend.take_sent();
+        if !sent.is_empty() {
+            sent = self.answered(sent);
+        }
+        self.outbox.append(&mut sent);
         true
+    }
+
+    /// The model knows no parameters: a statement with one becomes one without rows.
+    fn questioned(&mut self, message: Vec<u8>) -> Vec<u8> {
+        match message[0] {
+            tag::PARSE if text(&message).contains("$1") => {
+                self.question = Some(String::new());
+                let verb = if lock(&self.catalog).fails {
+                    "error"
+                } else {
+                    "do"
+                };
+                say()
+                    .parse("", &format!("{verb} permission denied"))
+                    .into_bytes()
+            }
+            tag::BIND => {
+                let bind = frontend::Bind::parse(&message[5..]).unwrap();
+                if let Some(value) = &mut self.question {
+                    // No formats of parameters, one parameter, its length and value, no formats of results.
+                    let value_of = |rest: &[u8]| {
+                        let rest = rest.strip_prefix(&[0, 0, 0, 1])?.strip_suffix(&[0, 0])?;
+                        let (len, value) = rest.split_first_chunk()?;
+                        let fits = usize::try_from(i32::from_be_bytes(*len)) == Ok(value.len());
+                        fits.then(|| String::from_utf8_lossy(value).into_owned())
+                    };
+                    *value = value_of(bind.rest).expect("one parameter in text form");
+                    lock(&self.catalog).looked_up.push(value.clone());
+                }
+                message
+            }
+            _ => message,
+        }
+    }
+
+    /// Rows go in front of the end of the statement.
+    fn answered(&mut self, sent: Vec<u8>) -> Vec<u8> {
+        let Some(value) = self.question.take() else {
+            return sent;
+        };
+        let mut rows = Vec::new();
+        let catalog = lock(&self.catalog);
+        for (_, found) in catalog.rows.iter().filter(|(name, _)| *name == value) {
+            for row in found {
+                let row: Vec<_> = row.iter().map(|column| column.map(str::as_bytes)).collect();
+                encode::data_row(&mut rows, &row).unwrap();
+            }
+        }
+        let (messages, _) = messages(&sent);
+        let parts = messages.iter().map(|message| match message.tag {
+            backend::tag::COMMAND_COMPLETE => [&rows, message.raw].concat(),
+            _ => message.raw.to_vec(),
+        });
+        parts.collect::<Vec<_>>().concat()
     }
 
     /// Clients of the simulator set their own time zones (`Zn` for client n): nobody works with another's, and a query
@@ -235,9 +320,13 @@ impl Postgres {
     }
 
     fn open(&mut self) -> bool {
-        let Ok(Some((Startup::Startup(_), len))) = startup(&self.inbox) else {
+        let Ok(Some((Startup::Startup(message), len))) = startup(&self.inbox) else {
             return false;
         };
+        let parameters = message
+            .params()
+            .map(|(name, value)| (text(name), text(value)));
+        self.parameters = parameters.collect();
         self.inbox.drain(..len);
         let mut out = Vec::new();
         if let Some((code, text)) = self.refusal {
@@ -257,6 +346,17 @@ impl Postgres {
         self.outbox.append(&mut out);
         self.stage = Stage::Up;
         true
+    }
+
+    /// Who it works for.
+    pub(super) fn user(&self) -> &str {
+        self.parameter("user").unwrap_or_default()
+    }
+
+    /// What the start-up packet said of a parameter.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        let mut found = self.parameters.iter().filter(|(known, _)| known == name);
+        found.next().map(|(_, value)| value.as_str())
     }
 
     /// If this connection carries a cancel request: what it says.

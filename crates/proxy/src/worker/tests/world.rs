@@ -1,7 +1,7 @@
 //! A world of workers, clients and servers in which nothing moves unless a test says so.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use weir_auth::userlist::UserList;
@@ -11,7 +11,7 @@ use weir_testkit::reading::{messages, outline};
 use weir_wire::encode;
 use weir_wire::startup::Version;
 
-use super::postgres::{CancelCall, Postgres};
+use super::postgres::{CancelCall, Catalog, Postgres};
 use crate::clock::Clock;
 use crate::console::{Console, Role, Shutdown, Step};
 use crate::driver::Owner;
@@ -27,6 +27,8 @@ use crate::worker::{RECEIVE, Worker};
 
 /// Room in every connection unless a test wants little.
 const ROOM: usize = 1 << 20;
+/// Longer than any helper computes.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One client: everything it got, and what it has still to send.
 #[derive(Debug)]
@@ -86,6 +88,11 @@ impl Caller {
         line
     }
 
+    /// The next line begins with the first thing it got.
+    pub(super) fn hear_again(&mut self) {
+        self.seen = 0;
+    }
+
     /// Goes away.
     pub(super) fn leave(&mut self, how: End) {
         self.left = true;
@@ -124,6 +131,10 @@ pub(super) struct World {
     /// Cancel requests are signalled, and their connections closed, as soon as they come.
     pub(super) cancels_at_once: bool,
     pub(super) host: Host,
+    /// What servers find when they are asked about users.
+    pub(super) catalog: Arc<Mutex<Catalog>>,
+    /// Rings when a helper has written a letter.
+    bell: mio::Poll,
     room: usize,
     buffer: Vec<u8>,
     pids: u32,
@@ -153,14 +164,38 @@ impl World {
 
     /// The same, with so much room in every connection.
     pub(super) fn with_room(lanes: usize, lines: &str, room: usize) -> Self {
+        Self::made(lanes, lines, room, "\"ann\" \"\"\n\"bob\" \"\"\n")
+    }
+
+    /// One worker, with these lines in the auth_file.
+    pub(super) fn with_users(lines: &str, users: &str) -> Self {
+        Self::made(1, lines, ROOM, users)
+    }
+
+    fn made(lanes: usize, lines: &str, room: usize, users: &str) -> Self {
+        let auth = if lines.contains("auth_type") {
+            ""
+        } else {
+            "auth_type = trust"
+        };
+        let delay = if lines.contains("auth_failure_delay") {
+            ""
+        } else {
+            "auth_failure_delay = 0"
+        };
+        let max = if lines.contains("max_client_conn") {
+            ""
+        } else {
+            "max_client_conn = 1000"
+        };
         let text = format!(
             "[databases]\n* = host=10.0.0.1\n[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\n\
              unix_socket_dir =\nlog_connections = 0\nlog_disconnections = 0\nlog_pooler_errors = 0\n\
-             log_stats = 0\nauth_failure_delay = 0\npool_mode = transaction\nauth_type = trust\nmax_client_conn = 1000\n{lines}\n"
+             log_stats = 0\npool_mode = transaction\n{delay}\n{auth}\n{max}\n{lines}\n"
         );
         let mut read = |_: &std::path::Path| Ok(text.clone());
         let loaded = weir_config::load("weir.ini".as_ref(), &mut read, std::iter::empty());
-        let users = UserList::parse(b"\"ann\" \"\"\n\"bob\" \"\"\n").unwrap();
+        let users = UserList::parse(users.as_bytes()).unwrap();
         let settled = Settled::new(Setup {
             settings: Arc::new(loaded.unwrap().settings),
             users: Arc::new(users),
@@ -192,6 +227,8 @@ impl World {
             cancels: Vec::new(),
             cancels_at_once: true,
             host: Host::Accepts,
+            catalog: Arc::default(),
+            bell: poll,
             room,
             buffer: vec![0; RECEIVE],
             pids: 0,
@@ -202,10 +239,18 @@ impl World {
 
     /// A client connects; it has said nothing yet.
     pub(super) fn connect(&mut self) -> usize {
+        self.connect_from("")
+    }
+
+    /// The same from this address.
+    pub(super) fn connect_from(&mut self, address: &str) -> usize {
         let (stream, peer) = Peer::pair(self.room);
         self.workers[0].driver.arrive(Accepted {
             stream: Socket::Memory(stream).into(),
-            remote: Endpoint::default(),
+            remote: Endpoint {
+                address: address.to_owned(),
+                port: 0,
+            },
             local: Endpoint::default(),
             is_loopback: true,
             remote_pid: 0,
@@ -224,7 +269,17 @@ impl World {
 
     /// Connects and sends a start-up packet.
     pub(super) fn dial(&mut self, user: &str, parameters: &[(&str, &str)]) -> usize {
-        let index = self.connect();
+        self.dial_from("", user, parameters)
+    }
+
+    /// The same from this address.
+    pub(super) fn dial_from(
+        &mut self,
+        address: &str,
+        user: &str,
+        parameters: &[(&str, &str)],
+    ) -> usize {
+        let index = self.connect_from(address);
         let mut packet = Vec::new();
         let mut all = vec![("user", user), ("database", "shop")];
         all.extend(parameters);
@@ -340,6 +395,7 @@ impl World {
                 peer.accept();
                 self.pids += 1;
                 let mut server = Postgres::new(self.pids, peer);
+                server.catalog = Arc::clone(&self.catalog);
                 if let Host::Rejects(code) = self.host {
                     server.refusal = Some((code, "not now"));
                 }
@@ -407,6 +463,21 @@ impl World {
             }
         }
         panic!("the world never comes to rest");
+    }
+
+    /// Waits until a helper thread has written a letter, then lets everything happen.
+    #[track_caller]
+    pub(super) fn settle_with_helpers(&mut self) {
+        let mut events = mio::Events::with_capacity(4);
+        while !self
+            .workers
+            .iter()
+            .any(|worker| worker.letters.are_waiting())
+        {
+            self.bell.poll(&mut events, Some(PATIENCE)).unwrap();
+            assert!(!events.is_empty(), "no helper says anything");
+        }
+        self.settle();
     }
 
     pub(super) fn shut_down(&mut self, how: Shutdown) {
