@@ -12,6 +12,8 @@ mod data_plane;
 mod ends;
 #[path = "tls/logins.rs"]
 mod logins;
+#[path = "tls/options.rs"]
+mod options;
 #[path = "tls/poison.rs"]
 mod poison;
 #[path = "tls/support.rs"]

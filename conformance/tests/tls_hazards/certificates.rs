@@ -10,6 +10,7 @@ use weir_conformance::Config;
 use weir_conformance::Weir;
 use weir_conformance::scripted::Scripted;
 use weir_conformance::tls;
+use weir_conformance::tls::Dial;
 use weir_conformance::tls::Identity;
 use weir_conformance::tls::Pki;
 use weir_conformance::tls::Spec;
@@ -114,4 +115,72 @@ fn sec_10_verify_full_believes_the_right_name_only() -> Result<()> {
     "#]]
     .assert_eq(&table);
     Ok(())
+}
+
+/// The other hop: of the clients' certificates a listener takes exactly one.
+#[test]
+fn sec_10_a_listener_believes_exactly_one_kind_of_client_certificate() -> Result<()> {
+    let pki = Pki::new()?;
+    let ours = |spec: Spec| pki.authority.issue(&spec);
+    let revoked = ours(Spec::client("postgres"))?;
+    let crl = pki.directory().join("clients.crl");
+    std::fs::write(&crl, pki.authority.revoke(&[&revoked])?)?;
+    let config = Config::to(1)
+        .set_all(pki.client_hop("verify-full")?)
+        .set("auth_type", "cert")
+        .set("auth_failure_delay", "0")
+        .set("client_tls_crl_file", &crl.to_string_lossy());
+    let mut weir = Weir::start(&config)?;
+    let table = [
+        ("right", Some(ours(Spec::client("postgres"))?), true),
+        ("none", None, false),
+        (
+            "another name",
+            Some(ours(Spec::client("postgresql"))?),
+            false,
+        ),
+        (
+            "a beginning of the name",
+            Some(ours(Spec::client("postgre"))?),
+            false,
+        ),
+        ("another case", Some(ours(Spec::client("Postgres"))?), false),
+        (
+            "NUL in the name",
+            Some(ours(Spec::client("postgres\0x"))?),
+            false,
+        ),
+        ("empty name", Some(ours(Spec::client(""))?), false),
+        (
+            "expired",
+            Some(ours(Spec::client("postgres").expired())?),
+            false,
+        ),
+        (
+            "not yet valid",
+            Some(ours(Spec::client("postgres").not_yet_valid())?),
+            false,
+        ),
+        (
+            "for servers",
+            Some(ours(Spec::new("postgres", Usage::Server))?),
+            false,
+        ),
+        (
+            "of a stranger",
+            Some(pki.stranger.issue(&Spec::client("postgres"))?),
+            false,
+        ),
+        ("revoked", Some(revoked), false),
+    ];
+    for (what, identity, wanted) in table {
+        let dial = match &identity {
+            Some(identity) => Dial::as_client(&pki.authority, identity)?,
+            None => Dial::new(&pki.authority)?,
+        };
+        // The console needs no server.
+        let login = dial.login(weir.port(), "postgres", "pgbouncer");
+        ensure!(login.is_ok() == wanted, "{what}: {:?}", login.err());
+    }
+    weir.check_healthy()
 }
