@@ -281,4 +281,135 @@ mod tests {
             Err(Fault::NoUser)
         );
     }
+
+    fn requests() -> [(&'static str, Vec<u8>); 2] {
+        let (mut ssl, mut gss) = (Vec::new(), Vec::new());
+        encode::ssl_request(&mut ssl).unwrap();
+        encode::gssenc_request(&mut gss).unwrap();
+        [("SSL", ssl), ("GSSAPI encryption", gss)]
+    }
+
+    /// All openings that a connection can begin with.
+    fn openings() -> [Opening; 3] {
+        [
+            Opening::default(),
+            Opening::offering_tls(),
+            Opening::inside_tls(),
+        ]
+    }
+
+    #[test]
+    fn sec_01_bytes_that_come_with_a_request_for_encryption_are_refused() {
+        let [(_, ssl), (_, gss)] = requests();
+        let hello = packet(Version::V3_0, &[("user", "u")]);
+        let behind = [&hello[..], &ssl, &gss, b"\x16", b"\0", b"Q\0\0\0\x05\0"];
+        for (name, request) in requests() {
+            for behind in behind {
+                let glued = [&request, behind].concat();
+                for mut opening in [Opening::default(), Opening::offering_tls()] {
+                    let fault = opening.handle(&glued).unwrap_err();
+                    assert_eq!(
+                        fault.text(),
+                        format!("received unencrypted data after {name} request")
+                    );
+                    assert_eq!(fault.code().as_str(), "08P01");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sec_01_a_request_is_answered_only_once_it_is_whole_and_alone() {
+        let hello = packet(Version::V3_0, &[("user", "u")]);
+        for (n, (_, request)) in requests().into_iter().enumerate() {
+            let glued = [request, hello.clone()].concat();
+            for len in 0..=glued.len() {
+                let mut opening = Opening::offering_tls();
+                let asked = if n == 0 {
+                    Opened::Encrypt
+                } else {
+                    Opened::Refuse
+                };
+                match opening.handle(&glued[..len]) {
+                    Ok((0, Opened::More)) => assert!(len < 8),
+                    Ok((8, opened)) => assert_eq!((len, opened), (8, asked)),
+                    Err(Fault::UnencryptedData(_)) => assert!(len > 8),
+                    other => panic!("{len}: {other:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sec_06_encryption_cannot_be_asked_for_inside_of_tls() {
+        for (_, request) in requests() {
+            for behind in [&b""[..], b"\0"] {
+                let mut opening = Opening::inside_tls();
+                assert!(opening.handle(&[&request, behind].concat()).is_err());
+            }
+            let fault = Opening::inside_tls().handle(&request).unwrap_err();
+            let Fault::Startup(StartupError::UnsupportedVersion { major: 1234, .. }) = fault else {
+                panic!("{fault:?}");
+            };
+        }
+        // What is legal there.
+        let hello = packet(Version::V3_0, &[("user", "u")]);
+        let (len, opened) = Opening::inside_tls().handle(&hello).unwrap();
+        assert!(len == hello.len() && matches!(opened, Opened::Hello(_)));
+        let mut cancel = Vec::new();
+        encode::cancel_request(&mut cancel, 1, b"1234").unwrap();
+        let (len, opened) = Opening::inside_tls().handle(&cancel).unwrap();
+        assert!(len == cancel.len() && matches!(opened, Opened::Cancel { pid: 1, .. }));
+    }
+
+    #[test]
+    fn sec_06_each_encryption_is_asked_for_once_at_most_in_any_order() {
+        let requests = requests().map(|(_, request)| request);
+        for first_opening in 0..openings().len() {
+            for order in 0..16_usize {
+                let mut opening = openings().into_iter().nth(first_opening).unwrap();
+                let mut answers = 0;
+                let mut seen = [first_opening == 2; 2];
+                for step in 0..4 {
+                    let which = (order >> step) & 1;
+                    let outcome = opening.handle(&requests[which]);
+                    let is_new = !std::mem::replace(&mut seen[which], true);
+                    assert_eq!(outcome.is_ok(), is_new, "{first_opening} {order:b} {step}");
+                    answers += usize::from(is_new);
+                    // After an S comes a handshake, and another opening.
+                    if !is_new || matches!(outcome, Ok((_, Opened::Encrypt))) {
+                        break;
+                    }
+                }
+                assert!(answers <= 2);
+            }
+        }
+    }
+
+    #[test]
+    fn sec_06_tls_at_once_is_for_the_first_byte_of_a_connection_that_is_offered_it() {
+        let record = b"\x16\x03\x01\x00\xf8\x01\x00\x00\xf4";
+        for len in 1..=record.len() {
+            let outcome = Opening::offering_tls().handle(&record[..len]);
+            assert_eq!(outcome, Ok((0, Opened::EncryptAtOnce)));
+        }
+        // Else it is the length of a start-up packet, and far too great.
+        let refused = |mut opening: Opening| {
+            let fault = opening.handle(record).unwrap_err();
+            assert!(
+                matches!(fault, Fault::Startup(StartupError::BadLength { .. })),
+                "{fault:?}"
+            );
+            assert_eq!(fault.text(), "invalid length of startup packet");
+        };
+        refused(Opening::default());
+        refused(Opening::inside_tls());
+        for (name, request) in requests() {
+            let mut opening = Opening::offering_tls();
+            opening.handle(&request).unwrap();
+            if name != "SSL" {
+                refused(opening);
+            }
+        }
+    }
 }
