@@ -11,7 +11,7 @@ use weir_proxy::Access;
 use weir_route::ldap::LdapOptions;
 use weir_route::limits::FILE_BYTES_MAX;
 use weir_route::{
-    ClientCertificate, FileError, Files, Hba, IdentMap, Kind, Method, Mistake, Problem, Rule,
+    ClientCertificate, Fact, FileError, Files, Hba, IdentMap, Kind, Method, Mistake, Problem, Rule,
 };
 
 /// One mistake in them.
@@ -21,6 +21,8 @@ pub(crate) enum AccessError {
     File(#[from] Problem),
     #[error("{origin}: auth_ldap_options: {mistake}")]
     Ldap { origin: Origin, mistake: Mistake },
+    #[error("{place}: roles are looked up by auth_user, which is not set")]
+    NoRoles { place: String },
     #[error("{place}: method {method} is not part of this build")]
     NotBuilt { place: String, method: &'static str },
 }
@@ -41,6 +43,7 @@ pub(crate) fn load(loaded: &Loaded) -> Result<Access, Vec<AccessError>> {
         match hba(settings) {
             Ok(hba) => {
                 errors.extend(hba.rules().iter().filter_map(not_built));
+                errors.extend(needs_roles(&hba, settings));
                 access.hba = Some(Arc::new(hba));
             }
             Err(mistakes) => errors.extend(mistakes),
@@ -101,6 +104,19 @@ fn unbuilt(method: &str) -> Option<&'static str> {
         "pam" if !cfg!(feature = "pam") => Some("pam"),
         _ => None,
     }
+}
+
+/// A line whose roles nobody can be asked for.
+fn needs_roles(hba: &Hba, settings: &Settings) -> Option<AccessError> {
+    let asks = !settings.global.auth_user.is_empty()
+        || settings
+            .databases
+            .values()
+            .any(|entry| entry.auth_user.is_some());
+    let rule = hba.rules().iter().find(|rule| rule.depends_on(Fact::Roles));
+    rule.filter(|_| !asks).map(|rule| AccessError::NoRoles {
+        place: rule.place().to_string(),
+    })
 }
 
 fn not_built(rule: &Rule) -> Option<AccessError> {

@@ -48,8 +48,7 @@ pub(crate) struct GlobalPool {
     /// Database and user as in SHOW POOLS.
     pub(crate) database: Arc<str>,
     pub(crate) user: Arc<str>,
-    /// See [`PoolName`].
-    pub(crate) is_private: bool,
+    pub(crate) purpose: Purpose,
     pub(crate) shared: Arc<Shared>,
     pub(crate) settings: RwLock<Arc<PoolSettings>>,
     pub(crate) next_host: AtomicUsize,
@@ -132,8 +131,41 @@ pub(crate) struct Place {
 /// Limits on clients and servers, by the name of a database or user.
 type Quotas = Mutex<HashMap<String, Arc<Quota>>>;
 
-/// Database, user, and whether it is the pool for questions that logins ask, which no client ever gets.
-pub(crate) type PoolName = (Arc<str>, Arc<str>, bool);
+/// What a pool is for. Only the first is ever a client's (hazard SEC-43).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Purpose {
+    /// Queries of clients.
+    Clients,
+    /// `auth_query` as the administrator wrote it.
+    CustomQuestions,
+    /// Questions in words of our own.
+    OwnQuestions,
+}
+
+impl Purpose {
+    /// The settings of a pool for it.
+    fn apply(self, mut settings: PoolSettings, user: &str) -> PoolSettings {
+        if self == Self::Clients {
+            return settings;
+        }
+        user.clone_into(&mut settings.user);
+        settings.is_user_forced = false;
+        settings.password = None;
+        settings.min_pool_size = 0;
+        settings.connect_query = None;
+        // Our own queries name every schema; nothing in the database may come between (hazard SEC-43). Queries of the
+        // administrator may rely on the path that the role has.
+        settings.startup.retain(|(name, _)| *name != "search_path");
+        if self == Self::OwnQuestions {
+            let path = "pg_catalog".to_owned();
+            settings.startup.push(("search_path", path));
+        }
+        settings
+    }
+}
+
+/// Database, user and purpose.
+pub(crate) type PoolName = (Arc<str>, Arc<str>, Purpose);
 
 /// See the module's page.
 pub(crate) struct Global {
@@ -243,8 +275,9 @@ impl Global {
         for gate in lock(&self.gates).values() {
             gate.set_logins_max(logins_max);
         }
-        for pool in lock(&self.pools).values().filter(|pool| !pool.is_private) {
+        for pool in lock(&self.pools).values() {
             if let Some(new) = settled.settings.pool(&pool.database, &pool.user) {
+                let new = pool.purpose.apply(new, &pool.user);
                 self.quotas_of(&new);
                 *pool
                     .settings
@@ -322,27 +355,29 @@ impl Global {
 
     /// The pool of a database and server user, made when it is first asked for.
     pub(crate) fn pool(&self, settings: PoolSettings) -> Result<Arc<GlobalPool>, TooManyPools> {
-        self.pool_named(settings, false)
+        self.pool_for(settings, Purpose::Clients)
     }
 
-    /// The pool that asks for secrets and roles (hazard SEC-43): never the one of clients, even if these log in as the
-    /// same user.
+    /// The pool that asks for secrets and roles as `user` (hazard SEC-43): never the one of clients, even if these log
+    /// in as the same user.
     pub(crate) fn private_pool(
         &self,
         settings: PoolSettings,
+        user: &str,
+        purpose: Purpose,
     ) -> Result<Arc<GlobalPool>, TooManyPools> {
-        self.pool_named(settings, true)
+        self.pool_for(purpose.apply(settings, user), purpose)
     }
 
-    fn pool_named(
+    fn pool_for(
         &self,
         settings: PoolSettings,
-        is_private: bool,
+        purpose: Purpose,
     ) -> Result<Arc<GlobalPool>, TooManyPools> {
         let name: PoolName = (
             settings.database.as_str().into(),
             settings.user.as_str().into(),
-            is_private,
+            purpose,
         );
         let mut pools = lock(&self.pools);
         if let Some(pool) = pools.get(&name) {
@@ -363,7 +398,7 @@ impl Global {
         let pool = Arc::new(GlobalPool {
             database: Arc::clone(&name.0),
             user: Arc::clone(&name.1),
-            is_private,
+            purpose,
             shared,
             settings: RwLock::new(Arc::new(settings)),
             next_host: AtomicUsize::new(0),

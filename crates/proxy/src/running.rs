@@ -50,7 +50,12 @@ pub fn start(setup: Setup, console: Arc<dyn Console>) -> Result<Running, StartEr
         tracing::info!("listening on {}", listener.name());
     }
     let (sender, commands) = bounded(COMMANDS_MAX);
-    let global = Arc::new(Global::new(Settled::new(setup), console, lanes, sender)?);
+    let global = Arc::new(Global::new(
+        Settled::new(setup, None),
+        console,
+        lanes,
+        sender,
+    )?);
     let mut listeners = Some(listeners);
     let mut parts = Vec::new();
     let mut mailboxes = Vec::new();
@@ -88,7 +93,9 @@ impl Running {
 
     /// Puts another configuration in force. What cannot change while running (listeners, workers) stays.
     pub fn reload(&self, setup: Setup) {
-        self.global.settle(Arc::new(Settled::new(setup)));
+        let before = self.global.settled();
+        self.global
+            .settle(Arc::new(Settled::new(setup, Some(&before))));
         self.tell_all(|| Message::Settings);
         self.global.wake_all();
     }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use weir_auth::mock::Population;
 use weir_auth::userlist::UserList;
-use weir_config::Settings;
+use weir_config::{ServerTls, Settings};
 use weir_directory::LdapTls;
 use weir_route::ldap::LdapOptions;
 use weir_route::{Hba, IdentMap, Interface};
 
 use crate::lookups;
-use crate::transport::Transport;
+use crate::transport::{NoSuchSettings, Outgoing, Transport};
 
 /// Who may come in, besides what the settings say.
 #[derive(Clone, Default)]
@@ -24,7 +24,6 @@ pub struct Access {
 }
 
 /// All that a configuration consists of once its files were read.
-#[derive(Clone)]
 pub struct Setup {
     /// The settings.
     pub settings: Arc<Settings>,
@@ -42,6 +41,8 @@ pub(crate) struct Settled {
     pub(crate) users: Arc<UserList>,
     pub(crate) access: Access,
     pub(crate) transport: Arc<Transport>,
+    /// The one before, for pools that have not heard of the new one yet.
+    before: Option<Arc<Transport>>,
     /// What unknown users look like.
     pub(crate) population: Population,
     /// The addresses of this machine; none if they cannot be listed.
@@ -51,8 +52,8 @@ pub(crate) struct Settled {
 }
 
 impl Settled {
-    /// Blocks: it lists interfaces and reads the certificates for LDAP.
-    pub(crate) fn new(setup: Setup) -> Self {
+    /// What follows `before`, if there was one. Blocks: it lists interfaces and reads the certificates for LDAP.
+    pub(crate) fn new(setup: Setup, before: Option<&Self>) -> Self {
         let Setup {
             settings,
             users,
@@ -78,6 +79,19 @@ impl Settled {
             users,
             access,
             transport,
+            before: before.map(|before| Arc::clone(&before.transport)),
         }
+    }
+
+    /// How connections with these settings are protected; `Ok(None)` only where the settings want no TLS.
+    ///
+    /// # Errors
+    /// As [`Transport::outgoing`].
+    pub(crate) fn outgoing(
+        &self,
+        tls: &ServerTls,
+    ) -> Result<Option<Arc<Outgoing>>, NoSuchSettings> {
+        let found = self.transport.outgoing(tls);
+        found.or_else(|error| self.before.as_ref().ok_or(error)?.outgoing(tls))
     }
 }

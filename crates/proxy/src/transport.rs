@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weir_config::{ClientTls, ServerTls, Settings, SslMode, SslNegotiation};
 use weir_stats::TlsRow;
-use weir_tls::certificate::CertificateFacts;
+use weir_tls::certificate::{CertificateFacts, RevocationListFacts};
 use weir_tls::connector::{Connector, ConnectorOptions, Verify};
 use weir_tls::listener::{ClientCertificate, Listener, ListenerOptions};
 use weir_tls::session::{Handshake, ServerConfig, TlsFault};
@@ -33,6 +33,10 @@ pub enum TransportError {
         error: weir_tls::error::Error,
     },
 }
+
+/// See [`Transport::outgoing`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoSuchSettings;
 
 struct Scope<'a>(&'a str);
 
@@ -89,6 +93,7 @@ impl Transport {
     fn listen(&mut self, tls: &ClientTls, listener: &Listener) {
         self.requires_tls = is_required(tls.sslmode);
         self.warn("", &listener.warnings);
+        self.describe_lists("client", "", tls.sslmode, &listener.revocation_lists);
         self.describe(
             "client",
             "",
@@ -104,6 +109,7 @@ impl Transport {
 
     fn connect(&mut self, database: &str, tls: ServerTls, connector: Connector) {
         self.warn(database, &connector.warnings);
+        self.describe_lists("server", database, tls.sslmode, &connector.revocation_lists);
         let certificates = &connector.certificates;
         self.describe(
             "server",
@@ -161,6 +167,38 @@ impl Transport {
         }
     }
 
+    /// Revocation lists end too: from then on nobody's certificate is good.
+    fn describe_lists(
+        &mut self,
+        hop: &str,
+        database: &str,
+        sslmode: SslMode,
+        lists: &[RevocationListFacts],
+    ) {
+        let now = unix_now();
+        for list in lists {
+            let Some(next_update) = list.next_update else {
+                continue;
+            };
+            let file = list.file.display().to_string();
+            if next_update <= now {
+                self.warnings.push(format!(
+                    "{file}: the revocation list is out of date, so every certificate is refused"
+                ));
+            }
+            self.rows.push(TlsRow {
+                hop: hop.to_owned(),
+                database: database.to_owned(),
+                sslmode: sslmode.as_str().to_owned(),
+                file,
+                subject: "revocation list".to_owned(),
+                issuer: list.issuer.clone(),
+                not_after: next_update,
+                ..TlsRow::default()
+            });
+        }
+    }
+
     /// Things worth a line in the log: weak settings, certificates that end soon.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
@@ -177,9 +215,19 @@ impl Transport {
         self.requires_tls
     }
 
-    /// How connections with these settings are protected; none without TLS.
-    pub(crate) fn outgoing(&self, tls: &ServerTls) -> Option<Arc<Outgoing>> {
-        self.outgoing.get(tls).cloned()
+    /// How connections with these settings are protected; `Ok(None)` only where the settings want no TLS.
+    ///
+    /// # Errors
+    /// Settings that the configuration does not have: never a reason to go without TLS (hazard SEC-04).
+    pub(crate) fn outgoing(
+        &self,
+        tls: &ServerTls,
+    ) -> Result<Option<Arc<Outgoing>>, NoSuchSettings> {
+        if tls.sslmode == SslMode::Disable {
+            return Ok(None);
+        }
+        let known = self.outgoing.get(tls);
+        known.cloned().map(Some).ok_or(NoSuchSettings)
     }
 
     /// Certificates for `SHOW TLS`, by today's date.
@@ -293,4 +341,39 @@ fn connector_options(tls: &ServerTls) -> ConnectorOptions {
 fn unix_now() -> i64 {
     let now = crate::clock::wall().duration_since(std::time::UNIX_EPOCH);
     i64::try_from(now.unwrap_or_default().as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(lines: &str) -> Settings {
+        let text = format!("[databases]\nshop = host=h {lines}\n[pgbouncer]\nauth_type = any\n");
+        let mut read = |_: &std::path::Path| Ok(text.clone());
+        let loaded = weir_config::load("weir.ini".as_ref(), &mut read, std::iter::empty());
+        loaded.unwrap().settings
+    }
+
+    #[test]
+    fn sec_04_settings_that_are_not_in_force_are_no_reason_to_go_without_tls() {
+        let transport = Transport::load(&settings("")).unwrap();
+        let tls = |lines: &str| settings(lines).pool("shop", "ann").unwrap().tls;
+        assert!(matches!(transport.outgoing(&tls("")), Ok(Some(_))));
+        let elsewhere = tls("server_tls_sslmode=require");
+        assert!(matches!(
+            transport.outgoing(&elsewhere),
+            Err(NoSuchSettings)
+        ));
+        let without = tls("server_tls_sslmode=disable");
+        assert!(matches!(transport.outgoing(&without), Ok(None)));
+    }
+
+    #[test]
+    fn every_mistake_in_tls_settings_is_told_with_its_database() {
+        let settings = settings("server_tls_sslmode=verify-ca server_tls_ca_file=/nowhere/ca.crt");
+        let errors = Transport::load(&settings).err().unwrap();
+        let text = errors.iter().map(ToString::to_string).collect::<String>();
+        assert!(text.starts_with("database \"shop\": "), "{text}");
+        assert!(text.contains("/nowhere/ca.crt"), "{text}");
+    }
 }

@@ -44,6 +44,9 @@ pub enum TlsFault {
     /// The host has no name that a certificate could be for.
     #[error("{0}")]
     Name(String),
+    /// A panic of ours.
+    #[error("internal error")]
+    Bug,
     /// The other side has sent too much without finishing its handshake.
     #[error("more than {HANDSHAKE_LEN_MAX} bytes without a finished TLS handshake")]
     TooLong,

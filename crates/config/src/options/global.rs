@@ -103,7 +103,7 @@ section! {
         /// Time before a client learns that its login failed; other clients do not wait.
         auth_failure_delay: Duration = Opt::new(Kind::Duration(Unit::Seconds), "0.25", 0, 60);
         /// Failed logins per minute from one address before that address has to wait; 0 = no limit.
-        auth_failures_per_minute: u32 = ranged("60", 0, 1_000_000);
+        auth_failures_per_minute: u32 = ranged("600", 0, 1_000_000);
         /// Cancel requests per second from one address, more are dropped; 0 = no limit.
         cancel_requests_per_second: u32 = ranged("20", 0, 1_000_000);
         /// LDAP options for `auth_type` ldap, as an HBA line has them; may hold a password, so never shown.
@@ -204,7 +204,7 @@ section! {
         client_tls_ecdhcurve: String = text("auto");
         /// Accepted for PgBouncer's sake and without effect: there is no key exchange with DHE parameters here, only with curves.
         client_tls_dheparams: String = text("auto");
-        /// TLS towards servers, as `sslmode` in libpq.
+        /// TLS towards servers. `allow` and `prefer` both ask for it and go on without where the server has none.
         server_tls_sslmode: SslMode = word(SslMode::NAMES, "prefer");
         /// Private key shown to servers, PEM.
         server_tls_key_file: String = text("");

@@ -77,7 +77,11 @@ pub(crate) enum Answered {
 #[derive(Clone)]
 pub(super) enum Directory {
     Ldap(Arc<LdapOptions>),
-    Pam { service: String },
+    Pam {
+        service: String,
+        /// What PAM is told of where the client is; none for a unix socket.
+        host: Option<String>,
+    },
 }
 
 /// How a client proves who it is.
@@ -164,6 +168,7 @@ fn terms<'a>(
         },
         AuthType::Pam => Way::Directory(Directory::Pam {
             service: PAM_SERVICE.to_owned(),
+            host: address_text(identity),
         }),
     };
     Ok(Terms { way, rule: None })
@@ -198,7 +203,7 @@ fn by_rule<'a>(
         physical_replication: false,
     };
     match hba.decide(&visitor, &login.learnt.facts()) {
-        Decision::Rule(rule) => way_of(rule).map(|way| Terms {
+        Decision::Rule(rule) => way_of(rule, login, identity).map(|way| Terms {
             way,
             rule: Some(rule),
         }),
@@ -209,13 +214,19 @@ fn by_rule<'a>(
         }),
         Decision::Needs(Fact::Roles) => Err(match lookup(settled, login) {
             Some(lookup) => Step::Inquire(lookup, Question::Roles),
-            // The file is refused at the start if nobody could ever be asked; this database has nobody.
+            // Nobody can be asked about the users of this database.
             None => Step::Refuse(Fault::NoAuthenticationMethod),
         }),
     }
 }
 
-fn way_of(rule: &Rule) -> Result<Way, Step> {
+/// The client's address in words; none for a unix socket.
+fn address_text(identity: &Identity) -> Option<String> {
+    let address = &identity.remote.address;
+    address.parse::<IpAddr>().is_ok().then(|| address.clone())
+}
+
+fn way_of(rule: &Rule, login: &Authenticating, identity: &Identity) -> Result<Way, Step> {
     Ok(match rule.method() {
         Method::Trust => Way::Exchange(Exchanged::Trust),
         Method::Reject => return Err(Step::Refuse(Fault::LoginRejected)),
@@ -227,12 +238,20 @@ fn way_of(rule: &Rule) -> Result<Way, Step> {
         Method::Ldap(options) => {
             Way::Directory(Directory::Ldap(Arc::new(LdapOptions::clone(options))))
         }
-        Method::Pam(options) => Way::Directory(Directory::Pam {
-            service: options
-                .service
-                .clone()
-                .unwrap_or_else(|| PAM_SERVICE.to_owned()),
-        }),
+        Method::Pam(options) => {
+            let service = options.service.as_deref().unwrap_or(PAM_SERVICE).to_owned();
+            let host = match (options.use_hostname, &login.learnt.host_name) {
+                (true, Answer::NotAsked) => {
+                    if let Ok(address) = identity.remote.address.parse() {
+                        return Err(Step::LookUpHost(address));
+                    }
+                    None
+                }
+                (true, Answer::Known(Some(name))) => Some(name.clone()),
+                _ => address_text(identity),
+            };
+            Way::Directory(Directory::Pam { service, host })
+        }
     })
 }
 
@@ -540,7 +559,6 @@ impl<D: Driver> Worker<D> {
             id: client.id,
         };
         let user = login.hello.user.clone();
-        let address = client.identity.remote.address.clone();
         let name = client.to_string();
         let deadline = settled.settings.global.client_login_timeout;
         let (global, lane) = (Arc::clone(&self.global), self.lane);
@@ -554,9 +572,8 @@ impl<D: Driver> Worker<D> {
                     deadline.unwrap_or(LDAP_MAX).min(LDAP_MAX),
                     tls,
                 ),
-                Directory::Pam { service } => {
-                    let host = Some(address.as_str()).filter(|address| *address != "unix");
-                    weir_directory::check_pam(service, &user, &password, host)
+                Directory::Pam { service, host } => {
+                    weir_directory::check_pam(service, &user, &password, host.as_deref())
                 }
             };
             let fits = match verdict {

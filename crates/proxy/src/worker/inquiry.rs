@@ -3,7 +3,7 @@
 //! They run on pools of their own, as `auth_user`, with one bound parameter (the name in the start-up packet) and with
 //! none of the client's settings, none of which has been looked at by then (hazard SEC-43, CVE-2025-12819).
 
-use weir_config::{AuthLookup, PoolSettings};
+use weir_config::AuthLookup;
 use weir_session::relay::{self, Link};
 use weir_session::splice::Splice;
 use weir_wire::backend::{self, ErrorFields};
@@ -15,6 +15,7 @@ use super::access::Answered;
 use super::client::Leaving;
 use super::slots::{Busy, Phase};
 use crate::driver::Driver;
+use crate::global::Purpose;
 
 /// What an answer may hold; a user's roles are names of at most 63 bytes each.
 const ANSWER_MAX: usize = 1024 * 1024;
@@ -67,11 +68,13 @@ impl<D: Driver> Worker<D> {
             request,
             answer: Vec::new(),
         });
-        let is_own_query = lookup.query == weir_config::AUTH_QUERY || question == Question::Roles;
-        let Ok(pool) = self
-            .global
-            .private_pool(private(settings, lookup, is_own_query))
-        else {
+        let is_own = lookup.query == weir_config::AUTH_QUERY || question == Question::Roles;
+        let purpose = if is_own {
+            Purpose::OwnQuestions
+        } else {
+            Purpose::CustomQuestions
+        };
+        let Ok(pool) = self.global.private_pool(settings, &lookup.user, purpose) else {
             return self.answered(index, question, None);
         };
         let pool_index = self.pool_slot(&pool);
@@ -232,24 +235,6 @@ impl<D: Driver> Worker<D> {
         };
         self.learn(index, answered);
     }
-}
-
-/// The pool of `auth_user`, which no client ever gets.
-fn private(mut settings: PoolSettings, lookup: &AuthLookup, is_own_query: bool) -> PoolSettings {
-    settings.user.clone_from(&lookup.user);
-    settings.is_user_forced = false;
-    settings.password = None;
-    settings.min_pool_size = 0;
-    settings.connect_query = None;
-    // Our own queries name every schema; nothing in the database may come between (hazard SEC-43). Queries of the
-    // administrator may rely on the path that the role has.
-    settings.startup.retain(|(name, _)| *name != "search_path");
-    if is_own_query {
-        settings
-            .startup
-            .push(("search_path", "pg_catalog".to_owned()));
-    }
-    settings
 }
 
 /// Parse, Bind with the name as its only parameter, Execute, Sync.

@@ -130,6 +130,7 @@ impl<D: Driver> Worker<D> {
             hello,
             exchange: None,
             plan: None,
+            spoke_at: self.now,
             busy: Busy::No,
             learnt: Learnt::default(),
             directory: None,

@@ -24,7 +24,7 @@ use crate::global::LastError;
 use crate::mailbox::Asker;
 use crate::moved::Secured;
 use crate::socket::Target;
-use crate::transport::Outgoing;
+use crate::transport::{NoSuchSettings, Outgoing};
 
 /// What a server answered when it was asked for TLS.
 enum Answer {
@@ -72,9 +72,12 @@ impl<D: Driver> Worker<D> {
             tracing::info!("{} new connection to server", self.server_name(index));
         }
         match self.outgoing(index) {
-            None => self.begin_login(index),
-            Some(outgoing) if outgoing.is_direct() => self.secure_server(index, outgoing),
-            Some(outgoing) => {
+            Err(NoSuchSettings) => {
+                self.server_not_secured(index, "the TLS settings of this pool are not in force");
+            }
+            Ok(None) => self.begin_login(index),
+            Ok(Some(outgoing)) if outgoing.is_direct() => self.secure_server(index, outgoing),
+            Ok(Some(outgoing)) => {
                 let Some(server) = self.servers.get_mut(index) else {
                     return;
                 };
@@ -85,12 +88,12 @@ impl<D: Driver> Worker<D> {
     }
 
     /// How the pool's settings want this connection protected. Sockets of this machine need nothing.
-    fn outgoing(&self, index: usize) -> Option<Arc<Outgoing>> {
-        let server = self.servers.get(index)?;
-        let pool = self.pools.get(server.pool)?;
+    fn outgoing(&self, index: usize) -> Result<Option<Arc<Outgoing>>, NoSuchSettings> {
+        let server = self.servers.get(index).ok_or(NoSuchSettings)?;
+        let pool = self.pools.get(server.pool).ok_or(NoSuchSettings)?;
         match server.facts.target {
-            Target::Tcp(..) => self.global.settled().transport.outgoing(&pool.settings.tls),
-            Target::Unix(..) | Target::Abstract(..) => None,
+            Target::Tcp(..) => self.global.settled().outgoing(&pool.settings.tls),
+            Target::Unix(..) | Target::Abstract(..) => Ok(None),
         }
     }
 

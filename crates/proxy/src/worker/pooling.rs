@@ -23,7 +23,7 @@ impl<D: Driver> Worker<D> {
         let name = (
             Arc::clone(&global.database),
             Arc::clone(&global.user),
-            global.is_private,
+            global.purpose,
         );
         if let Some(index) = self.pool_index.get(&name) {
             return *index;
@@ -150,7 +150,7 @@ impl<D: Driver> Worker<D> {
         let name = (
             Arc::clone(&pool.database),
             Arc::clone(&pool.user),
-            pool.is_private,
+            pool.purpose,
         );
         self.pool_index.get(&name).copied()
     }
@@ -381,7 +381,7 @@ impl<D: Driver> Worker<D> {
             self.pool_index.remove(&(
                 Arc::clone(&pool.global.database),
                 Arc::clone(&pool.global.user),
-                pool.global.is_private,
+                pool.global.purpose,
             ));
         }
     }
@@ -420,6 +420,7 @@ fn is_elsewhere(old: &PoolSettings, new: &PoolSettings) -> bool {
         || old.load_balance_hosts != new.load_balance_hosts
         || old.password != new.password
         || old.startup != new.startup
+        || old.tls != new.tls
 }
 
 fn rules(pool: &PoolSettings, settings: &Settings) -> Rules {

@@ -117,6 +117,7 @@ impl<D: Driver> Worker<D> {
             return input.len();
         }
         let taken = message.raw.len();
+        login.spoke_at = self.now;
         let progress = exchange.handle_response(message.body);
         self.progress(index, progress);
         if self.clients.contains(index) {
@@ -218,14 +219,14 @@ impl<D: Driver> Worker<D> {
         if let Some(lookup) = lookup(&self.global.settled(), login) {
             self.global.forget_account(&lookup, &login.hello.user);
         }
-        if delay.is_zero() {
+        let at = login.spoke_at.plus(delay);
+        if at <= self.now {
             return self.fail_client(index, &fault);
         }
         login.busy = Busy::Refused(fault);
         login.exchange = None;
         // Somebody who can log in may have its place meanwhile.
         client.identity.guards.client = None;
-        let at = self.now.plus(delay);
         let at = client.timer.map_or(at, |deadline| deadline.min(at));
         self.arm_client(index, Some(at));
     }

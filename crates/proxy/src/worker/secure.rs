@@ -1,6 +1,7 @@
 //! TLS handshakes, of clients, servers and cancels alike. Their steps are computed by helper threads: a signature or a
 //! certificate chain takes as long as a hundred queries (DESIGN part 5), and nobody's query waits for one.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use weir_tls::session::{Advanced, HANDSHAKE_LEN_MAX, Handshake, Progress, Session, TlsFault};
@@ -45,7 +46,12 @@ impl<D: Driver> Worker<D> {
         let input = std::mem::take(&mut securing.input);
         let (global, lane) = (Arc::clone(&self.global), self.lane);
         let job = move || {
-            let advanced = handshake.advance(&input);
+            // A bug must not leave the connection waiting for a word that never comes.
+            let advanced = catch_unwind(AssertUnwindSafe(|| handshake.advance(&input)));
+            let advanced = advanced.unwrap_or_else(|_| Advanced {
+                output: Vec::new(),
+                progress: Err(TlsFault::Bug),
+            });
             if let Some(mailbox) = global.mailbox(lane) {
                 mailbox.send_waiting(Message::Handshake {
                     asker,

@@ -53,6 +53,8 @@ pub(super) struct Authenticating {
     pub(super) exchange: Option<Box<weir_auth::login::Exchange>>,
     /// None: there is no such database, which is said only after the login.
     pub(super) plan: Option<Plan>,
+    /// When its last message came: the answer to a failure is held back from then on, however long the verdict took.
+    pub(super) spoke_at: Moment,
     /// Why it does not go on.
     pub(super) busy: Busy,
     /// What has been found out for it.

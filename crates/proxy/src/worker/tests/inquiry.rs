@@ -10,6 +10,7 @@ use super::postgres::Catalog;
 use super::world::{Host, World};
 use crate::console::Shutdown;
 use crate::driver::memory::End;
+use crate::global::Purpose;
 use crate::global::lock;
 
 const FAILED: &str = "E(FATAL 28P01 password authentication failed)";
@@ -212,7 +213,7 @@ fn sec_43_the_pool_that_asks_is_nobodys_even_if_the_user_is_the_same() {
     assert_eq!(world.servers[1].asked, [weir_config::AUTH_QUERY]);
     let pools = world.workers[0].pools.iter();
     let private: Vec<_> = pools
-        .filter(|(_, pool)| pool.global.is_private)
+        .filter(|(_, pool)| pool.global.purpose != Purpose::Clients)
         .map(|(_, pool)| &*pool.global.user)
         .collect();
     assert_eq!(private, ["keeper"]);

@@ -191,17 +191,20 @@ impl World {
         let text = format!(
             "[databases]\n* = host=10.0.0.1\n[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\n\
              unix_socket_dir =\nlog_connections = 0\nlog_disconnections = 0\nlog_pooler_errors = 0\n\
-             log_stats = 0\npool_mode = transaction\n{delay}\n{auth}\n{max}\n{lines}\n"
+             log_stats = 0\nserver_tls_sslmode = disable\npool_mode = transaction\n{delay}\n{auth}\n{max}\n{lines}\n"
         );
         let mut read = |_: &std::path::Path| Ok(text.clone());
         let loaded = weir_config::load("weir.ini".as_ref(), &mut read, std::iter::empty());
         let users = UserList::parse(users.as_bytes()).unwrap();
-        let settled = Settled::new(Setup {
-            settings: Arc::new(loaded.unwrap().settings),
-            users: Arc::new(users),
-            access: Access::default(),
-            transport: Arc::new(Transport::default()),
-        });
+        let settled = Settled::new(
+            Setup {
+                settings: Arc::new(loaded.unwrap().settings),
+                users: Arc::new(users),
+                access: Access::default(),
+                transport: Arc::new(Transport::default()),
+            },
+            None,
+        );
         let (commands, _) = crossbeam_channel::bounded(1);
         let mut global = Global::new(settled, Arc::new(NoConsole), lanes, commands).unwrap();
         let hands: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(1_000_000)));
