@@ -9,6 +9,7 @@ mod lanes;
 mod lifecycle;
 mod login;
 mod postgres;
+mod secure;
 mod simulator;
 mod throttle;
 mod vanish;

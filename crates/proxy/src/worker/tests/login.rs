@@ -13,7 +13,7 @@ use weir_testkit::say::say;
 use weir_wire::encode;
 use weir_wire::startup::Version;
 
-use super::world::World;
+use super::world::{World, hold_up};
 use crate::driver::memory::End;
 
 const PASSWORD: &str = "pencil";
@@ -388,7 +388,7 @@ impl Stage {
     fn run_while_deriving(&mut self, sequence: &[Said]) {
         let before = self.heard_by_servers();
         let (client, proofs) = self.begin();
-        let held_up = self.hold_helpers_up();
+        let held_up = hold_up(&self.world.global.derivers);
         for said in sequence {
             self.world.callers[client].say(&said.bytes(&proofs));
             self.world.settle();
@@ -403,27 +403,13 @@ impl Stage {
         self.check(client, sequence, is_proof, before);
         self.end(client, is_proof);
     }
-
-    /// Keys are derived only when this is dropped.
-    fn hold_helpers_up(&self) -> crossbeam_channel::Sender<()> {
-        let (gate, opened) = crossbeam_channel::bounded::<()>(0);
-        // More than there are threads: the rest is done at once when the gate opens.
-        for _ in 0..8 {
-            let opened = opened.clone();
-            let job = move || {
-                let _ = opened.recv();
-            };
-            assert!(self.world.global.derivers.run(job).is_ok());
-        }
-        gate
-    }
 }
 
 #[test]
 fn sec_21_a_client_that_sends_without_end_while_it_waits_is_not_listened_to() {
     let mut stage = Stage::new(Scheme::PlainByKeys);
     let (client, proofs) = stage.begin();
-    let held_up = stage.hold_helpers_up();
+    let held_up = hold_up(&stage.world.global.derivers);
     stage.world.callers[client].say(&proofs.right);
     stage.world.settle();
     stage.world.callers[client].say(&vec![b'x'; 8 << 20]);

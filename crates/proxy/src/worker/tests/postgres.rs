@@ -93,6 +93,13 @@ impl Postgres {
         }
     }
 
+    /// One that has received something already.
+    pub(super) fn hearing(pid: u32, peer: Peer, bytes: &[u8]) -> Self {
+        let mut server = Self::new(pid, peer);
+        server.inbox.extend_from_slice(bytes);
+        server
+    }
+
     /// The key for cancels.
     pub(super) fn key(&self) -> [u8; 4] {
         (self.pid ^ 0x5a5a_5a5a).to_be_bytes()

@@ -19,6 +19,7 @@ use crate::driver::memory::{End, MemoryDriver, Peer};
 use crate::global::Global;
 use crate::listen::Accepted;
 use crate::mailbox::{Message, mailbox};
+use crate::offload::Offload;
 use crate::settled::{Access, Settled, Setup};
 use crate::socket::Socket;
 use crate::transport::Transport;
@@ -173,35 +174,31 @@ impl World {
     }
 
     fn made(lanes: usize, lines: &str, room: usize, users: &str) -> Self {
-        let auth = if lines.contains("auth_type") {
-            ""
-        } else {
-            "auth_type = trust"
-        };
-        let delay = if lines.contains("auth_failure_delay") {
-            ""
-        } else {
-            "auth_failure_delay = 0"
-        };
-        let max = if lines.contains("max_client_conn") {
-            ""
-        } else {
-            "max_client_conn = 1000"
-        };
+        let or = |own: &str, default| if lines.contains(own) { "" } else { default };
+        let auth = or("auth_type", "auth_type = trust");
+        let delay = or("auth_failure_delay", "auth_failure_delay = 0");
+        let max = or("max_client_conn", "max_client_conn = 1000");
+        let tls = or("server_tls_sslmode", "server_tls_sslmode = disable");
         let text = format!(
             "[databases]\n* = host=10.0.0.1\n[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\n\
              unix_socket_dir =\nlog_connections = 0\nlog_disconnections = 0\nlog_pooler_errors = 0\n\
-             log_stats = 0\nserver_tls_sslmode = disable\npool_mode = transaction\n{delay}\n{auth}\n{max}\n{lines}\n"
+             log_stats = 0\npool_mode = transaction\n{tls}\n{delay}\n{auth}\n{max}\n{lines}\n"
         );
         let mut read = |_: &std::path::Path| Ok(text.clone());
         let loaded = weir_config::load("weir.ini".as_ref(), &mut read, std::iter::empty());
         let users = UserList::parse(users.as_bytes()).unwrap();
+        let loaded = loaded.unwrap().settings;
+        let transport = if lines.contains("_tls_") {
+            Transport::load(&loaded).unwrap()
+        } else {
+            Transport::default()
+        };
         let settled = Settled::new(
             Setup {
-                settings: Arc::new(loaded.unwrap().settings),
+                settings: Arc::new(loaded),
                 users: Arc::new(users),
                 access: Access::default(),
-                transport: Arc::new(Transport::default()),
+                transport: Arc::new(transport),
             },
             None,
         );
@@ -483,6 +480,15 @@ impl World {
         self.settle();
     }
 
+    /// Lets everything happen, and helpers work, until this is so.
+    #[track_caller]
+    pub(super) fn settle_until(&mut self, mut is_so: impl FnMut(&Self) -> bool) {
+        self.settle();
+        while !is_so(self) {
+            self.settle_with_helpers();
+        }
+    }
+
     pub(super) fn shut_down(&mut self, how: Shutdown) {
         for mailbox in self.global.mailboxes.get().unwrap() {
             mailbox.send_waiting(Message::Shutdown(how));
@@ -594,4 +600,18 @@ impl World {
         };
         self.workers.iter().map(of_worker).max().unwrap_or(0)
     }
+}
+
+/// Helpers do nothing until what this gives is dropped.
+pub(super) fn hold_up(helpers: &Offload) -> crossbeam_channel::Sender<()> {
+    let (gate, opened) = crossbeam_channel::bounded::<()>(0);
+    // More than there are threads: the rest is done at once when the gate opens.
+    for _ in 0..16 {
+        let opened = opened.clone();
+        let job = move || {
+            let _ = opened.recv();
+        };
+        assert!(helpers.run(job).is_ok());
+    }
+    gate
 }
