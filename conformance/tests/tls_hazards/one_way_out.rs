@@ -179,6 +179,40 @@ fn sec_04_a_server_that_cannot_be_verified_is_told_nothing() -> Result<()> {
     weir.check_healthy()
 }
 
+/// After a reload with other TLS settings `auth_query` still asks inside TLS, on a connection made under the new ones.
+#[test]
+fn sec_04_a_reload_leaves_no_question_in_clear() -> Result<()> {
+    let pki = Pki::new()?;
+    let tls = server_tls(&pki)?;
+    let server = Scripted::start(move |conversation| {
+        conversation.accept_tls(&tls)?;
+        conversation.login()?;
+        serve(conversation)
+    })?;
+    let config = Config::to(server.port())
+        .set_all(pki.server_hop("verify-full"))
+        .set("auth_type", "plain")
+        .set("auth_user", "postgres")
+        .userlist("\"postgres\" \"secret\"\n");
+    let mut weir = Weir::start(&config)?;
+    let port = weir.port();
+    let ask = || -> Result<()> {
+        let mut raw = Raw::tcp(port, PATIENCE)?;
+        login(&mut raw, "asked", "first", STORED, Binding::No)?;
+        raw.query("select 'one'").map(drop)
+    };
+    ask()?;
+    let before = server.connections();
+    weir.reload(&config.set("server_tls_protocols", "tlsv1.3"))?;
+    weir.wait_log("reload done")?;
+    wait_until("a question on a new connection", PATIENCE, || {
+        ask()?;
+        Ok(server.connections() > before)
+    })?;
+    check_all_secure(&server)?;
+    weir.check_healthy()
+}
+
 /// Where in the sources a connection is opened.
 fn places(directory: &Path, found: &mut Vec<String>) -> Result<()> {
     for entry in fs::read_dir(directory)? {
