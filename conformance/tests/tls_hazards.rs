@@ -3,8 +3,12 @@
 //! Where PostgreSQL has the same duty, the steps run against any target (`CONFORMANCE_TARGET=direct` proves them); the
 //! others are about Weir's own binary.
 
+#[path = "tls_hazards/access.rs"]
+mod access;
 #[path = "tls_hazards/alpn.rs"]
 mod alpn;
+#[path = "tls_hazards/auth_query.rs"]
+mod auth_query;
 #[path = "tls_hazards/binding.rs"]
 mod binding;
 #[path = "tls_hazards/certificates.rs"]
