@@ -120,7 +120,9 @@ fn clients_that_stop_reading_need_little_memory() -> Result<()> {
     tools::require_open_files(8000)?;
     let sent = Arc::new(AtomicU64::new(0));
     let server = fake_server(Arc::clone(&sent))?;
-    let options = PoolOptions::default().pool_size(1000);
+    let options = PoolOptions::default()
+        .pool_size(1000)
+        .setting("server_tls_sslmode = disable");
     let mut target = Target::start_kind(Kind::from_env()?, server, &options)?;
     let mut stalled = Vec::new();
     for number in 0..STALLED {
