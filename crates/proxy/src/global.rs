@@ -155,10 +155,11 @@ impl Purpose {
         settings.connect_query = None;
         // Our own queries name every schema; nothing in the database may come between (hazard SEC-43). Queries of the
         // administrator may rely on the path that the role has.
-        settings.startup.retain(|(name, _)| *name != "search_path");
         if self == Self::OwnQuestions {
-            let path = "pg_catalog".to_owned();
-            settings.startup.push(("search_path", path));
+            let own = [("search_path", "pg_catalog"), ("datestyle", "ISO")];
+            let startup = &mut settings.startup;
+            startup.retain(|(name, _)| own.iter().all(|(own, _)| !own.eq_ignore_ascii_case(name)));
+            startup.extend(own.map(|(name, value)| (name, value.to_owned())));
         }
         settings
     }

@@ -3,7 +3,7 @@
 //! They run on pools of their own, as `auth_user`, with one bound parameter (the name in the start-up packet) and with
 //! none of the client's settings, none of which has been looked at by then (hazard SEC-43, CVE-2025-12819).
 
-use weir_config::AuthLookup;
+use weir_config::{AUTH_QUERY, AuthLookup};
 use weir_session::relay::{self, Link};
 use weir_session::splice::Splice;
 use weir_wire::backend::{self, ErrorFields};
@@ -19,6 +19,10 @@ use crate::global::Purpose;
 
 /// What an answer may hold; a user's roles are names of at most 63 bytes each.
 const ANSWER_MAX: usize = 1024 * 1024;
+
+/// The default auth_query, and until when its answer holds: what is kept must not outlive that (hazard SEC-42).
+const AUTH_QUERY_WITH_END: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END, \
+    rolvaliduntil FROM pg_authid WHERE rolname=$1 AND rolcanlogin";
 
 /// One text per column; none is NULL.
 pub(super) type Row = Vec<Option<Vec<u8>>>;
@@ -57,6 +61,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let sql = match question {
+            Question::Secret if lookup.query == AUTH_QUERY => AUTH_QUERY_WITH_END,
             Question::Secret => lookup.query.as_str(),
             Question::Roles => weir_route::ROLES_QUERY,
         };
@@ -68,7 +73,7 @@ impl<D: Driver> Worker<D> {
             request,
             answer: Vec::new(),
         });
-        let is_own = lookup.query == weir_config::AUTH_QUERY || question == Question::Roles;
+        let is_own = lookup.query == AUTH_QUERY || question == Question::Roles;
         let purpose = if is_own {
             Purpose::OwnQuestions
         } else {
