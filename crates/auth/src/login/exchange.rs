@@ -98,6 +98,13 @@ impl Exchange {
         &self.user
     }
 
+    /// Whether it is certain that the client is rejected, although keys are still asked for so that nobody can tell
+    /// (SEC-49): its failure counts from now on, else many at once would escape a limit.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self.state, State::KeysForNothing)
+    }
+
     /// Takes the body of a `p` message (PasswordMessage, SASLInitialResponse, SASLResponse).
     ///
     /// # Errors

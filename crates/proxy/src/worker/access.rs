@@ -598,6 +598,9 @@ impl<D: Driver> Worker<D> {
     }
 
     fn verdict(&mut self, index: usize, fits: bool) {
+        if self.bar(index) {
+            return;
+        }
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };

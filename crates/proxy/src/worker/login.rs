@@ -131,6 +131,7 @@ impl<D: Driver> Worker<D> {
             exchange: None,
             plan: None,
             spoke_at: self.now,
+            penalty: None,
             busy: Busy::No,
             learnt: Learnt::default(),
             directory: None,

@@ -1,6 +1,7 @@
 //! How a client proves who it is: the exchange of messages that [`super::access`] has decided on, and its verdict.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_auth::kdf::ScramKeys;
 use weir_auth::login::{
@@ -104,20 +105,22 @@ impl<D: Driver> Worker<D> {
             self.remove_client(index, Leaving::Orderly, "client close request");
             return input.len();
         }
-        let Some(exchange) = login.exchange.as_mut().filter(|_| tag == tag::PASSWORD) else {
+        if login.exchange.is_none() || tag != tag::PASSWORD {
             self.fail_client(index, &Fault::Protocol(ClientFault::OutOfPlace(tag)));
-            return input.len();
-        };
-        // Whoever failed too often is not checked any more, so that nothing can be learnt.
-        let source = source(&client.identity.remote, client.identity.remote_uid);
-        let allowed = lock(&self.global.failures).allow(source, since_start(self.now));
-        if let Err(wait) = allowed {
-            tracing::warn!("{client} too many failed logins from its address; {wait}");
-            self.fail_client(index, &Fault::TooManyFailures);
             return input.len();
         }
         let taken = message.raw.len();
-        login.spoke_at = self.now;
+        if self.bar(index) {
+            return input.len();
+        }
+        let now = self.now;
+        let Some(login) = self.login(index) else {
+            return input.len();
+        };
+        login.spoke_at = now;
+        let Some(exchange) = login.exchange.as_mut() else {
+            return input.len();
+        };
         let progress = exchange.handle_response(message.body);
         self.progress(index, progress);
         if self.clients.contains(index) {
@@ -127,12 +130,52 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// Whoever failed too often is not checked any more, so that nothing can be learnt. Looked at when a proof comes and
+    /// again when its verdict is there, since others may have failed meanwhile. True if that ends the client.
+    pub(super) fn bar(&mut self, index: usize) -> bool {
+        let Some(client) = self.clients.get(index) else {
+            return true;
+        };
+        if matches!(&client.phase, Phase::Authenticating(login) if login.penalty.is_some()) {
+            return false;
+        }
+        let source = source(&client.identity.remote, client.identity.remote_uid);
+        let allowed = lock(&self.global.failures).allow(source, since_start(self.now));
+        let Err(wait) = allowed else {
+            return false;
+        };
+        tracing::warn!("{client} too many failed logins from its address; {wait}");
+        self.fail_client(index, &Fault::TooManyFailures);
+        true
+    }
+
+    fn login(&mut self, index: usize) -> Option<&mut Authenticating> {
+        match &mut self.clients.get_mut(index)?.phase {
+            Phase::Authenticating(login) => Some(login),
+            _ => None,
+        }
+    }
+
+    /// Counts a failure that is certain: how long it is held back.
+    fn count_failure(&mut self, index: usize) -> Duration {
+        let Some(client) = self.clients.get_mut(index) else {
+            return Duration::ZERO;
+        };
+        let source = source(&client.identity.remote, client.identity.remote_uid);
+        let Phase::Authenticating(login) = &mut client.phase else {
+            return Duration::ZERO;
+        };
+        *login.penalty.get_or_insert_with(|| {
+            lock(&self.global.failures).failure(source, since_start(self.now))
+        })
+    }
+
     /// Keys for a client's login were derived; they `are_cached` if nobody had to compute.
     pub(super) fn client_keys(&mut self, index: usize, keys: Option<&ScramKeys>, are_cached: bool) {
-        let Some(client) = self.clients.get_mut(index) else {
+        if !are_cached && self.bar(index) {
             return;
-        };
-        let Phase::Authenticating(login) = &mut client.phase else {
+        }
+        let Some(login) = self.login(index) else {
             return;
         };
         login.busy = Busy::No;
@@ -173,6 +216,13 @@ impl<D: Driver> Worker<D> {
             }
             Ok(Progress::NeedKdf(request)) => {
                 login.busy = Busy::Waiting;
+                if login
+                    .exchange
+                    .as_ref()
+                    .is_some_and(|exchange| exchange.is_lost())
+                {
+                    self.count_failure(index);
+                }
                 self.derive_keys(Asker::Client { index, id }, request);
             }
             Ok(Progress::NeedCheck(password)) => self.check_password(index, password),
@@ -208,11 +258,10 @@ impl<D: Driver> Worker<D> {
         if !matches!(fault, Fault::AuthenticationFailed(_)) {
             return self.fail_client(index, &fault);
         }
+        let delay = self.count_failure(index);
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
-        let source = source(&client.identity.remote, client.identity.remote_uid);
-        let delay = lock(&self.global.failures).failure(source, since_start(self.now));
         let Phase::Authenticating(login) = &mut client.phase else {
             return;
         };

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_auth::secret::Secret;
 use weir_config::PoolSettings;
@@ -55,6 +56,8 @@ pub(super) struct Authenticating {
     pub(super) plan: Option<Plan>,
     /// When its last message came: the answer to a failure is held back from then on, however long the verdict took.
     pub(super) spoke_at: Moment,
+    /// How long its refusal is held back: counted as soon as it is certain.
+    pub(super) penalty: Option<Duration>,
     /// Why it does not go on.
     pub(super) busy: Busy,
     /// What has been found out for it.

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use weir_auth::kdf::{ScramKeys, derive};
+use weir_auth::scram::{MECHANISM, Nonce, ScramClient, Step};
+use weir_auth::secret::Secret;
+use weir_testkit::reading::messages;
 use weir_testkit::say::say;
 use weir_wire::encode;
 use weir_wire::startup::Version;
 
-use super::world::World;
+use super::world::{World, hold_up};
 
 const FAILED: &str = "E(FATAL 28P01 password authentication failed)";
 const TOO_MANY: &str =
@@ -244,4 +248,73 @@ fn a_client_that_goes_while_its_refusal_waits_is_forgotten() {
     world.callers[client].leave(crate::driver::memory::End::Orderly);
     world.settle();
     world.check_empty();
+}
+
+#[test]
+fn sec_67_the_limit_holds_for_attempts_whose_keys_are_derived_at_the_same_time() {
+    let lines = "auth_type = plain\nscram_iterations = 1\nauth_failures_per_minute = 3";
+    let verifier = "SCRAM-SHA-256$4096:00ZwZFQtFSz6QGVCVmRknA==$\
+        M1yQobhCeihmxyyOe00jQNM5Is0mO1qC9tExporSKEQ=:lazRMVYAnmT+5oKcSiFBhmgMEWHktOjmTOyok2ERRso=";
+    let mut world = World::with_users(lines, &format!("\"ann\" \"{verifier}\"\n"));
+    let held_up = hold_up(&world.global.derivers);
+    let clients: Vec<_> = (0..20)
+        .map(|_| attempt(&mut world, HERE, "wrong"))
+        .collect();
+    drop(held_up);
+    world.settle_until(|world| {
+        clients
+            .iter()
+            .all(|client| world.callers[*client].is_closed())
+    });
+    let heard: Vec<_> = clients
+        .iter()
+        .map(|client| world.callers[*client].heard())
+        .collect();
+    assert_eq!(heard.iter().filter(|heard| *heard == FAILED).count(), 3);
+    assert_eq!(heard.iter().filter(|heard| *heard == TOO_MANY).count(), 17);
+}
+
+/// A client of a user whom nobody knows, up to its proof; that is what comes second.
+fn scram_to_the_end(world: &mut World, seed: u8) -> (usize, Vec<u8>) {
+    let client = world.dial_from(HERE, "nobody", &[]);
+    let nonce = Nonce::from_random([seed; 18]);
+    let mut scram = ScramClient::with_password(Secret::from("wrong"), nonce);
+    let mut first = Vec::new();
+    let text = scram.first_message().unwrap();
+    encode::sasl_initial(&mut first, MECHANISM.as_bytes(), Some(&text)).unwrap();
+    world.settle();
+    world.ask(client, &first);
+    let reply = messages(&world.callers[client].got).0[1].body[4..].to_vec();
+    let Ok(Step::NeedKeys(request)) = scram.handle_server_first(&reply) else {
+        panic!("no keys are needed");
+    };
+    let keys = ScramKeys::from_salted(&derive(&request));
+    let mut last = Vec::new();
+    encode::sasl_response(&mut last, &scram.provide_keys(&keys).unwrap()).unwrap();
+    (client, last)
+}
+
+#[test]
+fn sec_67_a_failure_counts_before_the_keys_that_hide_it_are_derived() {
+    let lines = "auth_type = scram-sha-256\nscram_iterations = 1\nauth_failures_per_minute = 3";
+    let mut world = World::with_users(lines, "\"bob\" \"crayon\"\n");
+    let clients: Vec<_> = (0..20).map(|n| scram_to_the_end(&mut world, n)).collect();
+    let held_up = hold_up(&world.global.derivers);
+    let mut told = 0;
+    for (client, proof) in &clients {
+        told += usize::from(world.ask(*client, proof) == TOO_MANY);
+    }
+    assert_eq!(told, 17);
+    drop(held_up);
+    world.settle_until(|world| world.workers[0].clients.is_empty());
+    let failed = clients
+        .iter()
+        .filter(|(client, _)| world.callers[*client].heard() == FAILED);
+    // Told as ever, and counted once.
+    assert_eq!(failed.count(), 3);
+    world.advance(Duration::from_secs(20));
+    let (client, proof) = scram_to_the_end(&mut world, 99);
+    world.callers[client].say(&proof);
+    world.settle_until(|world| world.callers[client].is_closed());
+    assert_eq!(world.callers[client].heard(), FAILED);
 }
