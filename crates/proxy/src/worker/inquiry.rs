@@ -21,7 +21,7 @@ use crate::global::Purpose;
 const ANSWER_MAX: usize = 1024 * 1024;
 
 /// The default auth_query, and until when its answer holds: what is kept must not outlive that (hazard SEC-42).
-const AUTH_QUERY_WITH_END: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END, \
+pub(super) const AUTH_QUERY_WITH_END: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END, \
     rolvaliduntil FROM pg_authid WHERE rolname=$1 AND rolcanlogin";
 
 /// One text per column; none is NULL.

@@ -10,8 +10,8 @@ use super::postgres::Catalog;
 use super::world::{Host, World};
 use crate::console::Shutdown;
 use crate::driver::memory::End;
-use crate::global::Purpose;
-use crate::global::lock;
+use crate::global::{Purpose, lock};
+use crate::worker::inquiry::AUTH_QUERY_WITH_END;
 
 const FAILED: &str = "E(FATAL 28P01 password authentication failed)";
 const NO_ANSWER: &str = "E(FATAL 28000 auth_query failed)";
@@ -102,7 +102,7 @@ fn a_user_that_only_the_database_knows_logs_in_and_works() {
     assert_eq!(heard, "1 2 D(y) C(SELECT 1) Z(I)");
     // One server asks, another works.
     assert_eq!(users(&world), ["keeper", "ann"]);
-    assert_eq!(world.servers[0].asked, [weir_config::AUTH_QUERY]);
+    assert_eq!(world.servers[0].asked, [AUTH_QUERY_WITH_END]);
     assert_eq!(lock(&world.catalog).looked_up, ["ann"]);
     world.ask(client, &say().terminate());
     world.check_empty();
@@ -158,7 +158,7 @@ fn sec_43_a_name_is_a_value_and_never_sql() {
     let name = "'; drop table x; --";
     assert_eq!(outcome(&mut world, name, "pencil"), "in");
     assert_eq!(lock(&world.catalog).looked_up, [name]);
-    assert_eq!(world.servers[0].asked, [weir_config::AUTH_QUERY]);
+    assert_eq!(world.servers[0].asked, [AUTH_QUERY_WITH_END]);
 }
 
 #[test]
@@ -184,19 +184,20 @@ fn sec_43_no_setting_of_a_client_reaches_the_server_that_is_asked() {
     assert!(heard.contains("set_config"), "{heard}");
     let asked = &world.servers[0];
     assert_eq!(asked.user(), "keeper");
-    assert_eq!(asked.asked, [weir_config::AUTH_QUERY; 2]);
+    assert_eq!(asked.asked, [AUTH_QUERY_WITH_END; 2]);
     assert_eq!(asked.parameter("search_path"), Some("pg_catalog"));
     let names: Vec<_> = asked
         .parameters
         .iter()
         .map(|(name, _)| name.as_str())
         .collect();
-    assert_eq!(names, ["user", "database", "search_path"]);
+    assert_eq!(names, ["user", "database", "search_path", "datestyle"]);
+    assert_eq!(asked.parameter("datestyle"), Some("ISO"));
     // It never becomes the client's, and the next question goes there too.
     let again = try_in(&mut world, "ann", &evil, "pencil");
     assert!(world.callers[again].heard().ends_with("Z(I)"));
     world.ask(again, &say().query("row x"));
-    assert_eq!(world.servers[0].asked, [weir_config::AUTH_QUERY; 3]);
+    assert_eq!(world.servers[0].asked, [AUTH_QUERY_WITH_END; 3]);
     assert_eq!(world.servers[0].backend.setting("TimeZone"), Some("UTC"));
 }
 
@@ -210,7 +211,7 @@ fn sec_43_the_pool_that_asks_is_nobodys_even_if_the_user_is_the_same() {
     let ann = try_in(&mut world, "ann", &[], "pencil");
     assert!(world.callers[ann].heard().ends_with("Z(I)"));
     assert_eq!(users(&world), ["keeper", "keeper", "ann"]);
-    assert_eq!(world.servers[1].asked, [weir_config::AUTH_QUERY]);
+    assert_eq!(world.servers[1].asked, [AUTH_QUERY_WITH_END]);
     let pools = world.workers[0].pools.iter();
     let private: Vec<_> = pools
         .filter(|(_, pool)| pool.global.purpose != Purpose::Clients)
