@@ -27,8 +27,6 @@ use weir_conformance::wait_until;
 const PATIENCE: Duration = Duration::from_secs(30);
 const SECOND: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const PASSWORD: &str = "correct horse";
-/// A login that nobody holds back, on a busy machine.
-const QUICK: Duration = Duration::from_millis(2_000);
 
 fn open_files(pid: u32) -> Result<usize> {
     Ok(std::fs::read_dir(format!("/proc/{pid}/fd"))?.count())
