@@ -79,6 +79,20 @@ impl GlobalPool {
     pub(crate) fn policy(&self, settings: &Settings) -> Arc<Policy> {
         policy(&self.settings(), settings)
     }
+
+    /// The server did not take what clients left for our logins: the next client's is better.
+    pub(crate) fn forget_proofs(&self) {
+        *lock(&self.pass_through) = None;
+        *lock(&self.learnt) = None;
+    }
+
+    /// What belongs to a secret that the auth_file has no more goes (hazard SEC-64).
+    fn keep_proofs_of(&self, users: &UserList) {
+        if let Some(StoredSecret::Scram(verifier)) = users.get(self.user.as_bytes()) {
+            let mut kept = lock(&self.pass_through);
+            *kept = kept.take().filter(|keys| keys.matches(verifier));
+        }
+    }
 }
 
 /// The pool's rules out of the settings.
@@ -277,6 +291,7 @@ impl Global {
             gate.set_logins_max(logins_max);
         }
         for pool in lock(&self.pools).values() {
+            pool.keep_proofs_of(&settled.users);
             if let Some(new) = settled.settings.pool(&pool.database, &pool.user) {
                 let new = pool.purpose.apply(new, &pool.user);
                 self.quotas_of(&new);

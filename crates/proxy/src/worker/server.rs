@@ -483,7 +483,15 @@ impl<D: Driver> Worker<D> {
 
     fn login_fault(&mut self, index: usize, fault: &LoginFault) {
         let (error, kind) = match fault {
-            LoginFault::Refused(body) => refusal(body),
+            LoginFault::Refused(body) => {
+                if is_password_refused(body)
+                    && let Some(server) = self.servers.get(index)
+                    && let Some(pool) = self.pools.get(server.pool)
+                {
+                    pool.global.forget_proofs();
+                }
+                refusal(body)
+            }
             LoginFault::Frame(_) | LoginFault::Malformed(_) | LoginFault::OutOfPlace(_) => (
                 LastError {
                     text: format!("server login failed: {fault}"),
@@ -679,6 +687,12 @@ impl<D: Driver> Worker<D> {
     pub(super) fn unix(&self, moment: Moment) -> u64 {
         self.global.clock.unix_seconds(moment)
     }
+}
+
+/// Whether a server did not take our proof.
+fn is_password_refused(body: &[u8]) -> bool {
+    let fields = ErrorFields::parse(body).ok();
+    fields.and_then(|fields| fields.get(b'C')) == Some(b"28P01")
 }
 
 /// What a server's refusal means (hazard COR-50).
