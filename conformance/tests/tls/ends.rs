@@ -1,12 +1,12 @@
 //! How TLS connections end: with a good-bye inside TLS where there is time for one, and cleanly where there is none.
 
+use std::io::Read;
 use std::net::Shutdown;
 use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::Result;
 use anyhow::ensure;
-use std::io::Read;
 use weir_conformance::PoolOptions;
 use weir_conformance::Raw;
 use weir_conformance::Target;
