@@ -49,6 +49,10 @@ pub(crate) struct Flags {
     /// Niceness of the connectors, which on real networks have machines of their own
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u8).range(0..20))]
     nice: u8,
+    /// Pins the connectors to these CPUs, for example 1; with the rest pinned to others (taskset -c 0 cargo xtask …) they
+    /// are as far away as on a machine of their own
+    #[arg(long, value_name = "LIST")]
+    connector_cpus: Option<String>,
     /// Scale of pgbench's tables: 100,000 accounts each
     #[arg(long, default_value_t = 10)]
     scale: u32,
@@ -184,6 +188,7 @@ impl Flags {
             connectors,
             logins_each: self.logins.div_ceil(connectors).max(1),
             nice: self.nice,
+            cpus: self.connector_cpus.clone(),
             access: ACCESS,
         }
     }
@@ -342,7 +347,7 @@ fn render(flags: &Flags, records: &[Record], seed: u64) -> String {
     let _ = write!(
         text,
         "\n{} A storm is {} logins by {} connectors at once, TLS without resumption and \
-         SCRAM-SHA-256 from a stored secret of {} iterations, by `pgbench -C` at niceness {}. \
+         SCRAM-SHA-256 from a stored secret of {} iterations, by `pgbench -C` at niceness {}{}. \
          Logins per CPU-second, logins/s and the first wall time: the storm alone; all threads of \
          the pooler, from schedstat. Querying: {} clients of `pgbench -S` over TLS, {rate}; \
          latency counts from the sending of a query. Where a client could not send in time because \
@@ -353,6 +358,10 @@ fn render(flags: &Flags, records: &[Record], seed: u64) -> String {
         storm.connectors,
         flags.iterations,
         flags.nice,
+        flags
+            .connector_cpus
+            .as_ref()
+            .map_or_else(String::new, |cpus| format!(" on CPUs {cpus} alone")),
         flags.clients,
     );
     text

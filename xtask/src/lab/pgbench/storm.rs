@@ -31,6 +31,8 @@ pub(crate) struct Storm {
     pub(crate) logins_each: u32,
     /// Niceness of the connectors' process, for it shares the machine with what is measured.
     pub(crate) nice: u8,
+    /// Pins the connectors to these CPUs (taskset's list syntax).
+    pub(crate) cpus: Option<String>,
     pub(crate) access: Access,
 }
 
@@ -92,10 +94,14 @@ impl Storm {
         Ok(Weather { begin, end })
     }
 
-    /// nice replaces itself by the program.
+    /// nice and taskset replace themselves by the program.
     fn command(&self, pgbench: &Path, address: SocketAddr) -> Command {
         let mut command = Command::new("nice");
-        command.args(["-n", &self.nice.to_string()]).arg(pgbench);
+        command.args(["-n", &self.nice.to_string()]);
+        if let Some(cpus) = &self.cpus {
+            command.args(["taskset", "-c", cpus]);
+        }
+        command.arg(pgbench);
         command.args(["--no-vacuum", "--connect", "--file=nothing.sql"]);
         command.arg(format!("--client={}", self.connectors));
         command.arg(format!("--jobs={}", self.connectors));
