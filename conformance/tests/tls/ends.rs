@@ -64,14 +64,16 @@ fn last_words_are_followed_by_close_notify() -> Result<()> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leave {
     CloseNotify,
+    CloseNotifyAlone,
     Fin,
     HalfRecord,
     Reset,
     ShutdownWrite,
 }
 
-const LEAVES: [Leave; 5] = [
+const LEAVES: [Leave; 6] = [
     Leave::CloseNotify,
+    Leave::CloseNotifyAlone,
     Leave::Fin,
     Leave::HalfRecord,
     Leave::Reset,
@@ -84,6 +86,12 @@ fn leave(mut raw: Raw, how: Leave) -> Result<()> {
             raw.tls_mut().context("TLS")?.send_close_notify();
             raw.send(&[])?;
             raw.stream().shutdown(Shutdown::Write)?;
+            raw.read_to_close()?;
+        }
+        // Says good-bye, and waits for us to close the socket.
+        Leave::CloseNotifyAlone => {
+            raw.tls_mut().context("TLS")?.send_close_notify();
+            raw.send(&[])?;
             raw.read_to_close()?;
         }
         Leave::Fin => drop(raw),

@@ -44,6 +44,8 @@ struct Conn {
     queued: bool,
     /// The other side has closed; there may still be bytes before that.
     hung_up: bool,
+    /// The other side has said good-bye inside of TLS, and everything before that was delivered.
+    said_bye: bool,
     broken: Option<ErrorKind>,
     closing: bool,
 }
@@ -116,6 +118,7 @@ impl Epoll {
             readable: false,
             queued: false,
             hung_up: false,
+            said_bye: false,
             broken: None,
             closing: false,
         });
@@ -268,6 +271,11 @@ impl Epoll {
         if conn.paused || !conn.readable {
             return None;
         }
+        if conn.said_bye {
+            let owner = conn.owner;
+            self.remove(key);
+            return Some(Completion::Ended(owner, None));
+        }
         if conn.tls.is_some() {
             return self.receive_sealed(key, buffer);
         }
@@ -371,8 +379,8 @@ impl Epoll {
                 None
             }
             TlsRead::Opened { len, more, closed } => {
-                conn.hung_up |= closed;
-                conn.readable = more || conn.hung_up;
+                conn.said_bye = closed;
+                conn.readable = more || closed || conn.hung_up;
                 if conn.readable {
                     conn.queued = true;
                     self.ready.push_back(key);
