@@ -200,7 +200,7 @@ fn all_servers_together_have_one_deadline() -> Result<()> {
             .all(|failure| failure.failure == Failure::Timeout),
         "{failures:?}"
     );
-    assert!(took >= limit && took < limit * 4, "{took:?}");
+    assert!(took >= limit && took < limit * 15, "{took:?}");
     // Silence during StartTLS and the handshake is silence as well.
     for options in [
         with_starttls(slapd.port()),

@@ -81,7 +81,7 @@ fn sec_42_a_secret_works_as_long_as_it_is_valid() -> Result<()> {
             );
         }
         // One that ends while it is in the cache.
-        let end = "to_char(now() + interval '4 seconds', 'YYYY-MM-DD HH24:MI:SS.US')";
+        let end = "to_char(now() + interval '8 seconds', 'YYYY-MM-DD HH24:MI:SS.US')";
         let end = beside.query_one(&format!("select {end}"))?;
         let name = format!("ending_{case}");
         beside.query(&format!(
@@ -95,7 +95,7 @@ fn sec_42_a_secret_works_as_long_as_it_is_valid() -> Result<()> {
         .with_context(|| case)?;
         let lasted = begun.elapsed();
         ensure!(
-            lasted < Duration::from_secs(8),
+            lasted < Duration::from_secs(30),
             "{case}: it lasted {lasted:?}"
         );
     }

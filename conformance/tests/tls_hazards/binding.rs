@@ -338,7 +338,7 @@ fn sec_22_a_hostile_servers_scram_in_tls_harms_nothing() -> Result<()> {
         let what = first.get(..first.len().min(60)).unwrap_or_default();
         check_refused(&words).with_context(|| what.to_owned())?;
         ensure!(
-            begun.elapsed() < Duration::from_secs(3),
+            begun.elapsed() < Duration::from_secs(15),
             "{what}: {:?}",
             begun.elapsed()
         );
