@@ -26,5 +26,7 @@ mod server_loss;
 mod startup;
 #[path = "hazards/support.rs"]
 mod support;
+#[path = "hazards/unbelieved.rs"]
+mod unbelieved;
 #[path = "hazards/waiting.rs"]
 mod waiting;

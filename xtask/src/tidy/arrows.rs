@@ -109,6 +109,9 @@ const IMPURE: &[&str] = &[
     "polling",
 ];
 
+/// A second TLS stack, in C, with holes of its own (hazard SEC-69): nowhere, not even in a dependency of a test.
+const BANNED: &[&str] = &["boring", "native-tls", "openssl", "openssl-sys"];
+
 /// What we read of `cargo metadata --format-version 1`.
 #[derive(Deserialize)]
 struct Metadata {
@@ -157,6 +160,7 @@ pub(super) fn check() -> Result<Vec<Finding>> {
     let metadata = read()?;
     let mut findings = metadata.direct();
     findings.extend(metadata.trees());
+    findings.extend(metadata.banned());
     Ok(findings)
 }
 
@@ -242,6 +246,22 @@ impl Metadata {
         findings
     }
 
+    /// Everything that is built at all.
+    fn banned(&self) -> Vec<Finding> {
+        let found = self
+            .resolve
+            .nodes
+            .iter()
+            .filter_map(|node| self.packages.iter().find(|package| package.id == node.id))
+            .filter(|package| BANNED.contains(&package.name.as_str()));
+        let tell = |package: &Package| {
+            let what = format!("{} is in the tree", package.name);
+            let instead = "use rustls with aws-lc-rs; cargo tree -i names the way";
+            Finding::new("Cargo.lock", 1, what, instead)
+        };
+        found.map(tell).collect()
+    }
+
     fn below<'a>(&'a self, root: &'a str) -> BTreeSet<&'a str> {
         let nodes: BTreeMap<&str, &Node> = self
             .resolve
@@ -299,6 +319,12 @@ mod tests {
         assert_eq!(metadata("weir-proxy", Some("dev")).direct().len(), 1);
         assert_eq!(metadata("weir-testkit", Some("dev")).direct(), vec![]);
         assert_eq!(metadata("weir-testkit", None).direct().len(), 1);
+    }
+
+    #[test]
+    fn sec_69_a_second_tls_stack_is_found_wherever_it_is() {
+        assert_eq!(metadata("openssl-sys", Some("dev")).banned().len(), 1);
+        assert_eq!(metadata("rustls", None).banned(), vec![]);
     }
 
     #[test]
