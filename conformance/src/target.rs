@@ -128,7 +128,9 @@ impl Target {
         let mut pooler = Guarded::start(runner, "QUIT", command, &options.env, &log)?;
         wait_until("the pooler's listening", Duration::from_secs(30), || {
             pooler.check_running()?;
-            Ok(Raw::tcp(port, Duration::from_secs(1)).is_ok())
+            // The port is open before all else is; both poolers say so when they are done.
+            let is_up = pooler.log().contains("process up");
+            Ok(is_up && Raw::tcp(port, Duration::from_secs(1)).is_ok())
         })
         .with_context(|| pooler.log())?;
         Ok(Self {
