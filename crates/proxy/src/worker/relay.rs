@@ -457,7 +457,14 @@ impl<D: Driver> Worker<D> {
                     && matches!(server.stage, Stage::Leased)
                     && server.session.is_free()
             });
-            if free {
+            let is_unread = self
+                .servers
+                .get(server_index)
+                .is_some_and(|server| !server.input.is_empty());
+            if free && is_unread {
+                // Promise 1: the beginning of something that nobody asked for goes to nobody.
+                self.close_server(server_index, "idle server got dirty");
+            } else if free {
                 self.put_back(server_index);
             }
         }
