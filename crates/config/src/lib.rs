@@ -48,6 +48,7 @@ mod raw;
 mod reference;
 mod settings;
 mod show;
+mod state;
 mod tls;
 mod types;
 mod value;
@@ -63,8 +64,9 @@ pub use crate::raw::Origin;
 pub use crate::reference::reference_markdown;
 pub use crate::settings::{AuthLookup, FALLBACK, PoolSettings, Settings};
 pub use crate::show::{ConfigRow, effective_text, show_config};
+pub use crate::state::{FunctionName, StateCheck};
 pub use crate::tls::{ClientTls, SYSTEM_ROOTS, ServerTls};
 pub use crate::types::{
     AuthType, ChannelBinding, HostAddr, ListenAddr, LoadBalanceHosts, LogFormat, PoolMode, Secret,
-    SslMode, SslNegotiation,
+    SessionState, SslMode, SslNegotiation,
 };

@@ -49,6 +49,10 @@ pub enum Kind {
     Hosts,
     /// Addresses to listen on, separated by commas.
     Listen,
+    /// Names of functions separated by commas.
+    Functions,
+    /// `off`, `always` or `sample(N%)`.
+    StateCheck,
     /// A text that is never shown.
     Secret,
 }
@@ -72,6 +76,14 @@ impl Kind {
         matches!(
             self,
             Self::Int | Self::Mode | Self::Size | Self::Duration(_)
+        )
+    }
+
+    /// True for what has elements.
+    pub(crate) fn is_list(self) -> bool {
+        matches!(
+            self,
+            Self::Functions | Self::Hosts | Self::List | Self::Listen
         )
     }
 }

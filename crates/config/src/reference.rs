@@ -118,6 +118,8 @@ fn values(opt: &Opt) -> String {
         Kind::Enum(words) => words.join(", "),
         Kind::Text => "text".to_owned(),
         Kind::Secret => "text, never shown".to_owned(),
+        Kind::StateCheck => "off, always, sample(N%)".to_owned(),
         Kind::List | Kind::Hosts | Kind::Listen => "list".to_owned(),
+        Kind::Functions => "list of NAME or SCHEMA.NAME".to_owned(),
     }
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use crate::options::{Database, Global, Opt, Peer, Scope, UserSettings};
 use crate::raw::{Raw, Values};
+use crate::state::{FunctionName, StateCheck};
 use crate::tls::ServerTls;
-use crate::types::{HostAddr, LoadBalanceHosts, PoolMode, Secret};
+use crate::types::{HostAddr, LoadBalanceHosts, PoolMode, Secret, SessionState};
 use crate::value::{Dialect, Value};
 
 /// The name of the database in the ini that stands for every database without an entry.
@@ -57,6 +58,16 @@ pub struct PoolSettings {
     pub password: Option<Secret>,
     /// Pool mode.
     pub pool_mode: PoolMode,
+    /// What becomes of session state where clients change servers.
+    pub session_state: SessionState,
+    /// How often a server is asked before its release.
+    pub session_state_check: StateCheck,
+    /// Functions that change session state from within.
+    pub session_state_functions: Vec<FunctionName>,
+    /// Clients of this pool that may be pinned to a server.
+    pub max_pinned: u32,
+    /// After how many times an unnamed statement is treated as a named one; 0 = never.
+    pub prepare_unnamed_after: u32,
     /// Servers of this pool.
     pub pool_size: u32,
     /// Servers kept open.
@@ -140,6 +151,26 @@ impl Settings {
                 .and_then(|u| u.pool_mode)
                 .or(entry.pool_mode)
                 .unwrap_or(global.pool_mode),
+            session_state: server
+                .and_then(|u| u.session_state)
+                .or(entry.session_state)
+                .unwrap_or(global.session_state),
+            session_state_check: entry
+                .session_state_check
+                .unwrap_or(global.session_state_check),
+            session_state_functions: entry
+                .session_state_functions
+                .clone()
+                .unwrap_or_else(|| global.session_state_functions.clone()),
+            max_pinned: count(
+                server,
+                |u| u.max_pinned,
+                entry.max_pinned,
+                global.max_pinned,
+            ),
+            prepare_unnamed_after: entry
+                .prepare_unnamed_after
+                .unwrap_or(global.prepare_unnamed_after),
             pool_size: count(
                 server,
                 |u| u.pool_size,

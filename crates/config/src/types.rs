@@ -59,6 +59,21 @@ enumeration! {
 }
 
 enumeration! {
+    /// What becomes of session state in transaction and statement pooling. Session pooling has none of it to follow.
+    SessionState {
+        /// It follows the client to its next server; what cannot keeps the client on its server.
+        #[default]
+        Track = "track",
+        /// Whoever changes it keeps the server until it is gone.
+        Pin = "pin",
+        /// Statements that would change it are refused.
+        Refuse = "refuse",
+        /// Not looked at, as in PgBouncer.
+        Off = "off",
+    }
+}
+
+enumeration! {
     /// How clients prove who they are.
     AuthType {
         /// No password, and the user name is ignored: the database's forced user is used.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::options::{Kind, Opt, Unit, nearest};
+use crate::state::{FunctionName, StateCheck};
 use crate::types::{HostAddr, ListenAddr, Secret};
 
 /// A checked value.
@@ -69,7 +70,14 @@ impl Opt {
                 }),
             },
             Kind::Text | Kind::Secret => self.text(text),
-            Kind::List | Kind::Hosts | Kind::Listen => self.list(text.split(',')),
+            Kind::StateCheck => match StateCheck::parse(text) {
+                Some(check) => Ok(Value::Text(check.to_string())),
+                None => Err(BadValue {
+                    suggestion: nearest(text, ["off", "always", "sample(1%)"].into_iter()),
+                    ..self.expected()
+                }),
+            },
+            Kind::List | Kind::Hosts | Kind::Listen | Kind::Functions => self.list(text.split(',')),
         }
     }
 
@@ -106,7 +114,7 @@ impl Opt {
 
     /// Takes the elements of a list; blanks around them are dropped, and empty ones.
     pub(crate) fn list<'a>(&self, items: impl Iterator<Item = &'a str>) -> Result<Value, BadValue> {
-        if !matches!(self.kind, Kind::List | Kind::Hosts | Kind::Listen) {
+        if !self.kind.is_list() {
             return Err(self.expected());
         }
         let mut list = Vec::new();
@@ -127,6 +135,9 @@ impl Opt {
                 .map_err(BadValue::plain),
             Kind::Listen => ListenAddr::parse(item)
                 .map(|addr| addr.to_string())
+                .map_err(BadValue::plain),
+            Kind::Functions => FunctionName::parse(item)
+                .map(|name| name.to_string())
                 .map_err(BadValue::plain),
             _ => Ok(item.to_owned()),
         }
@@ -203,7 +214,12 @@ impl Opt {
             Kind::Duration(Unit::Milliseconds) => "must be a time in milliseconds".to_owned(),
             Kind::Enum(words) => format!("must be one of {}", words.join(", ")),
             Kind::Text | Kind::Secret => "must be a text".to_owned(),
-            Kind::List | Kind::Hosts | Kind::Listen => "must be a list of texts".to_owned(),
+            Kind::StateCheck => {
+                "must be off, always or sample(N%) with N from 0.0001 to 100".to_owned()
+            }
+            Kind::List | Kind::Hosts | Kind::Listen | Kind::Functions => {
+                "must be a list of texts".to_owned()
+            }
         };
         BadValue::plain(message)
     }

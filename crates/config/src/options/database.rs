@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::{Field, Kind, Opt, int, of_kind, ranged, seconds, section, text, word};
+use crate::state::{FunctionName, StateCheck};
 use crate::types::{
-    ChannelBinding, HostAddr, LoadBalanceHosts, PoolMode, Secret, SslMode, SslNegotiation,
+    ChannelBinding, HostAddr, LoadBalanceHosts, PoolMode, Secret, SessionState, SslMode,
+    SslNegotiation,
 };
 use crate::value::Value;
 
@@ -39,6 +41,16 @@ section! {
         connect_query: Option<String> = text("").unset();
         /// Overrides the global `pool_mode`.
         pool_mode: Option<PoolMode> = word(PoolMode::NAMES, "session").unset();
+        /// Overrides the global `session_state`.
+        session_state: Option<SessionState> = word(SessionState::NAMES, "track").unset();
+        /// Overrides the global `session_state_check`.
+        session_state_check: Option<StateCheck> = of_kind(Kind::StateCheck, "off").unset();
+        /// Replaces the global `session_state_functions`.
+        session_state_functions: Option<Vec<FunctionName>> = of_kind(Kind::Functions, "").unset();
+        /// Clients per pool of this database that may keep their server beyond the transaction; 0 = no limit.
+        max_pinned: Option<u32> = int("0").unset();
+        /// Overrides the global `prepare_unnamed_after`; 0 = never.
+        prepare_unnamed_after: Option<u32> = ranged("0", 0, 1_000_000).unset();
         /// Overrides the global `query_wait_timeout`; 0 = off.
         query_wait_timeout: Option<Duration> = seconds("0").unset();
         /// How new connections spread over several hosts.

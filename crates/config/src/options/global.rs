@@ -6,8 +6,10 @@ use super::{
     Field, Kind, Opt, Unit, flag, int, list, of_kind, ranged, seconds, section, size, text,
     timeout, word,
 };
+use crate::state::{FunctionName, StateCheck};
 use crate::types::{
-    AuthType, ChannelBinding, ListenAddr, LogFormat, PoolMode, Secret, SslMode, SslNegotiation,
+    AuthType, ChannelBinding, ListenAddr, LogFormat, PoolMode, Secret, SessionState, SslMode,
+    SslNegotiation,
 };
 use crate::value::Value;
 
@@ -38,6 +40,14 @@ section! {
         user: String = text("").fixed().later();
         /// When a server goes back to its pool.
         pool_mode: PoolMode = word(PoolMode::NAMES, "session");
+        /// What becomes of session state in transaction and statement pooling: `track` lets it follow the client, `pin` keeps the client on its server instead, `refuse` refuses the statement, `off` looks at nothing, as PgBouncer.
+        session_state: SessionState = word(SessionState::NAMES, "track");
+        /// How often a server is asked before its release for state that no statement showed; what it finds keeps the client on the server and is logged.
+        session_state_check: StateCheck = of_kind(Kind::StateCheck, "off");
+        /// Functions that change session state from within, so that a statement which calls one keeps the client on its server.
+        session_state_functions: Vec<FunctionName> = of_kind(Kind::Functions, "");
+        /// Clients of a pool that may keep their server beyond the transaction; one more is refused. 0 = no limit.
+        max_pinned: u32 = int("0");
         /// Clients over all databases.
         max_client_conn: u32 = ranged("100", 1, 10_000_000);
         /// Servers per (database, user); 0 = unlimited.
@@ -78,6 +88,10 @@ section! {
         stats_period: Duration = Opt::new(Kind::Duration(Unit::Seconds), "60", 1, 86_400);
         /// Prepared statements kept per server in transaction and statement pooling; 0 = no support for them.
         max_prepared_statements: u32 = ranged("200", 0, 1_000_000);
+        /// Treat an unnamed statement as a named one, which servers keep, once its text has come so often; 0 = never.
+        prepare_unnamed_after: u32 = ranged("0", 0, 1_000_000);
+        /// Notifications that wait for a client at most; one more ends the client with an error.
+        listen_queue_size: u32 = ranged("1000", 1, 1_000_000);
         /// Iterations for SCRAM verifiers made from clear text passwords.
         scram_iterations: u32 = ranged("4096", 1, 10_000_000);
         /// SCRAM iterations that a server may ask for; a server that wants more is not logged in to.

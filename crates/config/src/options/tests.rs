@@ -74,6 +74,8 @@ fn fields_keep_defaults_and_the_largest_values() {
                     opt.number(opt.max).unwrap()
                 }
                 Kind::Enum(words) => opt.parse(words[words.len() - 1], Dialect::Ini).unwrap(),
+                Kind::StateCheck => opt.parse("sample(100%)", Dialect::Ini).unwrap(),
+                Kind::Functions => opt.parse("a.\"B\"", Dialect::Ini).unwrap(),
                 _ => opt.parse("1", Dialect::Ini).unwrap(),
             }
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Field, Kind, Opt, int, of_kind, ranged, seconds, section, word};
-use crate::types::{HostAddr, PoolMode};
+use crate::types::{HostAddr, PoolMode, SessionState};
 use crate::value::Value;
 
 section! {
@@ -11,6 +11,10 @@ section! {
     UserSettings, USER {
         /// Overrides the pool mode of database and globals.
         pool_mode: Option<PoolMode> = word(PoolMode::NAMES, "session").unset();
+        /// Overrides `session_state` of database and globals.
+        session_state: Option<SessionState> = word(SessionState::NAMES, "track").unset();
+        /// Clients per pool of this user that may keep their server beyond the transaction; 0 = no limit.
+        max_pinned: Option<u32> = int("0").unset();
         /// Servers per pool of this user; 0 = unlimited.
         pool_size: Option<u32> = int("0").unset();
         /// Extra servers per pool of this user.

@@ -94,6 +94,51 @@ host = 'x'
 }
 
 #[test]
+fn mistakes_about_session_state_are_told_with_what_would_be_right() {
+    check_ini(
+        "[databases]
+app = host=h session_stat=pin session_state=pinn max_pinned=many session_state_functions='f()'
+[pgbouncer]
+session_state = transaction
+session_state_check = sample(0%)
+session_state_functions = f, g h
+listen_queue_size = 0
+prepare_unnamed_afterwards = 1
+[users]
+u = session_state_check=always
+",
+        expect![[r#"
+            pgbouncer.ini:2: unknown key "session_stat" in section [databases]; did you mean "session_state"?
+            pgbouncer.ini:2: bad value "pinn" for "session_state": must be one of track, pin, refuse, off; did you mean "pin"?
+            pgbouncer.ini:2: bad value "many" for "max_pinned": must be a whole number
+            pgbouncer.ini:2: bad value "f()" for "session_state_functions": a function must be NAME or SCHEMA.NAME, without parentheses
+            pgbouncer.ini:4: bad value "transaction" for "session_state": must be one of track, pin, refuse, off
+            pgbouncer.ini:5: bad value "sample(0%)" for "session_state_check": must be off, always or sample(N%) with N from 0.0001 to 100; did you mean "sample(1%)"?
+            pgbouncer.ini:6: bad value "f, g h" for "session_state_functions": a function must be NAME or SCHEMA.NAME, without parentheses
+            pgbouncer.ini:7: bad value "0" for "listen_queue_size": must be from 1 to 1000000
+            pgbouncer.ini:8: unknown key "prepare_unnamed_afterwards" in section [pgbouncer]; did you mean "prepare_unnamed_after"?
+            pgbouncer.ini:10: unknown key "session_state_check" in section [users]
+        "#]],
+    );
+    check_native(
+        "session_state = false
+session_state_check = 0.01
+session_state_functions = ['a', 'b.c.d', 7]
+[databases.a]
+session_state_check = 'alway'
+session_state_functions = ['f()']
+",
+        expect![[r#"
+            weir.toml:1: bad value "false" for "session_state": must be one of track, pin, refuse, off
+            weir.toml:2: bad value "0.01" for "session_state_check": must be off, always or sample(N%) with N from 0.0001 to 100
+            weir.toml:3: bad value "[…]" for "session_state_functions": must be a list of texts
+            weir.toml:5: bad value "alway" for "session_state_check": must be off, always or sample(N%) with N from 0.0001 to 100; did you mean "always"?
+            weir.toml:6: bad value "[…]" for "session_state_functions": a function must be NAME or SCHEMA.NAME, without parentheses
+        "#]],
+    );
+}
+
+#[test]
 fn broken_toml_is_told_with_its_line() {
     check_native(
         "pool_mode = 'session'\npool_mode = 'session'\n",

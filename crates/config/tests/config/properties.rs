@@ -33,6 +33,13 @@ fn spelling(opt: &'static Opt) -> BoxedStrategy<String> {
         Kind::Hosts | Kind::Listen => {
             "([a-z]{1,8}|10\\.0\\.0\\.[1-9]|::1)(,[a-z]{1,4}){0,2}".boxed()
         }
+        Kind::Functions => "([a-z_]{1,8}(,(\"[A-Z.]{1,4}\"\\.)?[a-zA-Z]{1,4}){0,2})?".boxed(),
+        Kind::StateCheck => prop_oneof![
+            Just("off".to_owned()),
+            Just("always".to_owned()),
+            (1u32..=1_000_000).prop_map(|n| format!("sample({}.{:04}%)", n / 10_000, n % 10_000)),
+        ]
+        .boxed(),
         Kind::List => "([a-zA-Z_]{1,8}(,[a-z]{1,4}){0,2})?".boxed(),
         Kind::Text | Kind::Secret => "[ -~äß]{1,20}".prop_map(|s| s.trim().to_owned()).boxed(),
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use expect_test::expect;
-use weir_config::{Change, PoolMode, diff, fd_budget};
+use weir_config::{Change, PoolMode, SessionState, StateCheck, diff, fd_budget};
 
 use crate::ini;
 
@@ -44,6 +44,57 @@ query_wait_timeout = 500
     for name in ["", "pgbouncer", &"x".repeat(64)] {
         assert!(loaded.settings.pool(name, "x").is_none(), "{name}");
     }
+}
+
+#[test]
+fn session_state_is_set_for_all_per_database_and_per_user() {
+    let loaded = ini("[users]
+u = session_state=Refuse max_pinned=3
+[databases]
+plain = host=h
+own = host=h session_state=pin session_state_check=always session_state_functions='f, App.G' max_pinned=0 prepare_unnamed_after=2
+[pgbouncer]
+auth_file = u
+session_state = off
+session_state_check = sample(0.5%)
+session_state_functions = Audit.Begin
+max_pinned = 7
+prepare_unnamed_after = 5
+listen_queue_size = 20
+")
+    .unwrap();
+    let row = |database, user| {
+        let pool = loaded.settings.pool(database, user).unwrap();
+        let functions: Vec<_> = pool
+            .session_state_functions
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        format!(
+            "{} {} {} {} {}",
+            pool.session_state,
+            pool.session_state_check,
+            functions.join(","),
+            pool.max_pinned,
+            pool.prepare_unnamed_after
+        )
+    };
+    assert_eq!(row("plain", "x"), "off sample(0.5%) audit.begin 7 5");
+    assert_eq!(row("own", "x"), "pin always f,app.g 0 2");
+    assert_eq!(row("plain", "u"), "refuse sample(0.5%) audit.begin 3 5");
+    assert_eq!(row("own", "u"), "refuse always f,app.g 3 2");
+    assert_eq!(loaded.settings.global.listen_queue_size, 20);
+}
+
+#[test]
+fn session_state_follows_its_client_unless_told_otherwise() {
+    let loaded = ini("[databases]\na = host=h\n[pgbouncer]\nauth_file = u\n").unwrap();
+    let pool = loaded.settings.pool("a", "x").unwrap();
+    assert_eq!(pool.session_state, SessionState::Track);
+    assert_eq!(pool.session_state_check, StateCheck::Off);
+    assert!(pool.session_state_functions.is_empty());
+    assert_eq!((pool.max_pinned, pool.prepare_unnamed_after), (0, 0));
+    assert_eq!(loaded.settings.global.listen_queue_size, 1000);
 }
 
 #[test]
