@@ -3,6 +3,7 @@
 pub(crate) mod connections;
 pub(crate) mod databases;
 pub(crate) mod lists;
+pub(crate) mod pins;
 pub(crate) mod pools;
 pub(crate) mod stats;
 pub(crate) mod tls;

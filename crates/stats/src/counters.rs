@@ -31,6 +31,12 @@ pub struct Counters {
     pub client_logins: u64,
     /// Errors sent to clients, the servers' and our own.
     pub errors: u64,
+    /// Pins: how often a client began to keep its server beyond the transaction.
+    pub pins: u64,
+    /// Questions to servers about session state, for whatever reason they were asked.
+    pub state_questions: u64,
+    /// Session state that only `session_state_check` found: no statement had shown it.
+    pub state_misses: u64,
 }
 
 impl Counters {
@@ -49,6 +55,9 @@ impl Counters {
             binds: f(self.binds, other.binds),
             client_logins: f(self.client_logins, other.client_logins),
             errors: f(self.errors, other.errors),
+            pins: f(self.pins, other.pins),
+            state_questions: f(self.state_questions, other.state_questions),
+            state_misses: f(self.state_misses, other.state_misses),
         }
     }
 }

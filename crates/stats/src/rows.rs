@@ -76,8 +76,10 @@ pub struct ClientRow {
     pub application_name: String,
     /// Statement names it has.
     pub prepared_statements: u64,
-    /// Why it keeps its server, or empty.
-    pub pin: &'static str,
+    /// Why it keeps its server beyond its transaction, in words, several by comma; empty if it does not.
+    pub pin: String,
+    /// Seconds since it first had a reason to; 0 without one.
+    pub pin_age_seconds: u64,
     /// The worker it lives on.
     pub worker: usize,
 }
@@ -159,6 +161,8 @@ pub struct PoolRow {
     pub size: u64,
     /// Servers that count against the limit, over all workers.
     pub servers: u64,
+    /// Clients that keep their server beyond their transaction.
+    pub pinned: u64,
     /// A broken invariant of the pool's books, or empty.
     pub violation: String,
 }
@@ -189,7 +193,7 @@ pub struct TlsRow {
 }
 
 /// One database's counters.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Since the process began.
     pub totals: Counters,
@@ -197,6 +201,8 @@ pub struct Totals {
     pub period: Counters,
     /// Length of that period in microseconds; 0 if none is over yet.
     pub period_us: u64,
+    /// Pins since the process began, by reason.
+    pub pins: BTreeMap<&'static str, u64>,
     /// Servers in use or idle, over all pools of the database.
     pub current_connections: u64,
     /// Clients.
@@ -266,6 +272,7 @@ impl PoolRow {
         self.load_balance_hosts = other.load_balance_hosts;
         self.size = other.size;
         self.servers = self.servers.max(other.servers);
+        self.pinned += other.pinned;
         if self.violation.is_empty() {
             self.violation = other.violation;
         }
@@ -277,6 +284,9 @@ impl Totals {
         self.totals += other.totals;
         self.period += other.period;
         self.period_us = self.period_us.max(other.period_us);
+        for (reason, count) in other.pins {
+            *self.pins.entry(reason).or_default() += count;
+        }
         self.current_connections += other.current_connections;
         self.current_client_connections += other.current_client_connections;
     }

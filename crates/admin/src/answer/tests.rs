@@ -63,7 +63,8 @@ fn client(id: u64, user: &str, database: &str, state: ClientState) -> ClientRow 
         tls: String::new(),
         application_name: "psql".to_owned(),
         prepared_statements: 2,
-        pin: "",
+        pin: String::new(),
+        pin_age_seconds: 0,
         worker: 1,
     }
 }
@@ -103,11 +104,15 @@ fn counted() -> Totals {
         binds: 7,
         client_logins: 8,
         errors: 9,
+        pins: 10,
+        state_questions: 11,
+        state_misses: 12,
     };
     Totals {
         totals: counters,
         period: counters,
         period_us: 60_000_000,
+        pins: [("LISTEN", 7), ("temporary object", 3)].into(),
         current_connections: 3,
         current_client_connections: 4,
     }
@@ -138,7 +143,10 @@ fn snapshot() -> Snapshot {
     let mut waiting = client(12, "alice", "shop", ClientState::Waiting);
     waiting.wait_us = 2_000_345;
     let mut active = client(10, "alice", "shop", ClientState::Active);
-    (active.link, active.pin, active.request_time) = (Some(11), "LISTEN", 1_783_721_959);
+    (active.link, active.request_time) = (Some(11), 1_783_721_959);
+    (active.pin, active.pin_age_seconds) = ("LISTEN".to_owned(), 77);
+    let mut older = client(9, "bob", "auto", ClientState::Active);
+    (older.pin, older.pin_age_seconds) = ("temporary object, LISTEN".to_owned(), 78);
     active.tls = "TLSv1.3/TLS_AES_128_GCM_SHA256".to_owned();
     let own = client(13, "admin", "pgbouncer", ClientState::Idle);
     let pool = PoolRow {
@@ -160,6 +168,7 @@ fn snapshot() -> Snapshot {
         load_balance_hosts: "round-robin",
         size: 40,
         servers: 36,
+        pinned: 12,
         violation: String::new(),
     };
     let key = |database: &str| (database.to_owned(), "alice".to_owned());
@@ -169,7 +178,7 @@ fn snapshot() -> Snapshot {
         ..PoolRow::default()
     };
     Snapshot {
-        clients: vec![active, waiting, own],
+        clients: vec![active, waiting, own, older],
         servers: vec![server()],
         pools: [(key("shop"), pool), (key("auto"), auto)].into(),
         databases: [("shop".to_owned(), counted())].into(),
@@ -279,10 +288,11 @@ fn show_clients_lists_every_client() {
     check_show(
         "SHOW CLIENTS",
         expect![[r#"
-            T type:text user:text database:text replication:text state:text addr:text port:int4 local_addr:text local_port:int4 connect_time:text request_time:text wait:int4 wait_us:int4 close_needed:int4 ptr:text link:text remote_pid:int4 tls:text application_name:text prepared_statements:int4 id:int8 pin:text worker:int4
-            D | C | alice | shop | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:19 UTC | 0 | 0 | 0 | 0xa | 0xb | 0 | TLSv1.3/TLS_AES_128_GCM_SHA256 | psql | 2 | 10 | LISTEN | 1
-            D | C | alice | shop | none | waiting | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 2 | 345 | 0 | 0xc |  | 0 |  | psql | 2 | 12 | NULL | 1
-            D | C | admin | pgbouncer | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0xd |  | 0 |  | psql | 2 | 13 | NULL | 1
+            T type:text user:text database:text replication:text state:text addr:text port:int4 local_addr:text local_port:int4 connect_time:text request_time:text wait:int4 wait_us:int4 close_needed:int4 ptr:text link:text remote_pid:int4 tls:text application_name:text prepared_statements:int4 id:int8 pin:text pin_age:int8 worker:int4
+            D | C | alice | shop | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:19 UTC | 0 | 0 | 0 | 0xa | 0xb | 0 | TLSv1.3/TLS_AES_128_GCM_SHA256 | psql | 2 | 10 | LISTEN | 77 | 1
+            D | C | alice | shop | none | waiting | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 2 | 345 | 0 | 0xc |  | 0 |  | psql | 2 | 12 | NULL | NULL | 1
+            D | C | admin | pgbouncer | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0xd |  | 0 |  | psql | 2 | 13 | NULL | NULL | 1
+            D | C | bob | auto | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0x9 |  | 0 |  | psql | 2 | 9 | temporary object, LISTEN | 78 | 1
         "#]],
     );
 }
@@ -303,10 +313,34 @@ fn show_pools_lists_every_pool_and_its_own() {
     check_show(
         "SHOW POOLS",
         expect![[r#"
-        T database:text user:text cl_active:int4 cl_waiting:int4 cl_active_cancel_req:int4 cl_waiting_cancel_req:int4 sv_active:int4 sv_active_cancel:int4 sv_being_canceled:int4 sv_idle:int4 sv_used:int4 sv_tested:int4 sv_login:int4 maxwait:int4 maxwait_us:int4 pool_mode:text load_balance_hosts:text size:int4 servers:int4 violation:text
-        D | auto | alice | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | transaction | NULL | 0 | 0 | one server too many
-        D | pgbouncer | pgbouncer | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | statement | NULL | 2 | 0 | NULL
-        D | shop | alice | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 | 11 | 2 | 345 | session | round-robin | 40 | 36 | NULL
+            T database:text user:text cl_active:int4 cl_waiting:int4 cl_active_cancel_req:int4 cl_waiting_cancel_req:int4 sv_active:int4 sv_active_cancel:int4 sv_being_canceled:int4 sv_idle:int4 sv_used:int4 sv_tested:int4 sv_login:int4 maxwait:int4 maxwait_us:int4 pool_mode:text load_balance_hosts:text size:int4 servers:int4 cl_pinned:int4 violation:text
+            D | auto | alice | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | transaction | NULL | 0 | 0 | 0 | one server too many
+            D | pgbouncer | pgbouncer | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | statement | NULL | 2 | 0 | 0 | NULL
+            D | shop | alice | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 | 11 | 2 | 345 | session | round-robin | 40 | 36 | 12 | NULL
+        "#]],
+    );
+}
+
+#[test]
+fn show_pins_lists_the_oldest_first() {
+    check_show(
+        "SHOW PINS",
+        expect![[r#"
+        T database:text user:text addr:text port:int4 reason:text age:int8 state:text id:int8 server_pid:int4
+        D | auto | bob | 192.0.2.9 | 50000 | temporary object, LISTEN | 78 | active | 9 | NULL
+        D | shop | alice | 192.0.2.9 | 50000 | LISTEN | 77 | active | 10 | 4711
+    "#]],
+    );
+}
+
+#[test]
+fn show_pins_totals_counts_by_database_and_reason() {
+    check_show(
+        "SHOW PINS_TOTALS",
+        expect![[r#"
+        T database:text reason:text count:numeric
+        D | shop | LISTEN | 7
+        D | shop | temporary object | 3
     "#]],
     );
 }
@@ -330,10 +364,10 @@ fn show_stats_has_totals_and_averages() {
     check_show(
         "SHOW STATS",
         expect![[r#"
-        T database:text total_server_assignment_count:numeric total_xact_count:numeric total_query_count:numeric total_received:numeric total_sent:numeric total_xact_time:numeric total_query_time:numeric total_wait_time:numeric total_client_parse_count:numeric total_server_parse_count:numeric total_bind_count:numeric total_client_login_count:numeric avg_server_assignment_count:numeric avg_xact_count:numeric avg_query_count:numeric avg_recv:numeric avg_sent:numeric avg_xact_time:numeric avg_query_time:numeric avg_wait_time:numeric avg_client_parse_count:numeric avg_server_parse_count:numeric avg_bind_count:numeric avg_client_login_count:numeric total_error_count:numeric
-        D | pgbouncer | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0
-        D | shop | 60 | 120 | 240 | 6000 | 18446744073709551615 | 1200 | 1300 | 1400 | 5 | 6 | 7 | 8 | 1 | 2 | 4 | 100 | 307445734561825860 | 10 | 5 | 23 | 0 | 0 | 0 | 0 | 9
-    "#]],
+            T database:text total_server_assignment_count:numeric total_xact_count:numeric total_query_count:numeric total_received:numeric total_sent:numeric total_xact_time:numeric total_query_time:numeric total_wait_time:numeric total_client_parse_count:numeric total_server_parse_count:numeric total_bind_count:numeric total_client_login_count:numeric avg_server_assignment_count:numeric avg_xact_count:numeric avg_query_count:numeric avg_recv:numeric avg_sent:numeric avg_xact_time:numeric avg_query_time:numeric avg_wait_time:numeric avg_client_parse_count:numeric avg_server_parse_count:numeric avg_bind_count:numeric avg_client_login_count:numeric total_error_count:numeric total_pin_count:numeric total_state_question_count:numeric total_state_miss_count:numeric
+            D | pgbouncer | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0
+            D | shop | 60 | 120 | 240 | 6000 | 18446744073709551615 | 1200 | 1300 | 1400 | 5 | 6 | 7 | 8 | 1 | 2 | 4 | 100 | 307445734561825860 | 10 | 5 | 23 | 0 | 0 | 0 | 0 | 9 | 10 | 11 | 12
+        "#]],
     );
 }
 
@@ -342,10 +376,10 @@ fn show_stats_totals_has_totals() {
     check_show(
         "SHOW STATS_TOTALS",
         expect![[r#"
-        T database:text server_assignment_count:numeric xact_count:numeric query_count:numeric bytes_received:numeric bytes_sent:numeric xact_time:numeric query_time:numeric wait_time:numeric client_parse_count:numeric server_parse_count:numeric bind_count:numeric client_login_count:numeric error_count:numeric
-        D | pgbouncer | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0
-        D | shop | 60 | 120 | 240 | 6000 | 18446744073709551615 | 1200 | 1300 | 1400 | 5 | 6 | 7 | 8 | 9
-    "#]],
+            T database:text server_assignment_count:numeric xact_count:numeric query_count:numeric bytes_received:numeric bytes_sent:numeric xact_time:numeric query_time:numeric wait_time:numeric client_parse_count:numeric server_parse_count:numeric bind_count:numeric client_login_count:numeric error_count:numeric pin_count:numeric state_question_count:numeric state_miss_count:numeric
+            D | pgbouncer | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0
+            D | shop | 60 | 120 | 240 | 6000 | 18446744073709551615 | 1200 | 1300 | 1400 | 5 | 6 | 7 | 8 | 9 | 10 | 11 | 12
+        "#]],
     );
 }
 
@@ -412,22 +446,22 @@ fn show_lists_counts_everything() {
     check_show(
         "SHOW LISTS",
         expect![[r#"
-        T list:text items:int4
-        D | databases | 4
-        D | users | 6
-        D | peers | 0
-        D | pools | 3
-        D | peer_pools | 0
-        D | free_clients | 0
-        D | used_clients | 3
-        D | login_clients | 1
-        D | free_servers | 0
-        D | used_servers | 1
-        D | dns_names | 3
-        D | dns_zones | 0
-        D | dns_queries | 4
-        D | dns_pending | 0
-    "#]],
+            T list:text items:int4
+            D | databases | 4
+            D | users | 6
+            D | peers | 0
+            D | pools | 3
+            D | peer_pools | 0
+            D | free_clients | 0
+            D | used_clients | 4
+            D | login_clients | 1
+            D | free_servers | 0
+            D | used_servers | 1
+            D | dns_names | 3
+            D | dns_zones | 0
+            D | dns_queries | 4
+            D | dns_pending | 0
+        "#]],
     );
 }
 
@@ -436,14 +470,14 @@ fn show_users_lists_every_known_user() {
     check_show(
         "SHOW USERS",
         expect![[r#"
-        T name:text pool_size:text reserve_pool_size:text pool_mode:text max_user_connections:int4 current_connections:int4 max_user_client_connections:int4 current_client_connections:int4
-        D | admin |  |  | NULL | 0 | 0 | 0 | 0
-        D | alice |  |  | NULL | 0 | 1 | 0 | 2
-        D | app |  |  | NULL | 0 | 0 | 0 | 0
-        D | bob |  |  | NULL | 0 | 0 | 0 | 0
-        D | pgbouncer |  |  | NULL | 0 | 0 | 0 | 0
-        D | reports |         3 |  | transaction | 9 | 0 | 0 | 0
-    "#]],
+            T name:text pool_size:text reserve_pool_size:text pool_mode:text max_user_connections:int4 current_connections:int4 max_user_client_connections:int4 current_client_connections:int4
+            D | admin |  |  | NULL | 0 | 0 | 0 | 0
+            D | alice |  |  | NULL | 0 | 1 | 0 | 2
+            D | app |  |  | NULL | 0 | 0 | 0 | 0
+            D | bob |  |  | NULL | 0 | 0 | 0 | 1
+            D | pgbouncer |  |  | NULL | 0 | 0 | 0 | 0
+            D | reports |         3 |  | transaction | 9 | 0 | 0 | 0
+        "#]],
     );
 }
 
@@ -479,6 +513,8 @@ fn show_help_lists_what_works() {
             	SHOW CONFIG
             	SHOW DATABASES
             	SHOW LISTS
+            	SHOW PINS
+            	SHOW PINS_TOTALS
             	SHOW POOLS
             	SHOW SERVERS
             	SHOW STATE

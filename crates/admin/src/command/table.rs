@@ -4,7 +4,7 @@ use weir_proxy::console::{Role, Shutdown};
 
 use super::{Action, Arguments, Entry};
 use crate::show::{
-    CONFIG, STATE, Show, VERSION, connections, databases, lists, pools, stats, tls, users,
+    CONFIG, STATE, Show, VERSION, connections, databases, lists, pins, pools, stats, tls, users,
 };
 
 /// All commands.
@@ -34,6 +34,16 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "SHOW LISTS",
         &lists::LISTS,
         "How many databases, users, pools and connections there are.",
+    ),
+    show(
+        "SHOW PINS",
+        &pins::PINS,
+        "Clients that keep their server beyond their transaction, the oldest first: why, for how many seconds, and the process of the server.",
+    ),
+    show(
+        "SHOW PINS_TOTALS",
+        &pins::PINS_TOTALS,
+        "How often clients began to, by database and reason.",
     ),
     show(
         "SHOW POOLS",

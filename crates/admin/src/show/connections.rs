@@ -38,7 +38,11 @@ macro_rules! headings {
 
 /// `SHOW CLIENTS`.
 pub(crate) static CLIENTS: Show = Show {
-    headings: headings!(text("pin").ours(), int4("worker").ours()),
+    headings: headings!(
+        text("pin").ours(),
+        int8("pin_age").ours(),
+        int4("worker").ours()
+    ),
     is_live: true,
     rows: |context| context.snapshot.clients.iter().map(client).collect(),
 };
@@ -100,20 +104,24 @@ impl Connection<'_> {
     }
 }
 
-fn client(client: &ClientRow) -> Row {
-    let state = match client.state {
+/// PgBouncer's word for what a client does.
+pub(super) fn state(client: &ClientRow) -> &'static str {
+    match client.state {
         ClientState::Active => "active",
         // A client of the console never has a server; PgBouncer calls it active all the same.
         ClientState::Idle if is_console(&client.database) => "active",
         ClientState::Idle => "idle",
         ClientState::Login => "login",
         ClientState::Waiting => "waiting",
-    };
+    }
+}
+
+fn client(client: &ClientRow) -> Row {
     let mut row = Connection {
         kind: "C",
         user: &client.user,
         database: &client.database,
-        state,
+        state: state(client),
         ends: [&client.remote, &client.local],
         times: [client.connect_time, client.request_time],
         wait_us: client.wait_us,
@@ -126,7 +134,9 @@ fn client(client: &ClientRow) -> Row {
         prepared_statements: client.prepared_statements,
     }
     .row();
-    row.extend([filled(client.pin), int(client.worker)]);
+    let pin = filled(&client.pin);
+    let age = pin.as_ref().and_then(|_| long(client.pin_age_seconds));
+    row.extend([pin, age, int(client.worker)]);
     row
 }
 

@@ -29,6 +29,7 @@ pub(crate) static POOLS: Show = Show {
         text("load_balance_hosts"),
         int4("size").ours(),
         int4("servers").ours(),
+        int4("cl_pinned").ours(),
         text("violation").ours(),
     ],
     is_live: true,
@@ -83,6 +84,7 @@ fn row(database: &str, user: &str, pool: &PoolRow) -> Row {
     );
     row.extend(seconds(pool.maxwait_us));
     row.extend([some(pool.pool_mode), filled(pool.load_balance_hosts)]);
-    row.extend([int(pool.size), int(pool.servers), filled(&pool.violation)]);
+    row.extend([int(pool.size), int(pool.servers)]);
+    row.extend([int(pool.pinned), filled(&pool.violation)]);
     row
 }

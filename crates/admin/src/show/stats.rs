@@ -33,6 +33,9 @@ pub(crate) static STATS: Show = Show {
         numeric("avg_bind_count"),
         numeric("avg_client_login_count"),
         numeric("total_error_count").ours(),
+        numeric("total_pin_count").ours(),
+        numeric("total_state_question_count").ours(),
+        numeric("total_state_miss_count").ours(),
     ],
     is_live: true,
     rows: |context| {
@@ -40,7 +43,7 @@ pub(crate) static STATS: Show = Show {
             let averages = Averages::of(&totals.period, totals.period_us);
             let mut values = totals_of(&totals.totals).to_vec();
             values.extend(averages_of(&averages));
-            values.push(totals.totals.errors);
+            values.extend(ours_of(&totals.totals));
             values
         })
     },
@@ -63,12 +66,15 @@ pub(crate) static STATS_TOTALS: Show = Show {
         numeric("bind_count"),
         numeric("client_login_count"),
         numeric("error_count").ours(),
+        numeric("pin_count").ours(),
+        numeric("state_question_count").ours(),
+        numeric("state_miss_count").ours(),
     ],
     is_live: true,
     rows: |context| {
         by_database(context, |totals| {
             let mut values = totals_of(&totals.totals).to_vec();
-            values.push(totals.totals.errors);
+            values.extend(ours_of(&totals.totals));
             values
         })
     },
@@ -169,6 +175,16 @@ fn totals_of(counted: &Counters) -> [u64; 12] {
         counted.server_parses,
         counted.binds,
         counted.client_logins,
+    ]
+}
+
+/// What PgBouncer does not count.
+fn ours_of(counted: &Counters) -> [u64; 4] {
+    [
+        counted.errors,
+        counted.pins,
+        counted.state_questions,
+        counted.state_misses,
     ]
 }
 

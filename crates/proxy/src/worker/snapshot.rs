@@ -95,7 +95,11 @@ impl<D: Driver> Worker<D> {
                 .map_or_else(String::new, |tls| tls.protection.to_string()),
             application_name: name.unwrap_or_default().to_owned(),
             prepared_statements: client.session.statement_count() as u64,
-            pin: client.session.pin().map_or("", |pin| pin.reason()),
+            pin: client
+                .session
+                .pin()
+                .map_or_else(String::new, |pin| pin.reason().to_owned()),
+            pin_age_seconds: 0,
             worker: self.lane,
         })
     }
@@ -151,6 +155,7 @@ impl<D: Driver> Worker<D> {
             cl_waiting: waiting,
             ..PoolCounts::default()
         };
+        let mut pinned = 0;
         for (_, server) in self
             .servers
             .iter()
@@ -163,6 +168,8 @@ impl<D: Driver> Worker<D> {
                 Stage::Leased => &mut counts.sv_active,
                 _ => &mut counts.sv_login,
             } += 1;
+            let client = server.lease.and_then(|index| self.clients.get(index));
+            pinned += u64::from(client.is_some_and(|client| client.session.pin().is_some()));
         }
         let wait = shard.longest_wait(self.now);
         PoolRow {
@@ -172,6 +179,7 @@ impl<D: Driver> Worker<D> {
             load_balance_hosts: balance_name(&pool.settings),
             size: u64::from(pool.settings.pool_size),
             servers: shard.shared().servers() as u64,
+            pinned,
             violation: violation(shard),
         }
     }
