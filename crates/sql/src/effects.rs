@@ -1,0 +1,142 @@
+//! What a text may do to its session: the verdict of step 2.
+
+use crate::reason::{Reason, Reasons};
+
+/// Which settings the server must be asked for when the transaction is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Asks {
+    /// No setting can have changed.
+    #[default]
+    Nothing,
+    /// Exactly these, in lower case; nothing else can have changed. `role` and
+    /// `session_authorization` are names too.
+    Settings(Box<[Box<str>]>),
+    /// Everything.
+    All,
+}
+
+/// Which settings return to the values that the client started with: RESET, `SET x TO DEFAULT`,
+/// DISCARD ALL.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Resets {
+    /// None.
+    #[default]
+    Nothing,
+    /// These, in lower case.
+    Names(Box<[Box<str>]>),
+    /// All of them (but `role` and `session_authorization` only for DISCARD ALL).
+    All,
+}
+
+/// What a text does with sequences, as far as names in it tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sequences {
+    /// Nothing.
+    #[default]
+    Untouched,
+    /// `nextval`, `setval`.
+    Moves,
+    /// `currval`, `lastval`, possibly after a move.
+    Reads,
+}
+
+/// A text that is one LISTEN or UNLISTEN. Names are folded and cut to 63 bytes as PostgreSQL does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// `LISTEN name`
+    Listen(Box<[u8]>),
+    /// `UNLISTEN name`
+    Unlisten(Box<[u8]>),
+    /// `UNLISTEN *`
+    UnlistenAll,
+}
+
+/// What a text may do to its session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Which settings to ask for.
+    pub asks: Asks,
+    /// Which settings return to where they started.
+    pub resets: Resets,
+    /// What may pin as a result, whether the server can be asked about it or not.
+    pub reasons: Reasons,
+    /// The part of `reasons` that no question to the server can confirm: pins at once.
+    pub certain: Reasons,
+    /// What it does with sequences.
+    pub sequences: Sequences,
+    /// Set if the text is exactly one LISTEN or UNLISTEN.
+    pub channel: Option<Channel>,
+    /// May end something that pins.
+    pub frees: bool,
+    /// How many statements the text has; 0 also if that could not be found out.
+    pub statements: usize,
+}
+
+impl Effects {
+    /// Nothing at all, so that the text need not be looked at again.
+    pub fn is_harmless(&self) -> bool {
+        self.asks == Asks::Nothing
+            && self.resets == Resets::Nothing
+            && self.reasons.is_empty()
+            && self.sequences == Sequences::Untouched
+            && !self.frees
+    }
+
+    /// Nothing but possibly the end of a pin.
+    pub fn is_harmless_unpinned(&self) -> bool {
+        Self {
+            frees: false,
+            ..self.clone()
+        }
+        .is_harmless()
+    }
+
+    pub(crate) fn ask(&mut self, name: &str) {
+        add(&mut self.asks, name);
+    }
+
+    pub(crate) fn ask_all(&mut self) {
+        self.asks = Asks::All;
+    }
+
+    pub(crate) fn reset(&mut self, name: &str) {
+        match &mut self.resets {
+            Resets::Nothing => self.resets = Resets::Names([name.into()].into()),
+            Resets::Names(names) => push(names, name),
+            Resets::All => {}
+        }
+    }
+
+    /// The server can be asked about it.
+    pub(crate) fn may_leave(&mut self, reason: Reason) {
+        self.reasons.insert(reason);
+        self.asks = Asks::All;
+    }
+
+    /// The server cannot be asked about it.
+    pub(crate) fn leaves(&mut self, reason: Reason) {
+        self.may_leave(reason);
+        self.certain.insert(reason);
+    }
+
+    pub(crate) fn sequences(&mut self, sequences: Sequences) {
+        self.sequences = self.sequences.max(sequences);
+    }
+}
+
+fn add(asks: &mut Asks, name: &str) {
+    match asks {
+        Asks::Nothing => *asks = Asks::Settings([name.into()].into()),
+        Asks::Settings(names) => push(names, name),
+        Asks::All => {}
+    }
+}
+
+fn push(names: &mut Box<[Box<str>]>, name: &str) {
+    if names.iter().any(|known| &**known == name) {
+        return;
+    }
+    let mut longer = std::mem::take(names).into_vec();
+    longer.push(name.into());
+    *names = longer.into();
+}

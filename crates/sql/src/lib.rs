@@ -1,0 +1,34 @@
+//! What a statement may do to the session it runs in.
+//!
+//! Step 1, [`is_harmless`], proves in one pass over the bytes that a text cannot change the state of
+//! its session. Step 2, [`judge`], asks PostgreSQL's own grammar about the texts that step 1 cannot
+//! clear, and says their [`Effects`]. [`Judge`] does both and remembers verdicts by text.
+//!
+//! **Invariants.** "Harmless" is a proof: a false alarm costs a parse, a missed effect is a bug. No
+//! input panics or overflows the stack: beyond the limits of step 2 everything is possible. What no
+//! text shows (a function that sets something inside) is not seen here. There is no socket, clock or
+//! thread in this crate.
+//!
+//! ```
+//! use weir_sql::{Asks, Functions, Judge};
+//!
+//! let mut judge = Judge::new(Functions::default());
+//! assert!(judge.effects(b"UPDATE t SET a = 1", false).is_none());
+//! let effects = judge.effects(b"SET TIME ZONE 'UTC'", false).unwrap();
+//! assert_eq!(effects.asks, Asks::Settings(["timezone".into()].into()));
+//! ```
+
+mod cache;
+mod effects;
+mod functions;
+mod judge;
+mod lex;
+mod reason;
+mod scan;
+
+pub use cache::Judge;
+pub use effects::{Asks, Channel, Effects, Resets, Sequences};
+pub use functions::Functions;
+pub use judge::judge;
+pub use reason::{Reason, Reasons};
+pub use scan::{is_harmless, is_harmless_while_pinned};

@@ -1,0 +1,118 @@
+//! Why the state of a session cannot move to another server.
+
+/// Why state cannot move, or what a transaction may have left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// A session advisory lock (manual 9.28.10).
+    AdvisoryLock,
+    /// A cursor WITH HOLD.
+    Cursor,
+    /// A function with effects on the session that the server cannot be asked about: one that the
+    /// administrator lists, or a built-in one such as `dblink_connect`.
+    Function,
+    /// A library that LOAD brought in.
+    Library,
+    /// LISTEN.
+    Listen,
+    /// A statement prepared by SQL's PREPARE.
+    Prepared,
+    /// The seed of `random()`.
+    Seed,
+    /// What `currval` and `lastval` tell.
+    Sequence,
+    /// A temporary table, view, sequence, function or type.
+    TemporaryObject,
+    /// A text that could not be understood.
+    Unknown,
+}
+
+impl Reason {
+    /// All of them, in alphabetical order.
+    pub const ALL: [Self; 10] = [
+        Self::AdvisoryLock,
+        Self::Cursor,
+        Self::Function,
+        Self::Library,
+        Self::Listen,
+        Self::Prepared,
+        Self::Seed,
+        Self::Sequence,
+        Self::TemporaryObject,
+        Self::Unknown,
+    ];
+
+    /// For SHOW CLIENTS and the log.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::AdvisoryLock => "advisory lock",
+            Self::Cursor => "cursor with hold",
+            Self::Function => "function",
+            Self::Library => "load",
+            Self::Listen => "listen",
+            Self::Prepared => "prepare",
+            Self::Seed => "seed",
+            Self::Sequence => "sequence",
+            Self::TemporaryObject => "temporary object",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    const fn bit(self) -> u16 {
+        1 << self as u16
+    }
+}
+
+/// A set of reasons.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Reasons(u16);
+
+impl Reasons {
+    /// None.
+    pub const EMPTY: Self = Self(0);
+
+    /// Just this one.
+    pub const fn of(reason: Reason) -> Self {
+        Self(reason.bit())
+    }
+
+    /// Adds one.
+    pub const fn insert(&mut self, reason: Reason) {
+        self.0 |= reason.bit();
+    }
+
+    /// Takes one out.
+    pub const fn remove(&mut self, reason: Reason) {
+        self.0 &= !reason.bit();
+    }
+
+    /// Whether it is in here.
+    pub const fn contains(self, reason: Reason) -> bool {
+        self.0 & reason.bit() != 0
+    }
+
+    /// What is in either.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// In alphabetical order.
+    pub fn iter(self) -> impl Iterator<Item = Reason> {
+        Reason::ALL
+            .into_iter()
+            .filter(move |reason| self.contains(*reason))
+    }
+}
+
+impl FromIterator<Reason> for Reasons {
+    fn from_iter<I: IntoIterator<Item = Reason>>(reasons: I) -> Self {
+        reasons
+            .into_iter()
+            .fold(Self::EMPTY, |all, one| all.union(Self::of(one)))
+    }
+}
