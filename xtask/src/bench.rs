@@ -5,6 +5,7 @@ mod compare;
 mod figures;
 mod idle;
 mod report;
+mod state;
 mod storm;
 
 use std::fs;
@@ -35,6 +36,8 @@ pub(crate) enum Bench {
     Storm(storm::Flags),
     /// Bytes of resident memory per idle client, plain and over TLS
     Idle(idle::Flags),
+    /// What it costs to follow session state: the same binary with it and without in one interleaved run
+    State(state::Flags),
 }
 
 /// Runs a bench, prints its table and keeps its raw data.
@@ -47,6 +50,7 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
         Bench::Tls(flags) => compare::run(compare::Kind::Tls, flags),
         Bench::Storm(flags) => storm::run(&flags),
         Bench::Idle(flags) => idle::run(&flags),
+        Bench::State(flags) => state::run(&flags),
     }
 }
 
@@ -148,6 +152,7 @@ impl Stage {
             clients_max: CLIENTS_MAX,
             hops: Hops::Plain,
             secret: None,
+            environment: Vec::new(),
         }
     }
 
@@ -248,6 +253,8 @@ mod tests {
             "storm --logins 200 --connectors 10 --rounds 1 --rate 100 --iterations 4096",
             "idle",
             "idle --clients 100 --rounds 1 --seed 7",
+            "state",
+            "state --rounds 1 --seconds 1 --only TPC-B --clients 7 --unnamed-after 5 --control --workers 2",
         ] {
             assert!(parse(line).is_ok(), "{line}");
         }
@@ -256,6 +263,8 @@ mod tests {
             "tls --targets weir0",
             "storm --iterations 0",
             "idle --pool 1",
+            "state --unnamed-after 0",
+            "state --workers 0",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

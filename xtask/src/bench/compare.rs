@@ -97,11 +97,7 @@ pub(super) struct Cell {
 
 impl Cell {
     pub(super) fn workload(&self) -> String {
-        let script = match self.script {
-            Script::SelectOnly => "-S",
-            Script::FourKilobytes => "4 KB",
-        };
-        format!("{script} {}", self.protocol.name())
+        format!("{} {}", self.script.name(), self.protocol.name())
     }
 
     pub(super) fn name(&self) -> String {

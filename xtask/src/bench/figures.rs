@@ -23,6 +23,22 @@ pub(super) fn ratio(ours: &Series, theirs: &Series) -> String {
     })
 }
 
+/// What ours is more than theirs, in percent: median with smallest and largest of the rounds.
+pub(super) fn more(ours: &Series, theirs: &Series) -> String {
+    spread(&ratios(ours, theirs), median, percent)
+}
+
+/// The median of the rounds' ratios, if there are any.
+pub(super) fn median_ratio(ours: &Series, theirs: &Series) -> Option<f64> {
+    let ratios: Vec<f64> = ratios(ours, theirs).into_values().collect();
+    (!ratios.is_empty()).then(|| median(&ratios))
+}
+
+/// A ratio as what it is more than one, in percent.
+pub(super) fn percent(ratio: f64) -> String {
+    format!("{:+.1}", (ratio - 1.0) * 100.0)
+}
+
 /// For every round in which both ran.
 fn ratios(ours: &Series, theirs: &Series) -> Series {
     ours.iter()
@@ -74,6 +90,15 @@ mod tests {
         let theirs = Series::from([(2, 100.0), (1, 100.0)]);
         assert_eq!(ratios(&ours, &theirs), Series::from([(1, 2.0), (2, 4.0)]));
         assert_eq!(ratio(&ours, &theirs), "2.83 (2.00–4.00)");
+    }
+
+    #[test]
+    fn what_is_more_is_a_median_of_rounds() {
+        let ours = Series::from([(1, 103.0), (2, 99.0), (3, 101.0)]);
+        let theirs = Series::from([(1, 100.0), (2, 100.0), (3, 100.0), (4, 7.0)]);
+        assert_eq!(more(&ours, &theirs), "+1.0 (-1.0–+3.0)");
+        assert_eq!(median_ratio(&ours, &theirs), Some(1.01));
+        assert_eq!(median_ratio(&ours, &Series::new()), None);
     }
 
     #[test]

@@ -43,13 +43,25 @@ impl Protocol {
     }
 }
 
-/// What every client does over and over.
+/// What every client does over and over, cheapest first.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub(crate) enum Script {
     /// pgbench's `-S`: one row of pgbench_accounts by its key.
     SelectOnly,
+    /// pgbench's own script, like TPC-B: three updates, a query and an insert in a transaction.
+    TpcB,
     /// The same 42 rows of pgbench_accounts every time, 4.7 kB on the wire.
     FourKilobytes,
+}
+
+impl Script {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::SelectOnly => "-S",
+            Self::TpcB => "TPC-B",
+            Self::FourKilobytes => "4 KB",
+        }
+    }
 }
 
 const FOUR_KILOBYTES: &str =
@@ -72,6 +84,24 @@ pub(crate) struct Load {
     pub(crate) access: Access,
 }
 
+/// Whose CPU time counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Watched {
+    /// The pooler.
+    pub(crate) process: Option<u32>,
+    /// PostgreSQL's first process, whose children do the work.
+    pub(crate) server: Option<u32>,
+}
+
+impl From<Option<u32>> for Watched {
+    fn from(process: Option<u32>) -> Self {
+        Self {
+            process,
+            server: None,
+        }
+    }
+}
+
 /// What a run showed. Latencies are in microseconds.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Outcome {
@@ -85,13 +115,16 @@ pub(crate) struct Outcome {
     pub(crate) max_us: u64,
     /// CPU-microseconds per transaction of the watched process.
     pub(crate) cpu_us: Option<f64>,
+    /// CPU-microseconds per transaction of PostgreSQL, if it was watched.
+    pub(crate) server_cpu_us: Option<f64>,
 }
 
-/// CPU time of the watched process at a wall-clock time.
+/// CPU time of the watched at a wall-clock time.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at: Duration,
     cpu: Duration,
+    server_cpu: Duration,
 }
 
 /// A load that runs. Dropping it stops pgbench and deletes its log.
@@ -102,7 +135,7 @@ pub(crate) struct RunningLoad {
 }
 
 impl Load {
-    /// Runs the load against `address`; `watched` is the process whose CPU time counts.
+    /// Runs the load against `address`; `watched` are the processes whose CPU time counts.
     ///
     /// # Errors
     /// pgbench missing or failing (its words are in the error), an interrupt, or a run too short
@@ -111,7 +144,7 @@ impl Load {
         &self,
         pgbench: &Path,
         address: SocketAddr,
-        watched: Option<u32>,
+        watched: impl Into<Watched>,
         interrupt: &Interrupt,
     ) -> Result<Outcome> {
         self.run_with(pgbench, address, watched, interrupt, || ())
@@ -122,14 +155,15 @@ impl Load {
         &self,
         pgbench: &Path,
         address: SocketAddr,
-        watched: Option<u32>,
+        watched: impl Into<Watched>,
         interrupt: &Interrupt,
         look: impl FnOnce(),
     ) -> Result<Outcome> {
+        let watched = watched.into();
         let mut run = self.start(pgbench, address)?;
         let samples = self.watch(&mut run.process, watched, interrupt, look)?;
         let log = run.finish()?;
-        self.evaluate(&log, &samples, watched.is_some())
+        self.evaluate(&log, &samples, watched)
     }
 
     /// Starts the load and returns; it ends by itself after its time.
@@ -165,6 +199,7 @@ impl Load {
         self.access.apply(&mut command);
         match self.script {
             Script::SelectOnly => drop(command.arg("--select-only")),
+            Script::TpcB => drop(command.arg("--builtin=tpcb-like")),
             Script::FourKilobytes => {
                 fs::write(directory.join("script.sql"), FOUR_KILOBYTES)?;
                 command.arg("--file=script.sql");
@@ -184,7 +219,7 @@ impl Load {
     fn watch(
         &self,
         process: &mut Process,
-        watched: Option<u32>,
+        watched: Watched,
         interrupt: &Interrupt,
         look: impl FnOnce(),
     ) -> Result<Vec<Sample>> {
@@ -193,13 +228,12 @@ impl Load {
         let half_time = clock::now() + self.warm_up + self.measured / 2;
         let deadline = clock::now() + self.warm_up + self.measured + Duration::from_secs(60);
         loop {
-            let cpu = watched
-                .map(cpu::process_time)
-                .transpose()?
-                .unwrap_or_default();
+            let cpu = watched.process.map(cpu::process_time).transpose()?;
+            let server_cpu = watched.server.map(cpu::children_time).transpose()?;
             samples.push(Sample {
                 at: clock::since_epoch(),
-                cpu,
+                cpu: cpu.unwrap_or_default(),
+                server_cpu: server_cpu.unwrap_or_default(),
             });
             if process.try_wait()?.is_some() {
                 return Ok(samples);
@@ -217,7 +251,12 @@ impl Load {
 
     /// The window is found in the log and the samples, not assumed: connecting 500 clients may
     /// take a second or none.
-    fn evaluate(&self, log: &[Transaction], samples: &[Sample], watched: bool) -> Result<Outcome> {
+    fn evaluate(
+        &self,
+        log: &[Transaction],
+        samples: &[Sample],
+        watched: Watched,
+    ) -> Result<Outcome> {
         let too_short = || anyhow!("the run is too short to measure");
         let begin = log
             .iter()
@@ -241,7 +280,9 @@ impl Load {
         let found = tally(log, first.at, last.at).ok_or_else(too_short)?;
         let seconds = (last.at - first.at).as_secs_f64();
         let count = as_f64(usize::try_from(found.transactions)?);
-        let cpu = last.cpu.saturating_sub(first.cpu).as_secs_f64() * 1e6;
+        let cpu = |time: fn(&Sample) -> Duration| {
+            time(last).saturating_sub(time(first)).as_secs_f64() * 1e6 / count
+        };
         Ok(Outcome {
             transactions: found.transactions,
             failures: found.failures,
@@ -251,7 +292,8 @@ impl Load {
             p50_us: found.p50_us,
             p99_us: found.p99_us,
             max_us: found.max_us,
-            cpu_us: watched.then_some(cpu / count),
+            cpu_us: watched.process.map(|_| cpu(|sample| sample.cpu)),
+            server_cpu_us: watched.server.map(|_| cpu(|sample| sample.server_cpu)),
         })
     }
 }
@@ -352,16 +394,27 @@ mod tests {
             .map(|n| Sample {
                 at: Duration::from_millis(100_005 + u64::from(n) * 50),
                 cpu: Duration::from_millis(5) * n,
+                server_cpu: Duration::from_millis(10) * n,
             })
             .collect();
-        let outcome = load().evaluate(&log, &samples, true).unwrap();
+        let watched = Watched {
+            process: Some(1),
+            server: Some(2),
+        };
+        let outcome = load().evaluate(&log, &samples, watched).unwrap();
         assert_eq!(outcome.transactions, 200);
         assert!((outcome.per_second - 100.0).abs() < 1e-6, "{outcome:?}");
         assert!(
             (outcome.cpu_us.unwrap() - 1000.0).abs() < 1e-6,
             "{outcome:?}"
         );
+        assert!(
+            (outcome.server_cpu_us.unwrap() - 2000.0).abs() < 1e-6,
+            "{outcome:?}"
+        );
         assert_eq!((outcome.p50_us, outcome.max_us), (200, 300));
+        let alone = load().evaluate(&log, &samples, None.into()).unwrap();
+        assert_eq!((alone.cpu_us, alone.server_cpu_us), (None, None));
     }
 
     #[test]
@@ -399,6 +452,6 @@ mod tests {
 
     #[test]
     fn an_empty_log_is_an_error() {
-        assert!(load().evaluate(&[], &[], false).is_err());
+        assert!(load().evaluate(&[], &[], Watched::default()).is_err());
     }
 }

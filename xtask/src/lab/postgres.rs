@@ -22,7 +22,7 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// A running server. Fields drop in this order: the server stops, then its files go.
 pub(crate) struct Cluster {
-    _server: Process,
+    server: Process,
     _directory: TempDir,
     programs: Programs,
     port: u16,
@@ -79,7 +79,7 @@ impl Cluster {
             command.status().is_ok_and(|status| status.success())
         })?;
         Ok(Self {
-            _server: server,
+            server,
             _directory: directory,
             programs,
             port,
@@ -122,6 +122,11 @@ impl Cluster {
         ]);
         command.args(["-U", USER, "-c", sql, database]);
         run_to_end(&mut command).map(|text| text.trim().to_owned())
+    }
+
+    /// The first process; one child of it serves each connection.
+    pub(crate) fn pid(&self) -> u32 {
+        self.server.pid()
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

@@ -54,6 +54,7 @@ impl FromStr for Target {
 }
 
 /// How poolers are started for a measurement.
+#[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) upstream: SocketAddr,
     pub(crate) pool_size: u32,
@@ -65,6 +66,8 @@ pub(crate) struct Setup {
     pub(crate) hops: Hops,
     /// What the file of users holds for [`USER`] if clients log in by SCRAM; else all are trusted.
     pub(crate) secret: Option<String>,
+    /// Variables for Weir, which wins over the file that both poolers read.
+    pub(crate) environment: Vec<(&'static str, String)>,
 }
 
 /// Enough for everything but thousands of idle clients.
@@ -151,6 +154,7 @@ impl Setup {
             Target::Weir { workers } => {
                 let mut command = self.command(&self.weir);
                 command.arg("run").env("WEIR_WORKERS", workers.to_string());
+                command.envs(self.environment.iter().cloned());
                 command
             }
             Target::PgBouncer | Target::Direct => self.command(&find_pgbouncer()?),
@@ -267,6 +271,7 @@ mod tests {
             clients_max: CLIENTS_MAX,
             hops,
             secret: secret.map(str::to_owned),
+            environment: Vec::new(),
         };
         setup.ini(Path::new("/run/x"), 6432)
     }
