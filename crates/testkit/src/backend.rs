@@ -10,9 +10,14 @@
 //! Since release 14, a message that has no place in a COPY FROM STDIN ends the session ("protocol synchronization was
 //! lost"); so it does here.
 //!
-//! Statements, several separated by `;`: `row X`, `rows N X`, `do X`, `error X` (when it runs), `error parse` (a syntax
-//! error, as is anything unknown), `begin`, `commit`, `rollback`, `copy in` (data `bad` fails it), `copy out N`,
-//! `notice X`, `set NAME VALUE`, `reset NAME`, `discard all`, `deallocate all`, `die` (FATAL).
+//! Statements are PostgreSQL's own in the forms that [`sql`] lists, enough for every kind of session state: settings with
+//! the truth of transactions and savepoints, roles, prepared statements of both kinds, temporary tables, advisory locks,
+//! channels, cursors that outlive a transaction, sequences. What several sessions share is in a [`Database`]. Generated
+//! programs of these are compared with PostgreSQL 15 by `conformance/tests/model.rs`.
+//!
+//! Beside them there is a shorthand, for tests that only need replies of some shape: `row X`, `rows N X`, `do X`,
+//! `error X` (when it runs), `error parse` (a syntax error, as is anything unknown), `copy in` (data `bad` fails it),
+//! `copy out N`, `notice X`, `set NAME VALUE`, `die` (FATAL).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,15 +27,42 @@ use weir_wire::frame::{Side, frame};
 use weir_wire::frontend::tag;
 
 mod copy;
+mod database;
 mod extended;
+mod guc;
 mod run;
+mod select;
+mod session;
 mod sql;
+mod token;
+
+pub use database::Database;
 
 use copy::Copying;
-use extended::Portal;
-use sql::Sql;
+use extended::{Portal, Prepared};
+use guc::Defaults;
+use session::Session;
+use sql::{Notice, Sql};
 
-/// Parameters that are reported, with their defaults, in the order of the login.
+/// What PostgreSQL 15 reports, in the order of the login.
+const REPORTED_15: [&str; 13] = [
+    "application_name",
+    "client_encoding",
+    "DateStyle",
+    "default_transaction_read_only",
+    "in_hot_standby",
+    "integer_datetimes",
+    "IntervalStyle",
+    "is_superuser",
+    "server_encoding",
+    "server_version",
+    "session_authorization",
+    "standard_conforming_strings",
+    "TimeZone",
+];
+const REPORTED_FEW: [&str; 3] = ["application_name", "server_version", "TimeZone"];
+
+/// What [`Backend::new`] reports, with the defaults, in the order of the login.
 pub const REPORTED: [(&str, &str); 3] = [
     ("application_name", ""),
     ("server_version", "15.18"),
@@ -56,7 +88,8 @@ pub struct Backend {
     sent: Vec<u8>,
     status: TransactionStatus,
     /// By name; the unnamed one is the empty name.
-    statements: BTreeMap<Vec<u8>, Vec<Sql>>,
+    statements: BTreeMap<Vec<u8>, Prepared>,
+    /// Those of the protocol and cursors.
     portals: BTreeMap<Vec<u8>, Portal>,
     copying: Option<Copying>,
     /// An error now skips to the next Sync.
@@ -66,7 +99,14 @@ pub struct Backend {
     in_batch: bool,
     /// Something was executed since the implicit transaction began.
     pipelining: bool,
-    settings: Settings,
+    /// The Query has several statements.
+    in_implicit_block: bool,
+    database: Database,
+    defaults: Defaults,
+    session: Session,
+    reported: &'static [&'static str],
+    /// What the client knows of them.
+    told: BTreeMap<&'static str, String>,
     closed: bool,
 }
 
@@ -95,28 +135,6 @@ impl Failure {
     }
 }
 
-/// Parameter values: as they are, as they will be after a rollback, and as the client knows them.
-#[derive(Debug)]
-struct Settings {
-    now: BTreeMap<String, String>,
-    committed: BTreeMap<String, String>,
-    told: BTreeMap<String, String>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        let defaults: BTreeMap<_, _> = REPORTED
-            .iter()
-            .map(|(name, value)| (name.to_ascii_lowercase(), (*value).to_owned()))
-            .collect();
-        Self {
-            now: defaults.clone(),
-            committed: defaults.clone(),
-            told: defaults,
-        }
-    }
-}
-
 impl Default for Backend {
     fn default() -> Self {
         Self::new(Output::default())
@@ -124,9 +142,31 @@ impl Default for Backend {
 }
 
 impl Backend {
-    /// A session that has just said ReadyForQuery.
+    /// A session that has just said ReadyForQuery, alone in a database. It reports less than PostgreSQL does.
     pub fn new(output: Output) -> Self {
-        Self {
+        Self::made(output, Database::default(), "ann", &REPORTED_FEW)
+    }
+
+    /// A session of this superuser with these parameters in its start-up packet, as PostgreSQL 15 has it. What a
+    /// setting does not take is left out.
+    pub fn open(database: &Database, user: &str, parameters: &[(&str, &str)]) -> Self {
+        let mut made = Self::made(Output::default(), database.clone(), user, &REPORTED_15);
+        for (name, value) in parameters {
+            // PostgreSQL ends the session; no test needs that.
+            let _ = made.defaults.start(name, value);
+        }
+        made.told = made.reported_now().collect();
+        made
+    }
+
+    fn made(
+        output: Output,
+        database: Database,
+        user: &str,
+        reported: &'static [&'static str],
+    ) -> Self {
+        let number = database.enter();
+        let mut made = Self {
             output,
             unread: Vec::new(),
             buffered: Vec::new(),
@@ -139,9 +179,26 @@ impl Backend {
             skipping: false,
             in_batch: false,
             pipelining: false,
-            settings: Settings::default(),
+            in_implicit_block: false,
+            database,
+            defaults: Defaults::of(user),
+            session: Session::new(number),
+            reported,
+            told: BTreeMap::new(),
             closed: false,
-        }
+        };
+        made.told = made.reported_now().collect();
+        made
+    }
+
+    /// The parameters that a login reports, in order.
+    pub fn greeting(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.reported_now()
+    }
+
+    fn reported_now(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let value = |name| self.show(name).unwrap_or_default();
+        self.reported.iter().map(move |name| (*name, value(name)))
     }
 
     /// Takes bytes of a client, cut anywhere.
@@ -197,10 +254,9 @@ impl Backend {
         self.portals.len()
     }
 
-    /// The value of a parameter.
+    /// The value of a parameter, in its base unit.
     pub fn setting(&self, name: &str) -> Option<&str> {
-        let value = self.settings.now.get(&name.to_ascii_lowercase());
-        value.map(String::as_str)
+        self.defaults.base(&self.session.state.values, name)
     }
 
     /// Whether nothing is held back and nothing skipped: the client knows how everything went.
@@ -256,7 +312,7 @@ impl Backend {
                 Ok(())
             }
             tag::TERMINATE => {
-                self.closed = true;
+                self.close();
                 Ok(())
             }
             tag::FLUSH => {
@@ -283,17 +339,21 @@ impl Backend {
             self.portals.remove(&b""[..]);
         }
         let alone = statements.len() == 1;
+        self.in_implicit_block = statements.len() > 1;
         self.run_rest(VecDeque::from(statements), alone)
     }
 
     /// Runs the statements of a Query from here on; stops at a COPY FROM STDIN, which goes on with them later.
     fn run_rest(&mut self, mut rest: VecDeque<Sql>, alone: bool) -> Result<(), Failure> {
         while let Some(next) = rest.pop_front() {
-            if next == Sql::CopyIn && self.status != TransactionStatus::Failed {
-                self.start_copy(Copying::query(rest, alone));
-                return Ok(());
+            match &next {
+                Sql::CopyIn(table) if !self.is_failed() => {
+                    self.copy_target(table.as_ref())?;
+                    self.start_copy(Copying::query(table.clone(), rest, alone));
+                    return Ok(());
+                }
+                _ => self.run(&next, alone)?,
             }
-            self.run(&next, alone)?;
         }
         self.finish();
         self.ready();
@@ -322,10 +382,16 @@ impl Backend {
     /// The end of a request that went well: commits, unless a transaction block is open.
     fn finish(&mut self) {
         self.pipelining = false;
+        self.in_implicit_block = false;
         if self.status == TransactionStatus::Idle {
-            self.settings.committed = self.settings.now.clone();
-            self.portals.clear();
+            self.end_transaction(true);
         }
+    }
+
+    /// The transaction is over, for good or not.
+    fn end_transaction(&mut self, commits: bool) {
+        self.portals.retain(|_, portal| portal.outlives(commits));
+        self.end_session_transaction(commits);
     }
 
     fn fail(&mut self, failure: &Failure) {
@@ -335,11 +401,14 @@ impl Backend {
         self.report("ERROR", failure.code, &failure.text);
         self.copying = None;
         self.pipelining = false;
-        self.settings.now = self.settings.committed.clone();
-        if self.status == TransactionStatus::Idle {
-            self.portals.clear();
-        } else {
-            self.status = TransactionStatus::Failed;
+        self.in_implicit_block = false;
+        match self.status {
+            TransactionStatus::Idle => self.end_transaction(false),
+            TransactionStatus::InTransaction => {
+                self.abort_innermost();
+                self.status = TransactionStatus::Failed;
+            }
+            TransactionStatus::Failed => {}
         }
         if self.extended {
             self.skipping = true;
@@ -351,23 +420,72 @@ impl Backend {
     fn fatal(&mut self, code: &str, text: &str) {
         self.report("FATAL", code, text);
         self.flush();
-        self.closed = true;
+        self.close();
     }
 
-    /// Changed parameters, then ReadyForQuery.
+    /// The session ends.
+    pub fn close(&mut self) {
+        self.closed = true;
+        self.database.leave(self.session.number);
+    }
+
+    /// Notifications, changed parameters, then ReadyForQuery.
     fn ready(&mut self) {
-        for (name, _) in REPORTED {
-            let key = name.to_ascii_lowercase();
-            let now = self.settings.now.get(&key).cloned().unwrap_or_default();
-            if self.settings.told.get(&key) != Some(&now) {
-                self.put(|out| encode::parameter_status(out, name.as_bytes(), now.as_bytes()));
-                self.settings.told.insert(key, now);
-            }
+        if self.status == TransactionStatus::Idle {
+            self.deliver();
+        }
+        let changed: Vec<_> = self
+            .reported_now()
+            .filter(|(name, now)| self.told.get(name) != Some(now))
+            .collect();
+        for (name, now) in changed {
+            self.put(|out| encode::parameter_status(out, name.as_bytes(), now.as_bytes()));
+            self.told.insert(name, now);
         }
         self.in_batch = false;
         let status = self.status;
         self.put(|out| encode::ready_for_query(out, status));
         self.flush();
+    }
+
+    /// Notifications that have come.
+    fn deliver(&mut self) {
+        let letters = self.database.shared().letters.remove(&self.session.number);
+        for (channel, payload) in letters.unwrap_or_default() {
+            let len = 4 + 4 + channel.len() + payload.len() + 2;
+            let len = u32::try_from(len).unwrap_or_default();
+            self.buffered.push(b'A');
+            self.buffered.extend_from_slice(&len.to_be_bytes());
+            // The process that notified is of no interest here.
+            self.buffered.extend_from_slice(&[0; 4]);
+            for text in [channel, payload] {
+                self.buffered.extend_from_slice(text.as_bytes());
+                self.buffered.push(0);
+            }
+        }
+    }
+
+    /// What PostgreSQL says without being asked: notifications, if it has nothing else to do.
+    pub fn speak_up(&mut self) {
+        let idle = self.status == TransactionStatus::Idle && !self.in_batch;
+        if idle && !self.closed && self.unread.is_empty() && self.copying.is_none() {
+            self.deliver();
+            self.flush();
+        }
+    }
+
+    fn notice(&mut self, kind: Notice, code: &str, text: &str) {
+        let severity: &[u8] = match kind {
+            Notice::Notice => b"NOTICE",
+            Notice::Warning => b"WARNING",
+        };
+        let fields = [
+            (b'S', severity),
+            (b'V', severity),
+            (b'C', code.as_bytes()),
+            (b'M', text.as_bytes()),
+        ];
+        self.put(|out| encode::notice_response(out, &fields));
     }
 
     fn report(&mut self, severity: &str, code: &str, text: &str) {
@@ -388,6 +506,13 @@ impl Backend {
     /// Writes one message.
     fn put(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), encode::EncodeError>) {
         write(&mut self.buffered).expect("the model's messages are short and hold no NUL");
+    }
+}
+
+/// The session's locks and channels end with it.
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.database.leave(self.session.number);
     }
 }
 

@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 
 use weir_wire::frontend::tag;
 
-use super::sql::Sql;
+use super::sql::{Name, Sql};
 use super::{Backend, Failure};
 
 /// A COPY FROM STDIN that waits for data.
 #[derive(Debug)]
 pub(super) struct Copying {
-    lines: usize,
+    table: Option<Name>,
+    lines: Vec<String>,
     then: Then,
 }
 
@@ -24,22 +25,32 @@ enum Then {
 }
 
 impl Copying {
-    pub(super) fn execute() -> Self {
+    pub(super) fn execute(table: Option<Name>) -> Self {
         Self {
-            lines: 0,
+            table,
+            lines: Vec::new(),
             then: Then::Next,
         }
     }
 
-    pub(super) fn query(rest: VecDeque<Sql>, alone: bool) -> Self {
+    pub(super) fn query(table: Option<Name>, rest: VecDeque<Sql>, alone: bool) -> Self {
         Self {
-            lines: 0,
+            table,
+            lines: Vec::new(),
             then: Then::Rest(rest, alone),
         }
     }
 }
 
 impl Backend {
+    /// Whether data can go there.
+    pub(super) fn copy_target(&self, table: Option<&Name>) -> Result<(), Failure> {
+        match table {
+            Some(name) if name.table != "sink" => self.relation(name).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn start_copy(&mut self, copying: Copying) {
         // CopyInResponse: text, one column in text. PostgreSQL sends it at once, or nobody would send data.
         self.buffered
@@ -59,7 +70,10 @@ impl Backend {
                 "22P04",
                 "extra data after last expected column",
             )),
-            tag::COPY_DATA => copying.lines += 1,
+            tag::COPY_DATA => {
+                let line = String::from_utf8_lossy(body);
+                copying.lines.push(line.trim_end().to_owned());
+            }
             tag::COPY_DONE => self.end_copy(),
             tag::COPY_FAIL => {
                 let reason = String::from_utf8_lossy(body.strip_suffix(b"\0").unwrap_or(body));
@@ -83,7 +97,11 @@ impl Backend {
         let Some(copying) = self.copying.take() else {
             return;
         };
-        self.complete(&format!("COPY {}", copying.lines));
+        let count = copying.lines.len();
+        if let Some(name) = &copying.table {
+            self.insert(name, copying.lines);
+        }
+        self.complete(&format!("COPY {count}"));
         if let Then::Rest(rest, alone) = copying.then
             && let Err(failure) = self.run_rest(rest, alone)
         {

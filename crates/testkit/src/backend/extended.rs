@@ -5,17 +5,66 @@ use weir_wire::encode;
 use weir_wire::frontend::{self, Kind, tag};
 
 use super::copy::Copying;
-use super::sql::{self, Sql};
+use super::run::may_return_rows;
+use super::select::{Column, Rows};
+use super::sql::{self, Select, Sql};
 use super::{Backend, Failure};
 
-/// A statement with its values, perhaps half run.
+/// A prepared statement, of the protocol or of SQL.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// One, or none if the text was empty.
+    pub(super) statements: Vec<Sql>,
+    /// As they were when it was prepared; it must not return others later.
+    pub(super) columns: Option<Vec<Column>>,
+    /// Made by PREPARE.
+    pub(super) from_sql: bool,
+}
+
+/// A statement with its values, perhaps half run; or a cursor.
 #[derive(Debug)]
 pub(super) struct Portal {
     sql: Option<Sql>,
+    pub(super) columns: Option<Vec<Column>>,
+    /// All rows, once it runs.
+    pub(super) rows: Option<Rows>,
     /// Rows that were sent.
-    at: usize,
+    pub(super) at: usize,
     /// It was run and cannot be run again.
     done: bool,
+    /// WITH HOLD.
+    pub(super) hold: bool,
+    /// It has outlived its transaction.
+    held: bool,
+    /// Savepoints that were set when it was made.
+    pub(super) depth: usize,
+}
+
+impl Portal {
+    pub(super) fn cursor(
+        hold: bool,
+        columns: Option<Vec<Column>>,
+        rows: Rows,
+        depth: usize,
+    ) -> Self {
+        Self {
+            sql: None,
+            columns,
+            rows: Some(rows),
+            at: 0,
+            done: false,
+            hold,
+            held: false,
+            depth,
+        }
+    }
+
+    /// Whether the end of the transaction leaves it.
+    pub(super) fn outlives(&mut self, commits: bool) -> bool {
+        self.held |= self.hold && commits;
+        self.depth = 0;
+        self.held
+    }
 }
 
 /// Names as PostgreSQL compares them.
@@ -96,6 +145,10 @@ impl Backend {
         {
             return Err(Failure::in_failed_transaction());
         }
+        let columns = match statements.first() {
+            Some(first) => self.columns(first)?,
+            None => None,
+        };
         if !name.is_empty() && self.statements.contains_key(&name) {
             return Err(Failure::new(
                 "42P05",
@@ -105,19 +158,41 @@ impl Backend {
                 ),
             ));
         }
-        self.statements.insert(name, statements);
+        let prepared = Prepared {
+            statements,
+            columns,
+            from_sql: false,
+        };
+        self.statements.insert(name, prepared);
         self.put(encode::parse_complete);
         Ok(())
     }
 
-    fn statement(&self, name: &[u8]) -> Result<Option<Sql>, Failure> {
+    /// What a statement does by now (`RevalidateCachedQuery` in plancache.c).
+    pub(super) fn replan(&self, name: &[u8]) -> Result<Sql, Failure> {
+        let sql = self.planned(name)?.0;
+        sql.ok_or_else(|| no_statement(name))
+    }
+
+    fn planned(&self, name: &[u8]) -> Result<(Option<Sql>, Option<Vec<Column>>), Failure> {
         let found = self.statements.get(&key(name));
         let found = found.ok_or_else(|| no_statement(name))?;
-        Ok(found.first().cloned())
+        let Some(sql) = found.statements.first() else {
+            return Ok((None, None));
+        };
+        if !sql.is_plannable() || self.status == Failed {
+            return Ok((Some(sql.clone()), found.columns.clone()));
+        }
+        let columns = self.columns(sql)?;
+        if columns != found.columns {
+            let text = "cached plan must not change result type";
+            return Err(Failure::new("0A000", text));
+        }
+        Ok((Some(sql.clone()), columns))
     }
 
     fn bind(&mut self, bind: &frontend::Bind<'_>) -> Result<(), Failure> {
-        let sql = self.statement(bind.statement)?;
+        let (sql, mut columns) = self.planned(bind.statement)?;
         if self.status == Failed && !sql.as_ref().is_some_and(Sql::ends_transaction) {
             return Err(Failure::in_failed_transaction());
         }
@@ -127,10 +202,24 @@ impl Backend {
                 format!("cursor \"{}\" already exists", shown(bind.portal)),
             ));
         }
+        match &sql {
+            Some(Sql::Select(Select::FailsEarly)) => {
+                return Err(Failure::new("22012", "division by zero"));
+            }
+            Some(sql) if !sql.is_plannable() && self.status != Failed => {
+                columns = self.columns(sql)?;
+            }
+            _ => {}
+        }
         let portal = Portal {
             sql,
+            columns,
+            rows: None,
             at: 0,
             done: false,
+            hold: false,
+            held: false,
+            depth: self.session.depth(),
         };
         self.portals.insert(bind.portal.to_vec(), portal);
         self.put(encode::bind_complete);
@@ -138,32 +227,30 @@ impl Backend {
     }
 
     fn describe_statement(&mut self, name: &[u8]) -> Result<(), Failure> {
-        let sql = self.statement(name)?;
-        let rows = sql.as_ref().is_some_and(Sql::returns_rows);
-        if rows && self.status == Failed {
+        let (_, columns) = self.planned(name)?;
+        if columns.is_some() && self.status == Failed {
             return Err(Failure::in_failed_transaction());
         }
         // ParameterDescription of no parameters.
         self.buffered.extend_from_slice(&[b't', 0, 0, 0, 6, 0, 0]);
-        self.describe(rows);
+        self.describe(columns.as_deref());
         Ok(())
     }
 
     fn describe_portal(&mut self, name: &[u8]) -> Result<(), Failure> {
         let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
-        let rows = portal.sql.as_ref().is_some_and(Sql::returns_rows);
-        if rows && self.status == Failed {
+        let columns = portal.columns.clone();
+        if columns.is_some() && self.status == Failed {
             return Err(Failure::in_failed_transaction());
         }
-        self.describe(rows);
+        self.describe(columns.as_deref());
         Ok(())
     }
 
-    fn describe(&mut self, rows: bool) {
-        if rows {
-            self.describe_row();
-        } else {
-            self.put(encode::no_data);
+    fn describe(&mut self, columns: Option<&[Column]>) {
+        match columns {
+            Some(columns) => self.describe_rows(columns),
+            None => self.put(encode::no_data),
         }
     }
 
@@ -183,22 +270,11 @@ impl Backend {
             ));
         }
         match &sql {
-            Sql::Rows(count, what) => {
-                let left = count.saturating_sub(portal.at);
-                let limit = usize::try_from(max_rows).unwrap_or(0);
-                let now = if limit == 0 { left } else { left.min(limit) };
-                let from = portal.at;
-                portal.at += now;
-                self.rows(from, from + now, what);
-                if limit > 0 && now == limit {
-                    self.put(encode::portal_suspended);
-                } else {
-                    self.complete(&format!("SELECT {now}"));
-                }
-            }
-            Sql::CopyIn => {
+            sql if may_return_rows(sql) => self.execute_rows(name, sql, max_rows)?,
+            Sql::CopyIn(table) => {
                 portal.done = true;
-                self.start_copy(Copying::execute());
+                self.copy_target(table.as_ref())?;
+                self.start_copy(Copying::execute(table.clone()));
             }
             other => {
                 portal.done = true;
@@ -208,6 +284,37 @@ impl Backend {
         self.pipelining = true;
         if sql.commits_at_once() && self.status == Idle {
             self.finish();
+        }
+        Ok(())
+    }
+
+    fn execute_rows(&mut self, name: &[u8], sql: &Sql, max_rows: i32) -> Result<(), Failure> {
+        let begun = self
+            .portals
+            .get(name)
+            .and_then(|portal| portal.rows.clone());
+        let rows = match begun {
+            Some(rows) => rows,
+            None => self.compute(sql)?,
+        };
+        let Some(portal) = self.portals.get_mut(name) else {
+            return Ok(());
+        };
+        let left = rows.values.get(portal.at..).unwrap_or_default();
+        let limit = usize::try_from(max_rows).unwrap_or(0);
+        let now = if limit == 0 {
+            left.len()
+        } else {
+            left.len().min(limit)
+        };
+        let (left, tag) = (left.get(..now).unwrap_or_default().to_vec(), rows.tag);
+        portal.at += now;
+        portal.rows = Some(rows);
+        self.put_rows(&left);
+        if limit > 0 && now == limit {
+            self.put(encode::portal_suspended);
+        } else {
+            self.complete(&tag.with(now));
         }
         Ok(())
     }

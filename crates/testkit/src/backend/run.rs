@@ -3,8 +3,18 @@
 use weir_wire::backend::TransactionStatus::{Failed, Idle, InTransaction};
 use weir_wire::encode;
 
-use super::sql::Sql;
-use super::{Backend, Failure, Settings};
+use super::extended::{Portal, Prepared};
+use super::session::{Intent, Table};
+use super::sql::{Notice, Part, Select, Sql};
+use super::{Backend, Failure};
+
+/// Whether it returns rows, or can.
+pub(super) fn may_return_rows(sql: &Sql) -> bool {
+    matches!(
+        sql,
+        Sql::Select(_) | Sql::Show(_) | Sql::Execute(_) | Sql::Fetch(..)
+    )
+}
 
 impl Backend {
     /// Runs anything but a COPY FROM STDIN as a Query; `alone`: it is the only statement there.
@@ -12,14 +22,21 @@ impl Backend {
         if self.status == Failed && !sql.ends_transaction() {
             return Err(Failure::in_failed_transaction());
         }
-        match sql {
-            Sql::Rows(count, what) => {
-                self.describe_row();
-                self.rows(0, *count, what);
-                self.complete(&format!("SELECT {count}"));
-            }
-            other => self.run_without_rows(other, alone)?,
+        if !may_return_rows(sql) {
+            return self.run_without_rows(sql, alone);
         }
+        let columns = self.columns(sql)?;
+        // Only a SELECT runs while its rows are sent.
+        let at_once = matches!(sql, Sql::Select(select) if *select != Select::FailsEarly);
+        if let Some(columns) = columns.as_ref().filter(|_| at_once) {
+            self.describe_rows(columns);
+        }
+        let rows = self.compute(sql)?;
+        if let Some(columns) = columns.as_ref().filter(|_| !at_once) {
+            self.describe_rows(columns);
+        }
+        self.put_rows(&rows.values);
+        self.complete(&rows.tag.with(rows.values.len()));
         Ok(())
     }
 
@@ -27,12 +44,11 @@ impl Backend {
     pub(super) fn run_without_rows(&mut self, sql: &Sql, alone: bool) -> Result<(), Failure> {
         match sql {
             Sql::Begin => self.begin(),
-            Sql::Commit | Sql::Rollback => self.end_transaction(sql),
-            Sql::CopyOut(lines) => self.copy_out(*lines),
-            Sql::DeallocateAll => {
-                self.forget_statements();
-                self.complete("DEALLOCATE ALL");
-            }
+            Sql::Commit | Sql::Rollback => self.end_block(sql),
+            Sql::Savepoint(name) => self.savepoint(name)?,
+            Sql::Release(name) => self.release(name)?,
+            Sql::RollbackTo(name) => self.rollback_to(name)?,
+            Sql::CopyOut { lines, first, what } => self.copy_out(*lines, *first, what),
             Sql::Die => {
                 return Err(Failure {
                     fatal: true,
@@ -42,46 +58,197 @@ impl Backend {
                     )
                 });
             }
-            Sql::DiscardAll => self.discard_all(alone)?,
             Sql::Do => self.complete("DO"),
-            Sql::Error(text) => return Err(Failure::new("22012", format!("error {text}"))),
-            Sql::Notice(text) => {
-                self.notice("00000", text);
+            Sql::DoSet(name, value) => {
+                self.set_inside(name, value)?;
+                self.complete("DO");
+            }
+            Sql::Error(code, text) => return Err(Failure::new(code, text.as_str())),
+            Sql::Notice(kind, text) => {
+                self.notice(*kind, "00000", text);
                 self.complete("DO");
             }
             Sql::Reset(name) => {
-                let default = Settings::default().now.get(name).cloned();
-                self.set(name, &default.unwrap_or_default());
+                self.defaults.check(name)?;
+                self.session.change().values.set(name, None, false);
                 self.complete("RESET");
             }
-            Sql::Set(name, value) => {
-                self.set(name, value);
+            Sql::ResetAll => {
+                self.session.change().values.reset_all();
+                self.complete("RESET");
+            }
+            Sql::Set(setting) => {
+                self.set(setting)?;
                 self.complete("SET");
             }
-            Sql::CopyIn | Sql::Rows(..) => unreachable!("run elsewhere"),
+            Sql::Load => self.complete("LOAD"),
+            other => self.run_with_objects(other, alone)?,
+        }
+        Ok(())
+    }
+
+    /// Statements about things that a session holds.
+    fn run_with_objects(&mut self, sql: &Sql, alone: bool) -> Result<(), Failure> {
+        match sql {
+            Sql::Alter(table, to_int) => self.alter(table, *to_int)?,
+            Sql::CreateTemp { table, on_commit } => {
+                let empty = Table {
+                    rows: Vec::new(),
+                    on_commit: *on_commit,
+                };
+                if self.session.state.tables.contains_key(table) {
+                    let text = format!("relation \"{table}\" already exists");
+                    return Err(Failure::new("42P07", text));
+                }
+                self.session.change().tables.insert(table.clone(), empty);
+                self.complete("CREATE TABLE");
+            }
+            Sql::Drop(table) => {
+                if self.session.change().tables.remove(table).is_none() {
+                    let text = format!("table \"{table}\" does not exist");
+                    return Err(Failure::new("42P01", text));
+                }
+                self.complete("DROP TABLE");
+            }
+            Sql::Insert(table, _) => {
+                self.relation(table)?;
+                let rows = self.compute(sql)?;
+                self.complete(&rows.tag.with(0));
+            }
+            Sql::Prepare(name, query) => self.prepare(name, query)?,
+            Sql::Deallocate(name) => self.deallocate(name.as_deref())?,
+            Sql::Declare { name, hold, query } => self.declare(name, *hold, query)?,
+            Sql::CloseCursor(None) => {
+                self.portals.clear();
+                self.complete("CLOSE CURSOR ALL");
+            }
+            Sql::CloseCursor(Some(name)) => {
+                if self.portals.remove(name.as_bytes()).is_none() {
+                    let text = format!("cursor \"{name}\" does not exist");
+                    return Err(Failure::new("34000", text));
+                }
+                self.complete("CLOSE CURSOR");
+            }
+            Sql::Listen(channel) => {
+                self.session.intents.push(Intent::Listen(channel.clone()));
+                self.complete("LISTEN");
+            }
+            Sql::Unlisten(channel) => {
+                let intent = Intent::Unlisten(channel.clone());
+                self.session.intents.push(intent);
+                self.complete("UNLISTEN");
+            }
+            Sql::Notify(channel, payload) => {
+                let letter = (channel.clone(), payload.clone());
+                if !self.session.letters.contains(&letter) {
+                    self.session.letters.push(letter);
+                }
+                self.complete("NOTIFY");
+            }
+            Sql::Discard(part) => self.discard(*part),
+            Sql::DiscardAll => self.discard_all(alone)?,
+            other => unreachable!("{other:?} runs elsewhere"),
         }
         Ok(())
     }
 
     fn begin(&mut self) {
         if self.status == InTransaction {
-            self.notice("25001", "there is already a transaction in progress");
+            let text = "there is already a transaction in progress";
+            self.notice(Notice::Warning, "25001", text);
         }
         self.status = InTransaction;
         self.complete("BEGIN");
     }
 
-    fn end_transaction(&mut self, sql: &Sql) {
+    fn end_block(&mut self, sql: &Sql) {
         let was = std::mem::replace(&mut self.status, Idle);
         if was == Idle {
-            self.notice("25P01", "there is no transaction in progress");
+            let text = "there is no transaction in progress";
+            self.notice(Notice::Warning, "25P01", text);
         }
         let commits = *sql == Sql::Commit && was != Failed;
-        if !commits {
-            self.settings.now = self.settings.committed.clone();
-        }
-        self.finish();
+        self.pipelining = false;
+        self.end_transaction(commits);
         self.complete(if commits { "COMMIT" } else { "ROLLBACK" });
+    }
+
+    /// The model does not undo it.
+    fn alter(&mut self, table: &str, to_int: bool) -> Result<(), Failure> {
+        if self.status != Idle {
+            return Err(Failure::new("25001", "the model alters no table here"));
+        }
+        let mut shared = self.database.shared();
+        if to_int {
+            shared.ints.insert(table.to_owned());
+        } else {
+            shared.ints.remove(table);
+        }
+        drop(shared);
+        self.complete("ALTER TABLE");
+        Ok(())
+    }
+
+    fn prepare(&mut self, name: &str, query: &Sql) -> Result<(), Failure> {
+        let prepared = Prepared {
+            statements: vec![query.clone()],
+            columns: self.columns(query)?,
+            from_sql: true,
+        };
+        if self.statements.contains_key(name.as_bytes()) {
+            let text = format!("prepared statement \"{name}\" already exists");
+            return Err(Failure::new("42P05", text));
+        }
+        self.statements.insert(name.as_bytes().to_vec(), prepared);
+        self.complete("PREPARE");
+        Ok(())
+    }
+
+    fn deallocate(&mut self, name: Option<&str>) -> Result<(), Failure> {
+        let Some(name) = name else {
+            self.forget_statements();
+            self.complete("DEALLOCATE ALL");
+            return Ok(());
+        };
+        if self.statements.remove(name.as_bytes()).is_none() {
+            let text = format!("prepared statement \"{name}\" does not exist");
+            return Err(Failure::new("26000", text));
+        }
+        self.complete("DEALLOCATE");
+        Ok(())
+    }
+
+    fn declare(&mut self, name: &str, hold: bool, query: &Sql) -> Result<(), Failure> {
+        if !hold && self.status == Idle && !self.in_implicit_block {
+            let text = "DECLARE CURSOR can only be used in transaction blocks";
+            return Err(Failure::new("25P01", text));
+        }
+        let columns = self.columns(query)?;
+        if self.portals.contains_key(name.as_bytes()) {
+            let text = format!("cursor \"{name}\" already exists");
+            return Err(Failure::new("42P03", text));
+        }
+        let rows = self.compute(query)?;
+        let depth = self.session.depth();
+        let cursor = Portal::cursor(hold, columns, rows, depth);
+        self.portals.insert(name.as_bytes().to_vec(), cursor);
+        self.complete("DECLARE CURSOR");
+        Ok(())
+    }
+
+    fn discard(&mut self, part: Part) {
+        let word = match part {
+            Part::Plans => "DISCARD PLANS",
+            Part::Sequences => {
+                self.session.sequences.clear();
+                "DISCARD SEQUENCES"
+            }
+            Part::Temp => {
+                self.session.change().tables.clear();
+                "DISCARD TEMP"
+            }
+        };
+        self.complete(word);
     }
 
     fn discard_all(&mut self, alone: bool) -> Result<(), Failure> {
@@ -97,10 +264,14 @@ impl Backend {
                 "DISCARD ALL cannot be executed within a pipeline",
             ));
         }
+        self.portals.clear();
         self.forget_statements();
-        let defaults = Settings::default();
-        self.settings.now = defaults.now;
-        self.settings.committed = defaults.committed;
+        let state = self.session.change();
+        state.values.discard();
+        state.tables.clear();
+        self.session.intents.push(Intent::Unlisten(None));
+        self.unlock_all();
+        self.session.sequences.clear();
         self.complete("DISCARD ALL");
         Ok(())
     }
@@ -110,52 +281,18 @@ impl Backend {
         self.statements.retain(|name, _| name.is_empty());
     }
 
-    fn set(&mut self, name: &str, value: &str) {
-        self.settings.now.insert(name.to_owned(), value.to_owned());
-    }
-
-    fn copy_out(&mut self, lines: usize) {
+    fn copy_out(&mut self, lines: usize, first: usize, what: &str) {
         // CopyOutResponse: text, one column in text.
         self.buffered
             .extend_from_slice(&[b'H', 0, 0, 0, 9, 0, 0, 1, 0, 0]);
-        for line in 0..lines {
-            self.put(|out| encode::copy_data(out, format!("line {line}\n").as_bytes()));
+        for line in first..first + lines {
+            self.put(|out| encode::copy_data(out, format!("{what}{line}\n").as_bytes()));
         }
         self.put(encode::copy_done);
         self.complete(&format!("COPY {lines}"));
     }
 
-    pub(super) fn describe_row(&mut self) {
-        let column = encode::Column {
-            name: "what",
-            type_oid: 25,
-            type_len: -1,
-        };
-        self.put(|out| encode::row_description(out, &[column]));
-    }
-
-    pub(super) fn rows(&mut self, from: usize, to: usize, what: &str) {
-        for row in from..to {
-            let value = if row == 0 {
-                what.to_owned()
-            } else {
-                format!("{what}{row}")
-            };
-            self.put(|out| encode::data_row(out, &[Some(value.as_bytes())]));
-        }
-    }
-
     pub(super) fn complete(&mut self, command: &str) {
         self.put(|out| encode::command_complete(out, command.as_bytes()));
-    }
-
-    fn notice(&mut self, code: &str, text: &str) {
-        let fields = [
-            (b'S', &b"WARNING"[..]),
-            (b'V', b"WARNING"),
-            (b'C', code.as_bytes()),
-            (b'M', text.as_bytes()),
-        ];
-        self.put(|out| encode::notice_response(out, &fields));
     }
 }

@@ -1,113 +1,293 @@
-//! The model's language of statements: a handful of words, enough for every shape of reply.
+//! The statements that the model knows: some of PostgreSQL's own, by exact forms, and a shorthand of a handful of words.
 
-/// One statement.
+use super::token::{self, Token};
+
+mod forms;
+mod shorthand;
+
+/// One statement. Names are as PostgreSQL keeps them, values as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Sql {
+    /// `ALTER TABLE t ALTER COLUMN v TYPE int|text ..`: true makes it an int.
+    Alter(String, bool),
     Begin,
+    /// None: all.
+    CloseCursor(Option<String>),
     Commit,
-    CopyIn,
-    /// `copy out N`: so many lines.
-    CopyOut(usize),
-    DeallocateAll,
-    /// `die`: the server ends the session with FATAL.
+    /// `COPY t FROM STDIN`; the shorthand has no table.
+    CopyIn(Option<Name>),
+    /// So many lines, which begin with this and a number.
+    CopyOut {
+        lines: usize,
+        first: usize,
+        what: String,
+    },
+    CreateTemp {
+        table: String,
+        on_commit: OnCommit,
+    },
+    /// None: all.
+    Deallocate(Option<String>),
+    Declare {
+        name: String,
+        hold: bool,
+        query: Box<Self>,
+    },
+    /// The server ends the session with FATAL.
     Die,
     DiscardAll,
-    /// `do X`: no rows.
+    Discard(Part),
+    /// No rows.
     Do,
-    /// `error X`: fails when it runs.
-    Error(String),
-    /// `notice X`.
-    Notice(String),
+    /// `DO` with a block that sets something.
+    DoSet(String, String),
+    Drop(String),
+    /// Fails when it runs: SQLSTATE and text.
+    Error(&'static str, String),
+    Execute(String),
+    Fetch(usize, String),
+    Insert(Name, String),
+    Listen(String),
+    Load,
+    Notice(Notice, String),
+    Notify(String, String),
+    Prepare(String, Box<Self>),
+    Release(String),
     Reset(String),
+    ResetAll,
     Rollback,
-    /// `row X` and `rows N X`.
+    RollbackTo(String),
+    Savepoint(String),
+    Select(Select),
+    Set(Setting),
+    Show(String),
+    /// None: all.
+    Unlisten(Option<String>),
+}
+
+/// A table, perhaps with its schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Name {
+    pub(super) schema: Option<String>,
+    pub(super) table: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OnCommit {
+    DeleteRows,
+    Drop,
+    PreserveRows,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Plans,
+    Sequences,
+    Temp,
+}
+
+/// How a notice is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Notice {
+    Notice,
+    Warning,
+}
+
+/// A SET in any form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Setting {
+    pub(super) name: String,
+    /// None: the default.
+    pub(super) value: Option<String>,
+    pub(super) local: bool,
+    /// The shorthand takes any name and value.
+    pub(super) any: bool,
+}
+
+/// What a SELECT selects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Select {
+    Currval(String),
+    CurrentSetting(String),
+    CurrentUser,
+    /// `coalesce(nullif(current_setting(x, true), ''), 'none')`
+    CustomSetting(String),
+    /// An error as soon as it is planned.
+    FailsEarly,
+    /// An error when it runs, behind its RowDescription.
+    FailsLate,
+    Integer(String),
+    Lastval,
+    Literal(String),
+    Lock(Lock, i64),
+    Nextval(String),
+    /// Weir's question about the session's state.
+    Question(Vec<Ask>),
+    /// The shorthand: so many rows in a column `what`.
     Rows(usize, String),
-    /// `set NAME VALUE`, also as `SET "NAME" TO E'VALUE'`.
-    Set(String, String),
+    /// `'x'||i FROM generate_series(1,n) i`
+    Series(usize, String),
+    SessionUser,
+    SetConfig {
+        name: String,
+        value: String,
+        local: bool,
+    },
+    Table(Name, String),
+}
+
+/// The functions of advisory locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lock {
+    Take,
+    Transaction,
+    Try,
+    Unlock,
+    UnlockAll,
+}
+
+/// One part of the question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ask {
+    AllSettings,
+    /// The word to answer with, and what it is about.
+    Pinned(String, Held),
+    Setting(String),
+}
+
+/// What a session may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Held {
+    Channels,
+    Cursors,
+    Locks,
+    Prepared,
+    Temporary,
 }
 
 impl Sql {
-    pub(super) fn returns_rows(&self) -> bool {
-        matches!(self, Self::Rows(..))
+    /// Whether it is analysed when it is parsed, and can be prepared.
+    pub(super) fn is_plannable(&self) -> bool {
+        matches!(self, Self::Select(_) | Self::Insert(..))
     }
 
     pub(super) fn ends_transaction(&self) -> bool {
-        matches!(self, Self::Commit | Self::Rollback)
+        matches!(self, Self::Commit | Self::Rollback | Self::RollbackTo(_))
     }
 
     /// What PostgreSQL commits at once, even inside of a pipeline.
     pub(super) fn commits_at_once(&self) -> bool {
-        self.ends_transaction() || matches!(self, Self::Begin | Self::DiscardAll)
+        matches!(
+            self,
+            Self::Begin | Self::Commit | Self::DiscardAll | Self::Rollback
+        )
     }
 }
 
 /// The statements of a text; a syntax error anywhere spoils the whole text, as in PostgreSQL.
 pub(super) fn parse(text: &[u8]) -> Result<Vec<Sql>, String> {
     let text = String::from_utf8_lossy(text);
+    if let Some(question) = forms::question(&text) {
+        return Ok(vec![question]);
+    }
+    if let Some(tokens) = token::statements(&text)
+        && let Some(found) = tokens.iter().map(|one| forms::statement(one)).collect()
+    {
+        return Ok(found);
+    }
     let parts = text.split(';').map(str::trim);
+    let parts = parts.filter(|part| !part.is_empty());
     parts
-        .filter(|part| !part.is_empty())
-        .map(statement)
+        .map(|part| {
+            let tokens = token::statements(part).unwrap_or_default();
+            let real = tokens.first().and_then(|one| forms::statement(one));
+            real.map_or_else(|| shorthand::statement(part), Ok)
+        })
         .collect()
 }
 
-fn statement(text: &str) -> Result<Sql, String> {
-    let words: Vec<String> = text.split_whitespace().map(unquoted).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let bad = || format!("syntax error at or near \"{text}\"");
-    let number = |word: &str| word.parse().map_err(|_| bad());
-    let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
-    let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
-    Ok(match (lower.as_slice(), words.as_slice()) {
-        (["begin"], _) => Sql::Begin,
-        (["commit"], _) => Sql::Commit,
-        (["rollback"], _) => Sql::Rollback,
-        (["copy", "in"], _) => Sql::CopyIn,
-        (["copy", "out", lines], _) => Sql::CopyOut(number(lines)?),
-        (["deallocate", "all"], _) => Sql::DeallocateAll,
-        (["discard", "all"], _) => Sql::DiscardAll,
-        (["die"], _) => Sql::Die,
-        (["do", ..], _) => Sql::Do,
-        (["error", "parse", ..], _) => return Err(bad()),
-        (["error", ..], [_, rest @ ..]) => Sql::Error(rest.join(" ")),
-        (["notice", ..], [_, rest @ ..]) => Sql::Notice(rest.join(" ")),
-        (["row", _], [_, what]) => Sql::Rows(1, (*what).to_owned()),
-        (["rows", count, _], [_, _, what]) => Sql::Rows(number(count)?, (*what).to_owned()),
-        (["reset", name], _) => Sql::Reset((*name).to_owned()),
-        (["set", name, "to", _], [.., value]) | (["set", name, _], [.., value]) => {
-            Sql::Set((*name).to_owned(), (*value).to_owned())
-        }
-        _ => return Err(bad()),
-    })
-}
+/// A reader of tokens.
+#[derive(Debug, Clone, Copy)]
+struct Reader<'t>(&'t [Token]);
 
-/// A word without the quotes that Weir puts around names and values.
-fn unquoted(word: &str) -> String {
-    let literal = word
-        .strip_prefix("E'")
-        .and_then(|rest| rest.strip_suffix('\''));
-    let name = word
-        .strip_prefix('"')
-        .and_then(|rest| rest.strip_suffix('"'));
-    literal.or(name).unwrap_or(word).to_owned()
+impl<'t> Reader<'t> {
+    fn next(&mut self) -> Option<&'t Token> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    /// The next tokens are these words and symbols; if not, nothing is taken.
+    fn takes(&mut self, words: &str) -> bool {
+        let mut ahead = *self;
+        for word in words.split(' ') {
+            let fits = match ahead.next() {
+                Some(Token::Word(found)) => found == word,
+                Some(Token::Symbol(found)) => word.chars().eq([*found]),
+                _ => false,
+            };
+            if !fits {
+                return false;
+            }
+        }
+        *self = ahead;
+        true
+    }
+
+    fn expect(&mut self, words: &str) -> Option<()> {
+        self.takes(words).then_some(())
+    }
+
+    fn name(&mut self) -> Option<String> {
+        match self.next()? {
+            Token::Word(name) | Token::Quoted(name) => Some(name.clone()),
+            _ => None,
+        }
+    }
+
+    /// Names with dots between them.
+    fn dotted(&mut self) -> Option<String> {
+        let mut name = self.name()?;
+        while self.takes(".") {
+            name = format!("{name}.{}", self.name()?);
+        }
+        Some(name)
+    }
+
+    fn table(&mut self) -> Option<Name> {
+        let first = self.name()?;
+        Some(if self.takes(".") {
+            Name {
+                schema: Some(first),
+                table: self.name()?,
+            }
+        } else {
+            Name {
+                schema: None,
+                table: first,
+            }
+        })
+    }
+
+    fn text(&mut self) -> Option<String> {
+        match self.next()? {
+            Token::Text(text) => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    fn number<N: std::str::FromStr>(&mut self) -> Option<N> {
+        match self.next()? {
+            Token::Number(number) => number.parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// Nothing is left.
+    fn end(self) -> Option<()> {
+        self.0.is_empty().then_some(())
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_forms_of_set_mean_the_same() {
-        let set = Sql::Set("timezone".into(), "CET".into());
-        let parsed = parse(b"set TimeZone CET;SET \"timezone\" TO E'CET';");
-        assert_eq!(parsed, Ok(vec![set.clone(), set]));
-    }
-
-    #[test]
-    fn one_syntax_error_spoils_the_text() {
-        assert_eq!(
-            parse(b"row a; error parse"),
-            Err("syntax error at or near \"error parse\"".into())
-        );
-    }
-}
+mod tests;

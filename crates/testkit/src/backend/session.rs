@@ -1,0 +1,336 @@
+//! What a session holds beyond one statement, and what the end of a transaction or savepoint does to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use weir_wire::backend::TransactionStatus::{Failed, Idle, InTransaction};
+
+use super::database::Letter;
+use super::guc::Values;
+use super::sql::{Held, Lock, OnCommit};
+use super::{Backend, Failure};
+
+/// What a rollback takes back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) values: Values,
+    pub(super) tables: BTreeMap<String, Table>,
+}
+
+/// A temporary table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Table {
+    pub(super) rows: Vec<String>,
+    pub(super) on_commit: OnCommit,
+}
+
+#[derive(Debug)]
+struct Savepoint {
+    name: String,
+    state: Arc<State>,
+    /// Lengths at that time.
+    intents: usize,
+    letters: usize,
+    locks: usize,
+}
+
+/// What a commit makes true.
+#[derive(Debug, Clone)]
+pub(super) enum Intent {
+    Listen(String),
+    /// None: all.
+    Unlisten(Option<String>),
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    /// Unique in the database.
+    pub(super) number: u64,
+    pub(super) state: Arc<State>,
+    pub(super) committed: Arc<State>,
+    savepoints: Vec<Savepoint>,
+    pub(super) channels: BTreeSet<String>,
+    pub(super) intents: Vec<Intent>,
+    pub(super) letters: Vec<Letter>,
+    /// Advisory locks that end with the transaction.
+    pub(super) locks: Vec<i64>,
+    /// `currval` by sequence, and `lastval`.
+    pub(super) sequences: BTreeMap<String, i64>,
+    pub(super) last_sequence: Option<String>,
+}
+
+impl Session {
+    pub(super) fn new(number: u64) -> Self {
+        Self {
+            number,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn change(&mut self) -> &mut State {
+        Arc::make_mut(&mut self.state)
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        self.savepoints.len()
+    }
+
+    fn settle(&mut self) {
+        if self.state.values.has_local() {
+            self.change().values.end_local();
+        }
+        let is_short = |table: &Table| table.on_commit != OnCommit::PreserveRows;
+        if self.state.tables.values().any(is_short) {
+            let tables = &mut self.change().tables;
+            tables.retain(|_, table| table.on_commit != OnCommit::Drop);
+            let emptied = tables.values_mut().filter(|table| is_short(table));
+            emptied.for_each(|table| table.rows.clear());
+        }
+    }
+}
+
+impl Backend {
+    // --- transactions ---
+
+    /// The transaction is over, for good or not.
+    pub(super) fn end_session_transaction(&mut self, commits: bool) {
+        let session = &mut self.session;
+        session.savepoints.clear();
+        let mut shared = self.database.shared();
+        for key in session.locks.drain(..) {
+            shared.unlock(key, session.number);
+        }
+        if !commits {
+            session.state = Arc::clone(&session.committed);
+            session.intents.clear();
+            session.letters.clear();
+            return;
+        }
+        session.settle();
+        session.committed = Arc::clone(&session.state);
+        let changes = !session.intents.is_empty();
+        for intent in session.intents.drain(..) {
+            match intent {
+                Intent::Listen(channel) => drop(session.channels.insert(channel)),
+                Intent::Unlisten(Some(channel)) => drop(session.channels.remove(&channel)),
+                Intent::Unlisten(None) => session.channels.clear(),
+            }
+        }
+        if changes {
+            shared
+                .listeners
+                .insert(session.number, session.channels.clone());
+        }
+        for letter in session.letters.drain(..) {
+            shared.notify(&letter);
+        }
+    }
+
+    fn no_block(&self, what: &str) -> Result<(), Failure> {
+        if self.status == Idle {
+            let text = format!("{what} can only be used in transaction blocks");
+            return Err(Failure::new("25P01", text));
+        }
+        Ok(())
+    }
+
+    fn savepoint_at(&self, name: &str) -> Result<usize, Failure> {
+        let found = self
+            .session
+            .savepoints
+            .iter()
+            .rposition(|at| at.name == name);
+        found.ok_or_else(|| Failure::new("3B001", format!("savepoint \"{name}\" does not exist")))
+    }
+
+    pub(super) fn savepoint(&mut self, name: &str) -> Result<(), Failure> {
+        self.no_block("SAVEPOINT")?;
+        let session = &mut self.session;
+        session.savepoints.push(Savepoint {
+            name: name.to_owned(),
+            state: Arc::clone(&session.state),
+            intents: session.intents.len(),
+            letters: session.letters.len(),
+            locks: session.locks.len(),
+        });
+        self.complete("SAVEPOINT");
+        Ok(())
+    }
+
+    pub(super) fn release(&mut self, name: &str) -> Result<(), Failure> {
+        self.no_block("RELEASE SAVEPOINT")?;
+        let at = self.savepoint_at(name)?;
+        self.session.savepoints.truncate(at);
+        for portal in self.portals.values_mut() {
+            portal.depth = portal.depth.min(at);
+        }
+        self.complete("RELEASE");
+        Ok(())
+    }
+
+    pub(super) fn rollback_to(&mut self, name: &str) -> Result<(), Failure> {
+        self.no_block("ROLLBACK TO SAVEPOINT")?;
+        let at = self.savepoint_at(name)?;
+        self.session.savepoints.truncate(at + 1);
+        self.abort_innermost();
+        self.portals.retain(|_, portal| portal.depth <= at);
+        self.status = InTransaction;
+        self.complete("ROLLBACK");
+        Ok(())
+    }
+
+    /// Everything since the last savepoint, or since the beginning, is undone.
+    pub(super) fn abort_innermost(&mut self) {
+        let session = &mut self.session;
+        let (state, intents, letters, locks) = match session.savepoints.last() {
+            Some(back) => (&back.state, back.intents, back.letters, back.locks),
+            None => (&session.committed, 0, 0, 0),
+        };
+        session.state = Arc::clone(state);
+        session.intents.truncate(intents);
+        session.letters.truncate(letters);
+        let mut shared = self.database.shared();
+        for key in session.locks.drain(locks..) {
+            shared.unlock(key, session.number);
+        }
+    }
+
+    // --- settings ---
+
+    pub(super) fn set(&mut self, setting: &super::sql::Setting) -> Result<(), Failure> {
+        let name = setting.name.as_str();
+        let value = match &setting.value {
+            _ if setting.any => setting.value.clone(),
+            Some(value) => Some(self.acceptable(name, value)?),
+            None => {
+                self.defaults.check(name)?;
+                None
+            }
+        };
+        if setting.local && self.status == Idle && !self.in_implicit_block {
+            self.notice(
+                super::sql::Notice::Warning,
+                "25P01",
+                "SET LOCAL can only be used in transaction blocks",
+            );
+        } else {
+            self.session.change().values.set(name, value, setting.local);
+        }
+        Ok(())
+    }
+
+    pub(super) fn acceptable(&mut self, name: &str, value: &str) -> Result<String, Failure> {
+        let values = &self.session.state.values;
+        self.defaults.may_become(values, name, value)?;
+        self.defaults.accept(name, value)
+    }
+
+    pub(super) fn show(&self, name: &str) -> Result<String, Failure> {
+        let values = &self.session.state.values;
+        self.defaults
+            .show(values, name)
+            .ok_or_else(|| super::guc::unrecognized(name))
+    }
+
+    // --- advisory locks ---
+
+    /// What the function returns.
+    pub(super) fn advisory(&mut self, lock: Lock, key: i64) -> Result<&'static str, Failure> {
+        let number = self.session.number;
+        let mut shared = self.database.shared();
+        match lock {
+            Lock::Try => return Ok(if shared.lock(key, number) { "t" } else { "f" }),
+            Lock::Take | Lock::Transaction => {
+                if !shared.lock(key, number) {
+                    // The model cannot wait; a session alone with its keys never has to.
+                    return Err(Failure::new("55P03", "somebody else holds this lock"));
+                }
+                if lock == Lock::Transaction {
+                    self.session.locks.push(key);
+                }
+            }
+            Lock::Unlock => {
+                if shared.unlock(key, number) {
+                    return Ok("t");
+                }
+                drop(shared);
+                let text = "you don't own a lock of type ExclusiveLock";
+                self.notice(super::sql::Notice::Warning, "01000", text);
+                return Ok("f");
+            }
+            Lock::UnlockAll => {
+                drop(shared);
+                self.unlock_all();
+            }
+        }
+        Ok("")
+    }
+
+    /// Those of the transaction stay.
+    pub(super) fn unlock_all(&self) {
+        let kept = &self.session.locks;
+        let number = self.session.number;
+        let mut shared = self.database.shared();
+        shared.locks.retain(|key, (holder, count)| {
+            let of_transaction = kept.iter().filter(|kept| *kept == key).count();
+            if *holder == number {
+                *count = of_transaction;
+            }
+            *holder != number || of_transaction > 0
+        });
+    }
+
+    // --- what is held ---
+
+    pub(super) fn holds(&self, what: Held) -> bool {
+        match what {
+            Held::Channels => !self.session.channels.is_empty(),
+            Held::Cursors => self.portals.values().any(|portal| portal.hold),
+            Held::Locks => {
+                let shared = self.database.shared();
+                shared.locks_of(self.session.number).next().is_some()
+            }
+            Held::Prepared => self.statements.values().any(|known| known.from_sql),
+            Held::Temporary => !self.session.state.tables.is_empty(),
+        }
+    }
+
+    /// Whether the session holds nothing that another client could find, but for settings and prepared statements.
+    pub fn holds_nothing(&self) -> bool {
+        let all = [Held::Channels, Held::Cursors, Held::Locks, Held::Temporary];
+        all.into_iter().all(|what| !self.holds(what)) && self.session.sequences.is_empty()
+    }
+
+    /// Everything a client could find out about its session, one thing per line; what only Weir knows is left out.
+    pub fn visible_state(&self) -> Vec<String> {
+        let values = self.defaults.visible(&self.session.state.values);
+        let mut lines: Vec<_> = values
+            .into_iter()
+            .map(|(name, value)| format!("{name} = {value}"))
+            .collect();
+        for (name, table) in &self.session.state.tables {
+            lines.push(format!("table {name}: {}", table.rows.join(" ")));
+        }
+        let shared = self.database.shared();
+        lines.extend(
+            shared
+                .locks_of(self.session.number)
+                .map(|key| format!("lock {key}")),
+        );
+        lines.extend(
+            self.session
+                .channels
+                .iter()
+                .map(|name| format!("channel {name}")),
+        );
+        let held = self.portals.iter().filter(|(_, portal)| portal.hold);
+        lines.extend(held.map(|(name, _)| format!("cursor {}", String::from_utf8_lossy(name))));
+        lines
+    }
+
+    /// Whether a transaction has failed.
+    pub(super) fn is_failed(&self) -> bool {
+        self.status == Failed
+    }
+}

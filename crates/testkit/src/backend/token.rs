@@ -1,0 +1,126 @@
+//! Words of SQL, by PostgreSQL's lexical rules as far as the model needs them.
+
+/// One token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Token {
+    /// A plain identifier or keyword, in lower case.
+    Word(String),
+    /// An identifier in double quotes.
+    Quoted(String),
+    /// A string constant: plain, with `E`, or between dollars.
+    Text(String),
+    Number(String),
+    Symbol(char),
+}
+
+/// The tokens of a text, in statements; None if something does not end or has no place in SQL.
+pub(super) fn statements(text: &str) -> Option<Vec<Vec<Token>>> {
+    let mut all = vec![Vec::new()];
+    let mut rest = text;
+    while let Some((token, tail)) = next(rest)? {
+        rest = tail;
+        if token == Token::Symbol(';') {
+            all.push(Vec::new());
+        } else {
+            all.last_mut()?.push(token);
+        }
+    }
+    all.retain(|statement| !statement.is_empty());
+    Some(all)
+}
+
+/// Inner None: nothing is left.
+fn next(text: &str) -> Option<Option<(Token, &str)>> {
+    let Some(text) = skip(text)? else {
+        return Some(None);
+    };
+    let first = text.chars().next()?;
+    if let Some(rest) = text
+        .strip_prefix(['e', 'E'])
+        .and_then(|rest| rest.strip_prefix('\''))
+    {
+        return quoted(rest, '\'', true).map(|(value, rest)| Some((Token::Text(value), rest)));
+    }
+    Some(Some(match first {
+        '\'' => {
+            let (value, rest) = quoted(text.get(1..)?, '\'', false)?;
+            (Token::Text(value), rest)
+        }
+        '"' => {
+            let (value, rest) = quoted(text.get(1..)?, '"', false)?;
+            (Token::Quoted(value), rest)
+        }
+        '$' => {
+            let (value, rest) = text.strip_prefix("$$")?.split_once("$$")?;
+            (Token::Text(value.to_owned()), rest)
+        }
+        '0'..='9' => {
+            let (number, rest) = run(text, |c| c.is_ascii_digit() || c == '.');
+            (Token::Number(number.to_owned()), rest)
+        }
+        c if c.is_ascii_alphabetic() || c == '_' => {
+            let (word, rest) = run(text, |c| c.is_ascii_alphanumeric() || c == '_');
+            (Token::Word(word.to_ascii_lowercase()), rest)
+        }
+        c => (Token::Symbol(c), text.get(c.len_utf8()..)?),
+    }))
+}
+
+/// Leaves white space and comments out. Outer None: a comment does not end.
+fn skip(mut text: &str) -> Option<Option<&str>> {
+    loop {
+        text = text.trim_start();
+        if let Some(rest) = text.strip_prefix("/*") {
+            text = rest.split_once("*/")?.1;
+        } else if let Some(rest) = text.strip_prefix("--") {
+            text = rest.split_once('\n').map_or("", |(_, rest)| rest);
+        } else {
+            return Some((!text.is_empty()).then_some(text));
+        }
+    }
+}
+
+/// Up to the closing quote; a doubled one stands for itself.
+fn quoted(text: &str, quote: char, escapes: bool) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        if c == '\\' && escapes {
+            value.push(chars.next()?.1);
+        } else if c != quote {
+            value.push(c);
+        } else if chars.peek().is_some_and(|(_, next)| *next == quote) {
+            chars.next();
+            value.push(quote);
+        } else {
+            return Some((value, text.get(at + 1..)?));
+        }
+    }
+    None
+}
+
+fn run(text: &str, is_part: impl Fn(char) -> bool) -> (&str, &str) {
+    let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
+    text.split_at(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn semicolons_in_strings_and_comments_separate_nothing() {
+        let found =
+            statements("SET \"a\".b TO E'x;''\\\\' /* ; */; -- ;\nDO $$begin; end$$").unwrap();
+        let text = |text: &str| Token::Text(text.to_owned());
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].last(), Some(&text("x;'\\")));
+        assert_eq!(found[1][1], text("begin; end"));
+    }
+
+    #[test]
+    fn what_does_not_end_is_nothing() {
+        assert_eq!(statements("select 'x"), None);
+        assert_eq!(statements("select /* x"), None);
+    }
+}
