@@ -61,12 +61,12 @@ enumeration! {
 enumeration! {
     /// What becomes of session state in transaction and statement pooling. Session pooling has none of it to follow.
     SessionState {
-        /// It follows the client to its next server; what cannot keeps the client on its server.
+        /// Settings follow the client to its next server; while it holds what cannot, it keeps its server.
         #[default]
         Track = "track",
-        /// Whoever changes it keeps the server until it is gone.
+        /// Whoever changes it keeps the server from then on.
         Pin = "pin",
-        /// Statements that would change it are refused.
+        /// Settings follow; statements that leave behind what cannot are refused.
         Refuse = "refuse",
         /// Not looked at, as in PgBouncer.
         Off = "off",

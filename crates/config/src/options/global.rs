@@ -40,13 +40,13 @@ section! {
         user: String = text("").fixed().later();
         /// When a server goes back to its pool.
         pool_mode: PoolMode = word(PoolMode::NAMES, "session");
-        /// What becomes of session state in transaction and statement pooling: `track` lets it follow the client, `pin` keeps the client on its server instead, `refuse` refuses the statement, `off` looks at nothing, as PgBouncer.
+        /// What becomes of session state in transaction and statement pooling: `track` lets settings follow the client and keeps it on its server while it holds what cannot, `pin` keeps it there from its first change on, `refuse` lets settings follow and refuses the rest, `off` looks at nothing, as PgBouncer.
         session_state: SessionState = word(SessionState::NAMES, "track");
-        /// How often a server is asked before its release for state that no statement showed; what it finds keeps the client on the server and is logged.
+        /// How often a server is asked before its release for state that no statement showed; what it finds is treated as if one had, counted and logged.
         session_state_check: StateCheck = of_kind(Kind::StateCheck, "off");
         /// Functions that change session state from within, so that a statement which calls one keeps the client on its server.
         session_state_functions: Vec<FunctionName> = of_kind(Kind::Functions, "");
-        /// Clients of a pool that may keep their server beyond the transaction; one more is refused. 0 = no limit.
+        /// Clients of a pool that may keep their server beyond the transaction; one more is ended. 0 = no limit.
         max_pinned: u32 = int("0");
         /// Clients over all databases.
         max_client_conn: u32 = ranged("100", 1, 10_000_000);
