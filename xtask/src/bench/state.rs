@@ -50,6 +50,10 @@ pub(crate) struct Flags {
     /// `prepare_unnamed_after` of the variant that has it
     #[arg(long, value_name = "TIMES", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     unnamed_after: u32,
+    /// Transactions per second of every variant, so that none is measured at another load than the others [default: as
+    /// many as are answered]
+    #[arg(long)]
+    rate: Option<u32>,
     /// Only cells whose name contains this
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     only: Option<String>,
@@ -255,7 +259,7 @@ impl Flags {
             warm_up: Duration::from_secs(self.warm_up),
             measured: Duration::from_secs(self.seconds),
             seed,
-            rate: None,
+            rate: self.rate,
             access: Access::default(),
         }
     }
