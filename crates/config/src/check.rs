@@ -9,6 +9,7 @@ use crate::types::AuthType;
 use crate::value::Value;
 
 mod auth;
+mod state;
 mod tls;
 
 /// The console's database, which no entry may take.
@@ -24,6 +25,7 @@ pub(crate) fn check(raw: &mut Raw, settings: &Settings, format: Format, file: &O
     auth::check(raw, settings, file);
     check_databases(raw, settings);
     note_sizes(raw, settings);
+    state::check(raw, settings);
     note_not_effective(raw, format);
     // In the order of the file, like every other list of mistakes.
     raw.errors

@@ -87,6 +87,36 @@ listen_queue_size = 20
 }
 
 #[test]
+fn options_about_session_state_that_nobody_heeds_are_noted() {
+    let notes = |databases: &str, rest: &str| {
+        let text = format!(
+            "[databases]\n{databases}\n[pgbouncer]\nauth_type=scram-sha-256\nauth_file=u\n\
+             session_state_check=always\nsession_state_functions=f\n{rest}"
+        );
+        ini(&text).unwrap().notes.join("\n")
+    };
+    let transaction = "pool_mode=transaction";
+    expect![[r#"
+        session_state_check is never used: it needs pool_mode transaction or statement, and session_state track or refuse
+        session_state_functions is never used: it needs pool_mode transaction or statement, and session_state track, pin or refuse"#]]
+    .assert_eq(&notes("* = host=h", ""));
+    expect![[r#"session_state_check is never used: it needs pool_mode transaction or statement, and session_state track or refuse"#]]
+    .assert_eq(&notes("* = host=h session_state=pin", transaction));
+    assert_eq!(
+        notes("a = host=h session_state=off\n* = host=h", transaction),
+        ""
+    );
+    assert_eq!(
+        notes("a = host=h\n[users]\nu = pool_mode=statement", ""),
+        ""
+    );
+    assert_eq!(
+        notes("", ""),
+        "no databases are configured, so only the console can be reached"
+    );
+}
+
+#[test]
 fn session_state_follows_its_client_unless_told_otherwise() {
     let loaded = ini("[databases]\na = host=h\n[pgbouncer]\nauth_file = u\n").unwrap();
     let pool = loaded.settings.pool("a", "x").unwrap();
