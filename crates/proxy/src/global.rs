@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use lru::LruCache;
@@ -56,6 +56,8 @@ pub(crate) struct GlobalPool {
     pub(crate) last_error: Mutex<Option<LastError>>,
     /// What servers report, by the settings that a client asked for: a known greeting waits for no server.
     pub(crate) welcomes: Mutex<HashMap<Arc<Asked>, Arc<Reported>>>,
+    /// Clients that are pinned to their servers, on all workers.
+    pub(crate) pinned: AtomicU32,
     /// What the last client's own SCRAM login left for ours.
     pub(crate) pass_through: Mutex<Option<PassThrough>>,
     /// The secret that the last client of this user logged in with, if it is not in the auth_file.
@@ -420,6 +422,7 @@ impl Global {
             next_host: AtomicUsize::new(0),
             last_error: Mutex::default(),
             welcomes: Mutex::default(),
+            pinned: AtomicU32::new(0),
             pass_through: Mutex::default(),
             learnt: Mutex::default(),
         });

@@ -33,6 +33,7 @@ mod secure;
 mod server;
 mod slots;
 mod snapshot;
+mod state;
 #[cfg(test)]
 mod tests;
 mod timers;

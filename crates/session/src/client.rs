@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use weir_sql::{Effects, Reason, Reasons};
 use weir_wire::frontend::tag;
 
 use crate::expected::Undo;
@@ -20,8 +21,12 @@ const NAME_MAX: usize = 63;
 pub enum Pin {
     /// It prepared a statement too long to be prepared again elsewhere.
     LargeStatement,
+    /// It changed its session, and `session_state = pin`.
+    Policy,
     /// Its database is in session mode, or it replicates.
     Session,
+    /// It holds something that cannot move.
+    State(Reason),
 }
 
 impl Pin {
@@ -29,7 +34,9 @@ impl Pin {
     pub fn reason(self) -> &'static str {
         match self {
             Self::LargeStatement => "prepared a statement too long to move",
+            Self::Policy => "changed its session",
             Self::Session => "session pooling",
+            Self::State(reason) => reason.words(),
         }
     }
 }
@@ -68,6 +75,18 @@ pub struct Client {
     pub(crate) owed: u64,
     pub(crate) rest: Rest,
     pub(crate) refusing: Refusing,
+    /// What it began with, and returns to by RESET.
+    pub(crate) startup: Arc<Settings>,
+    /// What it holds on its server, as the server last said.
+    pub(crate) held: Reasons,
+    /// What it holds there and nobody can ask about.
+    pub(crate) certain: Reasons,
+    /// Tells clients apart; 0 is nobody.
+    pub(crate) number: u64,
+    /// It moved a sequence, and may ask for what currval says.
+    pub(crate) moves_sequences: bool,
+    /// Statements under names that are not followed may change the session.
+    pub(crate) has_untracked_effects: bool,
     pin: Option<Pin>,
 }
 
@@ -75,10 +94,22 @@ impl Client {
     /// A client that asked for `settings` and was told `reported`.
     pub fn new(settings: Arc<Settings>, reported: Arc<Reported>) -> Self {
         Self {
+            startup: Arc::clone(&settings),
             settings,
             reported,
             ..Self::default()
         }
+    }
+
+    /// Gives it a number that no other client of the process has, nor 0.
+    pub fn set_number(&mut self, number: u64) {
+        self.number = number;
+    }
+
+    /// Whether it would rather keep its server, as long as nobody else needs it: it may ask there what a sequence gave it.
+    #[inline]
+    pub fn is_reluctant(&self) -> bool {
+        self.moves_sequences
     }
 
     /// Keeps its server from now on.
@@ -98,7 +129,29 @@ impl Client {
     /// Why it keeps its server, if it does.
     #[inline]
     pub fn pin(&self) -> Option<Pin> {
-        self.pin
+        let reason = || self.held_reasons().iter().next();
+        self.pin.or_else(|| reason().map(Pin::State))
+    }
+
+    /// `DISCARD ALL` was run: nothing of its session is left but what it began with.
+    pub(crate) fn forget_session(&mut self) {
+        self.settings = Arc::clone(&self.startup);
+        self.certain = Reasons::default();
+        self.moves_sequences = false;
+    }
+
+    /// Why it keeps its server, in words; empty if it does not.
+    pub fn pin_words(&self) -> String {
+        let pin = self.pin.map(Pin::reason);
+        let held = self.held_reasons();
+        let words = pin.into_iter().chain(held.iter().map(Reason::words));
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Everything that keeps it on its server because of its session's state.
+    #[inline]
+    pub(crate) fn held_reasons(&self) -> Reasons {
+        self.held.union(self.certain)
     }
 
     /// The values it asked for.
@@ -149,6 +202,11 @@ impl Client {
             .map_or((unnamed::NONE, &[]), |unnamed| unnamed.current())
     }
 
+    /// What running its unnamed statement may do to the session.
+    pub(crate) fn unnamed_effects(&self) -> Option<&Arc<Effects>> {
+        self.unnamed.as_ref()?.effects()
+    }
+
     pub(crate) fn remember(&mut self, name: Arc<[u8]>, statement: Option<Arc<Statement>>) {
         let name = if name.len() > NAME_MAX {
             key(&name).into()
@@ -172,6 +230,7 @@ impl Client {
                 }
                 Undo::Closed(name, _) => drop(self.forget(name)),
                 Undo::Deallocate(name) => drop(self.forget(name)),
+                Undo::Refused(_) => {}
             }
         }
     }

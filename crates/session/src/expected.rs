@@ -7,6 +7,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use weir_sql::Reasons;
+
 use crate::statement::Statement;
 
 /// A request that owes a reply (or, for [`Kind::CopyEnd`], ends one).
@@ -39,8 +41,12 @@ pub enum Duty {
     Answer,
     /// The client is waiting for it.
     Forward,
+    /// We asked for the state of the session: the answer is read.
+    Learn,
     /// We asked for ourselves: nobody sees it.
     Swallow,
+    /// We asked on behalf of the client, and if it fails, so much the worse: nobody sees it.
+    Try,
 }
 
 /// What a skipped request did to the client's names, to be taken back.
@@ -52,6 +58,8 @@ pub enum Undo {
     Deallocate(Box<[u8]>),
     /// A Parse added this name.
     Named(Arc<[u8]>, Arc<Statement>),
+    /// Nothing to undo: another statement was sent in place of the client's, to fail; these are why.
+    Refused(Reasons),
 }
 
 /// A statement name that was replaced: an error that names the one has to name the other.
@@ -220,6 +228,11 @@ impl Queue {
             && !self.skipping
             && self.entries.len() <= 1
             && (self.entries.iter()).all(|entry| entry.duty == Duty::Swallow)
+    }
+
+    /// Whether nothing on its way is the client's.
+    pub fn is_ours(&self) -> bool {
+        self.entries.iter().all(|entry| entry.duty != Duty::Forward)
     }
 
     /// Whether the last change of this statement that is on its way is a Parse of the client under this name.

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use weir_auth::login::LoginError;
+use weir_sql::{Reason, Reasons};
 use weir_wire::encode::{ErrorReport, Severity};
 use weir_wire::options::OptionsError;
 use weir_wire::sqlstate::SqlState;
@@ -102,12 +103,16 @@ pub enum Fault {
     ShuttingDown,
     /// Not a start-up packet.
     Startup(StartupError),
+    /// The statement would leave something on its server that cannot move (`session_state = refuse`).
+    StateRefused(Reasons),
     /// A transaction block in statement pooling.
     StatementMode,
     /// A name or value in the start-up packet is not UTF-8.
     StartupEncoding,
     /// `max_client_conn` or one of its kin; the name of the limit.
     TooManyClients(&'static str),
+    /// `max_pinned`; what the client would be pinned for.
+    TooManyPins(&'static str),
     /// Too many logins have failed that came from the same address.
     TooManyFailures,
     /// `transaction_timeout`.
@@ -134,7 +139,7 @@ impl Fault {
             | Self::NoUser
             | Self::TlsRequired
             | Self::TooManyFailures => SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
-            Self::Protocol(ClientFault::TooManyStatements) => {
+            Self::Protocol(ClientFault::TooManyStatements) | Self::TooManyPins(_) => {
                 SqlState::CONFIGURATION_LIMIT_EXCEEDED
             }
             Self::LoginProtocol(_)
@@ -144,7 +149,9 @@ impl Fault {
             Self::NoDatabase(_) => SqlState::INVALID_CATALOG_NAME,
             Self::Options(_) => SqlState::SYNTAX_ERROR,
             Self::QueryWaitTimeout | Self::TooManyClients(_) => SqlState::TOO_MANY_CONNECTIONS,
-            Self::ReplicationUnsupported | Self::StatementMode => SqlState::FEATURE_NOT_SUPPORTED,
+            Self::ReplicationUnsupported | Self::StateRefused(_) | Self::StatementMode => {
+                SqlState::FEATURE_NOT_SUPPORTED
+            }
             Self::ServerLost => SqlState::CONNECTION_FAILURE,
             Self::ServerUnavailable(_) => SqlState::SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
             Self::Startup(StartupError::UnsupportedVersion { .. }) => {
@@ -185,6 +192,14 @@ impl Fault {
             Self::ShuttingDown => "pooler is shutting down".into(),
             Self::Startup(error) => error.to_string().into(),
             Self::StartupEncoding => "startup packet is not valid UTF-8".into(),
+            Self::StateRefused(reasons) => {
+                let words: Vec<_> = reasons.iter().map(Reason::words).collect();
+                format!(
+                    "session state that outlives a transaction is refused (session_state): {}",
+                    words.join(", ")
+                )
+                .into()
+            }
             Self::StatementMode => {
                 "transaction blocks not allowed in statement pooling mode".into()
             }
@@ -192,6 +207,9 @@ impl Fault {
                 "no more connections allowed (max_client_conn)".into()
             }
             Self::TooManyClients(limit) => format!("client connections exceeded ({limit})").into(),
+            Self::TooManyPins(reason) => {
+                format!("too many clients keep their server (max_pinned); reason: {reason}").into()
+            }
             Self::TooManyFailures => {
                 "too many failed logins from this address (auth_failures_per_minute)".into()
             }
@@ -205,7 +223,7 @@ impl Fault {
 
     /// Whether the session goes on after it.
     pub fn is_fatal(&self) -> bool {
-        !matches!(self, Self::Cancelled)
+        !matches!(self, Self::Cancelled | Self::StateRefused(_))
     }
 
     /// Appends the ErrorResponse.

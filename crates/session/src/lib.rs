@@ -11,7 +11,8 @@
 //!
 //! let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
 //! let mut registry = Registry::new(0, 1);
-//! let rules = relay::Rules { max_prepared: 200, refuse_simple_query: false, tracks_unnamed: true };
+//! let mut judge = weir_sql::Judge::new(weir_sql::Functions::default());
+//! let rules = relay::Rules { max_prepared: 200, refuse_simple_query: false, tracks_unnamed: true, state: relay::StatePolicy::Track };
 //! let query = b"Q\0\0\0\x0dselect 1\0";
 //!
 //! let (mut buffer, mut to_client) = (Vec::new(), Vec::new());
@@ -20,6 +21,7 @@
 //!     client: &mut client,
 //!     server: &mut server,
 //!     registry: &mut registry,
+//!     judge: &mut judge,
 //!     rules,
 //! };
 //! relay::requests(&mut link, query, &mut to_server, &mut to_client)?;
@@ -45,5 +47,6 @@ pub mod server;
 pub mod settings;
 pub mod splice;
 mod sql;
+pub mod state;
 pub mod statement;
 mod unnamed;

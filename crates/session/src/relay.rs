@@ -4,6 +4,7 @@
 //! it is complete, so that a client that vanishes leaves no half request behind; a longer one is passed on while it
 //! arrives, so that memory is bounded. Bodies are looked at only where a name, a status or a parameter stands in them.
 
+use weir_sql::Judge;
 use weir_wire::frame::FrameError;
 
 use crate::client::Client;
@@ -37,6 +38,21 @@ pub struct Rules {
     pub tracks_unnamed: bool,
     /// Refuse simple queries (`disable_pqexec`).
     pub refuse_simple_query: bool,
+    /// What becomes of a session's state (`session_state`).
+    pub state: StatePolicy,
+}
+
+/// What becomes of what a client changes in its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatePolicy {
+    /// Nobody looks: it stays where it is. For pools whose clients keep their servers, and for PgBouncer's manners.
+    Off,
+    /// The client keeps its server from then on.
+    Pin,
+    /// Settings follow the client; what cannot move is refused.
+    Refuse,
+    /// Settings follow the client; what cannot move pins it.
+    Track,
 }
 
 /// A client and the server it leases.
@@ -48,6 +64,8 @@ pub struct Link<'a> {
     pub server: &'a mut Server,
     /// The worker's statements.
     pub registry: &'a mut Registry,
+    /// Says what texts may do to a session.
+    pub judge: &'a mut Judge,
     /// The pool's rules.
     pub rules: Rules,
 }
@@ -94,10 +112,12 @@ mod tests {
                 client: &mut client,
                 server: &mut server,
                 registry: &mut registry,
+                judge: &mut Judge::new(weir_sql::Functions::default()),
                 rules: Rules {
                     max_prepared: 10,
                     tracks_unnamed: true,
                     refuse_simple_query: false,
+                    state: StatePolicy::Track,
                 },
             };
             let mut out = Splice::new(&message, &mut buffer);

@@ -2,6 +2,7 @@
 //!
 //! Never knows a socket. [`crate::relay`] feeds it; [`Server::is_free`] is promise 1 of the design.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_wire::backend::TransactionStatus;
@@ -10,6 +11,7 @@ use weir_wire::encode;
 use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Undo, UnnamedEffect};
 use crate::settings::{Reported, Settings};
+use crate::state::{Answer, Question, Returned};
 use crate::statement::{Prepared, Statement};
 use crate::unnamed;
 
@@ -48,6 +50,22 @@ pub struct Server {
     pub(crate) settings: Arc<Settings>,
     pub(crate) reported: Arc<Reported>,
     defaults: Arc<Reported>,
+    /// What it has to be asked before it goes to anybody else.
+    pub(crate) question: Question,
+    /// Questions on their way, with what was answered so far; boxed, since few sessions have any.
+    pub(crate) asked: VecDeque<Box<(Question, Answer)>>,
+    /// Start-up values that have to be set behind the client's batch.
+    pub(crate) returned: Returned,
+    /// The number of the client that used it last.
+    pub(crate) user: u64,
+    /// What currval and lastval say may come from another client.
+    pub(crate) has_foreign_sequences: bool,
+    /// The client has not yet done anything on this lease, but for beginning a transaction.
+    pub(crate) is_fresh: bool,
+    /// It holds something that nothing takes away: it serves nobody else.
+    pub(crate) spoiled: bool,
+    /// A question that no statement gave a reason for found something.
+    pub(crate) found: bool,
 }
 
 /// What has to happen before a server whose client left can be used again.
@@ -83,6 +101,14 @@ impl Server {
             settings: Arc::default(),
             defaults: Arc::clone(&reported),
             reported,
+            question: Question::default(),
+            asked: VecDeque::new(),
+            returned: Returned::default(),
+            user: 0,
+            has_foreign_sequences: false,
+            is_fresh: true,
+            spoiled: false,
+            found: false,
         }
     }
 
@@ -91,6 +117,16 @@ impl Server {
     /// # Errors
     /// If `sql` holds a NUL or is longer than PostgreSQL takes.
     pub fn ask(&mut self, sql: &str, out: &mut Vec<u8>) -> Result<(), encode::EncodeError> {
+        self.ask_for(sql, Duty::Swallow, out)
+    }
+
+    /// As [`Server::ask`], with another use of the replies.
+    pub(crate) fn ask_for(
+        &mut self,
+        sql: &str,
+        duty: Duty,
+        out: &mut Vec<u8>,
+    ) -> Result<(), encode::EncodeError> {
         encode::query(out, sql.as_bytes())?;
         // A simple query drops the unnamed statement.
         self.unnamed = unnamed::NONE;
@@ -98,10 +134,58 @@ impl Server {
             serial: unnamed::NONE,
             of_client: false,
         };
-        let entry = Expected::new(Kind::Query, Duty::Swallow).with_unnamed(Some(effect));
+        let entry = Expected::new(Kind::Query, duty).with_unnamed(Some(effect));
         self.queue.expect(entry);
         self.synced = false;
         Ok(())
+    }
+
+    /// Before a free server goes to anybody else: asks what its client has left there, if it may have left anything.
+    /// True if the answer has to come first.
+    pub fn ask_state(&mut self, out: &mut Vec<u8>) -> bool {
+        if self.question.is_nothing() {
+            return false;
+        }
+        let question = std::mem::take(&mut self.question);
+        // Names in it come from a message of the client, and are far shorter than one.
+        if self.ask_for(&question.sql(), Duty::Learn, out).is_err() {
+            return false;
+        }
+        self.asked
+            .push_back(Box::new((question, Answer::default())));
+        true
+    }
+
+    /// Asks for everything the next time, whatever its client did (`session_state_check`).
+    pub fn suspect(&mut self) {
+        self.question = Question::check();
+    }
+
+    /// Whether such a question found something.
+    #[inline]
+    pub fn has_found(&self) -> bool {
+        self.found
+    }
+
+    /// As [`Server::has_found`], once.
+    pub fn take_found(&mut self) -> bool {
+        std::mem::take(&mut self.found)
+    }
+
+    /// Whether it may hold state that nobody has asked about.
+    pub fn is_uncertain(&self) -> bool {
+        !self.question.is_nothing() || !self.asked.is_empty()
+    }
+
+    /// Whether its settings may be others than [`Server::settings`] until it has been asked.
+    pub fn is_settings_unsure(&self) -> bool {
+        self.question.is_about_settings()
+            || (self.asked.iter()).any(|asked| asked.0.is_about_settings())
+    }
+
+    /// Whether it holds something that nothing takes away, so that it can serve nobody else.
+    pub fn is_spoiled(&self) -> bool {
+        self.spoiled
     }
 
     /// The client is gone: makes the server finish what it began, in `out`.
@@ -223,10 +307,19 @@ impl Server {
         &self.settings
     }
 
-    /// `DISCARD ALL` was run (by us or by the client): nothing of a session is left.
+    /// Our own reset query was run: nothing of a session is left, and nothing has to be asked.
+    pub fn was_reset(&mut self) {
+        self.forget_session();
+        self.question = Question::default();
+        self.asked.clear();
+        self.returned = Returned::default();
+    }
+
+    /// `DISCARD ALL` was run: nothing of a session is left.
     pub fn forget_session(&mut self) {
         self.forget_statements();
         self.settings = Arc::default();
+        self.has_foreign_sequences = false;
     }
 
     /// `DEALLOCATE ALL` was run: what is left is what is on its way.
@@ -302,7 +395,7 @@ impl Server {
         match entry.undo.map(|undo| *undo) {
             Some(Undo::Named(name, _)) => drop(client.forget(&name)),
             Some(Undo::Closed(name, statement)) => client.remember(name, statement),
-            Some(Undo::Deallocate(_)) => {}
+            Some(Undo::Deallocate(_) | Undo::Refused(_)) => {}
             None => {}
         }
     }

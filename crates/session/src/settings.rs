@@ -25,6 +25,9 @@ const FACTS: [&str; 7] = [
     "server_version_num",
 ];
 
+/// Who the session is, in the order in which it is taken on: a role is one of the session's user.
+const IDENTITY: [&str; 2] = ["session_authorization", "role"];
+
 /// One parameter: name (lower case in [`Settings`], as sent by the server in [`Reported`]) and value.
 pub type Parameter = (Box<str>, Box<str>);
 
@@ -87,22 +90,43 @@ impl Settings {
     }
 
     /// The statements that turn a server with `self` into one with `wanted`; empty if they are equal.
+    ///
+    /// Everything is set by who logged in, since a role that was taken on may not be allowed to: roles are given back
+    /// first and taken on last.
     pub fn statements_to(&self, wanted: &Self) -> String {
         let mut sql = String::new();
-        for (name, _) in self.iter().filter(|(name, _)| wanted.get(name).is_none()) {
-            push_statement(&mut sql, |sql| {
-                sql.push_str("RESET ");
-                push_name(sql, name);
-            });
+        if self == wanted {
+            return sql;
         }
-        for (name, value) in wanted
-            .iter()
-            .filter(|(name, value)| self.get(name) != Some(value))
-        {
-            push_statement(&mut sql, |sql| push_set(sql, name, value));
+        for name in IDENTITY.iter().filter(|name| self.get(name).is_some()) {
+            push_statement(&mut sql, |sql| push_reset(sql, name));
+        }
+        for (name, _) in self.plain().filter(|(name, _)| wanted.get(name).is_none()) {
+            push_statement(&mut sql, |sql| push_reset(sql, name));
+        }
+        for (name, value) in wanted.plain() {
+            if self.get(name) != Some(value) {
+                push_statement(&mut sql, |sql| push_set(sql, name, value));
+            }
+        }
+        for name in IDENTITY {
+            if let Some(value) = wanted.get(name) {
+                push_statement(&mut sql, |sql| push_set(sql, name, value));
+            }
         }
         sql
     }
+
+    /// All values but who the session is.
+    fn plain(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.iter()
+            .filter(|(name, _)| !IDENTITY.iter().any(|identity| identity == name))
+    }
+}
+
+fn push_reset(sql: &mut String, name: &str) {
+    sql.push_str("RESET ");
+    push_name(sql, name);
 }
 
 fn push_statement(sql: &mut String, write: impl FnOnce(&mut String)) {
@@ -140,7 +164,7 @@ fn push_name(sql: &mut String, name: &str) {
 }
 
 /// An escape string, so that the meaning does not depend on `standard_conforming_strings`.
-fn push_literal(sql: &mut String, value: &str) {
+pub(crate) fn push_literal(sql: &mut String, value: &str) {
     sql.push_str("E'");
     for c in value.chars() {
         if c == '\'' || c == '\\' {

@@ -6,9 +6,10 @@
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use lru::LruCache;
+use weir_sql::Effects;
 
 /// Below so many statements the registry does not look for ones that nobody uses any more.
 const SWEEP_MIN: usize = 1024;
@@ -25,6 +26,18 @@ pub struct Statement {
     pub name: Box<[u8]>,
     /// The Parse message after the name: text, NUL, number of parameter types, their oids.
     pub body: Box<[u8]>,
+    /// What running it may do to the session; found out when it is first bound.
+    pub(crate) effects: OnceLock<Option<Arc<Effects>>>,
+}
+
+impl Statement {
+    /// The text.
+    pub(crate) fn text(&self) -> &[u8] {
+        self.body
+            .split(|byte| *byte == 0)
+            .next()
+            .unwrap_or_default()
+    }
 }
 
 #[derive(Debug)]
@@ -74,6 +87,7 @@ impl Registry {
                 id: 0,
                 name: b"weir_none".as_slice().into(),
                 body: Box::default(),
+                effects: OnceLock::new(),
             }),
         }
     }
@@ -93,6 +107,7 @@ impl Registry {
             id,
             name,
             body: body.into(),
+            effects: OnceLock::new(),
         });
         self.known.insert(ByBody(Arc::clone(&statement)));
         statement

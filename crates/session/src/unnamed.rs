@@ -5,6 +5,9 @@
 //! Parse put in front. What was sent but not yet answered is tentative, so that a skipped Parse changes nothing.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+
+use weir_sql::Effects;
 
 /// No statement.
 pub(crate) const NONE: u64 = 0;
@@ -15,6 +18,7 @@ pub(crate) const NONE: u64 = 0;
 struct Definition {
     serial: u64,
     body: Vec<u8>,
+    effects: Option<Arc<Effects>>,
 }
 
 /// See the module's page.
@@ -28,11 +32,15 @@ pub(crate) struct Unnamed {
 
 impl Unnamed {
     /// A Parse (or with [`NONE`], something that drops the statement) is on its way.
-    pub(crate) fn define(&mut self, serial: u64, body: &[u8]) {
+    pub(crate) fn define(&mut self, serial: u64, body: &[u8], effects: Option<Arc<Effects>>) {
         let mut kept = std::mem::take(&mut self.spare);
         kept.clear();
         kept.extend_from_slice(body);
-        self.tentative.push_back(Definition { serial, body: kept });
+        self.tentative.push_back(Definition {
+            serial,
+            body: kept,
+            effects,
+        });
     }
 
     /// The oldest change on its way has taken effect.
@@ -67,6 +75,12 @@ impl Unnamed {
         self.confirmed.serial == NONE && self.tentative.iter().all(|next| next.serial == NONE)
     }
 
+    /// What running the current one may do to the session.
+    pub(crate) fn effects(&self) -> Option<&Arc<Effects>> {
+        let current = self.tentative.back().unwrap_or(&self.confirmed);
+        current.effects.as_ref()
+    }
+
     /// What holds once everything on its way has taken effect: number and body.
     pub(crate) fn current(&self) -> (u64, &[u8]) {
         let current = self.tentative.back().unwrap_or(&self.confirmed);
@@ -81,9 +95,9 @@ mod tests {
     #[test]
     fn a_skipped_parse_leaves_the_old_statement() {
         let mut unnamed = Unnamed::default();
-        unnamed.define(1, b"one");
+        unnamed.define(1, b"one", None);
         unnamed.confirm();
-        unnamed.define(2, b"two");
+        unnamed.define(2, b"two", None);
         assert_eq!(unnamed.current(), (2, &b"two"[..]));
         unnamed.skip();
         assert_eq!(unnamed.current(), (1, &b"one"[..]));
@@ -92,8 +106,8 @@ mod tests {
     #[test]
     fn a_parse_behind_a_failed_one_counts() {
         let mut unnamed = Unnamed::default();
-        unnamed.define(1, b"no sql");
-        unnamed.define(2, b"two");
+        unnamed.define(1, b"no sql", None);
+        unnamed.define(2, b"two", None);
         unnamed.fail();
         assert_eq!(unnamed.current(), (2, &b"two"[..]));
     }
@@ -101,9 +115,9 @@ mod tests {
     #[test]
     fn a_failed_parse_leaves_none() {
         let mut unnamed = Unnamed::default();
-        unnamed.define(1, b"one");
+        unnamed.define(1, b"one", None);
         unnamed.confirm();
-        unnamed.define(2, b"two");
+        unnamed.define(2, b"two", None);
         unnamed.fail();
         assert_eq!(unnamed.current(), (NONE, &b""[..]));
     }
@@ -112,7 +126,7 @@ mod tests {
     fn a_parse_in_steady_state_reuses_its_buffers() {
         let mut unnamed = Unnamed::default();
         for serial in 1..10 {
-            unnamed.define(serial, b"select 1");
+            unnamed.define(serial, b"select 1", None);
             unnamed.confirm();
         }
         assert!(unnamed.spare.capacity() > 0);

@@ -372,3 +372,48 @@ impl<'a> CommandComplete<'a> {
         Ok(Self { tag })
     }
 }
+
+/// DataRow: one row of a result, column by column; `None` is NULL.
+#[derive(Clone, Debug)]
+pub struct DataRow<'a> {
+    left: u16,
+    rest: Reader<'a>,
+}
+
+impl<'a> DataRow<'a> {
+    /// # Errors
+    /// The lengths do not add up to the body (PostgreSQL manual, 55.7).
+    pub fn parse(body: &'a [u8]) -> Result<Self, MessageError> {
+        let mut reader = Reader::new(body);
+        let [high, low] = [reader.u8()?, reader.u8()?];
+        let row = Self {
+            left: u16::from_be_bytes([high, low]),
+            rest: reader,
+        };
+        let mut columns = row.clone();
+        while columns.left > 0 {
+            columns.column()?;
+        }
+        columns.rest.end()?;
+        Ok(row)
+    }
+
+    fn column(&mut self) -> Result<Option<&'a [u8]>, MessageError> {
+        self.left -= 1;
+        match usize::try_from(self.rest.i32()?) {
+            Ok(len) => self.rest.take(len).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+impl<'a> Iterator for DataRow<'a> {
+    type Item = Option<&'a [u8]>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        self.column().ok()
+    }
+}

@@ -102,6 +102,7 @@ impl<D: Driver> Worker<D> {
             replied_at: self.now,
             transaction_at: self.now,
             identity: Box::new(identity),
+            pinned: None,
             timer: None,
         });
         let timeout = self.global.settled().settings.global.client_login_timeout;

@@ -6,7 +6,7 @@
 use weir_config::{AUTH_QUERY, AuthLookup};
 use weir_session::relay::{self, Link};
 use weir_session::splice::Splice;
-use weir_wire::backend::{self, ErrorFields};
+use weir_wire::backend::{self, DataRow, ErrorFields};
 use weir_wire::encode::{self, EncodeError};
 use weir_wire::frame::{Side, frame};
 
@@ -119,6 +119,7 @@ impl<D: Driver> Worker<D> {
                 client: asking,
                 server: asked,
                 registry: &mut self.registry,
+                judge: &mut pool.judge,
                 rules: pool.rules,
             };
             relay::requests(&mut link, &request, &mut out, &mut untold).is_ok()
@@ -283,26 +284,9 @@ fn rows(answer: &[u8]) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// DataRow: a count of columns, then for each its length (-1 is NULL) and bytes (PostgreSQL manual, 54.7).
 fn row(body: &[u8]) -> Option<Row> {
-    let (count, mut rest) = body.split_first_chunk::<2>()?;
-    let count = usize::try_from(i16::from_be_bytes(*count)).ok()?;
-    let mut row = Vec::with_capacity(count.min(16));
-    for _ in 0..count {
-        let (len, behind) = rest.split_first_chunk::<4>()?;
-        match i32::from_be_bytes(*len) {
-            -1 => {
-                row.push(None);
-                rest = behind;
-            }
-            len => {
-                let (value, behind) = behind.split_at_checked(usize::try_from(len).ok()?)?;
-                row.push(Some(value.to_vec()));
-                rest = behind;
-            }
-        }
-    }
-    rest.is_empty().then_some(row)
+    let row = DataRow::parse(body).ok()?;
+    Some(row.map(|value| value.map(<[u8]>::to_vec)).collect())
 }
 
 #[cfg(test)]

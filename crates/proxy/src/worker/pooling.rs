@@ -1,5 +1,6 @@
 //! Pools: this worker's shards, and carrying out what they ask for.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use weir_config::{PoolMode, PoolSettings, Settings};
@@ -12,6 +13,7 @@ use weir_wire::sqlstate::SqlState;
 use super::Worker;
 use super::relay::server_index;
 use super::slots::{Pool, Server};
+use super::state;
 use crate::driver::{Driver, Owner};
 use crate::global::{GlobalPool, lock};
 use crate::mailbox::Message;
@@ -35,6 +37,11 @@ impl<D: Driver> Worker<D> {
         let pool = Pool {
             shard: Shard::new(shared, global.policy(&settled.settings), self.lane, seed),
             rules: rules(&settings, &settled.settings),
+            judge: state::judge(&settings),
+            checks: state::checks(&settings),
+            draw: seed,
+            pins: BTreeMap::new(),
+            reluctant: VecDeque::new(),
             reset_always: settled.settings.global.server_reset_query_always,
             has_timeouts: has_timeouts(&settings),
             settings,
@@ -132,6 +139,12 @@ impl<D: Driver> Worker<D> {
         let index = self.find_pool(pool);
         let slot = index.and_then(|index| self.pools.get_mut(index));
         let server = slot.and_then(|pool| pool.shard.asked(self.now, from));
+        if server.is_none()
+            && let Some(index) = index
+        {
+            // It goes back to the pool, which has an asker now.
+            self.give_up_reluctant(index);
+        }
         match server {
             Some(server) => self.hand_over(server_index(server.0), from, true),
             None => {
@@ -398,6 +411,10 @@ impl<D: Driver> Worker<D> {
             let moved = is_elsewhere(&pool.settings, &settings);
             pool.rules = rules(&settings, &settled.settings);
             pool.has_timeouts = has_timeouts(&settings);
+            if pool.settings.session_state_functions != settings.session_state_functions {
+                pool.judge = state::judge(&settings);
+            }
+            pool.checks = state::checks(&settings);
             pool.reset_always = settled.settings.global.server_reset_query_always;
             let policy = crate::global::policy(&settings, &settled.settings);
             pool.settings = settings;
@@ -434,6 +451,7 @@ fn rules(pool: &PoolSettings, settings: &Settings) -> Rules {
         },
         refuse_simple_query: global.disable_pqexec,
         tracks_unnamed: pool.pool_mode != PoolMode::Session,
+        state: state::policy(pool),
     }
 }
 

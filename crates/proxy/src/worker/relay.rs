@@ -126,6 +126,7 @@ impl<D: Driver> Worker<D> {
             }
             Checkout::Queued(ticket) => {
                 client.ticket = Some(ticket);
+                self.give_up_reluctant(pool_index);
                 false
             }
             Checkout::FailFast => {
@@ -234,6 +235,7 @@ impl<D: Driver> Worker<D> {
             client: &mut client.session,
             server: &mut server.session,
             registry: &mut self.registry,
+            judge: &mut pool.judge,
             rules: pool.rules,
         };
         let taken = relay::requests(&mut link, input, &mut out, &mut self.answers);
@@ -402,7 +404,13 @@ impl<D: Driver> Worker<D> {
         let is_leased =
             matches!(server.stage, Stage::Leased) && matches!(client.phase, Phase::Ready);
         let is_free = server.session.is_free() && self.driver.backlog(server.key) == 0;
-        if is_leased && is_free && may_release(client) {
+        if !is_leased || !is_free || self.asks_state(index, server_index) {
+            return;
+        }
+        if !self.settle_pin(index, server_index) || self.stays_reluctantly(index, server_index) {
+            return;
+        }
+        if self.clients.get(index).is_some_and(may_release) {
             self.release(server_index);
         }
     }
@@ -490,6 +498,9 @@ impl<D: Driver> Worker<D> {
         }
         if let Some(reason) = server.doomed {
             return self.close_server(server_index, reason);
+        }
+        if server.session.is_spoiled() {
+            return self.close_server(server_index, "session state that nothing takes away");
         }
         if server.is_used || pool.reset_always {
             let is_session = pool.settings.pool_mode == weir_config::PoolMode::Session;
@@ -590,8 +601,8 @@ impl<D: Driver> Worker<D> {
         let result = relay::replies(&mut self.nobody, &mut server.session, input, &mut unseen);
         trim(&mut buffer);
         self.to_client = buffer;
-        if self.nobody.statement_count() > 0 {
-            // Names that came back when their Close was skipped; nobody needs them.
+        if self.nobody.statement_count() > 0 || self.nobody.pin().is_some() {
+            // What came back when a Close was skipped, or late answers about a session; nobody needs them.
             self.nobody = Session::default();
         }
         match result {
@@ -655,7 +666,7 @@ impl<D: Driver> Worker<D> {
             }
             Stage::Testing(Test::Reset) => {
                 if let Some(server) = self.servers.get_mut(server_index) {
-                    server.session.forget_session();
+                    server.session.was_reset();
                 }
                 self.test_passed(pool_index, server_index);
                 self.check_in(server_index);
@@ -709,7 +720,7 @@ impl<D: Driver> Worker<D> {
             ),
             Abandoned::Free => {
                 server.session.settle();
-                server.is_used |= client.session.pin().is_some();
+                server.is_used |= client.session.pin().is_some() || server.session.is_uncertain();
                 self.release_later(server_index);
             }
             Abandoned::Drain { running } => {

@@ -1,12 +1,13 @@
 //! What a worker keeps per client, server and pool.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use weir_auth::secret::Secret;
-use weir_config::PoolSettings;
+use weir_config::{PoolSettings, StateCheck};
 use weir_pool::{Entered, Moment, Shard, Ticket};
 use weir_session::client::Client as ClientSession;
 use weir_session::fault::Fault;
@@ -15,12 +16,14 @@ use weir_session::login::ServerLogin;
 use weir_session::relay::Rules;
 use weir_session::server::Server as ServerSession;
 use weir_session::settings::Reported;
+use weir_sql::Judge;
 use weir_stats::{Counters, Endpoint};
 use weir_tls::session::{CertificateDer, Protection};
 
 use super::access::{Directory, Learnt};
 use super::inquiry::Inquiry;
 use super::secure::Securing;
+use super::state::Pinned;
 use crate::console::Role;
 use crate::driver::Key;
 use crate::global::GlobalPool;
@@ -149,6 +152,8 @@ pub(super) struct Client {
     pub(super) replied_at: Moment,
     pub(super) transaction_at: Moment,
     pub(super) identity: Box<Identity>,
+    /// Its place among the pinned ones; boxed, since few are.
+    pub(super) pinned: Option<Box<Pinned>>,
     /// Its timer, if armed.
     pub(super) timer: Option<Moment>,
 }
@@ -268,6 +273,10 @@ pub(super) struct Server {
     pub(super) cleaning_until: Option<Moment>,
     /// A client may have left something in its session that only `server_reset_query` takes away.
     pub(super) is_used: bool,
+    /// It was just asked about its session, though no statement gave a reason to.
+    pub(super) is_checked: bool,
+    /// Its client would rather keep it: it is in the pool's list of these.
+    pub(super) is_reluctant: bool,
     /// It has to go on release.
     pub(super) doomed: Option<&'static str>,
     pub(super) facts: Box<Facts>,
@@ -300,6 +309,8 @@ impl Server {
             cancels: 0,
             cleaning_until: None,
             is_used: false,
+            is_checked: false,
+            is_reluctant: false,
             doomed: None,
             facts: Box::new(facts),
             outgoing: None,
@@ -318,6 +329,16 @@ pub(super) struct Pool {
     pub(super) shard: Shard,
     pub(super) settings: Arc<PoolSettings>,
     pub(super) rules: Rules,
+    /// Says what statements may do to a session.
+    pub(super) judge: Judge,
+    /// How often to look for what no statement shows.
+    pub(super) checks: StateCheck,
+    /// The state of the draws for that.
+    pub(super) draw: u64,
+    /// Pins since the process began, by reason.
+    pub(super) pins: BTreeMap<&'static str, u64>,
+    /// Servers that their clients would rather keep, the longest first; some may have better reasons by now.
+    pub(super) reluctant: VecDeque<usize>,
     pub(super) counters: Counters,
     /// The counters when the current and the last period began.
     pub(super) period: [Counters; 2],

@@ -95,11 +95,11 @@ impl<D: Driver> Worker<D> {
                 .map_or_else(String::new, |tls| tls.protection.to_string()),
             application_name: name.unwrap_or_default().to_owned(),
             prepared_statements: client.session.statement_count() as u64,
-            pin: client
-                .session
-                .pin()
-                .map_or_else(String::new, |pin| pin.reason().to_owned()),
-            pin_age_seconds: 0,
+            pin: client.session.pin_words(),
+            pin_age_seconds: client
+                .pinned
+                .as_ref()
+                .map_or(0, |pinned| self.now.since(pinned.since).as_secs()),
             worker: self.lane,
         })
     }
@@ -244,6 +244,9 @@ fn add_totals(totals: &mut Totals, pool: &Pool, period_us: u64) {
     };
     totals.current_connections += pool.shard.servers() as u64;
     totals.current_client_connections += pool.clients as u64;
+    for (reason, count) in &pool.pins {
+        *totals.pins.entry(reason).or_default() += count;
+    }
 }
 
 fn violation(shard: &Shard) -> String {

@@ -119,7 +119,9 @@ impl<D: Driver> Worker<D> {
         let settings = &pool.settings;
         let server = client.lease.and_then(|server| self.servers.get(server));
         let busy = server.is_some_and(|server| server.session.is_busy());
-        let idle = client.lease.is_none() && client.ticket.is_none();
+        // A pinned client's server is its own between transactions too.
+        let at_work = server.is_some_and(|server| !server.session.is_free());
+        let idle = !at_work && client.ticket.is_none();
         let checks = [
             (
                 settings.query_timeout,
@@ -129,13 +131,13 @@ impl<D: Driver> Worker<D> {
             ),
             (
                 settings.transaction_timeout,
-                client.lease.is_some(),
+                at_work,
                 client.transaction_at,
                 Fault::TransactionTimeout,
             ),
             (
                 settings.idle_transaction_timeout,
-                client.lease.is_some() && !busy,
+                at_work && !busy,
                 client.replied_at,
                 Fault::IdleTransactionTimeout,
             ),
@@ -174,6 +176,7 @@ impl<D: Driver> Worker<D> {
             Stage::Testing(_) => self.close_server(index, "test query failed"),
             Stage::Cleaning => self.clean_on(index),
             Stage::BeingCancelled => self.close_server(index, "cancel_wait_timeout"),
+            Stage::Leased => drop(self.release_reluctant(index)),
             _ => {}
         }
     }

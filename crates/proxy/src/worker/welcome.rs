@@ -168,6 +168,7 @@ impl<D: Driver> Worker<D> {
         client.request_at = self.now;
         let settings = Arc::clone(client.session.settings());
         client.session = Session::new(settings, Arc::clone(&reported));
+        client.session.set_number(client.id);
         let mut message = Vec::with_capacity(512);
         // Everything in here was read from messages of the same size.
         let _ = encode::authentication_ok(&mut message);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_sql::{Reason, Reasons};
 use weir_wire::backend::{self, TransactionStatus, tag};
 use weir_wire::frame::{FrameError, Header, Side, header};
 use weir_wire::sqlstate::SqlState;
@@ -10,6 +11,7 @@ use super::STREAM_MIN;
 use super::request::tell;
 use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
+use crate::fault::Fault;
 use crate::server::Server;
 use crate::settings::{Settings, is_settable};
 use crate::splice::Splice;
@@ -88,6 +90,45 @@ pub(super) fn answer(out: &mut Vec<u8>, kind: Kind) {
     out.extend_from_slice(&[tag, 0, 0, 0, 4]);
 }
 
+/// The whole answer to a question of ours is here: what the client holds on its server, and what follows it.
+fn learn(client: &mut Client, server: &mut Server) {
+    let Some(asked) = server.asked.pop_front() else {
+        return;
+    };
+    let (question, answer) = *asked;
+    if answer.is_bad() {
+        // Nothing is known, so the client keeps its server; the next request asks again.
+        return client.held.insert(Reason::Unknown);
+    }
+    if question.is_about_settings() {
+        let user = server.default_of("session_authorization").unwrap_or("");
+        let of_client = answer.of_client(&question, &client.settings, &client.startup, user);
+        let of_server = answer.of_server(&question, &server.settings, user);
+        server.found |= question.is_check() && *client.settings != of_client;
+        replace(&mut client.settings, of_client);
+        replace(&mut server.settings, of_server);
+        if client.settings == server.settings {
+            server.settings = Arc::clone(&client.settings);
+        }
+    }
+    let mut held = Reasons::default();
+    for reason in client.held.iter() {
+        if !question.reasons().contains(reason) && reason != Reason::Unknown {
+            held.insert(reason);
+        }
+    }
+    let found = answer.reasons().iter().any(|reason| !client.held.contains(reason));
+    server.found |= question.is_check() && found;
+    client.held = held.union(answer.reasons());
+}
+
+/// Equal settings stay the one set that others share.
+fn replace(settings: &mut Arc<Settings>, new: Settings) {
+    if **settings != new {
+        *settings = Arc::new(new);
+    }
+}
+
 /// What becomes of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
@@ -113,10 +154,7 @@ impl Work<'_, '_> {
             };
             let total = header.total_len();
             let have = rest.len().min(total);
-            if have < total
-                && total <= STREAM_MIN
-                && !matches!(header.tag, tag::DATA_ROW | tag::COPY_DATA)
-            {
+            if have < total && total <= STREAM_MIN && !self.is_passed_on_in_parts(header.tag) {
                 break;
             }
             let body = rest.get(HEAD..have).unwrap_or_default();
@@ -153,7 +191,7 @@ impl Work<'_, '_> {
     #[inline]
     fn message(&mut self, header: Header, body: &[u8]) -> Result<Verdict, ServerFault> {
         match header.tag {
-            tag::DATA_ROW | tag::COPY_DATA => self.part_of_a_reply(header.tag),
+            tag::DATA_ROW | tag::COPY_DATA => self.row(header, body),
             tag::READY_FOR_QUERY => self.ready(body),
             tag::COMMAND_COMPLETE => self.complete(body),
             tag::BIND_COMPLETE => self.ends(tag::BIND_COMPLETE, Kind::Bind),
@@ -189,6 +227,25 @@ impl Work<'_, '_> {
         if tag == tag::READY_FOR_QUERY {
             self.server.synced = self.server.queue.is_empty();
         }
+    }
+
+    /// Whether nobody has to see this message whole.
+    #[inline]
+    fn is_passed_on_in_parts(&self, tag: u8) -> bool {
+        matches!(tag, tag::DATA_ROW | tag::COPY_DATA)
+            && !matches!(self.duty(), Some((_, Duty::Learn)))
+    }
+
+    /// A row; of the answers to our own questions, what it says.
+    #[inline]
+    fn row(&mut self, header: Header, body: &[u8]) -> Result<Verdict, ServerFault> {
+        if let Some((_, Duty::Learn)) = self.duty()
+            && let Some(asked) = self.server.asked.front_mut()
+        {
+            // One too long to be here whole cannot be read either.
+            asked.1.row(body);
+        }
+        self.part_of_a_reply(header.tag)
     }
 
     #[inline]
@@ -290,14 +347,18 @@ impl Work<'_, '_> {
             }
             b"DISCARD ALL\0" => {
                 self.server.forget_session();
+                self.client.forget_session();
                 self.forget_names();
             }
+            b"DISCARD SEQUENCES\0" => self.client.certain.remove(Reason::Sequence),
+            b"BEGIN\0" => return self.ends_execute(tag::COMMAND_COMPLETE),
             b"DEALLOCATE ALL\0" => {
                 self.server.forget_statements();
                 self.forget_names();
             }
             _ => {}
         }
+        self.server.is_fresh = false;
         self.ends_execute(tag::COMMAND_COMPLETE)
     }
 
@@ -327,6 +388,9 @@ impl Work<'_, '_> {
             self.replied.transactions += u32::from(status == TransactionStatus::Idle);
             return Ok(Verdict::Keep);
         }
+        if duty == Duty::Learn {
+            learn(self.client, server);
+        }
         if !Arc::ptr_eq(&self.client.reported, &server.reported) {
             tell(self.client, server, self.to_client.insert());
         }
@@ -335,7 +399,7 @@ impl Work<'_, '_> {
 
     fn asynchronous(&self) -> Verdict {
         match self.duty() {
-            Some((Kind::Query, Duty::Swallow)) => Verdict::Drop,
+            Some((Kind::Query, duty)) if duty != Duty::Forward => Verdict::Drop,
             _ => Verdict::Keep,
         }
     }
@@ -348,25 +412,35 @@ impl Work<'_, '_> {
         let value = String::from_utf8_lossy(status.value);
         Arc::make_mut(&mut self.server.reported).set(name, &value);
         let for_nobody = self.asynchronous() == Verdict::Drop;
-        if for_nobody && !self.server.tolerant {
+        let on_behalf = matches!(self.duty(), Some((_, Duty::Try)));
+        if for_nobody && !self.server.tolerant && !on_behalf {
             return Ok(Verdict::Drop);
         }
         if is_settable(name) {
-            let mut settings = Settings::clone(&self.server.settings);
-            match self.server.default_of(name) {
-                Some(default) if default == value => settings.unset(name),
-                _ => settings.set(name, &value),
+            let default = self.server.default_of(name).map(str::to_owned);
+            let is_default = default.as_deref() == Some(&*value);
+            let change = |settings: &mut Arc<Settings>| {
+                let settings = Arc::make_mut(settings);
+                if is_default {
+                    settings.unset(name);
+                } else {
+                    settings.set(name, &value);
+                }
+            };
+            let same = Arc::ptr_eq(&self.client.settings, &self.server.settings);
+            change(&mut self.server.settings);
+            if same {
+                self.client.settings = Arc::clone(&self.server.settings);
+            } else if !self.server.tolerant {
+                change(&mut self.client.settings);
             }
-            self.server.settings = Arc::new(settings);
         }
         if for_nobody {
-            // The rollback of a client that left took back what it had set.
+            // The rollback of a client that left took back what it had set; and the client that is there is told of
+            // what we did for it when it is done.
             return Ok(Verdict::Drop);
         }
         self.client.reported = Arc::clone(&self.server.reported);
-        if is_settable(name) {
-            self.client.settings = Arc::clone(&self.server.settings);
-        }
         Ok(Verdict::Keep)
     }
 
@@ -385,7 +459,34 @@ impl Work<'_, '_> {
         self.part_of_a_reply(tag)
     }
 
+    /// The error about what was sent in place of a refused statement, in our own words. Any other (the transaction has
+    /// failed before) is passed on.
+    fn refusal(&self, body: &[u8]) -> Option<Vec<u8>> {
+        let Some(Undo::Refused(reasons)) = self.server.queue.front()?.undo.as_deref() else {
+            return None;
+        };
+        let code = backend::ErrorFields::parse(body).ok()?.get(b'C')?;
+        if code != SqlState::INVALID_TEXT_REPRESENTATION.as_str().as_bytes() {
+            return None;
+        }
+        let mut message = Vec::new();
+        Fault::StateRefused(*reasons).encode(&mut message);
+        Some(message)
+    }
+
     fn error(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
+        let refusal = self.refusal(body);
+        let verdict = self.error_of_server(body)?;
+        match refusal {
+            Some(message) if verdict == Verdict::Keep => {
+                self.to_client.insert().extend_from_slice(&message);
+                Ok(Verdict::Drop)
+            }
+            _ => Ok(verdict),
+        }
+    }
+
+    fn error_of_server(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
         if is_fatal(body) {
             self.server.dying = true;
         }
@@ -393,7 +494,12 @@ impl Work<'_, '_> {
         let verdict = match self.duty() {
             Some((Kind::Query | Kind::FunctionCall | Kind::Sync, duty)) => {
                 self.server.queue.end_copy();
-                if duty != Duty::Forward && !self.server.dying && !self.server.tolerant {
+                if duty == Duty::Learn
+                    && let Some(asked) = self.server.asked.front_mut()
+                {
+                    asked.1.fail();
+                }
+                if duty == Duty::Swallow && !self.server.dying && !self.server.tolerant {
                     return Err(ServerFault::Refused(body.into()));
                 }
                 if duty == Duty::Forward || self.server.dying {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_sql::Effects;
 use weir_wire::encode;
 use weir_wire::frame::{Header, Side, header};
 use weir_wire::frontend::{self, BindHead, tag};
@@ -14,6 +15,8 @@ use crate::splice::Splice;
 use crate::sql;
 use crate::statement::{NAME_PREFIX, Presence, Statement};
 use crate::unnamed;
+
+mod effects;
 
 /// Prepares something and deallocates it; the first of the two answers is not for the client.
 const DEALLOCATE: &[u8] = b"PREPARE weir_deallocate AS SELECT 1; DEALLOCATE weir_deallocate";
@@ -54,6 +57,11 @@ pub fn begin(
     to_server: &mut Splice<'_>,
     to_client: &mut Vec<u8>,
 ) -> Result<(), encode::EncodeError> {
+    server.is_fresh = true;
+    if server.user != client.number {
+        server.user = client.number;
+        server.has_foreign_sequences = true;
+    }
     if !Arc::ptr_eq(&client.settings, &server.settings) {
         if client.settings == server.settings {
             share(&mut client.settings, &mut server.settings);
@@ -202,6 +210,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             tag::SYNC => {
                 self.link.server.needs_sync = false;
                 self.pass(message, Some(Kind::Sync));
+                self.return_to_startup();
             }
             tag::PARSE => return self.parse(message),
             tag::DESCRIBE => self.describe(message)?,
@@ -212,7 +221,10 @@ impl<'i> Work<'_, '_, 'i, '_> {
             }
             tag::COPY_DATA => self.pass(message, None),
             tag::COPY_DONE | tag::COPY_FAIL => self.pass(message, Some(Kind::CopyEnd)),
-            tag::FUNCTION_CALL => self.pass(message, Some(Kind::FunctionCall)),
+            tag::FUNCTION_CALL => {
+                self.note_function(message);
+                self.pass(message, Some(Kind::FunctionCall));
+            }
             other => return Err(ClientFault::OutOfPlace(other)),
         }
         Ok(true)
@@ -273,14 +285,31 @@ impl<'i> Work<'_, '_, 'i, '_> {
     }
 
     fn query(&mut self, message: Message) {
+        self.return_to_startup();
+        let effects = self.effects_of_query(message);
+        if let Some(effects) = &effects
+            && self.refuses(effects)
+        {
+            return self.refuse_query(effects.reasons);
+        }
+        if let Some(effects) = &effects {
+            self.note(effects);
+        }
+        self.pass_query(message);
+        if effects.is_some_and(|effects| effects.statements == 1) {
+            self.return_to_startup();
+        }
+    }
+
+    fn pass_query(&mut self, message: Message) {
         if let Some(name) = self.deallocates(message) {
-            let effect = self.define_unnamed(unnamed::NONE, &[]);
+            let effect = self.define_unnamed(unnamed::NONE, &[], None);
             // A constant text fits.
             let _ = encode::query(self.to_server.insert(), DEALLOCATE);
             let entry = Expected::new(Kind::Query, Duty::Forward).with_unnamed(effect);
             return self.expect(entry.with_undo(Undo::Deallocate(name.into())));
         }
-        let effect = self.define_unnamed(unnamed::NONE, &[]);
+        let effect = self.define_unnamed(unnamed::NONE, &[], None);
         self.pass(message, None);
         self.expect(Expected::new(Kind::Query, Duty::Forward).with_unnamed(effect));
     }
@@ -289,13 +318,24 @@ impl<'i> Work<'_, '_, 'i, '_> {
         self.link.server.needs_sync = true;
         let serial = self.link.registry.serial();
         let kept = if message.is_whole() { definition } else { &[] };
-        let effect = self.define_unnamed(serial, kept);
+        let effects = self.effects_of_parse(message, definition);
+        if let Some(effects) = &effects
+            && self.refuses(effects)
+        {
+            return self.refuse_parse(b"", effects.reasons);
+        }
+        let effect = self.define_unnamed(serial, kept, effects);
         self.pass(message, None);
         self.expect(Expected::new(Kind::Parse, Duty::Forward).with_unnamed(effect));
     }
 
     /// The client's request changes the unnamed statement; None if neither side has or gets one.
-    fn define_unnamed(&mut self, serial: u64, body: &[u8]) -> Option<UnnamedEffect> {
+    fn define_unnamed(
+        &mut self,
+        serial: u64,
+        body: &[u8],
+        effects: Option<Arc<Effects>>,
+    ) -> Option<UnnamedEffect> {
         let Link {
             client,
             server,
@@ -309,7 +349,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
         if nothing_changes || !rules.tracks_unnamed {
             return None;
         }
-        client.unnamed().define(serial, body);
+        client.unnamed().define(serial, body, effects);
         server.unnamed = serial;
         server.unnamed_unsure = None;
         Some(UnnamedEffect {
@@ -380,6 +420,8 @@ impl<'i> Work<'_, '_, 'i, '_> {
             return Ok(true);
         }
         if !self.tracks_names() {
+            self.link.client.has_untracked_effects |=
+                self.effects_of_parse(message, definition).is_some();
             self.pass_extended(message, Kind::Parse);
             return Ok(true);
         }
@@ -388,6 +430,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
                 return Ok(false);
             }
             self.link.client.set_pin(Pin::LargeStatement);
+            self.link.client.has_untracked_effects = true;
             self.link.client.remember(name.into(), None);
             self.pass_extended(message, Kind::Parse);
             return Ok(true);
@@ -417,6 +460,11 @@ impl<'i> Work<'_, '_, 'i, '_> {
         }
         self.statements.client_parses += 1;
         let statement = self.link.registry.intern(definition);
+        if let Some(effects) = self.effects_of(&statement)
+            && self.refuses(&effects)
+        {
+            return self.refuse_parse(name, effects.reasons);
+        }
         let name: Arc<[u8]> = name.into();
         let undo = Undo::Named(Arc::clone(&name), Arc::clone(&statement));
         self.link
@@ -514,8 +562,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
             Ok(None) if !message.is_whole() => return Ok(false),
             _ => return Err(ClientFault::Malformed(tag::BIND)),
         };
-        self.link.server.needs_sync = true;
         self.statements.binds += 1;
+        self.note_bound(head.statement);
+        self.link.server.needs_sync = true;
         if head.statement.is_empty() {
             self.ensure_unnamed();
         }
@@ -606,7 +655,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
         self.link.server.needs_sync = true;
         let mut entry = Expected::new(Kind::Close, Duty::Forward);
         if close.kind == frontend::Kind::Statement && close.name.is_empty() {
-            entry = entry.with_unnamed(self.define_unnamed(unnamed::NONE, &[]));
+            entry = entry.with_unnamed(self.define_unnamed(unnamed::NONE, &[], None));
         } else if close.kind == frontend::Kind::Statement && self.tracks_names() {
             let Link { client, .. } = &mut *self.link;
             if let Some((name, Some(_))) = client.statement(close.name) {

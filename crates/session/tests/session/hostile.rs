@@ -7,6 +7,7 @@ use weir_session::login::{
     BindingPolicy, Credentials, LoginPlan, LoginStep, ServerLogin, Transport,
 };
 use weir_session::relay::{self, Link};
+use weir_sql::{Functions, Judge};
 use weir_session::splice::Splice;
 use weir_session::statement::Registry;
 use weir_testkit::say::say;
@@ -43,12 +44,14 @@ proptest! {
     fn no_reply_of_a_server_can_panic(bytes in server_bytes(), cut in any::<prop::sample::Index>()) {
         let (mut client, mut server) = (Client::default(), new_server());
         let mut registry = Registry::new(0, 1);
+        let mut judge = Judge::new(Functions::default());
         let input = say().parse("a", "row x").run("a").query("copy in").copy_done().run("").sync();
         let (mut buffer, mut answers) = (Vec::new(), Vec::new());
         let mut link = Link {
             client: &mut client,
             server: &mut server,
             registry: &mut registry,
+            judge: &mut judge,
             rules: rules(1),
         };
         relay::requests(&mut link, &input, &mut Splice::new(&input, &mut buffer), &mut answers).unwrap();

@@ -6,11 +6,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_session::client::Client;
-use weir_session::relay::{self, Link, Next, Rules};
+use weir_session::relay::{self, Link, Next, Rules, StatePolicy};
 use weir_session::server::{Abandoned, Server};
 use weir_session::settings::Reported;
 use weir_session::splice::Splice;
 use weir_session::statement::Registry;
+use weir_sql::{Functions, Judge};
 use weir_testkit::backend::{Backend, Output, REPORTED};
 use weir_testkit::reading::messages;
 use weir_wire::backend::TransactionStatus;
@@ -20,6 +21,7 @@ pub(crate) fn rules(max_prepared: usize) -> Rules {
         max_prepared,
         tracks_unnamed: true,
         refuse_simple_query: false,
+        state: StatePolicy::Track,
     }
 }
 
@@ -93,6 +95,7 @@ pub(crate) struct Pooler {
     pub servers: Vec<Upstream>,
     waiting: VecDeque<usize>,
     registry: Registry,
+    judge: Judge,
     rules: Rules,
     output: Output,
     /// Where to look for a free server first: the one after the last, so that clients wander.
@@ -115,6 +118,7 @@ impl Pooler {
             servers: (0..servers).map(|_| Upstream::new(output)).collect(),
             waiting: VecDeque::new(),
             registry: Registry::new(0, 1),
+            judge: Judge::new(Functions::default()),
             rules,
             output,
             next: 0,
@@ -272,6 +276,7 @@ impl Pooler {
             client: &mut seat.session,
             server: &mut upstream.session,
             registry: &mut self.registry,
+            judge: &mut self.judge,
             rules: self.rules,
         };
         let taken = relay::requests(&mut link, &seat.input, &mut out, &mut answers);

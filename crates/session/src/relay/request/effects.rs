@@ -1,0 +1,197 @@
+//! What the client's requests may do to its session: noted for the question that follows, or refused.
+
+use std::sync::Arc;
+
+use weir_sql::{Asks, Effects, Reason, Reasons, Resets, Sequences};
+use weir_wire::encode;
+
+use super::{Message, Work};
+use crate::client::Pin;
+use crate::expected::{Duty, Expected, Kind, Undo};
+use crate::relay::StatePolicy;
+use crate::state::Question;
+use crate::statement::Statement;
+use crate::unnamed;
+
+/// Fails when it is parsed: the server, whose transaction it is, then treats it as any other error. Its words never reach
+/// the client.
+const REFUSED: &[u8] = b"SELECT ''::pg_catalog.int4";
+
+/// Functions of large objects (pg_proc.dat), which live inside of a transaction: the ones that drivers call by number.
+const LARGE_OBJECT_FUNCTIONS: [u32; 17] = [
+    715, 764, 765, 767, 952, 953, 954, 955, 956, 957, 958, 964, 1004, 3170, 3171, 3172, 3457,
+];
+
+impl Work<'_, '_, '_, '_> {
+    /// What a simple query may do, if anything.
+    pub(super) fn effects_of_query(&mut self, message: Message) -> Option<Arc<Effects>> {
+        if self.link.rules.state == StatePolicy::Off || self.link.server.queue.is_skipping() {
+            return None;
+        }
+        let body = self.body(message);
+        match body.strip_suffix(b"\0").filter(|_| message.is_whole()) {
+            Some(text) => self.judge(text),
+            None => Some(unknown()),
+        }
+    }
+
+    /// What the statement in a Parse may do when it is run, if anything.
+    pub(super) fn effects_of_parse(
+        &mut self,
+        message: Message,
+        definition: &[u8],
+    ) -> Option<Arc<Effects>> {
+        if self.link.rules.state == StatePolicy::Off {
+            return None;
+        }
+        let text = definition.split(|byte| *byte == 0).next();
+        match text.filter(|_| message.is_whole()) {
+            Some(text) => self.link.judge.effects(text, true),
+            None => Some(unknown()),
+        }
+    }
+
+    /// What a prepared statement may do; found out once.
+    pub(super) fn effects_of(&mut self, statement: &Statement) -> Option<Arc<Effects>> {
+        if self.link.rules.state == StatePolicy::Off {
+            return None;
+        }
+        let judge = &mut *self.link.judge;
+        let effects = statement
+            .effects
+            .get_or_init(|| judge.effects(statement.text(), true));
+        effects.clone()
+    }
+
+    fn judge(&mut self, text: &[u8]) -> Option<Arc<Effects>> {
+        let pinned = self.link.client.pin().is_some();
+        self.link.judge.effects(text, pinned)
+    }
+
+    /// A statement is bound, so it is about to run.
+    pub(super) fn note_bound(&mut self, name: &[u8]) {
+        if self.link.rules.state == StatePolicy::Off {
+            return;
+        }
+        let client = &mut *self.link.client;
+        let effects = if name.is_empty() {
+            client.unnamed_effects().cloned()
+        } else if let Some((_, Some(statement))) = client.statement(name) {
+            let judge = &mut *self.link.judge;
+            let effects = statement
+                .effects
+                .get_or_init(|| judge.effects(statement.text(), true));
+            effects.clone()
+        } else {
+            client.has_untracked_effects.then(unknown)
+        };
+        if let Some(effects) = effects {
+            self.note(&effects);
+        }
+    }
+
+    /// A function is called by its number.
+    pub(super) fn note_function(&mut self, message: Message) {
+        if self.link.rules.state == StatePolicy::Off {
+            return;
+        }
+        let number = self.body(message).first_chunk().copied();
+        let number = number.map(u32::from_be_bytes);
+        if !number.is_some_and(|number| LARGE_OBJECT_FUNCTIONS.contains(&number)) {
+            self.note(&unknown());
+        }
+    }
+
+    /// A statement with these effects is about to be sent.
+    pub(super) fn note(&mut self, effects: &Effects) {
+        if self.link.rules.state == StatePolicy::Pin {
+            let changes = effects.asks != Asks::Nothing || !effects.reasons.is_empty();
+            if changes {
+                self.link.client.set_pin(Pin::Policy);
+            }
+            return;
+        }
+        self.note_sequences(effects.sequences);
+        let super::Link { client, server, .. } = &mut *self.link;
+        let held = client.held_reasons();
+        if held.contains(Reason::Unknown) {
+            server.question = Question::everything();
+        }
+        server.question.add(effects, held);
+        server.returned.add(&effects.resets, &client.startup);
+        for reason in effects.certain.iter() {
+            client.certain.insert(reason);
+            server.spoiled = true;
+        }
+    }
+
+    /// What currval says is the client's own, or nothing at all: then PostgreSQL says so. Who asks for it beyond the
+    /// transaction keeps the server from then on.
+    fn note_sequences(&mut self, sequences: Sequences) {
+        let super::Link { client, server, .. } = &mut *self.link;
+        match sequences {
+            Sequences::Untouched => {}
+            Sequences::Moves => client.moves_sequences = true,
+            Sequences::Reads if server.is_fresh && server.queue.is_ours() => {
+                if server.has_foreign_sequences && !server.needs_sync {
+                    // A constant text fits.
+                    let out = self.to_server.insert();
+                    let _ = server.ask_for("DISCARD SEQUENCES", Duty::Try, out);
+                    server.has_foreign_sequences = false;
+                }
+                client.certain.insert(Reason::Sequence);
+            }
+            Sequences::Reads => {}
+        }
+    }
+
+    /// The values that a client returned to are not the server's defaults: they are set again, right behind what it asked
+    /// for. Not while a COPY may be going on, which would take them for its data.
+    pub(super) fn return_to_startup(&mut self) {
+        let server = &mut *self.link.server;
+        if server.returned.is_empty() || server.needs_sync {
+            return;
+        }
+        let sql = server.returned.take();
+        // Values of a start-up packet hold no NUL and are short.
+        let _ = server.ask_for(&sql, Duty::Try, self.to_server.insert());
+    }
+
+    // --- refusing ---
+
+    /// Whether the pool refuses a statement with these effects.
+    pub(super) fn refuses(&self, effects: &Effects) -> bool {
+        self.link.rules.state == StatePolicy::Refuse && !effects.reasons.is_empty()
+    }
+
+    pub(super) fn refuse_query(&mut self, reasons: Reasons) {
+        let effect = self.define_unnamed(unnamed::NONE, &[], None);
+        // A constant text fits.
+        let _ = encode::query(self.to_server.insert(), REFUSED);
+        let entry = Expected::new(Kind::Query, Duty::Forward).with_unnamed(effect);
+        self.expect(entry.with_undo(Undo::Refused(reasons)));
+    }
+
+    pub(super) fn refuse_parse(&mut self, name: &[u8], reasons: Reasons) {
+        // The name comes from a message, and the text is a constant.
+        let _ = encode::parse(self.to_server.insert(), name, REFUSED, &[0, 0]);
+        let effect = if name.is_empty() {
+            let serial = self.link.registry.serial();
+            self.define_unnamed(serial, &[], None)
+        } else {
+            None
+        };
+        let entry = Expected::new(Kind::Parse, Duty::Forward).with_unnamed(effect);
+        self.expect(entry.with_undo(Undo::Refused(reasons)));
+    }
+}
+
+/// Of a text that is not here as a whole, or was not read: everything.
+fn unknown() -> Arc<Effects> {
+    Arc::new(Effects {
+        asks: Asks::All,
+        resets: Resets::Nothing,
+        reasons: Reasons::of(Reason::Unknown),
+        ..Effects::default()
+    })
+}

@@ -1,0 +1,364 @@
+//! What a client's session holds beyond a transaction, and how it is found out: the server is asked.
+//!
+//! A statement that may change the state (see `weir_sql`) adds to a [`Question`]. When its transaction is over, and before
+//! the server goes to anybody else, the question is put to the server. Its [`Answer`] is the truth, whatever a ROLLBACK
+//! undid and whatever a function did: settings become the client's own and follow it, what cannot move pins it.
+
+use std::fmt::Write;
+
+use weir_sql::{Asks, Effects, Reason, Reasons, Resets};
+use weir_wire::backend::DataRow;
+
+use crate::settings::{Settings, push_literal};
+
+/// More names than this in one question, and all settings are asked for.
+const NAMES_MAX: usize = 16;
+
+/// Settings that belong to a transaction, though `pg_settings` calls their source a session.
+const OF_TRANSACTIONS: [&str; 3] = [
+    "transaction_deferrable",
+    "transaction_isolation",
+    "transaction_read_only",
+];
+
+/// What pins and can be asked about, each with the word that stands for it in the answer.
+const ASKABLE: [(Reason, &str); 5] = [
+    (Reason::AdvisoryLock, "lock"),
+    (Reason::Cursor, "cursor"),
+    (Reason::Listen, "listen"),
+    (Reason::Prepared, "prepared"),
+    (Reason::TemporaryObject, "temporary"),
+];
+
+/// All settings that the session has set by itself. Everything is qualified: the client's `search_path` is in force.
+const ALL_SETTINGS: &str = "SELECT 's', name, setting FROM pg_catalog.pg_settings \
+     WHERE source OPERATOR(pg_catalog.=) 'session'";
+
+/// What the server has to be asked when the transaction is over.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Question {
+    settings: Wanted,
+    /// What may have come or gone that pins.
+    reasons: Reasons,
+    /// No statement gave a reason to ask.
+    is_check: bool,
+}
+
+/// Which settings are asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Wanted {
+    #[default]
+    Nothing,
+    Names(Vec<Box<str>>),
+    All,
+}
+
+impl Question {
+    /// Everything that can be asked.
+    pub fn everything() -> Self {
+        Self {
+            settings: Wanted::All,
+            reasons: askable(),
+            is_check: false,
+        }
+    }
+
+    /// The same, though no statement gave a reason to ask: any change is a surprise.
+    pub fn check() -> Self {
+        Self {
+            is_check: true,
+            ..Self::everything()
+        }
+    }
+
+    /// Whether no statement gave a reason to ask.
+    pub fn is_check(&self) -> bool {
+        self.is_check
+    }
+
+    /// Whether there is nothing to ask.
+    #[inline]
+    pub fn is_nothing(&self) -> bool {
+        self.settings == Wanted::Nothing && self.reasons.is_empty()
+    }
+
+    /// Whether settings may have changed.
+    pub fn is_about_settings(&self) -> bool {
+        self.settings != Wanted::Nothing
+    }
+
+    /// Whether it asks for all settings: those not in the answer are not set.
+    pub fn is_about_all_settings(&self) -> bool {
+        self.settings == Wanted::All
+    }
+
+    /// What it asks about that pins.
+    pub fn reasons(&self) -> Reasons {
+        self.reasons
+    }
+
+    /// A statement with these effects was sent; `pinned` is what keeps the client on its server so far.
+    pub fn add(&mut self, effects: &Effects, pinned: Reasons) {
+        match &effects.asks {
+            Asks::Nothing => {}
+            Asks::Settings(names) => names.iter().for_each(|name| self.add_name(name)),
+            Asks::All => self.settings = Wanted::All,
+        }
+        if effects.frees {
+            self.reasons = union(self.reasons, pinned);
+            if pinned.contains(Reason::Prepared) {
+                // What an EXECUTE did in the meantime was not asked about.
+                self.settings = Wanted::All;
+            }
+        }
+        if effects.reasons.contains(Reason::Unknown) {
+            self.reasons = askable();
+        }
+        self.reasons = union(self.reasons, effects.reasons);
+    }
+
+    /// One setting may have changed.
+    pub fn add_name(&mut self, name: &str) {
+        match &mut self.settings {
+            Wanted::All => {}
+            Wanted::Nothing => self.settings = Wanted::Names(vec![name.into()]),
+            Wanted::Names(names) if names.iter().any(|known| **known == *name) => {}
+            Wanted::Names(names) if names.len() < NAMES_MAX => names.push(name.into()),
+            Wanted::Names(_) => self.settings = Wanted::All,
+        }
+    }
+
+    /// What another question asks is asked as well.
+    pub fn merge(&mut self, other: Self) {
+        match other.settings {
+            Wanted::Nothing => {}
+            Wanted::Names(names) => names.iter().for_each(|name| self.add_name(name)),
+            Wanted::All => self.settings = Wanted::All,
+        }
+        self.reasons = union(self.reasons, other.reasons);
+    }
+
+    /// The one statement that asks it. Its rows have three columns: what it is about (`s`: a setting, `p`: something that
+    /// pins), a name, and a value.
+    pub fn sql(&self) -> String {
+        let mut sql = String::new();
+        let mut ask = |part: &str| {
+            if !sql.is_empty() {
+                sql.push_str(" UNION ALL ");
+            }
+            sql.push_str(part);
+        };
+        match &self.settings {
+            Wanted::Nothing => {}
+            Wanted::Names(names) => names.iter().for_each(|name| ask(&current(name))),
+            Wanted::All => {
+                ask(ALL_SETTINGS);
+                ask(&current("role"));
+                ask(&current("session_authorization"));
+            }
+        }
+        for (reason, word) in ASKABLE {
+            if let Some(condition) = condition(reason).filter(|_| self.reasons.contains(reason)) {
+                ask(&format!("SELECT 'p', '{word}', '' WHERE {condition}"));
+            }
+        }
+        sql
+    }
+}
+
+/// Everything that can be asked about.
+fn askable() -> Reasons {
+    let mut all = Reasons::default();
+    ASKABLE.iter().for_each(|(reason, _)| all.insert(*reason));
+    all
+}
+
+/// Both, as far as they can be asked about.
+fn union(one: Reasons, other: Reasons) -> Reasons {
+    let mut both = Reasons::default();
+    for (reason, _) in ASKABLE {
+        if one.contains(reason) || other.contains(reason) {
+            both.insert(reason);
+        }
+    }
+    both
+}
+
+/// The value of one setting, by a name that a client wrote.
+fn current(name: &str) -> String {
+    let mut sql = String::from("SELECT 's', ");
+    push_literal(&mut sql, name);
+    sql.push_str(", pg_catalog.current_setting(");
+    push_literal(&mut sql, name);
+    let _ = write!(sql, ", true)");
+    sql
+}
+
+/// Whether the session holds something that pins, as the server can tell.
+fn condition(reason: Reason) -> Option<&'static str> {
+    Some(match reason {
+        Reason::AdvisoryLock => {
+            "EXISTS (SELECT 1 FROM pg_catalog.pg_locks WHERE locktype OPERATOR(pg_catalog.=) 'advisory' \
+             AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid())"
+        }
+        Reason::Cursor => "EXISTS (SELECT 1 FROM pg_catalog.pg_cursors WHERE is_holdable)",
+        Reason::Listen => "EXISTS (SELECT 1 FROM pg_catalog.pg_listening_channels())",
+        Reason::Prepared => {
+            "EXISTS (SELECT 1 FROM pg_catalog.pg_prepared_statements WHERE from_sql)"
+        }
+        Reason::TemporaryObject => {
+            "EXISTS (SELECT 1 FROM pg_catalog.pg_class WHERE relnamespace OPERATOR(pg_catalog.=) \
+             pg_catalog.pg_my_temp_schema()) OR EXISTS (SELECT 1 FROM pg_catalog.pg_proc \
+             WHERE pronamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()) \
+             OR EXISTS (SELECT 1 FROM pg_catalog.pg_type \
+             WHERE typnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema())"
+        }
+        _ => return None,
+    })
+}
+
+// === Answer ===
+
+/// What the server said so far.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    settings: Vec<(Box<str>, Option<Box<str>>)>,
+    reasons: Reasons,
+    /// Something in it could not be read, or the server refused: nothing is known.
+    is_bad: bool,
+}
+
+impl Answer {
+    /// One row. Values that are not UTF-8 (the client's encoding is another one) cannot be kept.
+    pub(crate) fn row(&mut self, body: &[u8]) {
+        if self.take(body).is_none() {
+            self.is_bad = true;
+        }
+    }
+
+    fn take(&mut self, body: &[u8]) -> Option<()> {
+        let row = DataRow::parse(body).ok()?;
+        let mut columns = row;
+        let kind = columns.next()??;
+        let name = std::str::from_utf8(columns.next()??).ok()?;
+        let value = columns.next()?;
+        match kind {
+            b"s" if OF_TRANSACTIONS.contains(&name) => {}
+            b"s" => {
+                let value = value.map(std::str::from_utf8).transpose().ok()?;
+                let name = name.to_ascii_lowercase().into_boxed_str();
+                self.settings.push((name, value.map(Box::from)));
+            }
+            b"p" => {
+                let (reason, _) = ASKABLE.iter().find(|(_, word)| *word == name)?;
+                self.reasons.insert(*reason);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The server refused the question.
+    pub(crate) fn fail(&mut self) {
+        self.is_bad = true;
+    }
+
+    /// What pins, out of what was asked.
+    pub(crate) fn reasons(&self) -> Reasons {
+        self.reasons
+    }
+
+    /// Whether nothing is known.
+    pub(crate) fn is_bad(&self) -> bool {
+        self.is_bad
+    }
+
+    /// What the server has set, given what it had before. `user` is who logged in.
+    pub(crate) fn of_server(&self, question: &Question, before: &Settings, user: &str) -> Settings {
+        let mut settings = if question.is_about_all_settings() {
+            Settings::default()
+        } else {
+            Settings::clone(before)
+        };
+        self.change(&mut settings, user, |settings, name| settings.unset(name));
+        settings
+    }
+
+    /// What belongs to the client: what it has set, else what it began with.
+    pub(crate) fn of_client(
+        &self,
+        question: &Question,
+        before: &Settings,
+        startup: &Settings,
+        user: &str,
+    ) -> Settings {
+        let mut settings = if question.is_about_all_settings() {
+            Settings::clone(startup)
+        } else {
+            Settings::clone(before)
+        };
+        self.change(&mut settings, user, |settings, name| {
+            match startup.get(name) {
+                Some(value) => settings.set(name, value),
+                None => settings.unset(name),
+            }
+        });
+        settings
+    }
+
+    fn change(&self, settings: &mut Settings, user: &str, unset: impl Fn(&mut Settings, &str)) {
+        for (name, value) in &self.settings {
+            match value {
+                Some(value) if !is_default(name, value, user) => settings.set(name, value),
+                _ => unset(settings, name),
+            }
+        }
+    }
+}
+
+// === Resets ===
+
+/// Start-up values that a client has returned to, but its server does not know: to be set behind its request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Returned {
+    settings: Settings,
+}
+
+impl Returned {
+    /// A statement with these effects was sent by a client that began with `startup`.
+    pub(crate) fn add(&mut self, resets: &Resets, startup: &Settings) {
+        match resets {
+            Resets::Nothing => {}
+            Resets::Names(names) => {
+                for name in names {
+                    if let Some(value) = startup.get(name) {
+                        self.settings.set(name, value);
+                    }
+                }
+            }
+            Resets::All => self.settings = Settings::clone(startup),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.settings.is_empty()
+    }
+
+    /// The statements that set them; empty if there are none.
+    pub(crate) fn take(&mut self) -> String {
+        if self.settings.is_empty() {
+            return String::new();
+        }
+        Settings::default().statements_to(&std::mem::take(&mut self.settings))
+    }
+}
+
+/// Nobody but who logged in.
+fn is_default(name: &str, value: &str, user: &str) -> bool {
+    match name {
+        "role" => value == "none",
+        "session_authorization" => value == user,
+        _ => false,
+    }
+}
