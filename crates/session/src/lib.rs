@@ -7,10 +7,11 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use weir_session::{client::Client, relay, server::Server, splice::Splice, statement::Registry};
+//! use weir_session::{client::Client, relay, server::Server, splice::Splice};
+//! use weir_session::statement::{Proven, Registry};
 //!
 //! let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
-//! let mut registry = Registry::new(0, 1);
+//! let (mut registry, proven) = (Registry::new(0, 1), Arc::<Proven>::default());
 //! let rules = relay::Rules { max_prepared: 200, refuse_simple_query: false, tracks_unnamed: true };
 //! let query = b"Q\0\0\0\x0dselect 1\0";
 //!
@@ -20,6 +21,7 @@
 //!     client: &mut client,
 //!     server: &mut server,
 //!     registry: &mut registry,
+//!     proven: &proven,
 //!     rules,
 //! };
 //! relay::requests(&mut link, query, &mut to_server, &mut to_client)?;

@@ -4,16 +4,20 @@
 //! it is complete, so that a client that vanishes leaves no half request behind; a longer one is passed on while it
 //! arrives, so that memory is bounded. Bodies are looked at only where a name, a status or a parameter stands in them.
 
+use std::sync::Arc;
+
 use weir_wire::frame::FrameError;
 
 use crate::client::Client;
 use crate::server::Server;
-use crate::statement::Registry;
+use crate::statement::{Proven, Registry};
 
+mod alone;
 mod idle;
 mod reply;
 mod request;
 
+pub use alone::Lobby;
 pub use idle::{Idle, Next, idle};
 pub use reply::{Replied, ServerFault, replies};
 pub use request::{StatementCounts, Taken, begin, requests};
@@ -48,6 +52,8 @@ pub struct Link<'a> {
     pub server: &'a mut Server,
     /// The worker's statements.
     pub registry: &'a mut Registry,
+    /// What is known to be good in this pool.
+    pub proven: &'a Arc<Proven>,
     /// The pool's rules.
     pub rules: Rules,
 }
@@ -75,8 +81,6 @@ pub enum ClientFault {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use weir_wire::encode;
 
     use super::*;
@@ -86,6 +90,7 @@ mod tests {
     fn one_client_has_a_bounded_number_of_statement_names() {
         let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
         let mut registry = Registry::new(0, 1);
+        let proven = Arc::default();
         let mut parse = |number: usize| {
             let mut message = Vec::new();
             encode::parse(&mut message, format!("s{number}").as_bytes(), b"x", &[0, 0]).unwrap();
@@ -94,6 +99,7 @@ mod tests {
                 client: &mut client,
                 server: &mut server,
                 registry: &mut registry,
+                proven: &proven,
                 rules: Rules {
                     max_prepared: 10,
                     tracks_unnamed: true,

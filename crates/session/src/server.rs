@@ -207,6 +207,11 @@ impl Server {
         self.prepared.iter()
     }
 
+    /// Whether its settings may be others than [`Server::settings`] until it has been asked.
+    pub fn is_settings_unsure(&self) -> bool {
+        false
+    }
+
     /// What the server last reported.
     pub fn reported(&self) -> &Arc<Reported> {
         &self.reported

@@ -119,6 +119,7 @@ impl<D: Driver> Worker<D> {
                 client: asking,
                 server: asked,
                 registry: &mut self.registry,
+                proven: &pool.global.proven,
                 rules: pool.rules,
             };
             relay::requests(&mut link, &request, &mut out, &mut untold).is_ok()

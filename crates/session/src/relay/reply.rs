@@ -218,6 +218,7 @@ impl Work<'_, '_> {
         };
         if let Some(statement) = &entry.statement {
             if entry.kind == Kind::Parse {
+                statement.prove();
                 self.server.prepared.was_prepared(statement);
             } else {
                 self.server.prepared.was_closed(statement);
@@ -435,6 +436,11 @@ impl Work<'_, '_> {
     fn skip(&mut self, body: &[u8]) -> Verdict {
         let skipped = self.server.queue.skip_to_sync();
         let renamed = skipped.last().and_then(|first| renamed_error(first, body));
+        if let Some(failed) = skipped.last().filter(|entry| entry.kind == Kind::Parse)
+            && let Some(statement) = &failed.statement
+        {
+            statement.disprove();
+        }
         let for_client = skipped.iter().any(|entry| entry.duty != Duty::Swallow);
         self.skip_unnamed(&skipped);
         self.server.take_back(skipped, self.client);

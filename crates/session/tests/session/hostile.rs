@@ -49,6 +49,7 @@ proptest! {
             client: &mut client,
             server: &mut server,
             registry: &mut registry,
+            proven: &std::sync::Arc::default(),
             rules: rules(1),
         };
         relay::requests(&mut link, &input, &mut Splice::new(&input, &mut buffer), &mut answers).unwrap();

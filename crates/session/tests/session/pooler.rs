@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_session::client::Client;
-use weir_session::relay::{self, Link, Next, Rules};
+use weir_session::relay::{self, Link, Lobby, Next, Rules};
 use weir_session::server::{Abandoned, Server};
 use weir_session::settings::Reported;
 use weir_session::splice::Splice;
-use weir_session::statement::Registry;
+use weir_session::statement::{Proven, Registry};
 use weir_testkit::backend::{Backend, Output, REPORTED};
 use weir_testkit::reading::messages;
 use weir_wire::backend::TransactionStatus;
@@ -93,6 +93,7 @@ pub(crate) struct Pooler {
     pub servers: Vec<Upstream>,
     waiting: VecDeque<usize>,
     registry: Registry,
+    proven: Arc<Proven>,
     rules: Rules,
     output: Output,
     /// Where to look for a free server first: the one after the last, so that clients wander.
@@ -115,6 +116,7 @@ impl Pooler {
             servers: (0..servers).map(|_| Upstream::new(output)).collect(),
             waiting: VecDeque::new(),
             registry: Registry::new(0, 1),
+            proven: Arc::default(),
             rules,
             output,
             next: 0,
@@ -228,7 +230,13 @@ impl Pooler {
             return self.pass(client, server, false);
         }
         let seat = &mut self.clients[client];
-        let seen = relay::idle(&mut seat.session, &seat.input, &mut seat.got);
+        let mut lobby = Lobby {
+            client: &mut seat.session,
+            registry: &mut self.registry,
+            proven: &self.proven,
+            rules: self.rules,
+        };
+        let seen = relay::idle(&mut lobby, &seat.input, &mut seat.got);
         let seen = seen.expect("clients of these tests send messages");
         seat.input.drain(..seen.consumed);
         match seen.next {
@@ -272,6 +280,7 @@ impl Pooler {
             client: &mut seat.session,
             server: &mut upstream.session,
             registry: &mut self.registry,
+            proven: &self.proven,
             rules: self.rules,
         };
         let taken = relay::requests(&mut link, &seat.input, &mut out, &mut answers);
