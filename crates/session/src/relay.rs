@@ -13,6 +13,7 @@ use crate::server::Server;
 use crate::statement::{Proven, Registry};
 
 mod alone;
+mod failure;
 mod idle;
 mod reply;
 mod request;

@@ -6,7 +6,7 @@
 //! servers is ours and unique in the process; clients never see it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 pub(crate) mod planning;
 mod prepared;
@@ -34,6 +34,8 @@ pub struct Statement {
     context: Option<Arc<Context>>,
     /// The era of [`Proven`] in which a server took it; 0: none has.
     proven_in: AtomicU64,
+    /// It would return something else by now than when it was prepared: what is prepared anew is another statement.
+    outdated: AtomicBool,
 }
 
 impl Statement {
@@ -44,12 +46,23 @@ impl Statement {
             body: body.into(),
             context,
             proven_in: AtomicU64::new(0),
+            outdated: AtomicBool::new(false),
         }
     }
 
-    /// Whether it was made for this context.
+    /// Whether it is the statement of its text in this context.
     pub(crate) fn is_of(&self, context: &Arc<Context>) -> bool {
-        (self.context.as_ref()).is_some_and(|mine| Arc::ptr_eq(mine, context))
+        let mine = self.context.as_ref();
+        mine.is_some_and(|mine| Arc::ptr_eq(mine, context)) && !self.is_outdated()
+    }
+
+    /// Tables have changed, so that no server may use what it has prepared (`cached plan must not change result type`).
+    pub(crate) fn outdate(&self) {
+        self.outdated.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.outdated.load(Relaxed)
     }
 
     /// A server of the pool has prepared it, with these settings: it would again.

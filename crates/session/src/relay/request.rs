@@ -489,6 +489,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
             if statement.is_of(context) {
                 return statement;
             }
+            if statement.is_outdated() {
+                server.prepared.lose(&statement);
+            }
             registry.intern(context, &statement.body)
         };
         client.remember(Arc::clone(name), Some(Arc::clone(&next)));

@@ -17,6 +17,8 @@ pub struct Prepared {
     held: LruCache<u64, Arc<Statement>>,
     /// As far as the server has answered.
     confirmed: HashMap<u64, Arc<Statement>>,
+    /// Of no use any more, or perhaps not there any more: closed before anything else is prepared.
+    lost: HashMap<u64, Arc<Statement>>,
     /// Changes on their way; empty in steady state.
     coming: HashMap<u64, Coming>,
 }
@@ -46,6 +48,7 @@ impl Default for Prepared {
         Self {
             held: LruCache::unbounded(),
             confirmed: HashMap::new(),
+            lost: HashMap::new(),
             coming: HashMap::new(),
         }
     }
@@ -69,7 +72,7 @@ impl Prepared {
     }
 
     /// Adds one; returns what has to be closed so that at most `max` are held after this batch: the least recently used
-    /// ones, and those that an error in an earlier batch may leave there.
+    /// ones, those that are lost, and those that an error in an earlier batch may leave there.
     pub fn add(
         &mut self,
         statement: &Arc<Statement>,
@@ -82,6 +85,11 @@ impl Prepared {
             let unsure = coming.unsure_since.is_some_and(|since| since != batch);
             if unsure && !self.held.contains(id) {
                 gone.push(Arc::clone(&coming.statement));
+            }
+        }
+        for (id, lost) in &self.lost {
+            if *id == statement.id || !self.held.contains(id) {
+                gone.push(Arc::clone(lost));
             }
         }
         while self.held.len() > max.max(1) {
@@ -107,12 +115,14 @@ impl Prepared {
     /// The server has prepared it.
     pub fn was_prepared(&mut self, statement: &Arc<Statement>) {
         self.arrived(statement);
+        self.lost.remove(&statement.id);
         self.confirmed.insert(statement.id, Arc::clone(statement));
     }
 
     /// The server has closed it.
     pub fn was_closed(&mut self, statement: &Statement) {
         self.arrived(statement);
+        self.lost.remove(&statement.id);
         self.confirmed.remove(&statement.id);
     }
 
@@ -144,10 +154,23 @@ impl Prepared {
         }
     }
 
+    /// The server's copy is of no use any more.
+    pub fn lose(&mut self, statement: &Arc<Statement>) {
+        self.held.pop(&statement.id);
+        self.confirmed.remove(&statement.id);
+        self.lost.insert(statement.id, Arc::clone(statement));
+    }
+
+    /// The server does not have one that it should have: perhaps it has dropped all. [`Prepared::recall`] has to follow.
+    pub fn lose_all(&mut self) {
+        self.lost.extend(self.confirmed.drain());
+    }
+
     /// The server has dropped all of them. [`Prepared::recall`] has to follow if changes are on their way.
     pub fn clear(&mut self) {
         self.held.clear();
         self.confirmed.clear();
+        self.lost.clear();
     }
 
     fn arrived(&mut self, statement: &Statement) {

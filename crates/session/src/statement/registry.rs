@@ -110,7 +110,10 @@ impl Registry {
     pub(crate) fn intern(&mut self, context: &Arc<Context>, body: &[u8]) -> Arc<Statement> {
         let meaning = (context.id, body);
         if let Some(known) = self.known.get(&meaning as &dyn Meaning) {
-            return Arc::clone(&known.0);
+            if !known.0.is_outdated() {
+                return Arc::clone(&known.0);
+            }
+            self.known.remove(&meaning as &dyn Meaning);
         }
         if self.known.len() >= self.sweep_at {
             self.sweep();
@@ -181,6 +184,21 @@ mod tests {
             registry.private(b"select 1\0\0\0"),
         ];
         assert!(others.iter().all(|other| other.id != one.id));
+    }
+
+    #[test]
+    fn cor_16_an_outdated_statement_is_another_one_from_then_on() {
+        let mut registry = Registry::new(0, 1);
+        let context = plain(&mut registry);
+        let old = registry.intern(&context, b"select *\0\0\0");
+        old.outdate();
+        let new = registry.intern(&context, b"select *\0\0\0");
+        assert_ne!(old.id, new.id);
+        assert!(new.is_of(&context) && !old.is_of(&context));
+        assert!(Arc::ptr_eq(
+            &new,
+            &registry.intern(&context, b"select *\0\0\0")
+        ));
     }
 
     #[test]
