@@ -49,11 +49,11 @@ fn tpcb_extended() -> Result<()> {
     run_all(&[1, 50, 500, 1000], &["-M", "extended"])
 }
 
-/// pgbench 15 prepares with blocking calls inside transactions: with more clients than servers it waits for itself
-/// behind any pooler.
+/// pgbench 15 prepares with blocking calls: one that waited for a server would keep all transactions of its thread, and
+/// so their servers, waiting for itself. What is known to be good waits for none.
 #[test]
-fn tpcb_prepared_with_as_many_clients_as_servers() -> Result<()> {
-    run_all(&[1, 20], &["-M", "prepared"])
+fn tpcb_prepared() -> Result<()> {
+    run_all(&[1, 20, 50, 500], &["-M", "prepared"])
 }
 
 #[test]

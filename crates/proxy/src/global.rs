@@ -19,6 +19,7 @@ use weir_auth::userlist::UserList;
 use weir_config::{AuthLookup, LoadBalanceHosts, PoolMode, PoolSettings, Settings};
 use weir_pool::{HostGate, Moment, Policy, Quota, Shared};
 use weir_session::settings::{Reported, Settings as Asked};
+use weir_session::statement::Proven;
 
 use crate::clock::Clock;
 use crate::console::{Command, Console};
@@ -58,6 +59,8 @@ pub(crate) struct GlobalPool {
     pub(crate) welcomes: Mutex<HashMap<Arc<Asked>, Arc<Reported>>>,
     /// Clients that are pinned to their servers, on all workers.
     pub(crate) pinned: AtomicU32,
+    /// Statements that its servers have prepared.
+    pub(crate) proven: Arc<Proven>,
     /// What the last client's own SCRAM login left for ours.
     pub(crate) pass_through: Mutex<Option<PassThrough>>,
     /// The secret that the last client of this user logged in with, if it is not in the auth_file.
@@ -423,6 +426,7 @@ impl Global {
             last_error: Mutex::default(),
             welcomes: Mutex::default(),
             pinned: AtomicU32::new(0),
+            proven: Arc::default(),
             pass_through: Mutex::default(),
             learnt: Mutex::default(),
         });

@@ -11,6 +11,7 @@ use weir_wire::frontend::tag;
 use crate::expected::Undo;
 use crate::settings::{Reported, Settings};
 use crate::statement::Statement;
+use crate::statement::planning::Planned;
 use crate::unnamed::{self, Unnamed};
 
 /// PostgreSQL compares statement names up to `NAMEDATALEN - 1` bytes (commands/prepare.c keys its table so).
@@ -70,6 +71,8 @@ pub struct Client {
     /// Boxed: most clients prepare nothing.
     unnamed: Option<Box<Unnamed>>,
     pub(crate) settings: Arc<Settings>,
+    /// What the meaning of its statements depends on, of these settings.
+    pub(crate) planned: Planned,
     pub(crate) reported: Arc<Reported>,
     /// Bytes still to come of a message that is passed on while it arrives.
     pub(crate) owed: u64,

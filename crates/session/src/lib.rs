@@ -7,12 +7,13 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use weir_session::{client::Client, relay, server::Server, splice::Splice, statement::Registry};
+//! use weir_session::{client::Client, relay, server::Server, splice::Splice};
+//! use weir_session::statement::{Proven, Registry};
 //!
 //! let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
-//! let mut registry = Registry::new(0, 1);
 //! let mut judge = weir_sql::Judge::new(weir_sql::Functions::default());
 //! let rules = relay::Rules { max_prepared: 200, refuse_simple_query: false, tracks_unnamed: true, state: relay::StatePolicy::Track };
+//! let (mut registry, proven) = (Registry::new(0, 1), Arc::<Proven>::default());
 //! let query = b"Q\0\0\0\x0dselect 1\0";
 //!
 //! let (mut buffer, mut to_client) = (Vec::new(), Vec::new());
@@ -22,6 +23,7 @@
 //!     server: &mut server,
 //!     registry: &mut registry,
 //!     judge: &mut judge,
+//!     proven: &proven,
 //!     rules,
 //! };
 //! relay::requests(&mut link, query, &mut to_server, &mut to_client)?;

@@ -4,17 +4,22 @@
 //! it is complete, so that a client that vanishes leaves no half request behind; a longer one is passed on while it
 //! arrives, so that memory is bounded. Bodies are looked at only where a name, a status or a parameter stands in them.
 
+use std::sync::Arc;
 use weir_sql::Judge;
+
 use weir_wire::frame::FrameError;
 
 use crate::client::Client;
 use crate::server::Server;
-use crate::statement::Registry;
+use crate::statement::{Proven, Registry};
 
+mod alone;
+mod failure;
 mod idle;
 mod reply;
 mod request;
 
+pub use alone::Lobby;
 pub use idle::{Idle, Next, idle};
 pub use reply::{Replied, ServerFault, replies};
 pub use request::{StatementCounts, Taken, begin, requests};
@@ -66,6 +71,8 @@ pub struct Link<'a> {
     pub registry: &'a mut Registry,
     /// Says what texts may do to a session.
     pub judge: &'a mut Judge,
+    /// What is known to be good in this pool.
+    pub proven: &'a Arc<Proven>,
     /// The pool's rules.
     pub rules: Rules,
 }
@@ -93,8 +100,6 @@ pub enum ClientFault {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use weir_wire::encode;
 
     use super::*;
@@ -104,6 +109,7 @@ mod tests {
     fn one_client_has_a_bounded_number_of_statement_names() {
         let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
         let mut registry = Registry::new(0, 1);
+        let proven = Arc::default();
         let mut parse = |number: usize| {
             let mut message = Vec::new();
             encode::parse(&mut message, format!("s{number}").as_bytes(), b"x", &[0, 0]).unwrap();
@@ -113,6 +119,7 @@ mod tests {
                 server: &mut server,
                 registry: &mut registry,
                 judge: &mut Judge::new(weir_sql::Functions::default()),
+                proven: &proven,
                 rules: Rules {
                     max_prepared: 10,
                     tracks_unnamed: true,

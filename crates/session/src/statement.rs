@@ -1,18 +1,24 @@
-//! Prepared statements: one shared identity per text and parameter types, and which of them a server holds.
+//! Prepared statements: one shared identity per text, parameter types and planning settings, and which of them a server
+//! holds.
 //!
-//! A statement is found by a keyed hash but always compared by its full bytes (text and type oids), so that no two
-//! statements can be taken for each other. Its name on servers is ours and unique in the process; clients never see it.
+//! A statement is found by a keyed hash but always compared by its full bytes (text and type oids) and by everything
+//! else that its meaning depends on ([`planning`]), so that no two statements can be taken for each other. Its name on
+//! servers is ours and unique in the process; clients never see it.
 
-use std::borrow::Borrow;
-use std::collections::{HashMap, HashSet};
-use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use lru::LruCache;
 use weir_sql::Effects;
 
-/// Below so many statements the registry does not look for ones that nobody uses any more.
-const SWEEP_MIN: usize = 1024;
+pub(crate) mod planning;
+mod prepared;
+mod proven;
+mod registry;
+
+use planning::Context;
+pub use prepared::{Prepared, Presence};
+pub use proven::Proven;
+pub use registry::Registry;
 
 /// What our names on servers begin with.
 pub(crate) const NAME_PREFIX: &[u8] = b"weir_";
@@ -26,6 +32,12 @@ pub struct Statement {
     pub name: Box<[u8]>,
     /// The Parse message after the name: text, NUL, number of parameter types, their oids.
     pub body: Box<[u8]>,
+    /// What its meaning depends on besides; None: what nobody knows, so it is nobody else's.
+    context: Option<Arc<Context>>,
+    /// The era of [`Proven`] in which a server took it; 0: none has.
+    proven_in: AtomicU64,
+    /// It would return something else by now than when it was prepared: what is prepared anew is another statement.
+    outdated: AtomicBool,
     /// What running it may do to the session; found out when it is first bound.
     pub(crate) effects: OnceLock<Option<Arc<Effects>>>,
 }
@@ -33,355 +45,66 @@ pub struct Statement {
 impl Statement {
     /// The text.
     pub(crate) fn text(&self) -> &[u8] {
-        self.body
-            .split(|byte| *byte == 0)
-            .next()
-            .unwrap_or_default()
+        let mut parts = self.body.split(|byte| *byte == 0);
+        parts.next().unwrap_or_default()
     }
-}
 
-#[derive(Debug)]
-struct ByBody(Arc<Statement>);
-
-impl Borrow<[u8]> for ByBody {
-    fn borrow(&self) -> &[u8] {
-        &self.0.body
-    }
-}
-
-impl Hash for ByBody {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.body.hash(state);
-    }
-}
-
-impl PartialEq for ByBody {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.body == other.0.body
-    }
-}
-
-impl Eq for ByBody {}
-
-// === Registry ===
-
-/// All statements of one worker. Bounded by what clients and servers refer to: unused entries are swept away.
-#[derive(Debug)]
-pub struct Registry {
-    known: HashSet<ByBody>,
-    next: u64,
-    step: u64,
-    sweep_at: usize,
-    nobody: Arc<Statement>,
-}
-
-impl Registry {
-    /// Of worker `lane` out of `lanes`; ids of different workers never meet.
-    pub fn new(lane: usize, lanes: usize) -> Self {
+    fn new(id: u64, body: &[u8], context: Option<Arc<Context>>) -> Self {
         Self {
-            known: HashSet::new(),
-            next: lane as u64,
-            step: lanes.max(1) as u64,
-            sweep_at: SWEEP_MIN,
-            nobody: Arc::new(Statement {
-                id: 0,
-                name: b"weir_none".as_slice().into(),
-                body: Box::default(),
-                effects: OnceLock::new(),
-            }),
-        }
-    }
-
-    /// The one statement with this body (the Parse message after the name).
-    pub fn intern(&mut self, body: &[u8]) -> Arc<Statement> {
-        if let Some(known) = self.known.get(body) {
-            return Arc::clone(&known.0);
-        }
-        if self.known.len() >= self.sweep_at {
-            self.known.retain(|entry| Arc::strong_count(&entry.0) > 1);
-            self.sweep_at = (2 * self.known.len()).max(SWEEP_MIN);
-        }
-        let id = self.serial();
-        let name = format!("weir_{id}").into_bytes().into_boxed_slice();
-        let statement = Arc::new(Statement {
             id,
-            name,
+            name: format!("weir_{id}").into_bytes().into_boxed_slice(),
             body: body.into(),
+            context,
+            proven_in: AtomicU64::new(0),
+            outdated: AtomicBool::new(false),
             effects: OnceLock::new(),
-        });
-        self.known.insert(ByBody(Arc::clone(&statement)));
-        statement
-    }
-
-    /// A number that nothing else in the process has.
-    pub(crate) fn serial(&mut self) -> u64 {
-        self.next += self.step;
-        self.next
-    }
-
-    /// A name that no server has a statement for.
-    pub(crate) fn nobody(&self) -> Arc<Statement> {
-        Arc::clone(&self.nobody)
-    }
-
-    /// How many statements are known.
-    pub fn len(&self) -> usize {
-        self.known.len()
-    }
-
-    /// Whether none is known.
-    pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
-    }
-}
-
-// === Prepared ===
-
-/// What one server has prepared, least recently used first.
-///
-/// Entries change when the Parse or Close is *sent*. Until the server has answered, an error may make it skip the change
-/// (hazard COR-09), so what it has confirmed is kept apart, and a later batch does not rely on the rest.
-#[derive(Debug)]
-pub struct Prepared {
-    /// Once everything sent was processed.
-    held: LruCache<u64, Arc<Statement>>,
-    /// As far as the server has answered.
-    confirmed: HashMap<u64, Arc<Statement>>,
-    /// Changes on their way; empty in steady state.
-    coming: HashMap<u64, Coming>,
-}
-
-/// Changes of one statement that are on their way.
-#[derive(Debug)]
-struct Coming {
-    statement: Arc<Statement>,
-    count: usize,
-    /// The batch of the first of them that an error may skip.
-    unsure_since: Option<u64>,
-}
-
-/// Whether a server will have a statement by the time of the next message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
-    /// No.
-    Absent,
-    /// Yes, unless that message is skipped as well.
-    Held,
-    /// It depends on a batch that is not answered yet.
-    Unsure,
-}
-
-impl Default for Prepared {
-    fn default() -> Self {
-        Self {
-            held: LruCache::unbounded(),
-            confirmed: HashMap::new(),
-            coming: HashMap::new(),
         }
     }
-}
 
-impl Prepared {
-    /// Whether the server has it, seen from a message of this batch; if so it becomes the most recently used.
-    pub fn touch(&mut self, statement: &Statement, batch: u64) -> Presence {
-        let held = self.held.get(&statement.id).is_some();
-        let unsure_since = if self.coming.is_empty() {
-            None
-        } else {
-            let coming = self.coming.get(&statement.id);
-            coming.and_then(|coming| coming.unsure_since)
+    /// Whether it is the statement of its text in this context.
+    pub(crate) fn is_of(&self, context: &Arc<Context>) -> bool {
+        let mine = self.context.as_ref();
+        mine.is_some_and(|mine| Arc::ptr_eq(mine, context)) && !self.is_outdated()
+    }
+
+    /// Tables have changed, so that no server may use what it has prepared (`cached plan must not change result type`).
+    pub(crate) fn outdate(&self) {
+        self.outdated.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.outdated.load(Relaxed)
+    }
+
+    /// A server of the pool has prepared it, with these settings: it would again.
+    pub(crate) fn prove(&self) {
+        let Some(context) = &self.context else { return };
+        let era = context.proven.era();
+        if self.proven_in.swap(era, Relaxed) != era {
+            context.proven.add(context, &self.body);
+        }
+    }
+
+    /// A server of the pool has refused it: perhaps its tables are gone.
+    pub(crate) fn disprove(&self) {
+        let Some(context) = &self.context else { return };
+        self.proven_in.store(0, Relaxed);
+        context.proven.remove(context, &self.body);
+    }
+
+    /// Whether a server of the pool has prepared it, so that the next Parse of it need not be put to one.
+    pub(crate) fn is_proven(&self) -> bool {
+        let Some(context) = &self.context else {
+            return false;
         };
-        match unsure_since {
-            Some(since) if since != batch => Presence::Unsure,
-            _ if held => Presence::Held,
-            _ => Presence::Absent,
+        let era = context.proven.era();
+        if self.proven_in.load(Relaxed) == era {
+            return true;
         }
-    }
-
-    /// Adds one; returns what has to be closed so that at most `max` are held after this batch: the least recently used
-    /// ones, and those that an error in an earlier batch may leave there.
-    pub fn add(
-        &mut self,
-        statement: &Arc<Statement>,
-        max: usize,
-        batch: u64,
-    ) -> Vec<Arc<Statement>> {
-        self.held.put(statement.id, Arc::clone(statement));
-        let mut gone = Vec::new();
-        for (id, coming) in &self.coming {
-            let unsure = coming.unsure_since.is_some_and(|since| since != batch);
-            if unsure && !self.held.contains(id) {
-                gone.push(Arc::clone(&coming.statement));
-            }
+        let elsewhere = context.proven.has(context, &self.body);
+        if elsewhere {
+            self.proven_in.store(era, Relaxed);
         }
-        while self.held.len() > max.max(1) {
-            gone.extend(self.held.pop_lru().map(|(_, old)| old));
-        }
-        gone
-    }
-
-    /// A Parse or Close of it was sent in this batch; `sure`: nothing can make the server skip it.
-    pub fn sent(&mut self, statement: &Arc<Statement>, batch: u64, sure: bool) {
-        let new = || Coming {
-            statement: Arc::clone(statement),
-            count: 0,
-            unsure_since: None,
-        };
-        let coming = self.coming.entry(statement.id).or_insert_with(new);
-        coming.count += 1;
-        if !sure {
-            coming.unsure_since.get_or_insert(batch);
-        }
-    }
-
-    /// The server has prepared it.
-    pub fn was_prepared(&mut self, statement: &Arc<Statement>) {
-        self.arrived(statement);
-        self.confirmed.insert(statement.id, Arc::clone(statement));
-    }
-
-    /// The server has closed it.
-    pub fn was_closed(&mut self, statement: &Statement) {
-        self.arrived(statement);
-        self.confirmed.remove(&statement.id);
-    }
-
-    /// The server has skipped a change of it, or failed to prepare it. [`Prepared::recall`] has to follow.
-    pub fn was_skipped(&mut self, statement: &Statement) {
-        self.arrived(statement);
-    }
-
-    /// What is held is what was confirmed, with the changes that are still on their way: statements and whether they
-    /// are being prepared (or closed).
-    pub fn recall<'a>(&mut self, coming: impl Iterator<Item = (&'a Arc<Statement>, bool)>) {
-        let mut wanted = self.confirmed.clone();
-        for (statement, prepares) in coming {
-            if prepares {
-                wanted.insert(statement.id, Arc::clone(statement));
-            } else {
-                wanted.remove(&statement.id);
-            }
-        }
-        let held = self.held.iter().map(|(id, _)| *id);
-        let gone: Vec<u64> = held.filter(|id| !wanted.contains_key(id)).collect();
-        for id in gone {
-            self.held.pop(&id);
-        }
-        for (id, statement) in wanted {
-            if !self.held.contains(&id) {
-                self.held.put(id, statement);
-            }
-        }
-    }
-
-    /// The server has dropped all of them. [`Prepared::recall`] has to follow if changes are on their way.
-    pub fn clear(&mut self) {
-        self.held.clear();
-        self.confirmed.clear();
-    }
-
-    fn arrived(&mut self, statement: &Statement) {
-        if let Some(coming) = self.coming.get_mut(&statement.id) {
-            coming.count -= 1;
-            if coming.count == 0 {
-                self.coming.remove(&statement.id);
-            }
-        }
-    }
-
-    /// All of them, most recently used first.
-    pub fn iter(&self) -> impl Iterator<Item = &Statement> {
-        self.held.iter().map(|(_, statement)| &**statement)
-    }
-
-    /// How many the server has.
-    pub fn len(&self) -> usize {
-        self.held.len()
-    }
-
-    /// Whether the server has none.
-    pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_same_body_is_the_same_statement_and_another_is_not() {
-        let mut registry = Registry::new(0, 1);
-        let one = registry.intern(b"select 1\0\0\0");
-        assert!(Arc::ptr_eq(&one, &registry.intern(b"select 1\0\0\0")));
-        assert_ne!(one.id, registry.intern(b"select 1\0\0\x01\0\0\0\x17").id);
-    }
-
-    #[test]
-    fn names_of_two_workers_never_meet() {
-        let (mut a, mut b) = (Registry::new(0, 2), Registry::new(1, 2));
-        let names = [
-            a.intern(b"x\0"),
-            a.intern(b"y\0"),
-            b.intern(b"x\0"),
-            b.intern(b"y\0"),
-        ];
-        let distinct: HashSet<_> = names.iter().map(|s| s.name.clone()).collect();
-        assert_eq!(distinct.len(), 4);
-    }
-
-    #[test]
-    fn statements_that_nobody_uses_are_swept_away() {
-        let mut registry = Registry::new(0, 1);
-        let kept = registry.intern(b"kept\0");
-        for i in 0..10 * SWEEP_MIN {
-            registry.intern(format!("{i}\0").as_bytes());
-        }
-        assert!(registry.len() <= SWEEP_MIN + 1, "{}", registry.len());
-        assert!(Arc::ptr_eq(&kept, &registry.intern(b"kept\0")));
-    }
-
-    #[test]
-    fn the_least_recently_used_statement_goes_first() {
-        let mut registry = Registry::new(0, 1);
-        let (a, b, c) = (
-            registry.intern(b"a\0"),
-            registry.intern(b"b\0"),
-            registry.intern(b"c\0"),
-        );
-        let mut prepared = Prepared::default();
-        assert_eq!(prepared.add(&a, 2, 0).len(), 0);
-        assert_eq!(prepared.add(&b, 2, 0).len(), 0);
-        assert_eq!(prepared.touch(&a, 0), Presence::Held);
-        let gone: Vec<_> = prepared.add(&c, 2, 0).iter().map(|s| s.id).collect();
-        assert_eq!(gone, [b.id]);
-    }
-
-    #[test]
-    fn cor_09_a_later_batch_does_not_rely_on_what_is_not_answered() {
-        let mut registry = Registry::new(0, 1);
-        let a = registry.intern(b"a\0");
-        let mut prepared = Prepared::default();
-        assert_eq!(prepared.add(&a, 2, 0).len(), 0);
-        prepared.sent(&a, 1, false);
-        assert_eq!(prepared.touch(&a, 1), Presence::Held);
-        assert_eq!(prepared.touch(&a, 2), Presence::Unsure);
-        prepared.was_prepared(&a);
-        assert_eq!(prepared.touch(&a, 2), Presence::Held);
-    }
-
-    #[test]
-    fn cor_09_skipped_changes_leave_what_was_confirmed() {
-        let mut registry = Registry::new(0, 1);
-        let (a, b) = (registry.intern(b"a\0"), registry.intern(b"b\0"));
-        let mut prepared = Prepared::default();
-        assert_eq!(prepared.add(&a, 1, 0).len(), 0);
-        prepared.sent(&a, 0, true);
-        prepared.was_prepared(&a);
-        assert_eq!(prepared.add(&b, 1, 0).len(), 1);
-        prepared.was_skipped(&b);
-        prepared.recall(std::iter::empty());
-        let held: Vec<_> = prepared.iter().map(|statement| statement.id).collect();
-        assert_eq!(held, [a.id]);
+        elsewhere
     }
 }

@@ -15,5 +15,7 @@ mod conversations;
 mod hostile;
 #[path = "session/pooler.rs"]
 mod pooler;
+#[path = "session/prepared.rs"]
+mod prepared;
 #[path = "session/properties.rs"]
 mod properties;

@@ -120,6 +120,7 @@ impl<D: Driver> Worker<D> {
                 server: asked,
                 registry: &mut self.registry,
                 judge: &mut pool.judge,
+                proven: &pool.global.proven,
                 rules: pool.rules,
             };
             relay::requests(&mut link, &request, &mut out, &mut untold).is_ok()

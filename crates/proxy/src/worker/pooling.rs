@@ -421,6 +421,7 @@ impl<D: Driver> Worker<D> {
             pool.shard.set_policy(self.now, policy);
             if moved {
                 lock(&pool.global.welcomes).clear();
+                pool.global.proven.clear();
                 pool.shard.recycle(self.now);
             }
             self.pump(index);

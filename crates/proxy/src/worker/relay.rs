@@ -3,7 +3,7 @@
 use weir_pool::{Checkin, Checkout, ClientId, ServerId};
 use weir_session::client::Client as Session;
 use weir_session::fault::Fault;
-use weir_session::relay::{self, Link, Next, Replied, ServerFault};
+use weir_session::relay::{self, Link, Lobby, Next, Replied, ServerFault};
 use weir_session::splice::Splice;
 use weir_wire::backend::TransactionStatus;
 
@@ -46,9 +46,21 @@ impl<D: Driver> Worker<D> {
         if client.ticket.is_some() {
             return 0;
         }
+        let Some(pool) = self.pools.get_mut(client.pool) else {
+            return input.len();
+        };
         self.answers.clear();
-        let seen = match relay::idle(&mut client.session, input, &mut self.answers) {
-            Ok(seen) => seen,
+        let mut lobby = Lobby {
+            client: &mut client.session,
+            registry: &mut self.registry,
+            proven: &pool.global.proven,
+            rules: pool.rules,
+        };
+        let seen = match relay::idle(&mut lobby, input, &mut self.answers) {
+            Ok(seen) => {
+                pool.counters.client_parses += u64::from(seen.statements.client_parses);
+                seen
+            }
             Err(fault) => {
                 self.fail_client(index, &Fault::Protocol(fault));
                 return input.len();
@@ -236,6 +248,7 @@ impl<D: Driver> Worker<D> {
             server: &mut server.session,
             registry: &mut self.registry,
             judge: &mut pool.judge,
+            proven: &pool.global.proven,
             rules: pool.rules,
         };
         let taken = relay::requests(&mut link, input, &mut out, &mut self.answers);

@@ -79,9 +79,10 @@ impl<D: Driver> Worker<D> {
     /// The pins of a client whose server is free, as they are now. False if the client was ended: it had no place.
     #[inline]
     pub(super) fn settle_pin(&mut self, index: usize, server_index: usize) -> bool {
-        let (Some(client), Some(server)) =
-            (self.clients.get_mut(index), self.servers.get_mut(server_index))
-        else {
+        let (Some(client), Some(server)) = (
+            self.clients.get_mut(index),
+            self.servers.get_mut(server_index),
+        ) else {
             return false;
         };
         let pin = client.session.pin();
@@ -93,7 +94,9 @@ impl<D: Driver> Worker<D> {
         };
         if server.session.take_found() {
             pool.counters.state_misses += 1;
-            tracing::warn!("{client} session state that no statement showed was found by session_state_check");
+            tracing::warn!(
+                "{client} session state that no statement showed was found by session_state_check"
+            );
         }
         if pool.settings.pool_mode == PoolMode::Session {
             return true;
@@ -226,9 +229,14 @@ impl Pool {
     /// Whether the next release is one to check.
     fn is_check_due(&mut self) -> bool {
         // Evenly spread is enough (Knuth's linear congruential generator, by its upper half): nothing secret hangs on it.
-        self.draw = self.draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        self.draw = self
+            .draw
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         let upper = self.draw.to_be_bytes();
-        let random = upper.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+        let random = upper
+            .first_chunk()
+            .map_or(0, |bytes| u32::from_be_bytes(*bytes));
         self.checks.is_due(random)
     }
 }

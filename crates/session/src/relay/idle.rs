@@ -5,7 +5,8 @@ use weir_wire::encode;
 use weir_wire::frame::{Side, header};
 use weir_wire::frontend::tag;
 
-use super::{ClientFault, STATEMENT_MAX, STREAM_MIN};
+use super::alone::{self, Ahead, Lobby};
+use super::{ClientFault, STATEMENT_MAX, STREAM_MIN, StatementCounts};
 use crate::client::{Client, Refusing, Rest};
 
 /// What comes after the consumed bytes.
@@ -26,89 +27,108 @@ pub struct Idle {
     pub consumed: usize,
     /// What to do about the rest.
     pub next: Next,
+    /// What was asked of prepared statements and needed no server.
+    pub statements: StatementCounts,
 }
 
 /// Looks at what a client without a server sent.
 ///
 /// Late COPY messages after a failed COPY are dropped, as PostgreSQL does (hazard COR-04); so is Flush, which has
-/// nothing to flush. A Sync alone is answered here: outside of a transaction its answer is always "idle".
+/// nothing to flush. A Sync alone is answered here: outside of a transaction its answer is always "idle". So is a batch that
+/// only names or forgets known statements.
 ///
 /// # Errors
 /// A message that PostgreSQL would not take either.
 pub fn idle(
-    client: &mut Client,
+    lobby: &mut Lobby<'_>,
     input: &[u8],
     to_client: &mut Vec<u8>,
 ) -> Result<Idle, ClientFault> {
+    let client = &mut *lobby.client;
     let streamed = usize::try_from(client.owed)
         .unwrap_or(usize::MAX)
         .min(input.len());
     client.owed -= streamed as u64;
-    let mut at = streamed;
+    let mut seen = Idle {
+        consumed: streamed,
+        next: Next::More,
+        statements: StatementCounts::default(),
+    };
     loop {
-        let rest = input.get(at..).unwrap_or_default();
+        let rest = input.get(seen.consumed..).unwrap_or_default();
         let Some(header) = header(rest, Side::Frontend)? else {
-            return Ok(Idle {
-                consumed: at,
-                next: Next::More,
-            });
+            return Ok(seen);
         };
         let total = header.total_len();
-        let refused = client.refusing != Refusing::Nothing && header.tag != tag::TERMINATE;
-        if refused && header.tag != tag::SYNC {
-            let here = rest.len().min(total);
-            client.owed = (total - here) as u64;
-            client.rest = Rest::Discard;
-            if client.refusing == Refusing::Message {
-                client.refusing = Refusing::Nothing;
-                // Six bytes always fit.
-                let _ = encode::ready_for_query(to_client, TransactionStatus::Idle);
-            }
-            at += here;
+        if lobby.client.refusing != Refusing::Nothing
+            && !matches!(header.tag, tag::TERMINATE | tag::SYNC)
+        {
+            seen.consumed += refuse(lobby.client, rest, total, to_client);
             continue;
         }
         match header.tag {
             tag::TERMINATE => {
-                return Ok(Idle {
-                    consumed: at,
-                    next: Next::Terminate,
-                });
+                seen.next = Next::Terminate;
+                return Ok(seen);
+            }
+            tag::COPY_DATA if rest.len() < total => {
+                lobby.client.owed = (total - rest.len()) as u64;
+                lobby.client.rest = Rest::Discard;
+                seen.consumed = input.len();
+                return Ok(seen);
             }
             tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH | tag::SYNC => {
-                if header.tag == tag::SYNC && rest.len() >= total {
-                    client.refusing = Refusing::Nothing;
+                if rest.len() < total {
+                    return Ok(seen);
+                }
+                if header.tag == tag::SYNC {
+                    lobby.client.refusing = Refusing::Nothing;
                     // Six bytes always fit.
                     let _ = encode::ready_for_query(to_client, TransactionStatus::Idle);
                 }
-                if rest.len() < total {
-                    if header.tag == tag::COPY_DATA {
-                        client.owed = (total - rest.len()) as u64;
-                        client.rest = Rest::Discard;
-                        return Ok(Idle {
-                            consumed: input.len(),
-                            next: Next::More,
-                        });
-                    }
-                    return Ok(Idle {
-                        consumed: at,
-                        next: Next::More,
-                    });
-                }
-                at += total;
+                seen.consumed += total;
             }
-            tag::QUERY
-            | tag::PARSE
-            | tag::BIND
-            | tag::DESCRIBE
-            | tag::CLOSE
-            | tag::EXECUTE
-            | tag::FUNCTION_CALL => {
-                let enough = rest.len() >= total.min(needed(header.tag, total));
-                let next = if enough { Next::Lease } else { Next::More };
-                return Ok(Idle { consumed: at, next });
+            tag::PARSE | tag::CLOSE => match alone::ahead(lobby.rules, rest) {
+                Ahead::Cut => return Ok(seen),
+                Ahead::Alone => {
+                    let answered = lobby.answer(rest, to_client, &mut seen.statements);
+                    seen.consumed += answered;
+                    let next = rest.get(answered..).unwrap_or_default();
+                    if next.first() != Some(&tag::SYNC) {
+                        seen.next = Next::Lease;
+                        return Ok(seen);
+                    }
+                }
+                Ahead::Other => return Ok(seen.of_request(header.tag, total, rest.len())),
+            },
+            tag::QUERY | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::FUNCTION_CALL => {
+                return Ok(seen.of_request(header.tag, total, rest.len()));
             }
             other => return Err(ClientFault::OutOfPlace(other)),
         }
+    }
+}
+
+/// Drops a message of a batch that has failed; returns how much of it is here.
+fn refuse(client: &mut Client, rest: &[u8], total: usize, to_client: &mut Vec<u8>) -> usize {
+    let here = rest.len().min(total);
+    client.owed = (total - here) as u64;
+    client.rest = Rest::Discard;
+    if client.refusing == Refusing::Message {
+        client.refusing = Refusing::Nothing;
+        // Six bytes always fit.
+        let _ = encode::ready_for_query(to_client, TransactionStatus::Idle);
+    }
+    here
+}
+
+impl Idle {
+    /// A request for a server comes next; a server is asked for when enough of it is here.
+    fn of_request(mut self, tag: u8, total: usize, have: usize) -> Self {
+        if have >= total.min(needed(tag, total)) {
+            self.next = Next::Lease;
+        }
+        self
     }
 }
 
@@ -122,58 +142,59 @@ fn needed(tag: u8, total: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
 
-    fn look(input: &[u8]) -> (Idle, Vec<u8>) {
+    use super::*;
+    use crate::relay::{Rules, StatePolicy};
+    use crate::statement::Registry;
+
+    const RULES: Rules = Rules {
+        max_prepared: 10,
+        tracks_unnamed: true,
+        refuse_simple_query: false,
+        state: StatePolicy::Track,
+    };
+
+    fn hear(
+        client: &mut Client,
+        input: &[u8],
+        answer: &mut Vec<u8>,
+    ) -> Result<(usize, Next), ClientFault> {
+        let mut lobby = Lobby {
+            client,
+            registry: &mut Registry::new(0, 1),
+            proven: &Arc::default(),
+            rules: RULES,
+        };
+        idle(&mut lobby, input, answer).map(|seen| (seen.consumed, seen.next))
+    }
+
+    fn look(input: &[u8]) -> ((usize, Next), Vec<u8>) {
         let mut answer = Vec::new();
-        let idle = idle(&mut Client::default(), input, &mut answer).unwrap();
-        (idle, answer)
+        let seen = hear(&mut Client::default(), input, &mut answer).unwrap();
+        (seen, answer)
     }
 
     #[test]
     fn cor_04_late_copy_messages_are_dropped_without_a_server() {
         let (seen, answer) = look(b"d\0\0\0\x05xc\0\0\0\x04f\0\0\0\x05\0");
-        assert_eq!(
-            seen,
-            Idle {
-                consumed: 17,
-                next: Next::More
-            }
-        );
+        assert_eq!(seen, (17, Next::More));
         assert!(answer.is_empty());
     }
 
     #[test]
     fn a_late_copy_message_that_is_cut_is_dropped_as_it_comes() {
         let (mut client, mut answer) = (Client::default(), Vec::new());
-        let first = idle(&mut client, b"d\0\0\0\x0axx", &mut answer).unwrap();
-        assert_eq!(
-            first,
-            Idle {
-                consumed: 7,
-                next: Next::More
-            }
-        );
-        let second = idle(&mut client, b"yyyyX\0\0\0\x04", &mut answer).unwrap();
-        assert_eq!(
-            second,
-            Idle {
-                consumed: 4,
-                next: Next::Terminate
-            }
-        );
+        let first = hear(&mut client, b"d\0\0\0\x0axx", &mut answer).unwrap();
+        assert_eq!(first, (7, Next::More));
+        let second = hear(&mut client, b"yyyyX\0\0\0\x04", &mut answer).unwrap();
+        assert_eq!(second, (4, Next::Terminate));
     }
 
     #[test]
     fn a_sync_alone_is_answered_without_a_server() {
         let (seen, answer) = look(b"S\0\0\0\x04");
-        assert_eq!(
-            seen,
-            Idle {
-                consumed: 5,
-                next: Next::More
-            }
-        );
+        assert_eq!(seen, (5, Next::More));
         assert_eq!(answer, b"Z\0\0\0\x05I");
     }
 
@@ -181,15 +202,9 @@ mod tests {
     fn cor_42_a_server_is_asked_for_only_when_the_message_is_complete() {
         let message = b"Q\0\0\0\x0dselect 1\0";
         for cut in 0..message.len() {
-            assert_eq!(look(&message[..cut]).0.next, Next::More, "at {cut}");
+            assert_eq!(look(&message[..cut]).0.1, Next::More, "at {cut}");
         }
-        assert_eq!(
-            look(message).0,
-            Idle {
-                consumed: 0,
-                next: Next::Lease
-            }
-        );
+        assert_eq!(look(message).0, (0, Next::Lease));
     }
 
     #[test]
@@ -197,14 +212,8 @@ mod tests {
         let (mut client, mut answer) = (Client::default(), Vec::new());
         client.refuse_batch(tag::PARSE);
         let batch = b"P\0\0\0\x08\0x\0\0B\0\0\0\x05xS\0\0\0\x04Q\0\0\0\x06x\0";
-        let seen = idle(&mut client, batch, &mut answer).unwrap();
-        assert_eq!(
-            seen,
-            Idle {
-                consumed: 20,
-                next: Next::Lease
-            }
-        );
+        let seen = hear(&mut client, batch, &mut answer).unwrap();
+        assert_eq!(seen, (20, Next::Lease));
         assert_eq!(answer, b"Z\0\0\0\x05I");
     }
 
@@ -212,20 +221,14 @@ mod tests {
     fn cor_25_a_refused_query_is_dropped_alone() {
         let (mut client, mut answer) = (Client::default(), Vec::new());
         client.refuse_batch(tag::QUERY);
-        let seen = idle(&mut client, b"Q\0\0\0\x06x\0Q\0\0\0\x06y\0", &mut answer).unwrap();
-        assert_eq!(
-            seen,
-            Idle {
-                consumed: 7,
-                next: Next::Lease
-            }
-        );
+        let seen = hear(&mut client, b"Q\0\0\0\x06x\0Q\0\0\0\x06y\0", &mut answer).unwrap();
+        assert_eq!(seen, (7, Next::Lease));
         assert_eq!(answer, b"Z\0\0\0\x05I");
     }
 
     #[test]
     fn cor_30_a_message_out_of_place_is_refused_without_a_server() {
-        let refused = idle(&mut Client::default(), b"p\0\0\0\x05\0", &mut Vec::new());
+        let refused = hear(&mut Client::default(), b"p\0\0\0\x05\0", &mut Vec::new());
         let refused = refused.unwrap_err();
         assert_eq!(refused.to_string(), "invalid frontend message type 112");
     }
@@ -234,6 +237,6 @@ mod tests {
     fn a_long_message_needs_only_its_beginning() {
         let mut message = b"Q\0\x10\0\0".to_vec();
         message.resize(STREAM_MIN, b'x');
-        assert_eq!(look(&message).0.next, Next::Lease);
+        assert_eq!(look(&message).0.1, Next::Lease);
     }
 }

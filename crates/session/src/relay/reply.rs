@@ -7,8 +7,8 @@ use weir_wire::backend::{self, TransactionStatus, tag};
 use weir_wire::frame::{FrameError, Header, Side, header};
 use weir_wire::sqlstate::SqlState;
 
-use super::STREAM_MIN;
 use super::request::tell;
+use super::{STREAM_MIN, failure};
 use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::fault::Fault;
@@ -117,7 +117,10 @@ fn learn(client: &mut Client, server: &mut Server) {
             held.insert(reason);
         }
     }
-    let found = answer.reasons().iter().any(|reason| !client.held.contains(reason));
+    let found = answer
+        .reasons()
+        .iter()
+        .any(|reason| !client.held.contains(reason));
     server.found |= question.is_check() && found;
     client.held = held.union(answer.reasons());
 }
@@ -275,6 +278,7 @@ impl Work<'_, '_> {
         };
         if let Some(statement) = &entry.statement {
             if entry.kind == Kind::Parse {
+                statement.prove();
                 self.server.prepared.was_prepared(statement);
             } else {
                 self.server.prepared.was_closed(statement);
@@ -540,9 +544,14 @@ impl Work<'_, '_> {
     /// An error in the extended protocol: nothing up to the next Sync will be answered.
     fn skip(&mut self, body: &[u8]) -> Verdict {
         let skipped = self.server.queue.skip_to_sync();
-        let renamed = skipped.last().and_then(|first| renamed_error(first, body));
+        let renamed = skipped
+            .last()
+            .and_then(|first| failure::renamed(first, body));
         let for_client = skipped.iter().any(|entry| entry.duty != Duty::Swallow);
         self.skip_unnamed(&skipped);
+        if let Some(failed) = skipped.last() {
+            failure::learn(self.server, failed, body);
+        }
         self.server.take_back(skipped, self.client);
         match renamed {
             Some(message) => {
@@ -563,30 +572,4 @@ fn is_fatal(body: &[u8]) -> bool {
         .ok()
         .and_then(|fields| fields.get(b'V').or_else(|| fields.get(b'S')));
     matches!(severity, Some(b"FATAL" | b"PANIC"))
-}
-
-/// An ErrorResponse about a statement name that was replaced, with the client's name in place of ours.
-fn renamed_error(entry: &Expected, body: &[u8]) -> Option<Vec<u8>> {
-    let renamed = entry.renamed.as_ref()?;
-    let (ours, theirs) = (&renamed.ours.name, &renamed.theirs);
-    let code = backend::ErrorFields::parse(body).ok()?.get(b'C')?;
-    let about_names = [
-        SqlState::DUPLICATE_PSTATEMENT,
-        SqlState::INVALID_SQL_STATEMENT_NAME,
-    ];
-    if !about_names
-        .iter()
-        .any(|name| name.as_str().as_bytes() == code)
-    {
-        return None;
-    }
-    let at = body
-        .windows(ours.len())
-        .position(|window| window == &**ours)?;
-    let new_body = [body.get(..at)?, theirs, body.get(at + ours.len()..)?].concat();
-    let length = u32::try_from(new_body.len() + 4).ok()?;
-    let mut message = vec![tag::ERROR_RESPONSE];
-    message.extend_from_slice(&length.to_be_bytes());
-    message.extend_from_slice(&new_body);
-    Some(message)
 }

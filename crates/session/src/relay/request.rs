@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_sql::Effects;
+use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 use weir_wire::frame::{Header, Side, header};
 use weir_wire::frontend::{self, BindHead, tag};
@@ -459,7 +460,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             None => {}
         }
         self.statements.client_parses += 1;
-        let statement = self.link.registry.intern(definition);
+        let statement = self.intern(definition);
         if let Some(effects) = self.effects_of(&statement)
             && self.refuses(&effects)
         {
@@ -494,6 +495,55 @@ impl<'i> Work<'_, '_, 'i, '_> {
         }
         put_parse(self.to_server.insert(), &renamed.ours.name, definition);
         self.expect(Expected::new(Kind::Parse, Duty::Forward).with_renamed(Some(renamed)));
+    }
+
+    /// The statement that this body is for the client now.
+    fn intern(&mut self, body: &[u8]) -> Arc<Statement> {
+        let Link {
+            client,
+            server,
+            registry,
+            proven,
+            ..
+        } = &mut *self.link;
+        if server.is_settings_unsure() {
+            return registry.private(body);
+        }
+        let context = client.planned.context(&client.settings, registry, proven);
+        registry.intern(context, body)
+    }
+
+    /// A statement of the client, as PostgreSQL would take it now: where settings that change planning have changed since
+    /// its Parse, that is another one (hazard COR-15).
+    fn as_meant_now(&mut self, name: &Arc<[u8]>, statement: Arc<Statement>) -> Arc<Statement> {
+        let Link {
+            client,
+            server,
+            registry,
+            proven,
+            ..
+        } = &mut *self.link;
+        let next = if server.status() == TransactionStatus::Failed {
+            // Only what ends the transaction runs, and that means the same everywhere.
+            return statement;
+        } else if server.is_settings_unsure() {
+            // What the server holds it plans again as it has to. What it does not hold nobody else may get.
+            if server.prepared.touch(&statement, server.queue.batch()) != Presence::Absent {
+                return statement;
+            }
+            registry.private(&statement.body)
+        } else {
+            let context = client.planned.context(&client.settings, registry, proven);
+            if statement.is_of(context) {
+                return statement;
+            }
+            if statement.is_outdated() {
+                server.prepared.lose(&statement);
+            }
+            registry.intern(context, &statement.body)
+        };
+        client.remember(Arc::clone(name), Some(Arc::clone(&next)));
+        next
     }
 
     fn presence(&mut self, statement: &Statement) -> Presence {
@@ -603,9 +653,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
             return None;
         }
         if let Some((known, statement)) = self.link.client.statement(name) {
-            let known = Arc::clone(known);
+            let (known, statement) = (Arc::clone(known), Arc::clone(statement?));
             let renamed = Renamed {
-                ours: Arc::clone(statement?),
+                ours: self.as_meant_now(&known, statement),
                 // PostgreSQL repeats a name as it was sent, not as it compares it.
                 theirs: if known.len() == name.len() {
                     Arc::clone(&known)

@@ -1,7 +1,10 @@
 //! One conversation per test: what a client says, and that it gets what it would get directly.
 
+use std::sync::Arc;
+
 use weir_session::client::Client;
-use weir_session::relay::{self, ClientFault, Next};
+use weir_session::relay::{self, ClientFault, Lobby, Next};
+use weir_session::statement::Registry;
 use weir_testkit::backend::{Backend, Output};
 use weir_testkit::cuts::Cuts;
 use weir_testkit::reading::{messages, outline};
@@ -498,7 +501,15 @@ fn cor_28_no_cut_changes_anything() {
 
 #[test]
 fn cor_30_what_is_no_message_takes_no_server() {
-    let idle = |bytes: &[u8]| relay::idle(&mut Client::default(), bytes, &mut Vec::new());
+    let idle = |bytes: &[u8]| {
+        let mut lobby = Lobby {
+            client: &mut Client::default(),
+            registry: &mut Registry::new(0, 1),
+            proven: &Arc::default(),
+            rules: rules(2),
+        };
+        relay::idle(&mut lobby, bytes, &mut Vec::new())
+    };
     let unknown = FrameError::UnknownTag {
         tag: b'?',
         side: Side::Frontend,

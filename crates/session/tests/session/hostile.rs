@@ -7,9 +7,9 @@ use weir_session::login::{
     BindingPolicy, Credentials, LoginPlan, LoginStep, ServerLogin, Transport,
 };
 use weir_session::relay::{self, Link};
-use weir_sql::{Functions, Judge};
 use weir_session::splice::Splice;
 use weir_session::statement::Registry;
+use weir_sql::{Functions, Judge};
 use weir_testkit::say::say;
 use weir_wire::startup::Version;
 
@@ -52,6 +52,7 @@ proptest! {
             server: &mut server,
             registry: &mut registry,
             judge: &mut judge,
+            proven: &std::sync::Arc::default(),
             rules: rules(1),
         };
         relay::requests(&mut link, &input, &mut Splice::new(&input, &mut buffer), &mut answers).unwrap();

@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_session::client::Client;
-use weir_session::relay::{self, Link, Next, Rules, StatePolicy};
+use weir_session::relay::{self, Link, Lobby, Next, Rules, StatePolicy};
 use weir_session::server::{Abandoned, Server};
 use weir_session::settings::Reported;
 use weir_session::splice::Splice;
-use weir_session::statement::Registry;
+use weir_session::statement::{Proven, Registry};
 use weir_sql::{Functions, Judge};
 use weir_testkit::backend::{Backend, Output, REPORTED};
 use weir_testkit::reading::messages;
@@ -96,6 +96,7 @@ pub(crate) struct Pooler {
     waiting: VecDeque<usize>,
     registry: Registry,
     judge: Judge,
+    proven: Arc<Proven>,
     rules: Rules,
     output: Output,
     /// Where to look for a free server first: the one after the last, so that clients wander.
@@ -119,6 +120,7 @@ impl Pooler {
             waiting: VecDeque::new(),
             registry: Registry::new(0, 1),
             judge: Judge::new(Functions::default()),
+            proven: Arc::default(),
             rules,
             output,
             next: 0,
@@ -232,7 +234,13 @@ impl Pooler {
             return self.pass(client, server, false);
         }
         let seat = &mut self.clients[client];
-        let seen = relay::idle(&mut seat.session, &seat.input, &mut seat.got);
+        let mut lobby = Lobby {
+            client: &mut seat.session,
+            registry: &mut self.registry,
+            proven: &self.proven,
+            rules: self.rules,
+        };
+        let seen = relay::idle(&mut lobby, &seat.input, &mut seat.got);
         let seen = seen.expect("clients of these tests send messages");
         seat.input.drain(..seen.consumed);
         match seen.next {
@@ -277,6 +285,7 @@ impl Pooler {
             server: &mut upstream.session,
             registry: &mut self.registry,
             judge: &mut self.judge,
+            proven: &self.proven,
             rules: self.rules,
         };
         let taken = relay::requests(&mut link, &seat.input, &mut out, &mut answers);

@@ -1,0 +1,80 @@
+//! What an ErrorResponse says about prepared statements: to us, and, with the client's names, to the client.
+
+use weir_wire::backend::{self, tag};
+use weir_wire::sqlstate::SqlState;
+
+use crate::expected::{Expected, Kind};
+use crate::server::Server;
+
+/// The function in PostgreSQL's `plancache.c` that finds that a statement would not return what it did; many other
+/// things are not supported (0A000), too.
+const REVALIDATE: &[u8] = b"RevalidateCachedQuery";
+
+/// Draws the consequences for what the server and others have prepared. The name of a statement that is dropped here has
+/// to be recalled ([`Server::take_back`] follows).
+pub(super) fn learn(server: &mut Server, failed: &Expected, body: &[u8]) {
+    if failed.kind == Kind::Parse
+        && let Some(statement) = &failed.statement
+    {
+        statement.disprove();
+    }
+    let Some(renamed) = &failed.renamed else {
+        return;
+    };
+    if is_outdated(body) {
+        renamed.ours.outdate();
+        server.prepared.lose(&renamed.ours);
+    } else if is_lost(failed, body) {
+        // What dropped this one in silence (a function, perhaps) may well have dropped all.
+        server.prepared.lose_all();
+        server.recall_prepared();
+    }
+}
+
+/// `cached plan must not change result type`.
+fn is_outdated(body: &[u8]) -> bool {
+    let field = |wanted| backend::ErrorFields::parse(body).ok()?.get(wanted);
+    field(b'C') == Some(SqlState::FEATURE_NOT_SUPPORTED.as_str().as_bytes())
+        && field(b'R') == Some(REVALIDATE)
+}
+
+/// The server does not know a name of ours that it was thought to know.
+fn is_lost(failed: &Expected, body: &[u8]) -> bool {
+    let field = |wanted| backend::ErrorFields::parse(body).ok()?.get(wanted);
+    let Some(renamed) = &failed.renamed else {
+        return false;
+    };
+    // Our own stand-in for unknown names has no text.
+    !renamed.ours.body.is_empty()
+        && matches!(failed.kind, Kind::Bind | Kind::Describe)
+        && field(b'C') == Some(SqlState::INVALID_SQL_STATEMENT_NAME.as_str().as_bytes())
+        && contains(body, &renamed.ours.name).is_some()
+}
+
+fn contains(body: &[u8], name: &[u8]) -> Option<usize> {
+    body.windows(name.len()).position(|window| window == name)
+}
+
+/// An ErrorResponse about a statement name that was replaced, with the client's name in place of ours.
+pub(super) fn renamed(entry: &Expected, body: &[u8]) -> Option<Vec<u8>> {
+    let renamed = entry.renamed.as_ref()?;
+    let (ours, theirs) = (&renamed.ours.name, &renamed.theirs);
+    let code = backend::ErrorFields::parse(body).ok()?.get(b'C')?;
+    let about_names = [
+        SqlState::DUPLICATE_PSTATEMENT,
+        SqlState::INVALID_SQL_STATEMENT_NAME,
+    ];
+    if !about_names
+        .iter()
+        .any(|name| name.as_str().as_bytes() == code)
+    {
+        return None;
+    }
+    let at = contains(body, ours)?;
+    let new_body = [body.get(..at)?, theirs, body.get(at + ours.len()..)?].concat();
+    let length = u32::try_from(new_body.len() + 4).ok()?;
+    let mut message = vec![tag::ERROR_RESPONSE];
+    message.extend_from_slice(&length.to_be_bytes());
+    message.extend_from_slice(&new_body);
+    Some(message)
+}

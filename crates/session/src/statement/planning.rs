@@ -1,0 +1,221 @@
+//! What the meaning of a text depends on besides the text: the pool (database and user), and the client's settings.
+//!
+//! The same text means another table under another `search_path`, is allowed to another `role`, and reads another
+//! literal under another `DateStyle`. So a statement belongs to a context, and two clients share one only if nothing
+//! that could make a difference differs. Comparing contexts is comparing pointers: a client's is worked out again only
+//! when its settings are another set.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::proven::Proven;
+use super::registry::Registry;
+use crate::settings::Settings;
+
+/// Settings that cannot change what a Parse finds, says or leaves behind (manual, chapter 20). Everything else counts as
+/// if it could, extensions' own settings included: a needless difference costs a Parse, a missed one is a wrong answer.
+///
+/// - names, and limits in time, of what runs: nothing of them is kept in a plan;
+/// - the connection itself: `tcp_*`, and the check whether a client is there;
+/// - `ssl_renegotiation_limit` has no effect any more, and drivers set it.
+///
+/// Not in the list, though it looks harmless: `client_min_messages` decides which notices a Parse gives, and the
+/// `log_*` settings are few and seldom set, but for those of time and errors.
+const HARMLESS: [&str; 16] = [
+    "application_name",
+    "client_connection_check_interval",
+    "deadlock_timeout",
+    "idle_in_transaction_session_timeout",
+    "idle_session_timeout",
+    "lock_timeout",
+    "log_duration",
+    "log_min_duration_statement",
+    "log_min_error_statement",
+    "log_statement",
+    "ssl_renegotiation_limit",
+    "statement_timeout",
+    "tcp_keepalives_count",
+    "tcp_keepalives_idle",
+    "tcp_keepalives_interval",
+    "tcp_user_timeout",
+];
+
+/// Below so many contexts nobody looks for ones that are not used any more.
+const SWEEP_MIN: usize = 256;
+
+/// See the module's page. Equal ones are one, per worker.
+#[derive(Debug)]
+pub(crate) struct Context {
+    /// Unique in the worker.
+    pub(super) id: u64,
+    /// The pool's statements that are known to be good.
+    pub(super) proven: Arc<Proven>,
+    /// Names and values, each with a NUL behind it; no name or value holds one.
+    pub(super) settings: Box<[u8]>,
+}
+
+/// A client's context, kept beside the settings that it was made from.
+#[derive(Debug, Default)]
+pub(crate) struct Planned(Option<(Arc<Settings>, Arc<Context>)>);
+
+impl Planned {
+    /// The context of a client of this pool with these settings.
+    #[inline]
+    pub(crate) fn context(
+        &mut self,
+        settings: &Arc<Settings>,
+        registry: &mut Registry,
+        pool: &Arc<Proven>,
+    ) -> &Arc<Context> {
+        let known = self.0.as_ref().is_some_and(|(of, context)| {
+            Arc::ptr_eq(of, settings) && Arc::ptr_eq(&context.proven, pool)
+        });
+        if !known {
+            self.0 = None;
+        }
+        let make = || (Arc::clone(settings), registry.context(settings, pool));
+        &self.0.get_or_insert_with(make).1
+    }
+}
+
+/// All contexts of one worker, bounded by what clients and statements refer to.
+#[derive(Debug)]
+pub(super) struct Contexts {
+    /// By the address of the pool, which a context keeps alive.
+    known: HashMap<(usize, Box<[u8]>), Arc<Context>>,
+    next: u64,
+    sweep_at: usize,
+}
+
+impl Default for Contexts {
+    fn default() -> Self {
+        Self {
+            known: HashMap::new(),
+            next: 0,
+            sweep_at: SWEEP_MIN,
+        }
+    }
+}
+
+impl Contexts {
+    pub(super) fn intern(&mut self, settings: &Settings, pool: &Arc<Proven>) -> Arc<Context> {
+        let key = (Arc::as_ptr(pool) as usize, planning_settings(settings));
+        if let Some(known) = self.known.get(&key) {
+            return Arc::clone(known);
+        }
+        self.next += 1;
+        let context = Arc::new(Context {
+            id: self.next,
+            proven: Arc::clone(pool),
+            settings: key.1.clone(),
+        });
+        self.known.insert(key, Arc::clone(&context));
+        context
+    }
+
+    /// Whether it is time to look for contexts that nobody uses; statements have to be swept first.
+    pub(super) fn is_full(&self) -> bool {
+        self.known.len() >= self.sweep_at
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    pub(super) fn sweep(&mut self) {
+        self.known
+            .retain(|_, context| Arc::strong_count(context) > 1);
+        self.sweep_at = (2 * self.known.len()).max(SWEEP_MIN);
+    }
+}
+
+fn planning_settings(settings: &Settings) -> Box<[u8]> {
+    let counts = |name: &str| HARMLESS.binary_search(&name).is_err();
+    let mut bytes = Vec::new();
+    for (name, value) in settings.iter().filter(|(name, _)| counts(name)) {
+        for part in [name, value] {
+            bytes.extend_from_slice(part.as_bytes());
+            bytes.push(0);
+        }
+    }
+    bytes.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context(
+        registry: &mut Registry,
+        pool: &Arc<Proven>,
+        pairs: &[(&str, &str)],
+    ) -> Arc<Context> {
+        registry.context(&Settings::from_pairs(pairs.iter().copied()), pool)
+    }
+
+    #[test]
+    fn the_list_of_harmless_names_is_sorted() {
+        assert!(HARMLESS.is_sorted());
+    }
+
+    #[test]
+    fn cor_15_settings_that_change_planning_make_another_context_and_others_do_not() {
+        let (mut registry, pool) = (Registry::new(0, 1), Arc::default());
+        let plain = context(&mut registry, &pool, &[]);
+        for harmless in [("application_name", "x"), ("statement_timeout", "7")] {
+            assert!(Arc::ptr_eq(
+                &plain,
+                &context(&mut registry, &pool, &[harmless])
+            ));
+        }
+        let mut seen = vec![plain];
+        for pair in [
+            ("search_path", "a"),
+            ("search_path", "b"),
+            ("role", "a"),
+            ("my.thing", "a"),
+        ] {
+            let next = context(&mut registry, &pool, &[pair]);
+            assert!(seen.iter().all(|one| !Arc::ptr_eq(one, &next)), "{pair:?}");
+            seen.push(next);
+        }
+    }
+
+    #[test]
+    fn two_pools_share_no_context() {
+        let mut registry = Registry::new(0, 1);
+        let one = context(&mut registry, &Arc::default(), &[]);
+        let other = context(&mut registry, &Arc::default(), &[]);
+        assert!(!Arc::ptr_eq(&one, &other));
+    }
+
+    #[test]
+    fn a_client_asks_again_only_when_its_settings_are_another_set() {
+        let (mut registry, pool) = (Registry::new(0, 1), Arc::default());
+        let mut planned = Planned::default();
+        let one = Arc::new(Settings::from_pairs([("search_path", "a")]));
+        let first = Arc::clone(planned.context(&one, &mut registry, &pool));
+        assert!(Arc::ptr_eq(
+            &first,
+            planned.context(&one, &mut registry, &pool)
+        ));
+        let other = Arc::new(Settings::from_pairs([("search_path", "b")]));
+        assert!(!Arc::ptr_eq(
+            &first,
+            planned.context(&other, &mut registry, &pool)
+        ));
+    }
+
+    #[test]
+    fn contexts_that_nobody_uses_are_swept_away() {
+        let (mut registry, pool) = (Registry::new(0, 1), Arc::default());
+        let kept = context(&mut registry, &pool, &[]);
+        for i in 0..10 * SWEEP_MIN {
+            let used = context(&mut registry, &pool, &[("search_path", &i.to_string())]);
+            drop(registry.intern(&used, b"x\0\0\0"));
+        }
+        assert!(registry.context_count() <= SWEEP_MIN + 1);
+        assert!(Arc::ptr_eq(&kept, &context(&mut registry, &pool, &[])));
+    }
+}

@@ -1,0 +1,230 @@
+//! All statements of one worker, found by what they mean: text, parameter types and context.
+
+use std::borrow::Borrow;
+use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use super::planning::{Context, Contexts};
+use super::proven::Proven;
+use super::{NAME_PREFIX, Statement};
+use crate::settings::Settings;
+
+/// Below so many statements the registry does not look for ones that nobody uses any more.
+const SWEEP_MIN: usize = 1024;
+
+/// What a statement is found by: its context's number and its body.
+trait Meaning {
+    fn meaning(&self) -> (u64, &[u8]);
+}
+
+impl Meaning for (u64, &[u8]) {
+    fn meaning(&self) -> (u64, &[u8]) {
+        *self
+    }
+}
+
+impl PartialEq for dyn Meaning + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.meaning() == other.meaning()
+    }
+}
+
+impl Eq for dyn Meaning + '_ {}
+
+impl Hash for dyn Meaning + '_ {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.meaning().hash(state);
+    }
+}
+
+/// A statement as it is found: not by its number but by what it means.
+#[derive(Debug)]
+struct ByMeaning(Arc<Statement>);
+
+impl Meaning for ByMeaning {
+    fn meaning(&self) -> (u64, &[u8]) {
+        let context = self.0.context.as_ref();
+        (context.map_or(0, |context| context.id), &self.0.body)
+    }
+}
+
+impl<'a> Borrow<dyn Meaning + 'a> for ByMeaning {
+    fn borrow(&self) -> &(dyn Meaning + 'a) {
+        self
+    }
+}
+
+impl Hash for ByMeaning {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.meaning().hash(state);
+    }
+}
+
+impl PartialEq for ByMeaning {
+    fn eq(&self, other: &Self) -> bool {
+        self.meaning() == other.meaning()
+    }
+}
+
+impl Eq for ByMeaning {}
+
+/// See the module's page. Bounded by what clients and servers refer to: unused entries are swept away.
+#[derive(Debug)]
+pub struct Registry {
+    known: HashSet<ByMeaning>,
+    contexts: Contexts,
+    next: u64,
+    step: u64,
+    sweep_at: usize,
+    nobody: Arc<Statement>,
+}
+
+impl Registry {
+    /// Of worker `lane` out of `lanes`; ids of different workers never meet.
+    pub fn new(lane: usize, lanes: usize) -> Self {
+        let nobody = Statement {
+            name: [NAME_PREFIX, b"none"].concat().into(),
+            ..Statement::new(0, b"", None)
+        };
+        Self {
+            known: HashSet::new(),
+            contexts: Contexts::default(),
+            next: lane as u64,
+            step: lanes.max(1) as u64,
+            sweep_at: SWEEP_MIN,
+            nobody: Arc::new(nobody),
+        }
+    }
+
+    /// What the meaning of texts depends on for clients of this pool with these settings.
+    pub(crate) fn context(&mut self, settings: &Settings, pool: &Arc<Proven>) -> Arc<Context> {
+        if self.contexts.is_full() {
+            self.sweep();
+            self.contexts.sweep();
+        }
+        self.contexts.intern(settings, pool)
+    }
+
+    /// The one statement with this body (the Parse message after the name) in this context.
+    pub(crate) fn intern(&mut self, context: &Arc<Context>, body: &[u8]) -> Arc<Statement> {
+        let meaning = (context.id, body);
+        if let Some(known) = self.known.get(&meaning as &dyn Meaning) {
+            if !known.0.is_outdated() {
+                return Arc::clone(&known.0);
+            }
+            self.known.remove(&meaning as &dyn Meaning);
+        }
+        if self.known.len() >= self.sweep_at {
+            self.sweep();
+        }
+        let statement = Statement::new(self.serial(), body, Some(Arc::clone(context)));
+        let statement = Arc::new(statement);
+        self.known.insert(ByMeaning(Arc::clone(&statement)));
+        statement
+    }
+
+    /// A statement that is shared with nobody, since what it means depends on what is not known.
+    pub(crate) fn private(&mut self, body: &[u8]) -> Arc<Statement> {
+        Arc::new(Statement::new(self.serial(), body, None))
+    }
+
+    fn sweep(&mut self) {
+        self.known.retain(|entry| Arc::strong_count(&entry.0) > 1);
+        self.sweep_at = (2 * self.known.len()).max(SWEEP_MIN);
+    }
+
+    /// A number that nothing else in the process has.
+    pub(crate) fn serial(&mut self) -> u64 {
+        self.next += self.step;
+        self.next
+    }
+
+    /// A name that no server has a statement for.
+    pub(crate) fn nobody(&self) -> Arc<Statement> {
+        Arc::clone(&self.nobody)
+    }
+
+    /// How many statements are known.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether none is known.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn context_count(&self) -> usize {
+        self.contexts.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(registry: &mut Registry) -> Arc<Context> {
+        registry.context(&Settings::default(), &Arc::default())
+    }
+
+    #[test]
+    fn the_same_meaning_is_the_same_statement_and_another_is_not() {
+        let mut registry = Registry::new(0, 1);
+        let (here, there) = (plain(&mut registry), plain(&mut registry));
+        let one = registry.intern(&here, b"select 1\0\0\0");
+        assert!(Arc::ptr_eq(
+            &one,
+            &registry.intern(&here, b"select 1\0\0\0")
+        ));
+        let others = [
+            registry.intern(&here, b"select 1\0\0\x01\0\0\0\x17"),
+            registry.intern(&there, b"select 1\0\0\0"),
+            registry.private(b"select 1\0\0\0"),
+        ];
+        assert!(others.iter().all(|other| other.id != one.id));
+    }
+
+    #[test]
+    fn cor_16_an_outdated_statement_is_another_one_from_then_on() {
+        let mut registry = Registry::new(0, 1);
+        let context = plain(&mut registry);
+        let old = registry.intern(&context, b"select *\0\0\0");
+        old.outdate();
+        let new = registry.intern(&context, b"select *\0\0\0");
+        assert_ne!(old.id, new.id);
+        assert!(new.is_of(&context) && !old.is_of(&context));
+        assert!(Arc::ptr_eq(
+            &new,
+            &registry.intern(&context, b"select *\0\0\0")
+        ));
+    }
+
+    #[test]
+    fn names_of_two_workers_never_meet() {
+        let (mut a, mut b) = (Registry::new(0, 2), Registry::new(1, 2));
+        let (in_a, in_b) = (plain(&mut a), plain(&mut b));
+        let names = [
+            a.intern(&in_a, b"x\0"),
+            a.intern(&in_a, b"y\0"),
+            b.intern(&in_b, b"x\0"),
+            b.intern(&in_b, b"y\0"),
+            b.private(b"y\0"),
+        ];
+        let distinct: HashSet<_> = names.iter().map(|s| s.name.clone()).collect();
+        assert_eq!(distinct.len(), names.len());
+    }
+
+    #[test]
+    fn statements_that_nobody_uses_are_swept_away() {
+        let mut registry = Registry::new(0, 1);
+        let context = plain(&mut registry);
+        let kept = registry.intern(&context, b"kept\0");
+        for i in 0..10 * SWEEP_MIN {
+            registry.intern(&context, format!("{i}\0").as_bytes());
+        }
+        assert!(registry.len() <= SWEEP_MIN + 1, "{}", registry.len());
+        assert!(Arc::ptr_eq(&kept, &registry.intern(&context, b"kept\0")));
+    }
+}

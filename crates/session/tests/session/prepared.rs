@@ -1,0 +1,327 @@
+//! Prepared statements: what is shared between clients, and what needs no server.
+
+use std::sync::Arc;
+
+use weir_session::client::Client;
+use weir_session::relay::{self, Link};
+use weir_session::server::Server;
+use weir_session::splice::Splice;
+use weir_session::statement::{Proven, Registry};
+use weir_testkit::backend::Output;
+use weir_testkit::reading::outline;
+use weir_testkit::say::{Say, say};
+use weir_wire::encode;
+use weir_wire::frame::{Side, frame};
+
+use crate::pooler::{Pooler, new_server, rules};
+
+fn pooler(clients: usize, servers: usize) -> Pooler {
+    Pooler::new(clients, servers, rules(10), Output::Buffered)
+}
+
+/// What a client gets for this, with everything delivered.
+fn hears(pooler: &mut Pooler, client: usize, what: &Say) -> String {
+    pooler.clients[client].got.clear();
+    pooler.client_sends(client, what);
+    pooler.deliver_all();
+    outline(&pooler.clients[client].got)
+}
+
+#[test]
+fn cor_15_clients_share_a_statement_only_under_settings_that_plan_it_alike() {
+    let mut pooler = pooler(3, 1);
+    let first = say().parse("s", "row x").run("s").sync();
+    hears(&mut pooler, 1, &say().query("set TimeZone CET"));
+    hears(&mut pooler, 2, &say().query("set application_name other"));
+    for (client, held) in [(0, 1), (1, 2), (2, 2)] {
+        let heard = hears(&mut pooler, client, &first);
+        assert_eq!(heard, "1 2 D(x) C(SELECT 1) Z(I)");
+        assert_eq!(pooler.servers[0].really_prepared().len(), held);
+    }
+}
+
+#[test]
+fn cor_15_a_statement_is_taken_anew_when_its_clients_settings_have_changed() {
+    let mut pooler = pooler(1, 1);
+    hears(&mut pooler, 0, &say().parse("s", "row x").sync());
+    for (zone, held) in [("CET", 2), ("EET", 3), ("UTC", 3), ("CET", 3)] {
+        hears(
+            &mut pooler,
+            0,
+            &say().query(&format!("set TimeZone {zone}")),
+        );
+        let heard = hears(&mut pooler, 0, &say().run("s").sync());
+        assert_eq!(heard, "2 D(x) C(SELECT 1) Z(I)");
+        assert_eq!(pooler.servers[0].really_prepared().len(), held, "{zone}");
+    }
+}
+
+/// All servers are taken by others.
+fn without_servers() -> Pooler {
+    let mut pooler = pooler(3, 1);
+    hears(
+        &mut pooler,
+        0,
+        &say().parse("a", "row x").parse("b", "row y").sync(),
+    );
+    assert_eq!(
+        hears(&mut pooler, 0, &say().query("begin")),
+        "C(BEGIN) Z(T)"
+    );
+    pooler
+}
+
+#[test]
+fn what_is_known_to_be_good_is_prepared_without_a_server() {
+    let mut pooler = without_servers();
+    let known = say().parse("s", "row x").parse("t", "row y").sync();
+    assert_eq!(hears(&mut pooler, 1, &known), "1 1 Z(I)");
+    let closed = say()
+        .close_statement("s")
+        .close_statement("x")
+        .close_portal("s");
+    assert_eq!(hears(&mut pooler, 1, &closed.sync()), "3 3 3 Z(I)");
+    let again = say().parse("s", "row y").sync().sync();
+    assert_eq!(hears(&mut pooler, 1, &again), "1 Z(I) Z(I)");
+
+    hears(&mut pooler, 0, &say().query("commit"));
+    let both = say().run("s").run("t").sync();
+    let rows = "2 D(y) C(SELECT 1) 2 D(y) C(SELECT 1) Z(I)";
+    assert_eq!(hears(&mut pooler, 1, &both), rows);
+}
+
+#[test]
+fn cut_anywhere_it_needs_no_server_either() {
+    let known = say().parse("s", "row x").close_statement("s").sync();
+    for cut in 1..known.len() {
+        let mut pooler = without_servers();
+        assert_eq!(hears(&mut pooler, 1, &say().raw(&known[..cut])), "");
+        assert_eq!(hears(&mut pooler, 1, &say().raw(&known[cut..])), "1 3 Z(I)");
+    }
+}
+
+#[test]
+fn what_is_not_known_to_be_good_waits_for_a_server() {
+    let batches = [
+        say().parse("s", "row z").sync(),
+        say().parse("s", "row x").parse("s", "row x").sync(),
+        say().parse("s", "row x").describe_statement("s").sync(),
+        say().parse("s", "row x").run("s").sync(),
+        say().parse("", "row x").sync(),
+        say().parse("s", "error parse").sync(),
+    ];
+    for batch in batches {
+        let mut pooler = without_servers();
+        let early = hears(&mut pooler, 1, &batch);
+        assert!(!early.contains('Z'), "{early}");
+        hears(&mut pooler, 0, &say().query("commit"));
+        let direct = weir_testkit::backend::Backend::default().converse(&batch);
+        assert_eq!(outline(&pooler.clients[1].got), outline(&direct));
+    }
+}
+
+#[test]
+fn a_statement_that_failed_is_not_known_to_be_good() {
+    let mut pooler = without_servers();
+    let refused = say().parse("s", "error parse").sync();
+    hears(&mut pooler, 0, &refused);
+    hears(&mut pooler, 0, &say().query("rollback").query("begin"));
+    assert_eq!(hears(&mut pooler, 1, &refused), "");
+}
+
+#[test]
+fn other_settings_prove_nothing() {
+    let mut pooler = pooler(2, 1);
+    hears(&mut pooler, 1, &say().query("set TimeZone CET"));
+    hears(
+        &mut pooler,
+        0,
+        &say().parse("a", "row x").sync().query("begin"),
+    );
+    assert_eq!(hears(&mut pooler, 1, &say().parse("a", "row x").sync()), "");
+}
+
+#[test]
+fn the_unnamed_statement_is_gone_after_a_close_without_a_server() {
+    let mut pooler = pooler(2, 1);
+    hears(&mut pooler, 1, &say().parse("", "row x").sync());
+    hears(&mut pooler, 0, &say().query("begin"));
+    assert_eq!(
+        hears(&mut pooler, 1, &say().close_statement("").sync()),
+        "3 Z(I)"
+    );
+    hears(&mut pooler, 0, &say().query("commit"));
+    let heard = hears(&mut pooler, 1, &say().run("").sync());
+    assert_eq!(
+        heard,
+        "E(26000 unnamed prepared statement does not exist) Z(I)"
+    );
+}
+
+// --- what a server loses, by its own words ---
+
+/// One client and one server whose words are written by hand.
+struct Wire {
+    client: Client,
+    server: Server,
+    registry: Registry,
+    proven: Arc<Proven>,
+}
+
+impl Wire {
+    fn new() -> Self {
+        Self {
+            client: Client::default(),
+            server: new_server(),
+            registry: Registry::new(0, 1),
+            proven: Arc::default(),
+        }
+    }
+
+    /// What the server gets, message by message: tags, with the names of ours that are closed, prepared or used.
+    fn asks(&mut self, what: &Say) -> String {
+        let (mut buffer, mut answers) = (Vec::new(), Vec::new());
+        let mut out = Splice::new(what, &mut buffer);
+        let mut link = Link {
+            client: &mut self.client,
+            server: &mut self.server,
+            registry: &mut self.registry,
+            proven: &self.proven,
+            rules: rules(10),
+        };
+        relay::requests(&mut link, what, &mut out, &mut answers).unwrap();
+        let mut heard = Vec::new();
+        let mut rest = out.finish();
+        while let Some(frame) = frame(rest, Side::Frontend).unwrap() {
+            let body = String::from_utf8_lossy(frame.body);
+            let ours = body.find("weir_").map_or("", |at| &body[at..]);
+            let name = ours.split('\0').next().unwrap_or_default();
+            heard.push(format!("{}{name}", char::from(frame.header.tag)));
+            rest = &rest[frame.raw.len()..];
+        }
+        heard.join(" ")
+    }
+
+    fn replies(&mut self, bytes: &[u8]) -> String {
+        let mut buffer = Vec::new();
+        let mut out = Splice::new(bytes, &mut buffer);
+        relay::replies(&mut self.client, &mut self.server, bytes, &mut out).unwrap();
+        outline(out.finish())
+    }
+}
+
+const PARSED: &[u8] = b"1\0\0\0\x04";
+const BOUND: &[u8] = b"2\0\0\0\x04";
+const CLOSED: &[u8] = b"3\0\0\0\x04";
+const DONE: &[u8] = b"C\0\0\0\x07DO\0";
+const READY: &[u8] = b"Z\0\0\0\x05I";
+
+fn error(code: &str, text: &str, routine: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let fields = [
+        (b'S', &b"ERROR"[..]),
+        (b'V', b"ERROR"),
+        (b'C', code.as_bytes()),
+        (b'M', text.as_bytes()),
+        (b'R', routine.as_bytes()),
+    ];
+    encode::error_response(&mut bytes, &fields).unwrap();
+    [&bytes, READY].concat()
+}
+
+/// A client has prepared two statements and used them.
+fn two_prepared() -> Wire {
+    let mut wire = Wire::new();
+    let both = say()
+        .parse("a", "do x")
+        .parse("b", "do y")
+        .run("a")
+        .run("b")
+        .sync();
+    assert_eq!(wire.asks(&both), "Pweir_1 Pweir_2 Bweir_1 E Bweir_2 E S");
+    wire.replies(&[PARSED, PARSED, BOUND, DONE, BOUND, DONE, READY].concat());
+    wire
+}
+
+#[test]
+fn cor_16_after_a_change_of_the_result_a_retry_prepares_anew() {
+    let mut wire = two_prepared();
+    let run = say().run("a").sync();
+    assert_eq!(wire.asks(&run), "Bweir_1 E S");
+    let text = "cached plan must not change result type";
+    let failed = wire.replies(&error("0A000", text, "RevalidateCachedQuery"));
+    assert_eq!(failed, format!("E(0A000 {text}) Z(I)"));
+    assert_eq!(wire.asks(&run), "Cweir_1 Pweir_3 Bweir_3 E S");
+    let healed = wire.replies(&[CLOSED, PARSED, BOUND, DONE, READY].concat());
+    assert_eq!(healed, "2 C(DO) Z(I)");
+    assert_eq!(wire.asks(&run), "Bweir_3 E S");
+}
+
+#[test]
+fn cor_16_another_server_does_not_use_its_old_copy_either() {
+    let mut wire = two_prepared();
+    let mut other = std::mem::replace(&mut wire.server, new_server());
+    let run = say().run("a").sync();
+    assert_eq!(wire.asks(&run), "Pweir_1 Bweir_1 E S");
+    wire.replies(&[PARSED, BOUND, DONE, READY].concat());
+    wire.asks(&run);
+    let text = "cached plan must not change result type";
+    wire.replies(&error("0A000", text, "RevalidateCachedQuery"));
+    std::mem::swap(&mut wire.server, &mut other);
+    let again = say().parse("c", "do x").run("c").sync();
+    assert_eq!(wire.asks(&again), "Pweir_3 Bweir_3 E S");
+    wire.replies(&[PARSED, BOUND, DONE, READY].concat());
+    assert_eq!(wire.asks(&run), "Bweir_3 E S");
+}
+
+#[test]
+fn other_things_that_are_not_supported_leave_the_statement_alone() {
+    let mut wire = two_prepared();
+    wire.asks(&say().run("a").sync());
+    wire.replies(&error("0A000", "cannot do that", "ExecutorStart"));
+    assert_eq!(wire.asks(&say().run("a").sync()), "Bweir_1 E S");
+}
+
+#[test]
+fn cor_16_what_a_server_has_lost_in_silence_is_prepared_again() {
+    let mut wire = two_prepared();
+    wire.asks(&say().run("a").sync());
+    let text = "prepared statement \"weir_1\" does not exist";
+    let failed = wire.replies(&error("26000", text, "FetchPreparedStatement"));
+    assert_eq!(
+        failed,
+        "E(26000 prepared statement \"a\" does not exist) Z(I)"
+    );
+    // Perhaps the other one is gone too, perhaps not.
+    let asked = wire.asks(&say().run("a").run("b").sync());
+    let one = asked.replace("Cweir_2 Cweir_1", "Cweir_1 Cweir_2");
+    assert_eq!(
+        one,
+        "Cweir_1 Cweir_2 Pweir_1 Bweir_1 E Cweir_2 Pweir_2 Bweir_2 E S"
+    );
+    let replies = [
+        CLOSED, CLOSED, PARSED, BOUND, DONE, CLOSED, PARSED, BOUND, DONE, READY,
+    ];
+    assert_eq!(wire.replies(&replies.concat()), "2 C(DO) 2 C(DO) Z(I)");
+    assert_eq!(
+        wire.asks(&say().run("b").run("a").sync()),
+        "Bweir_2 E Bweir_1 E S"
+    );
+}
+
+#[test]
+fn cor_16_a_loss_is_not_forgotten_by_a_batch_that_fails() {
+    let mut wire = two_prepared();
+    wire.asks(&say().run("a").sync());
+    let text = "prepared statement \"weir_1\" does not exist";
+    wire.replies(&error("26000", text, "FetchPreparedStatement"));
+    wire.asks(&say().bind("", "x").run("b").sync());
+    wire.replies(&error(
+        "26000",
+        "prepared statement \"x\" does not exist",
+        "F",
+    ));
+    let asked = wire.asks(&say().run("b").sync());
+    let one = asked.replace("Cweir_2 Cweir_1", "Cweir_1 Cweir_2");
+    assert_eq!(one, "Cweir_1 Cweir_2 Pweir_2 Bweir_2 E S");
+}
