@@ -69,6 +69,11 @@ impl Dice {
         let rolled = self.roll() % (bound.max(1) as u64);
         usize::try_from(rolled).unwrap_or_default()
     }
+
+    /// One of these, which are some.
+    pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        of.get(self.below(of.len())).expect("there is a choice")
+    }
 }
 
 #[cfg(test)]

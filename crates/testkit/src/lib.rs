@@ -16,5 +16,6 @@
 pub mod backend;
 pub mod clock;
 pub mod cuts;
+pub mod program;
 pub mod reading;
 pub mod say;

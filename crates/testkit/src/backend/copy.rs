@@ -46,8 +46,8 @@ impl Backend {
     /// Whether data can go there.
     pub(super) fn copy_target(&self, table: Option<&Name>) -> Result<(), Failure> {
         match table {
-            Some(name) if name.table != "sink" => self.relation(name).map(drop),
-            _ => Ok(()),
+            Some(name) => self.relation(name).map(drop),
+            None => Ok(()),
         }
     }
 

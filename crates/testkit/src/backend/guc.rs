@@ -176,13 +176,13 @@ impl Defaults {
             self.placeholders.insert(name.to_ascii_lowercase());
             return Ok(value.to_owned());
         };
-        parse(known, value)
+        parse(known, name, value)
     }
 
     /// A RESET needs no value, but a setting.
     pub(super) fn check(&mut self, name: &str) -> Result<(), Failure> {
         match find(name) {
-            Some(known) if matches!(known.kind, Kind::Fact) => Err(fact(known.name)),
+            Some(known) if matches!(known.kind, Kind::Fact) => Err(fact(name)),
             Some(_) => Ok(()),
             None if self.placeholders.contains(&name.to_ascii_lowercase()) => Ok(()),
             None if name.contains('.') => {
@@ -303,8 +303,12 @@ fn fact(name: &str) -> Failure {
     Failure::new("55P02", format!("parameter \"{name}\" cannot be changed"))
 }
 
-fn parse(known: &Known, value: &str) -> Result<String, Failure> {
-    let name = known.name;
+/// `name`: as the client wrote it. Settings with a check of their own say their own name in an error.
+fn parse(known: &Known, name: &str, value: &str) -> Result<String, Failure> {
+    let name = match known.name {
+        "DateStyle" | "TimeZone" | "client_encoding" => known.name,
+        _ => name,
+    };
     let invalid = || {
         let text = format!("invalid value for parameter \"{name}\": \"{value}\"");
         Failure::new("22023", text)

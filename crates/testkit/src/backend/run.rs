@@ -5,7 +5,7 @@ use weir_wire::encode;
 
 use super::extended::{Portal, Prepared};
 use super::session::{Intent, Table};
-use super::sql::{Notice, Part, Select, Sql};
+use super::sql::{Notice, OnCommit, Part, Select, Sql};
 use super::{Backend, Failure};
 
 /// Whether it returns rows, or can.
@@ -91,25 +91,8 @@ impl Backend {
     fn run_with_objects(&mut self, sql: &Sql, alone: bool) -> Result<(), Failure> {
         match sql {
             Sql::Alter(table, to_int) => self.alter(table, *to_int)?,
-            Sql::CreateTemp { table, on_commit } => {
-                let empty = Table {
-                    rows: Vec::new(),
-                    on_commit: *on_commit,
-                };
-                if self.session.state.tables.contains_key(table) {
-                    let text = format!("relation \"{table}\" already exists");
-                    return Err(Failure::new("42P07", text));
-                }
-                self.session.change().tables.insert(table.clone(), empty);
-                self.complete("CREATE TABLE");
-            }
-            Sql::Drop(table) => {
-                if self.session.change().tables.remove(table).is_none() {
-                    let text = format!("table \"{table}\" does not exist");
-                    return Err(Failure::new("42P01", text));
-                }
-                self.complete("DROP TABLE");
-            }
+            Sql::CreateTemp { table, on_commit } => self.create(table, *on_commit)?,
+            Sql::Drop(table) => self.drop_table(table)?,
             Sql::Insert(table, _) => {
                 self.relation(table)?;
                 let rows = self.compute(sql)?;
@@ -186,6 +169,38 @@ impl Backend {
         }
         drop(shared);
         self.complete("ALTER TABLE");
+        Ok(())
+    }
+
+    fn create(&mut self, table: &str, on_commit: OnCommit) -> Result<(), Failure> {
+        let values = &self.session.state.values;
+        let empty = Table {
+            owner: self.defaults.current_user(values).to_owned(),
+            rows: Vec::new(),
+            on_commit,
+        };
+        if self.session.state.tables.contains_key(table) {
+            let text = format!("relation \"{table}\" already exists");
+            return Err(Failure::new("42P07", text));
+        }
+        self.session.change().tables.insert(table.to_owned(), empty);
+        self.complete("CREATE TABLE");
+        Ok(())
+    }
+
+    fn drop_table(&mut self, table: &str) -> Result<(), Failure> {
+        let user = self.defaults.current_user(&self.session.state.values);
+        let is_superuser = self.setting("is_superuser") == Some("on");
+        let Some(found) = self.session.state.tables.get(table) else {
+            let text = format!("table \"{table}\" does not exist");
+            return Err(Failure::new("42P01", text));
+        };
+        if !is_superuser && found.owner != user {
+            let text = format!("must be owner of table {table}");
+            return Err(Failure::new("42501", text));
+        }
+        self.session.change().tables.remove(table);
+        self.complete("DROP TABLE");
         Ok(())
     }
 
@@ -270,7 +285,9 @@ impl Backend {
         state.values.discard();
         state.tables.clear();
         self.session.intents.push(Intent::Unlisten(None));
-        self.unlock_all();
+        let mut shared = self.database.shared();
+        shared.unlock_all(self.session.number);
+        drop(shared);
         self.session.sequences.clear();
         self.complete("DISCARD ALL");
         Ok(())

@@ -7,7 +7,7 @@ use weir_wire::backend::TransactionStatus::{Failed, Idle, InTransaction};
 
 use super::database::Letter;
 use super::guc::Values;
-use super::sql::{Held, Lock, OnCommit};
+use super::sql::{Held, Lock, Notice, OnCommit, Setting};
 use super::{Backend, Failure};
 
 /// What a rollback takes back.
@@ -20,6 +20,7 @@ pub(super) struct State {
 /// A temporary table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table {
+    pub(super) owner: String,
     pub(super) rows: Vec<String>,
     pub(super) on_commit: OnCommit,
 }
@@ -31,6 +32,7 @@ struct Savepoint {
     /// Lengths at that time.
     intents: usize,
     letters: usize,
+    ledger: usize,
     locks: usize,
 }
 
@@ -53,6 +55,8 @@ pub(super) struct Session {
     pub(super) channels: BTreeSet<String>,
     pub(super) intents: Vec<Intent>,
     pub(super) letters: Vec<Letter>,
+    /// Rows for `public.sink`.
+    pub(super) ledger: Vec<String>,
     /// Advisory locks that end with the transaction.
     pub(super) locks: Vec<i64>,
     /// `currval` by sequence, and `lastval`.
@@ -99,12 +103,13 @@ impl Backend {
         session.savepoints.clear();
         let mut shared = self.database.shared();
         for key in session.locks.drain(..) {
-            shared.unlock(key, session.number);
+            shared.unlock_transaction(key);
         }
         if !commits {
             session.state = Arc::clone(&session.committed);
             session.intents.clear();
             session.letters.clear();
+            session.ledger.clear();
             return;
         }
         session.settle();
@@ -125,6 +130,7 @@ impl Backend {
         for letter in session.letters.drain(..) {
             shared.notify(&letter);
         }
+        shared.ledger.append(&mut session.ledger);
     }
 
     fn no_block(&self, what: &str) -> Result<(), Failure> {
@@ -152,6 +158,7 @@ impl Backend {
             state: Arc::clone(&session.state),
             intents: session.intents.len(),
             letters: session.letters.len(),
+            ledger: session.ledger.len(),
             locks: session.locks.len(),
         });
         self.complete("SAVEPOINT");
@@ -183,23 +190,35 @@ impl Backend {
     /// Everything since the last savepoint, or since the beginning, is undone.
     pub(super) fn abort_innermost(&mut self) {
         let session = &mut self.session;
-        let (state, intents, letters, locks) = match session.savepoints.last() {
-            Some(back) => (&back.state, back.intents, back.letters, back.locks),
-            None => (&session.committed, 0, 0, 0),
+        let (state, intents, letters, ledger, locks) = match session.savepoints.last() {
+            Some(back) => (
+                &back.state,
+                back.intents,
+                back.letters,
+                back.ledger,
+                back.locks,
+            ),
+            None => (&session.committed, 0, 0, 0, 0),
         };
         session.state = Arc::clone(state);
         session.intents.truncate(intents);
         session.letters.truncate(letters);
+        session.ledger.truncate(ledger);
         let mut shared = self.database.shared();
         for key in session.locks.drain(locks..) {
-            shared.unlock(key, session.number);
+            shared.unlock_transaction(key);
         }
     }
 
     // --- settings ---
 
-    pub(super) fn set(&mut self, setting: &super::sql::Setting) -> Result<(), Failure> {
+    pub(super) fn set(&mut self, setting: &Setting) -> Result<(), Failure> {
         let name = setting.name.as_str();
+        if setting.local && self.status == Idle && !self.in_implicit_block {
+            // It holds to the end of the implicit transaction, which a BEGIN in the same pipeline makes longer.
+            let text = "SET LOCAL can only be used in transaction blocks";
+            self.notice(Notice::Warning, "25P01", text);
+        }
         let value = match &setting.value {
             _ if setting.any => setting.value.clone(),
             Some(value) => Some(self.acceptable(name, value)?),
@@ -208,15 +227,7 @@ impl Backend {
                 None
             }
         };
-        if setting.local && self.status == Idle && !self.in_implicit_block {
-            self.notice(
-                super::sql::Notice::Warning,
-                "25P01",
-                "SET LOCAL can only be used in transaction blocks",
-            );
-        } else {
-            self.session.change().values.set(name, value, setting.local);
-        }
+        self.session.change().values.set(name, value, setting.local);
         Ok(())
     }
 
@@ -240,13 +251,17 @@ impl Backend {
         let number = self.session.number;
         let mut shared = self.database.shared();
         match lock {
-            Lock::Try => return Ok(if shared.lock(key, number) { "t" } else { "f" }),
+            Lock::Try => {
+                let taken = shared.lock(key, number, false);
+                return Ok(if taken { "t" } else { "f" });
+            }
             Lock::Take | Lock::Transaction => {
-                if !shared.lock(key, number) {
+                let for_transaction = lock == Lock::Transaction;
+                if !shared.lock(key, number, for_transaction) {
                     // The model cannot wait; a session alone with its keys never has to.
                     return Err(Failure::new("55P03", "somebody else holds this lock"));
                 }
-                if lock == Lock::Transaction {
+                if for_transaction {
                     self.session.locks.push(key);
                 }
             }
@@ -256,29 +271,12 @@ impl Backend {
                 }
                 drop(shared);
                 let text = "you don't own a lock of type ExclusiveLock";
-                self.notice(super::sql::Notice::Warning, "01000", text);
+                self.notice(Notice::Warning, "01000", text);
                 return Ok("f");
             }
-            Lock::UnlockAll => {
-                drop(shared);
-                self.unlock_all();
-            }
+            Lock::UnlockAll => shared.unlock_all(number),
         }
         Ok("")
-    }
-
-    /// Those of the transaction stay.
-    pub(super) fn unlock_all(&self) {
-        let kept = &self.session.locks;
-        let number = self.session.number;
-        let mut shared = self.database.shared();
-        shared.locks.retain(|key, (holder, count)| {
-            let of_transaction = kept.iter().filter(|kept| *kept == key).count();
-            if *holder == number {
-                *count = of_transaction;
-            }
-            *holder != number || of_transaction > 0
-        });
     }
 
     // --- what is held ---
@@ -296,10 +294,17 @@ impl Backend {
         }
     }
 
-    /// Whether the session holds nothing that another client could find, but for settings and prepared statements.
+    /// Whether the session holds nothing that another client could find, but for settings, statements that were
+    /// prepared by the protocol, and what sequences gave.
     pub fn holds_nothing(&self) -> bool {
-        let all = [Held::Channels, Held::Cursors, Held::Locks, Held::Temporary];
-        all.into_iter().all(|what| !self.holds(what)) && self.session.sequences.is_empty()
+        let all = [
+            Held::Channels,
+            Held::Cursors,
+            Held::Locks,
+            Held::Prepared,
+            Held::Temporary,
+        ];
+        all.into_iter().all(|what| !self.holds(what))
     }
 
     /// Everything a client could find out about its session, one thing per line; what only Weir knows is left out.

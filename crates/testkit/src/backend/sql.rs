@@ -190,18 +190,13 @@ pub(super) fn parse(text: &[u8]) -> Result<Vec<Sql>, String> {
     if let Some(question) = forms::question(&text) {
         return Ok(vec![question]);
     }
-    if let Some(tokens) = token::statements(&text)
-        && let Some(found) = tokens.iter().map(|one| forms::statement(one)).collect()
-    {
-        return Ok(found);
-    }
-    let parts = text.split(';').map(str::trim);
-    let parts = parts.filter(|part| !part.is_empty());
-    parts
-        .map(|part| {
-            let tokens = token::statements(part).unwrap_or_default();
-            let real = tokens.first().and_then(|one| forms::statement(one));
-            real.map_or_else(|| shorthand::statement(part), Ok)
+    let Some(statements) = token::statements(&text) else {
+        return Err(format!("syntax error at or near \"{text}\""));
+    };
+    statements
+        .iter()
+        .map(|(text, tokens)| {
+            forms::statement(tokens).map_or_else(|| shorthand::statement(text), Ok)
         })
         .collect()
 }

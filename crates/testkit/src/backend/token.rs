@@ -13,27 +13,44 @@ pub(super) enum Token {
     Symbol(char),
 }
 
-/// The tokens of a text, in statements; None if something does not end or has no place in SQL.
-pub(super) fn statements(text: &str) -> Option<Vec<Vec<Token>>> {
-    let mut all = vec![Vec::new()];
-    let mut rest = text;
-    while let Some((token, tail)) = next(rest)? {
-        rest = tail;
-        if token == Token::Symbol(';') {
-            all.push(Vec::new());
-        } else {
-            all.last_mut()?.push(token);
+/// One statement: its text, and its tokens.
+pub(super) type Statement<'t> = (&'t str, Vec<Token>);
+
+/// The statements of a text; None if something does not end or has no place in SQL.
+pub(super) fn statements(text: &str) -> Option<Vec<Statement<'_>>> {
+    let mut all = Vec::new();
+    let mut tokens = Vec::new();
+    // From the first token to behind the last.
+    let (mut begin, mut end) = (text, text);
+    let mut rest = skip(text)?;
+    loop {
+        let found = match rest {
+            Some(text) => next(text)?,
+            None => None,
+        };
+        let ends = found
+            .as_ref()
+            .is_none_or(|(token, _)| *token == Token::Symbol(';'));
+        if ends && !tokens.is_empty() {
+            let text = begin.get(..begin.len() - end.len()).unwrap_or_default();
+            all.push((text, std::mem::take(&mut tokens)));
         }
+        let Some((token, tail)) = found else {
+            return Some(all);
+        };
+        if !ends {
+            if tokens.is_empty() {
+                begin = rest.unwrap_or_default();
+            }
+            tokens.push(token);
+            end = tail;
+        }
+        rest = skip(tail)?;
     }
-    all.retain(|statement| !statement.is_empty());
-    Some(all)
 }
 
-/// Inner None: nothing is left.
+/// The token that the text begins with, and what is behind it.
 fn next(text: &str) -> Option<Option<(Token, &str)>> {
-    let Some(text) = skip(text)? else {
-        return Some(None);
-    };
     let first = text.chars().next()?;
     if let Some(rest) = text
         .strip_prefix(['e', 'E'])
@@ -114,8 +131,9 @@ mod tests {
             statements("SET \"a\".b TO E'x;''\\\\' /* ; */; -- ;\nDO $$begin; end$$").unwrap();
         let text = |text: &str| Token::Text(text.to_owned());
         assert_eq!(found.len(), 2);
-        assert_eq!(found[0].last(), Some(&text("x;'\\")));
-        assert_eq!(found[1][1], text("begin; end"));
+        assert_eq!(found[0].1.last(), Some(&text("x;'\\")));
+        assert_eq!(found[1].1[1], text("begin; end"));
+        assert_eq!(found[1].0, "DO $$begin; end$$");
     }
 
     #[test]

@@ -238,8 +238,8 @@ fn discard(rest: &mut Reader<'_>) -> Option<Sql> {
 fn block(rest: &mut Reader<'_>) -> Option<Sql> {
     let text = rest.text()?;
     let mut statements = super::token::statements(&text)?;
-    statements.retain(|statement| *statement != [Token::Word("end".to_owned())]);
-    let [only] = statements.as_slice() else {
+    statements.retain(|(text, _)| !text.eq_ignore_ascii_case("end"));
+    let [(_, only)] = statements.as_slice() else {
         return None;
     };
     let mut inner = Reader(only);
@@ -287,16 +287,17 @@ fn expression(rest: &mut Reader<'_>) -> Option<Select> {
         }
         Token::Number(ref number) => {
             rest.next();
-            return Some(if rest.0.is_empty() {
-                Select::Integer(number.clone())
-            } else if rest.takes("/") && matches!(rest.next()?, Token::Number(_)) {
-                Select::FailsEarly
-            } else {
-                rest.expect("(")?;
+            if rest.0.is_empty() {
+                return Some(Select::Integer(number.clone()));
+            }
+            if rest.takes("/ (") {
                 rest.number::<u8>()?;
                 rest.expect("* random ( ) )")?;
-                Select::FailsLate
-            });
+                return Some(Select::FailsLate);
+            }
+            rest.expect("/")?;
+            rest.number::<u8>()?;
+            return Some(Select::FailsEarly);
         }
         _ => {}
     }
@@ -383,7 +384,7 @@ fn part(text: &str) -> Option<Ask> {
         return Some(Ask::AllSettings);
     }
     let tokens = super::token::statements(text)?;
-    let mut rest = Reader(tokens.first()?);
+    let mut rest = Reader(&tokens.first()?.1);
     rest.expect("select")?;
     let kind = rest.text()?;
     rest.expect(",")?;

@@ -1,0 +1,156 @@
+//! The model of a PostgreSQL session against PostgreSQL: generated programs get the same replies from both.
+//!
+//! Masked: process ids in notifications, table and column numbers in row descriptions, and the fields of errors and
+//! notices other than severity, code and text. `WEIR_MODEL_SEED=n` runs one seed, `WEIR_MODEL_SEEDS=n` so many.
+
+use std::env;
+
+use anyhow::Context;
+use anyhow::Result;
+use weir_conformance::Postgres;
+use weir_conformance::Raw;
+use weir_conformance::raw::Message;
+use weir_testkit::backend::Backend;
+use weir_testkit::backend::Database;
+use weir_testkit::cuts::Dice;
+use weir_testkit::program::Speaker;
+use weir_testkit::program::Step;
+use weir_testkit::program::TOPICS;
+use weir_testkit::reading::messages;
+
+/// Of one session.
+const STEPS: usize = 60;
+
+#[test]
+fn the_model_answers_as_postgresql_does() -> Result<()> {
+    let postgres = Postgres::start(&weir_conformance::postgres::Options::default())?;
+    let mut raw = Raw::connect(postgres.port(), "postgres")?;
+    raw.query("ALTER SYSTEM SET timezone TO 'UTC'")?;
+    raw.query("SELECT pg_reload_conf()")?;
+    raw.query(Speaker::SCHEMA)?;
+    let number = |name: &str| {
+        env::var(name)
+            .ok()
+            .and_then(|text| text.parse::<u64>().ok())
+    };
+    let all = 0..number("WEIR_MODEL_SEEDS").unwrap_or(150);
+    let range = number("WEIR_MODEL_SEED").map_or(all, |seed| seed..seed + 1);
+    let mut differences = Vec::new();
+    for seed in range {
+        let own = usize::try_from(seed)?;
+        raw.query(&Speaker::schema(own))?;
+        if let Err(difference) = compare(postgres.port(), seed) {
+            differences.push(format!("=== WEIR_MODEL_SEED={seed}\n{difference:#}"));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    Ok(())
+}
+
+/// One session of the model beside one of PostgreSQL.
+fn compare(port: u16, seed: u64) -> Result<()> {
+    let mut dice = Dice::new(seed);
+    let startup = startup(&mut dice);
+    let startup: Vec<(&str, &str)> = startup;
+    let mut model = Backend::open(&Database::default(), "postgres", &startup);
+    let mut parameters = vec![("user", "postgres"), ("database", "postgres")];
+    parameters.extend(&startup);
+    let mut real = Raw::connect_with(port, &parameters)?;
+    let mut speaker = Speaker::new(usize::try_from(seed)?, &TOPICS);
+    let mut story = vec![format!("start-up: {startup:?}")];
+    for _ in 0..STEPS {
+        let step = speaker.next(&model, false, &mut dice);
+        story.push(step.text.clone());
+        let expected = converse(&mut model, &step);
+        let actual = ask(&mut real, &step, &expected)
+            .with_context(|| format!("{}\n  model: {}", story.join("\n"), expected.join(" ")))?;
+        if actual != expected {
+            anyhow::bail!(
+                "{}\n  model: {}\n   real: {}",
+                story.join("\n"),
+                expected.join(" "),
+                actual.join(" ")
+            );
+        }
+        if model.is_closed() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn startup(dice: &mut Dice) -> Vec<(&'static str, &'static str)> {
+    let offered = [
+        ("application_name", "at start"),
+        ("TimeZone", "MST"),
+        ("DateStyle", "SQL, DMY"),
+        ("search_path", "two"),
+        ("work_mem", "16MB"),
+        ("my.a", "at start"),
+        ("statement_timeout", "3h"),
+    ];
+    let chosen = offered.into_iter().filter(|_| dice.below(4) == 0);
+    chosen.collect()
+}
+
+fn converse(model: &mut Backend, step: &Step) -> Vec<String> {
+    let bytes = model.converse(&step.bytes);
+    let (found, rest) = messages(&bytes);
+    assert!(rest.is_empty(), "half a message");
+    let found = found.iter().map(|message| Message {
+        tag: message.tag,
+        body: message.body.to_vec(),
+    });
+    found.map(|message| shown(&message)).collect()
+}
+
+/// As many messages as the model gave; and no more, as far as a last exchange shows.
+fn ask(real: &mut Raw, step: &Step, expected: &[String]) -> Result<Vec<String>> {
+    real.send(&step.bytes)?;
+    let mut got = Vec::new();
+    for expected in expected {
+        let message = real
+            .read_message()
+            .with_context(|| format!("got {}", got.join(" ")))?;
+        let shown = shown(&message);
+        let ends = message.tag == b'Z' || shown.starts_with("E(FATAL");
+        got.push(shown);
+        // What follows a difference need not come.
+        if ends && got.last() != Some(expected) {
+            break;
+        }
+    }
+    Ok(got)
+}
+
+/// One message, without what differs from session to session.
+fn shown(message: &Message) -> String {
+    let tag = char::from(message.tag);
+    match message.tag {
+        b'E' | b'N' => format!("{tag}({})", message.error()),
+        b'A' => {
+            let text = message.body.get(4..).unwrap_or_default();
+            format!("A({})", readable(text))
+        }
+        b'T' => format!("T({})", columns(&message.body)),
+        _ if message.body.is_empty() => tag.to_string(),
+        _ => format!("{tag}({})", readable(&message.body)),
+    }
+}
+
+/// Names, type, length, modifier and format of columns: not the table and the column's place in it.
+fn columns(body: &[u8]) -> String {
+    let mut shown = Vec::new();
+    let mut rest = body.get(2..).unwrap_or_default();
+    while let Some(end) = rest.iter().position(|byte| *byte == 0) {
+        let name = readable(rest.get(..end).unwrap_or_default());
+        let facts = rest.get(end + 7..end + 19).unwrap_or_default();
+        shown.push(format!("{name} {facts:?}"));
+        rest = rest.get(end + 19..).unwrap_or_default();
+    }
+    shown.join(", ")
+}
+
+fn readable(bytes: &[u8]) -> String {
+    bytes.escape_ascii().to_string()
+}
