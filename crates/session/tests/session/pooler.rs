@@ -21,7 +21,7 @@ pub(crate) fn rules(max_prepared: usize) -> Rules {
         max_prepared,
         tracks_unnamed: true,
         refuse_simple_query: false,
-        state: StatePolicy::Track,
+        state: StatePolicy::Off,
     }
 }
 

@@ -7,6 +7,7 @@ use weir_session::relay::{self, Link};
 use weir_session::server::Server;
 use weir_session::splice::Splice;
 use weir_session::statement::{Proven, Registry};
+use weir_sql::{Functions, Judge};
 use weir_testkit::backend::Output;
 use weir_testkit::reading::outline;
 use weir_testkit::say::{Say, say};
@@ -186,6 +187,7 @@ impl Wire {
             client: &mut self.client,
             server: &mut self.server,
             registry: &mut self.registry,
+            judge: &mut Judge::new(Functions::default()),
             proven: &self.proven,
             rules: rules(10),
         };
