@@ -68,27 +68,45 @@ pub struct Effects {
     pub channel: Option<Channel>,
     /// May end something that pins.
     pub frees: bool,
-    /// How many statements the text has; 0 also if that could not be found out.
+    /// How many statements the text has; more if one holds others (CREATE RULE, BEGIN ATOMIC).
     pub statements: usize,
 }
 
 impl Effects {
-    /// Nothing at all, so that the text need not be looked at again.
+    /// Whether nothing can come of it in a session that is not pinned.
     pub fn is_harmless(&self) -> bool {
         self.asks == Asks::Nothing
             && self.resets == Resets::Nothing
             && self.reasons.is_empty()
             && self.sequences == Sequences::Untouched
-            && !self.frees
+            && self.channel.is_none()
     }
 
-    /// Nothing but possibly the end of a pin.
-    pub fn is_harmless_unpinned(&self) -> bool {
-        Self {
-            frees: false,
-            ..self.clone()
+    /// Whether it cannot end a pin either.
+    pub fn is_harmless_while_pinned(&self) -> bool {
+        self.is_harmless() && !self.frees
+    }
+
+    /// What either may do. Statements and the channel stay those of the first that has any.
+    #[must_use]
+    pub(crate) fn join(mut self, other: Self) -> Self {
+        match other.asks {
+            Asks::Nothing => {}
+            Asks::Settings(names) => names.iter().for_each(|name| self.ask(name)),
+            Asks::All => self.asks = Asks::All,
         }
-        .is_harmless()
+        match other.resets {
+            Resets::Nothing => {}
+            Resets::Names(names) => names.iter().for_each(|name| self.reset(name)),
+            Resets::All => self.resets = Resets::All,
+        }
+        self.reasons = self.reasons.union(other.reasons);
+        self.certain = self.certain.union(other.certain);
+        self.sequences(other.sequences);
+        self.channel = self.channel.or(other.channel);
+        self.frees |= other.frees;
+        self.statements = self.statements.max(other.statements);
+        self
     }
 
     pub(crate) fn ask(&mut self, name: &str) {

@@ -1,14 +1,35 @@
 //! Functions that are known to change their session, built-in ones and those that an administrator
 //! lists.
 
-/// What a function does to its session.
+use crate::table::PerByte;
+
+/// What a word may mean for the session, wherever it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// A built-in function, if a parenthesis follows.
+    Call(Kind),
+    /// HOLD
+    Hold,
+    /// A function that the administrator lists.
+    Listed,
+    /// TEMP, TEMPORARY
+    Temporary,
+    /// A name that begins with `pg_temp`.
+    TemporarySchema,
+    /// Too long to tell, or its case folds by a locale that we do not know.
+    Unknown,
+}
+
+/// What a built-in function does to its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Takes a session advisory lock.
     AdvisoryLock,
     /// Gives one back.
     AdvisoryUnlock,
-    /// Something that the server cannot be asked about.
+    /// Moves a sequence.
+    MovesSequence,
+    /// Leaves something that the server cannot be asked about.
     Opaque,
     /// Reads what `nextval` left behind.
     ReadsSequence,
@@ -18,14 +39,12 @@ pub(crate) enum Kind {
     Seed,
     /// `set_config`
     SetConfig,
-    /// Moves a sequence.
-    MovesSequence,
     /// `set_limit` of pg_trgm: a setting in disguise.
     TrigramLimit,
-    /// Not a function but a word: TEMP, TEMPORARY.
-    Temporary,
 }
 
+/// In order. Of the manual's chapters 9.9, 9.15, 9.17, 9.28 and of contrib those that act on the
+/// session. Not those for a transaction (`pg_advisory_xact_lock`).
 const BUILT_IN: &[(&str, Kind)] = &[
     ("currval", Kind::ReadsSequence),
     ("cursor_to_xml", Kind::RunsText),
@@ -62,27 +81,45 @@ const BUILT_IN: &[(&str, Kind)] = &[
     ("set_limit", Kind::TrigramLimit),
     ("setseed", Kind::Seed),
     ("setval", Kind::MovesSequence),
-    ("temp", Kind::Temporary),
-    ("temporary", Kind::Temporary),
     ("ts_rewrite", Kind::RunsText),
     ("ts_stat", Kind::RunsText),
 ];
 
-#[derive(Clone, Debug)]
-struct Listed {
-    schema: Option<Box<[u8]>>,
-    name: Box<[u8]>,
-}
+/// Words that are no functions.
+const WORDS: [(&str, Meaning); 3] = [
+    ("hold", Meaning::Hold),
+    ("temp", Meaning::Temporary),
+    ("temporary", Meaning::Temporary),
+];
+
+const TEMPORARY_SCHEMA: &[u8] = b"pg_temp";
+
+/// PostgreSQL cuts names at NAMEDATALEN - 1 bytes.
+pub(crate) const NAME_MAX: usize = 63;
 
 /// Names of functions that have effects on the session: those that the administrator lists, and the
 /// built-in ones.
 #[derive(Clone, Debug)]
 pub struct Functions {
     listed: Vec<Listed>,
-    /// By first byte: the lengths (bit 63: 63 or more) of the words to look at.
-    lengths: Box<[u64; 256]>,
+    sieve: Box<Sieve>,
     /// A listed name has letters beyond ASCII, whose case PostgreSQL folds by locale.
     wide: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Listed {
+    schema: Option<Box<str>>,
+    name: Box<str>,
+}
+
+/// Lets every word of interest through, and few others.
+#[derive(Clone, Debug)]
+struct Sieve {
+    /// By first byte, a bit per length (63: that or more).
+    lengths: PerByte<u64>,
+    /// By last byte, the same.
+    lasts: PerByte<u64>,
 }
 
 impl Default for Functions {
@@ -92,69 +129,108 @@ impl Default for Functions {
 }
 
 impl Functions {
-    /// The built-in ones and these: folded as PostgreSQL does (lower case unless quoted in the
-    /// catalogue), each with or without its schema: `set_tenant`, `app.set_tenant`.
+    /// The built-in ones and these: as in the catalogue (lower case unless they were quoted there),
+    /// each with or without its schema: `set_tenant`, `app.set_tenant`.
     pub fn new<S: AsRef<str>>(listed: impl IntoIterator<Item = S>) -> Self {
         let listed: Vec<Listed> = listed
             .into_iter()
             .map(|name| Listed::new(name.as_ref()))
             .collect();
-        let mut lengths = Box::new([0; 256]);
-        let built_in = BUILT_IN.iter().map(|(name, _)| name.as_bytes());
-        for name in built_in.chain(listed.iter().map(|listed| &*listed.name)) {
-            if let Some((first, bit)) = name.first().map(|first| (*first, length_bit(name.len()))) {
-                for first in [first.to_ascii_lowercase(), first.to_ascii_uppercase()] {
-                    if let Some(mask) = lengths.get_mut(usize::from(first)) {
-                        *mask |= bit;
-                    }
-                }
-            }
+        let mut sieve = Box::new(Sieve::new());
+        let built_in = BUILT_IN.iter().map(|(name, _)| *name);
+        let words = WORDS.iter().map(|(name, _)| *name);
+        for name in built_in.chain(words) {
+            sieve.pass(name.as_bytes());
+        }
+        for listed in &listed {
+            sieve.pass(listed.name.as_bytes());
         }
         let wide = listed.iter().any(|listed| !listed.name.is_ascii());
         Self {
             listed,
-            lengths,
+            sieve,
             wide,
         }
     }
 
     /// Whether a word must be looked at more closely. Never wrongly no.
     #[inline]
-    pub(crate) fn may_be(&self, word: &[u8]) -> bool {
-        let mask = word
-            .first()
-            .and_then(|first| self.lengths.get(usize::from(*first)))
-            .copied()
-            .unwrap_or_default();
-        mask & length_bit(word.len()) != 0 || self.wide && !word.is_ascii()
+    pub(crate) fn may_mean(&self, word: &[u8]) -> bool {
+        let (Some(first), Some(last)) = (word.first(), word.last()) else {
+            return false;
+        };
+        let lengths = self.sieve.lengths.at(*first);
+        let lasts = self.sieve.lasts.at(*last);
+        lengths & lasts & length_bit(word.len()) != 0
+            || matches!(word, [b'p' | b'P', _, b'_', ..])
+            || self.wide && !word.is_ascii()
     }
 
-    /// What the word means as a name (folded already), whatever stands before it.
-    pub(crate) fn is_named(&self, name: &[u8]) -> bool {
-        built_in(name).is_some()
-            || self.listed.iter().any(|listed| listed.is(name))
-            || self.wide && !name.is_ascii()
-            || name.len() > 62
-    }
-
-    /// The built-in function of this name.
-    pub(crate) fn built_in(&self, name: &[u8]) -> Option<Kind> {
-        built_in(name).filter(|kind| *kind != Kind::Temporary)
+    /// What it may mean, if anything. The word need not be folded.
+    pub(crate) fn meaning(&self, word: &[u8]) -> Option<Meaning> {
+        let mut folded = [0; NAME_MAX];
+        let Some(folded) = folded.get_mut(..word.len()) else {
+            return Some(Meaning::Unknown);
+        };
+        folded.copy_from_slice(word);
+        folded.make_ascii_lowercase();
+        if folded.starts_with(TEMPORARY_SCHEMA) {
+            return Some(Meaning::TemporarySchema);
+        }
+        if let Some(kind) = built_in(folded) {
+            return Some(Meaning::Call(kind));
+        }
+        let listed = |listed: &Listed| listed.name.as_bytes().eq_ignore_ascii_case(folded);
+        if self.listed.iter().any(listed) {
+            return Some(Meaning::Listed);
+        }
+        let known = WORDS.iter().find(|(known, _)| known.as_bytes() == folded);
+        match known {
+            Some((_, meaning)) => Some(*meaning),
+            None => (self.wide && !folded.is_ascii()).then_some(Meaning::Unknown),
+        }
     }
 
     /// Whether the administrator lists it. A call without a schema may be any schema's.
-    pub(crate) fn is_listed(&self, schema: Option<&[u8]>, name: &[u8]) -> bool {
-        self.listed.iter().any(|listed| {
-            let same_schema = match (&listed.schema, schema) {
-                (Some(ours), Some(theirs)) => &**ours == theirs,
+    pub(crate) fn is_listed(&self, schema: Option<&str>, name: &str) -> bool {
+        // Bytes that were no UTF-8 may have been any letter of a listed name.
+        let any = self.wide && name.contains(char::REPLACEMENT_CHARACTER);
+        let name = name.to_lowercase();
+        any || self.listed.iter().any(|listed| {
+            let same_schema = match (listed.schema.as_deref(), schema) {
+                (Some(ours), Some(theirs)) => ours.eq_ignore_ascii_case(theirs),
                 _ => true,
             };
-            same_schema && listed.is(name)
+            same_schema && listed.name.to_lowercase() == name
         })
     }
 }
 
-fn built_in(name: &[u8]) -> Option<Kind> {
+impl Sieve {
+    /// Names of 63 bytes and more pass: PostgreSQL cuts them, so they are compared later.
+    fn new() -> Self {
+        let table = PerByte::new([length_bit(NAME_MAX); 256]);
+        Self {
+            lengths: table.clone(),
+            lasts: table,
+        }
+    }
+
+    fn pass(&mut self, name: &[u8]) {
+        let (Some(first), Some(last)) = (name.first(), name.last()) else {
+            return;
+        };
+        for fold in [u8::to_ascii_lowercase, u8::to_ascii_uppercase] {
+            for (table, byte) in [(&mut self.lengths, first), (&mut self.lasts, last)] {
+                let byte = fold(byte);
+                table.set(byte, table.at(byte) | length_bit(name.len()));
+            }
+        }
+    }
+}
+
+/// The built-in function of this name, in lower case.
+pub(crate) fn built_in(name: &[u8]) -> Option<Kind> {
     BUILT_IN
         .binary_search_by(|(known, _)| known.as_bytes().cmp(name))
         .ok()
@@ -162,8 +238,14 @@ fn built_in(name: &[u8]) -> Option<Kind> {
         .map(|(_, kind)| *kind)
 }
 
+/// `pg_temp`, `pg_temp_3`
+pub(crate) fn is_temporary_schema(name: &[u8]) -> bool {
+    name.get(..TEMPORARY_SCHEMA.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(TEMPORARY_SCHEMA))
+}
+
 const fn length_bit(length: usize) -> u64 {
-    1 << if length < 63 { length } else { 63 }
+    1 << if length < NAME_MAX { length } else { NAME_MAX }
 }
 
 impl Listed {
@@ -172,22 +254,69 @@ impl Listed {
             Some((schema, name)) => (Some(schema), name),
             None => (None, name),
         };
-        let cut = |name: &str| {
-            name.trim()
-                .trim_matches('"')
-                .as_bytes()
-                .iter()
-                .copied()
-                .take(63)
-                .collect()
-        };
+        let bare = |name: &str| Box::from(name.trim().trim_matches('"'));
         Self {
-            schema: schema.map(cut),
-            name: cut(name),
+            schema: schema.map(bare),
+            name: bare(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_order() {
+        assert!(BUILT_IN.is_sorted_by(|one, next| one.0 < next.0));
+    }
+
+    #[test]
+    fn the_sieve_lets_every_name_of_interest_through() {
+        let functions = Functions::new(["app.set_tenant", "\"Größe\"", "x"]);
+        let more = [
+            "pg_temp",
+            "pg_temp_17",
+            "PG_TEMP_x",
+            "set_tenant",
+            "größe",
+            "GRÖSSE",
+            "X",
+        ];
+        let long = "a".repeat(100);
+        let names = BUILT_IN.iter().map(|(name, _)| *name);
+        let words = WORDS.iter().map(|(name, _)| *name);
+        for name in names.chain(words).chain(more).chain([&*long]) {
+            for name in [name.to_owned(), name.to_ascii_uppercase()] {
+                assert!(functions.may_mean(name.as_bytes()), "{name}");
+                assert!(functions.meaning(name.as_bytes()).is_some(), "{name}");
+            }
         }
     }
 
-    fn is(&self, name: &[u8]) -> bool {
-        self.name.eq_ignore_ascii_case(name)
+    #[test]
+    fn the_sieve_holds_common_words_back() {
+        let functions = Functions::default();
+        for word in [
+            "",
+            "select",
+            "pgbench_accounts",
+            "values",
+            "tid",
+            "set",
+            "customer",
+            "total",
+        ] {
+            assert!(!functions.may_mean(word.as_bytes()), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_listed_schema_counts_where_a_schema_is_given() {
+        let functions = Functions::new(["app.set_tenant", "other"]);
+        assert!(functions.is_listed(None, "set_tenant"));
+        assert!(functions.is_listed(Some("app"), "set_tenant"));
+        assert!(!functions.is_listed(Some("web"), "set_tenant"));
+        assert!(functions.is_listed(Some("web"), "other"));
     }
 }

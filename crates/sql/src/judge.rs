@@ -1,250 +1,127 @@
-//! Step 2: PostgreSQL's own grammar says what a text may do.
+//! Step 2: the verdict on a text that step 1 could not clear.
+//!
+//! The words alone settle calls of functions. Other statements are parsed one by one, within limits
+//! of time; what has no tree keeps the verdict of its words, which is never less.
 
-use serde_json::Value;
+use std::str::from_utf8;
 
-use crate::effects::{Channel, Effects, Resets, Sequences};
-use crate::functions::{Functions, Kind};
-use crate::lex::Lexer;
+use crate::effects::Effects;
+use crate::functions::Functions;
+use crate::lex::{Lexer, Reading, Unclear};
 use crate::reason::Reason;
-use crate::scan::is_temporary_schema;
+use crate::tree;
+use crate::words::{self, Statement};
 
-/// Longer texts are not parsed.
-const LENGTH_MAX: usize = 64 * 1024;
+/// The time that a hostile text can take of pg_query is quadratic: 8 KiB stay within milliseconds.
+const STATEMENT_MAX: usize = 8 * 1024;
+/// For a whole text: statements, and bytes of them.
+const STATEMENTS_MAX: usize = 256;
+const BYTES_MAX: usize = 32 * 1024;
+/// PostgreSQL's lexer takes time quadratic in the depth of a comment.
+const COMMENT_DEPTH_MAX: usize = 8;
 
-/// What the text may do to its session. Never panics; of a text that PostgreSQL 18's grammar does
-/// not take, or that is beyond the limits, everything possible.
+/// What the text may do to its session. Never panics. Where the text has several readings, what
+/// any of them may do; where PostgreSQL's grammar does not take it, or beyond the limits of a
+/// parse, what its words may do.
 pub fn judge(text: &[u8], functions: &Functions) -> Effects {
-    parse(text).map_or_else(unknown, |statements| {
-        let mut effects = Effects {
-            statements: statements.len(),
-            ..Effects::default()
-        };
-        for statement in &statements {
-            top(statement, functions, &mut effects);
+    match unclear(text) {
+        None => read(text, Reading::Standard, functions),
+        // The bytes of some letters look like ASCII, and which ones depends on the encoding.
+        Some(Unclear::Wide) if from_utf8(text).is_err() => {
+            let mut effects = Effects::default();
+            effects.leaves(Reason::Unknown);
+            effects
         }
-        effects
-    })
-}
-
-fn unknown() -> Effects {
-    let mut effects = Effects {
-        frees: true,
-        ..Effects::default()
-    };
-    effects.may_leave(Reason::Unknown);
-    effects.sequences(Sequences::Reads);
-    effects
-}
-
-/// The statements of a text, as values.
-fn parse(text: &[u8]) -> Option<Vec<Value>> {
-    if text.len() > LENGTH_MAX || !is_clear(text) {
-        return None;
+        Some(_) => {
+            let standard = read(text, Reading::Standard, functions);
+            standard.join(read(text, Reading::Escaping, functions))
+        }
     }
-    let text = String::from_utf8_lossy(text);
-    let parsed = std::panic::catch_unwind(|| pg_query::parse(&text, 0))
-        .ok()?
-        .ok()?;
-    let Value::Object(mut tree) = serde_json::to_value(&parsed.protobuf).ok()? else {
-        return None;
-    };
-    let Value::Array(statements) = tree.remove("stmts")? else {
-        return None;
-    };
-    Some(statements)
 }
 
-fn is_clear(text: &[u8]) -> bool {
-    let mut lexer = Lexer::new(text);
+/// The verdict, if the words alone settle it.
+pub(crate) fn by_words(text: &[u8], functions: &Functions) -> Option<Effects> {
+    let mut lexer = Lexer::new(text, Reading::Strict);
+    let mut all = Effects::default();
+    while let Some(statement) = words::statement(&mut lexer, functions).ok()? {
+        if !statement.is_exact {
+            return None;
+        }
+        all = all.join(statement.effects);
+        all.statements += 1;
+    }
+    Some(all)
+}
+
+/// Why the text has more than one reading, or none.
+fn unclear(text: &[u8]) -> Option<Unclear> {
+    let mut lexer = Lexer::new(text, Reading::Strict);
     loop {
         match lexer.token() {
             Ok(Some(_)) => {}
-            Ok(None) => return true,
-            Err(_) => return false,
+            Ok(None) => return None,
+            Err(unclear) => return Some(unclear),
         }
     }
 }
 
-/// A whole statement: `{stmt: {node: {SelectStmt: {..}}}, ..}`.
-fn top(statement: &Value, functions: &Functions, effects: &mut Effects) {
-    let Some((kind, node)) = statement.get("stmt").and_then(node) else {
-        return;
+fn read(text: &[u8], reading: Reading, functions: &Functions) -> Effects {
+    let mut lexer = Lexer::new(text, reading);
+    let mut parser = Parser {
+        reading,
+        functions,
+        statements: 0,
+        bytes: 0,
     };
-    utility(kind, node, effects);
-    walk(statement, functions, effects);
-}
-
-fn node(value: &Value) -> Option<(&str, &Value)> {
-    let node = value.get("node")?.as_object()?;
-    node.iter().next().map(|(kind, node)| (kind.as_str(), node))
-}
-
-fn text<'a>(node: &'a Value, field: &str) -> &'a str {
-    node.get(field).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn number(node: &Value, field: &str) -> i64 {
-    node.get(field).and_then(Value::as_i64).unwrap_or_default()
-}
-
-fn flag(node: &Value, field: &str) -> bool {
-    node.get(field).and_then(Value::as_bool).unwrap_or_default()
-}
-
-fn utility(kind: &str, node: &Value, effects: &mut Effects) {
-    match kind {
-        "VariableSetStmt" => set(node, effects),
-        "DiscardStmt" => discard(number(node, "target"), effects),
-        "PrepareStmt" => effects.may_leave(Reason::Prepared),
-        "DeallocateStmt" | "ClosePortalStmt" | "DropStmt" | "DropOwnedStmt" => effects.frees = true,
-        "ListenStmt" => {
-            effects.may_leave(Reason::Listen);
-            channel(effects, Channel::Listen(cut(text(node, "conditionname"))));
-        }
-        "UnlistenStmt" => {
-            effects.frees = true;
-            let name = text(node, "conditionname");
-            let gone = if name.is_empty() {
-                Channel::UnlistenAll
-            } else {
-                Channel::Unlisten(cut(name))
-            };
-            channel(effects, gone);
-        }
-        "LoadStmt" => effects.leaves(Reason::Library),
-        "DoStmt" | "CallStmt" | "ExecuteStmt" => effects.ask_all(),
-        "DeclareCursorStmt" if number(node, "options") & 0x20 != 0 => {
-            effects.may_leave(Reason::Cursor);
-        }
-        _ => {}
-    }
-}
-
-fn channel(effects: &mut Effects, channel: Channel) {
-    if effects.statements == 1 {
-        effects.channel = Some(channel);
-    }
-}
-
-fn cut(name: &str) -> Box<[u8]> {
-    name.bytes().take(63).collect()
-}
-
-fn discard(target: i64, effects: &mut Effects) {
-    // DISCARD_ALL, _PLANS, _SEQUENCES, _TEMP.
-    match target {
-        2 => {}
-        3 | 4 => effects.frees = true,
-        _ => {
-            effects.frees = true;
-            effects.resets = Resets::All;
-            effects.ask_all();
-        }
-    }
-}
-
-fn set(node: &Value, effects: &mut Effects) {
-    if flag(node, "is_local") {
-        return;
-    }
-    let name = text(node, "name").to_ascii_lowercase();
-    // VAR_SET_VALUE, _DEFAULT, _CURRENT, _MULTI, VAR_RESET, VAR_RESET_ALL.
-    match number(node, "kind") {
-        1 if name == "seed" => effects.leaves(Reason::Seed),
-        1 => ask(&name, effects),
-        2 | 5 => {
-            effects.reset(&name);
-            ask(&name, effects);
-        }
-        4 if name.eq_ignore_ascii_case("transaction")
-            || name.eq_ignore_ascii_case("transaction snapshot") => {}
-        4 if name.eq_ignore_ascii_case("session characteristics") => {
-            for name in ["isolation", "read_only", "deferrable"] {
-                effects.ask(&format!("default_transaction_{name}"));
+    let mut all = Effects::default();
+    loop {
+        let start = lexer.at();
+        match words::statement(&mut lexer, functions) {
+            Ok(Some(statement)) => {
+                let piece = text.get(start..statement.end).unwrap_or_default();
+                let is_deep = lexer.depth_max() > COMMENT_DEPTH_MAX;
+                all = all.join(parser.effects(piece, is_deep, statement));
+                all.statements += 1;
+            }
+            Ok(None) => break,
+            // It has no end, so PostgreSQL refuses all of it.
+            Err(_) => {
+                all.ask_all();
+                break;
             }
         }
-        6 => {
-            effects.resets = Resets::All;
-            effects.ask_all();
+    }
+    if all.statements != 1 {
+        all.channel = None;
+    }
+    all
+}
+
+/// Parses statements as long as it may.
+struct Parser<'a> {
+    reading: Reading,
+    functions: &'a Functions,
+    statements: usize,
+    bytes: usize,
+}
+
+impl Parser<'_> {
+    fn effects(&mut self, text: &[u8], is_deep: bool, words: Statement) -> Effects {
+        if words.is_exact || is_deep || text.len() > STATEMENT_MAX {
+            return words.effects;
         }
-        _ => effects.ask_all(),
-    }
-}
-
-fn ask(name: &str, effects: &mut Effects) {
-    if !name.is_ascii() {
-        effects.ask_all();
-    }
-    effects.ask(name);
-    if name == "session_authorization" {
-        effects.ask("role");
-    }
-}
-
-/// Everything below: calls, temporary relations, names of temporary schemas.
-fn walk(value: &Value, functions: &Functions, effects: &mut Effects) {
-    match value {
-        Value::Object(fields) => {
-            for (name, field) in fields {
-                match name.as_str() {
-                    "FuncCall" | "funccall" => call(field, functions, effects),
-                    "relpersistence" if field == "t" => effects.may_leave(Reason::TemporaryObject),
-                    "catalogname" | "schemaname" | "sval" if is_temporary(field) => {
-                        effects.may_leave(Reason::TemporaryObject);
-                    }
-                    _ => {}
-                }
-                walk(field, functions, effects);
-            }
+        self.statements += 1;
+        self.bytes += text.len();
+        if self.statements > STATEMENTS_MAX || self.bytes > BYTES_MAX {
+            return words.effects;
         }
-        Value::Array(values) => values
-            .iter()
-            .for_each(|value| walk(value, functions, effects)),
-        _ => {}
-    }
-}
-
-fn is_temporary(name: &Value) -> bool {
-    name.as_str()
-        .is_some_and(|name| is_temporary_schema(name.as_bytes()))
-}
-
-fn call(call: &Value, functions: &Functions, effects: &mut Effects) {
-    let names: Vec<&str> = call
-        .get("funcname")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|part| part.pointer("/node/String/sval").and_then(Value::as_str))
-        .collect();
-    let Some((name, schemas)) = names.split_last() else {
-        return;
-    };
-    let schema = schemas.last().map(|schema| schema.as_bytes());
-    if functions.is_listed(schema, name.as_bytes()) {
-        effects.leaves(Reason::Function);
-    }
-    match functions.built_in(name.as_bytes()) {
-        Some(Kind::AdvisoryLock) => effects.may_leave(Reason::AdvisoryLock),
-        Some(Kind::AdvisoryUnlock) => effects.frees = true,
-        Some(Kind::MovesSequence) => effects.sequences(Sequences::Moves),
-        Some(Kind::Opaque) => effects.leaves(Reason::Function),
-        Some(Kind::ReadsSequence) => effects.sequences(Sequences::Reads),
-        Some(Kind::RunsText) => effects.ask_all(),
-        Some(Kind::Seed) => effects.leaves(Reason::Seed),
-        Some(Kind::SetConfig) => set_config(call, effects),
-        Some(Kind::TrigramLimit) => effects.ask("pg_trgm.similarity_threshold"),
-        Some(Kind::Temporary) | None => {}
-    }
-}
-
-fn set_config(call: &Value, effects: &mut Effects) {
-    let local = call.pointer("/args/2/node/AConst/val/Boolval/boolval");
-    let name = call.pointer("/args/0/node/AConst/val/Sval/sval");
-    let (local, name) = (local.and_then(Value::as_bool), name.and_then(Value::as_str));
-    match (local, name) {
-        (Some(true), _) => {}
-        (Some(false), Some(name)) => ask(&name.to_ascii_lowercase(), effects),
-        _ => effects.ask_all(),
+        // What is no UTF-8 may stand in names and constants; ASCII around it stays.
+        let text = String::from_utf8_lossy(text);
+        let escapes = self.reading == Reading::Escaping;
+        let tree = tree::effects(&text, escapes, self.functions);
+        tree.map_or(words.effects, |tree| Effects {
+            statements: 0,
+            ..tree
+        })
     }
 }

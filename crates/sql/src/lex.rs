@@ -1,23 +1,61 @@
 //! PostgreSQL's lexical rules (manual 4.1), as far as it takes to tell words from what is quoted.
 //!
-//! Where a text reads differently under `standard_conforming_strings`, another encoding or another
-//! version of PostgreSQL, there is no token but [`Unclear`].
+//! A text may read differently with `standard_conforming_strings` off, in another client encoding or
+//! in an older PostgreSQL. The strict reading stops there with [`Unclear`]; the others decide.
 
-/// The text has two readings, or ends inside of something.
+use std::ops::Range;
+
+use crate::table::PerByte;
+
+/// Why the strict reading stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unclear;
+pub(crate) enum Unclear {
+    /// `\'` in a constant without E: the end of it, or not.
+    Backslash,
+    /// A constant, a name or a comment has no end. PostgreSQL refuses such a text whole.
+    End,
+    /// A zero byte.
+    Nul,
+    /// `U&""`: its escapes can spell any name.
+    Unicode,
+    /// A backslash or a dollar tag behind a byte beyond ASCII: in SJIS, BIG5, GBK, GB18030, UHC and
+    /// JOHAB the second byte of a letter may look like ASCII.
+    Wide,
+}
+
+/// How to read what is unclear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// Stop at it.
+    Strict,
+    /// With `standard_conforming_strings` on, and no letter's second byte in ASCII.
+    Standard,
+    /// The same with `standard_conforming_strings` off.
+    Escaping,
+}
 
 /// A piece of a text. White space and comments are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token<'a> {
     /// A key word or an identifier, not folded.
     Word(&'a [u8]),
-    /// What stands between the double quotes.
+    /// What stands between double quotes.
     Quoted(&'a [u8]),
-    /// A constant in quotes of any kind.
-    Text,
+    /// `U&""`
+    Unicode,
+    /// A constant in quotes of any kind, with its quotes.
+    Text(&'a [u8]),
     /// A number, a parameter or a piece of an operator: its first byte.
     Other(u8),
+}
+
+/// What step 1 looks at once a statement has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Item<'a> {
+    /// An identifier, quoted or not.
+    Name(&'a [u8]),
+    /// `;`
+    Semicolon,
 }
 
 /// Cuts a text into tokens.
@@ -25,6 +63,9 @@ pub(crate) enum Token<'a> {
 pub(crate) struct Lexer<'a> {
     text: &'a [u8],
     at: usize,
+    reading: Reading,
+    /// Deepest comment so far. PostgreSQL's own time is quadratic in it.
+    depth_max: usize,
 }
 
 /// What a byte may begin.
@@ -36,79 +77,162 @@ enum Class {
     Minus,
     Nul,
     Other,
+    Semicolon,
     Single,
     Slash,
     Space,
     Word,
 }
 
-static CLASSES: [Class; 256] = classes();
+static CLASSES: PerByte<Class> = classes();
+/// Bytes that step 1 steps over between two words.
+static BORING: PerByte<bool> = boring();
+/// Bytes that an identifier goes on with.
+static IDENTIFIER: PerByte<bool> = identifier();
 
-const fn classes() -> [Class; 256] {
-    let mut classes = [Class::Other; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        #[expect(
-            clippy::indexing_slicing,
-            clippy::cast_possible_truncation,
-            reason = "below 256"
-        )]
-        {
-            classes[byte] = match byte as u8 {
-                b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c => Class::Space,
-                b'A'..=b'Z' | b'a'..=b'z' | b'_' | 0x80..=0xff => Class::Word,
-                b'0'..=b'9' => Class::Digit,
-                b'$' => Class::Dollar,
-                b'"' => Class::Double,
-                b'-' => Class::Minus,
-                b'\'' => Class::Single,
-                b'/' => Class::Slash,
-                0 => Class::Nul,
-                _ => Class::Other,
-            };
-        }
-        byte += 1;
+const fn class_of(byte: u8) -> Class {
+    match byte {
+        // 0x0b since PostgreSQL 16; before that it is an error.
+        b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c => Class::Space,
+        b'A'..=b'Z' | b'a'..=b'z' | b'_' | 0x80..=0xff => Class::Word,
+        b'0'..=b'9' => Class::Digit,
+        b'$' => Class::Dollar,
+        b'"' => Class::Double,
+        b'-' => Class::Minus,
+        b'\'' => Class::Single,
+        b'/' => Class::Slash,
+        b';' => Class::Semicolon,
+        0 => Class::Nul,
+        _ => Class::Other,
     }
-    classes
 }
 
-#[inline]
-fn class(byte: u8) -> Class {
-    CLASSES
-        .get(usize::from(byte))
-        .copied()
-        .unwrap_or(Class::Other)
+const fn classes() -> PerByte<Class> {
+    let mut table = PerByte::new([Class::Nul; 256]);
+    let mut byte = u8::MAX;
+    while byte > 0 {
+        table.set(byte, class_of(byte));
+        byte -= 1;
+    }
+    table
+}
+
+const fn boring() -> PerByte<bool> {
+    let mut table = PerByte::new([false; 256]);
+    let mut byte = u8::MAX;
+    while byte > 0 {
+        let class = class_of(byte);
+        table.set(
+            byte,
+            matches!(class, Class::Space | Class::Digit | Class::Other),
+        );
+        byte -= 1;
+    }
+    table
+}
+
+const fn identifier() -> PerByte<bool> {
+    let mut table = PerByte::new([false; 256]);
+    let mut byte = u8::MAX;
+    while byte > 0 {
+        let class = class_of(byte);
+        table.set(
+            byte,
+            matches!(class, Class::Word | Class::Digit | Class::Dollar),
+        );
+        byte -= 1;
+    }
+    table
 }
 
 impl<'a> Lexer<'a> {
-    pub(crate) fn new(text: &'a [u8]) -> Self {
-        Self { text, at: 0 }
+    pub(crate) fn new(text: &'a [u8], reading: Reading) -> Self {
+        Self {
+            text,
+            at: 0,
+            reading,
+            depth_max: 0,
+        }
+    }
+
+    /// How far it has come, in bytes.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(crate) fn depth_max(&self) -> usize {
+        self.depth_max
+    }
+
+    /// The next identifier or `;`, stepping over everything else; nothing at the end.
+    #[inline]
+    pub(crate) fn item(&mut self) -> Result<Option<Item<'a>>, Unclear> {
+        loop {
+            let rest = self.rest();
+            let Some(skip) = rest.iter().position(|byte| !BORING.at(*byte)) else {
+                return Ok(None);
+            };
+            let start = self.at + skip;
+            self.at = start;
+            let token = match self.text.get(start).map(|byte| CLASSES.at(*byte)) {
+                Some(Class::Word) => self.word(start)?,
+                Some(Class::Semicolon) => {
+                    self.at += 1;
+                    return Ok(Some(Item::Semicolon));
+                }
+                _ => match self.token()? {
+                    None => return Ok(None),
+                    Some(token) => token,
+                },
+            };
+            match token {
+                Token::Word(name) | Token::Quoted(name) => return Ok(Some(Item::Name(name))),
+                // Behind a comment.
+                Token::Other(b';') => return Ok(Some(Item::Semicolon)),
+                Token::Unicode => return Err(Unclear::Unicode),
+                Token::Text(_) | Token::Other(_) => {}
+            }
+        }
     }
 
     /// The next token; nothing at the end.
-    #[inline]
     pub(crate) fn token(&mut self) -> Result<Option<Token<'a>>, Unclear> {
         while let Some(byte) = self.peek() {
             let start = self.at;
-            self.at += 1;
-            match class(byte) {
-                Class::Space => {}
+            match CLASSES.at(byte) {
                 Class::Word => return self.word(start).map(Some),
-                Class::Other => return Ok(Some(Token::Other(byte))),
+                Class::Space => self.at += 1,
+                Class::Other | Class::Semicolon => {
+                    self.at += 1;
+                    return Ok(Some(Token::Other(byte)));
+                }
+                // Letters behind it make a word of their own: before PostgreSQL 15 `1SET` was two.
                 Class::Digit => {
                     self.digits();
                     return Ok(Some(Token::Other(byte)));
                 }
-                Class::Single => return self.plain().map(Some),
-                Class::Double => return self.quoted().map(Some),
-                Class::Dollar => return self.dollar().map(Some),
-                Class::Minus if self.peek() == Some(b'-') => self.line(),
-                Class::Slash if self.peek() == Some(b'*') => self.comment()?,
-                Class::Minus | Class::Slash => return Ok(Some(Token::Other(byte))),
-                Class::Nul => return Err(Unclear),
+                Class::Single => return self.plain(start, start).map(Some),
+                Class::Double => return self.quoted(start).map(Token::Quoted).map(Some),
+                Class::Dollar => return self.dollar(start).map(Some),
+                Class::Minus if self.follows(1, b'-') => self.line(),
+                Class::Slash if self.follows(1, b'*') => self.comment()?,
+                Class::Minus | Class::Slash => {
+                    self.at += 1;
+                    return Ok(Some(Token::Other(byte)));
+                }
+                Class::Nul => return Err(Unclear::Nul),
             }
         }
         Ok(None)
+    }
+
+    #[inline]
+    fn rest(&self) -> &'a [u8] {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn slice(&self, range: Range<usize>) -> &'a [u8] {
+        self.text.get(range).unwrap_or_default()
     }
 
     #[inline]
@@ -116,7 +240,11 @@ impl<'a> Lexer<'a> {
         self.text.get(self.at).copied()
     }
 
-    /// Letters and digits on their own, so that older versions' reading of `1SET` shows the word too.
+    #[inline]
+    fn follows(&self, distance: usize, byte: u8) -> bool {
+        self.text.get(self.at + distance) == Some(&byte)
+    }
+
     fn digits(&mut self) {
         while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
             self.at += 1;
@@ -125,185 +253,197 @@ impl<'a> Lexer<'a> {
 
     #[inline]
     fn word(&mut self, start: usize) -> Result<Token<'a>, Unclear> {
-        while let Some(byte) = self.peek() {
-            match class(byte) {
-                Class::Word | Class::Digit | Class::Dollar => self.at += 1,
-                Class::Single if self.at == start + 1 => return self.prefixed(start),
-                Class::Other if byte == b'&' && self.at == start + 1 => return self.unicode(start),
-                _ => break,
-            }
+        let rest = self.text.get(start..).unwrap_or_default();
+        let length = rest
+            .iter()
+            .position(|byte| !IDENTIFIER.at(*byte))
+            .unwrap_or(rest.len());
+        self.at = start + length;
+        if length == 1 {
+            return self.letter(start);
         }
-        Ok(Token::Word(
-            self.text.get(start..self.at).unwrap_or_default(),
-        ))
+        Ok(Token::Word(self.slice(start..self.at)))
     }
 
-    /// A letter and a quote: E'', B'', X'', N'' or two tokens.
-    fn prefixed(&mut self, start: usize) -> Result<Token<'a>, Unclear> {
-        match self.text.get(start) {
-            Some(b'e' | b'E') => {
-                self.at += 1;
-                self.escaped()
+    /// A letter alone: with a quote behind it, it may be E'', B'', X'', N'', U&'' or U&"".
+    fn letter(&mut self, start: usize) -> Result<Token<'a>, Unclear> {
+        let rest = self.text.get(start..).unwrap_or_default();
+        match rest {
+            [b'e' | b'E', b'\'', ..] => self.escaped(start),
+            [b'b' | b'B' | b'x' | b'X' | b'n' | b'N', b'\'', ..] => self.plain(start, start + 1),
+            [b'u' | b'U', b'&', b'\'', ..] => self.plain(start, start + 2),
+            [b'u' | b'U', b'&', b'"', ..] if self.reading == Reading::Strict => {
+                Err(Unclear::Unicode)
             }
-            Some(b'b' | b'B' | b'x' | b'X' | b'n' | b'N') => {
-                self.at += 1;
-                self.plain()
-            }
-            _ => Ok(Token::Word(
-                self.text.get(start..self.at).unwrap_or_default(),
-            )),
+            [b'u' | b'U', b'&', b'"', ..] => self.quoted(start + 2).map(|_| Token::Unicode),
+            _ => Ok(Token::Word(self.slice(start..self.at))),
         }
     }
 
-    /// A letter and `&`. Escapes of `U&""` can spell any word.
-    fn unicode(&mut self, start: usize) -> Result<Token<'a>, Unclear> {
-        let u = matches!(self.text.get(start), Some(b'u' | b'U'));
-        match self.text.get(self.at + 1) {
-            Some(b'"') if u => Err(Unclear),
-            Some(b'\'') if u => {
-                self.at += 2;
-                self.plain()
-            }
-            _ => Ok(Token::Word(
-                self.text.get(start..self.at).unwrap_or_default(),
-            )),
-        }
-    }
-
-    /// Up to the closing quote; a doubled one opens a second constant right away, which is the same.
-    /// A backslash escapes only without `standard_conforming_strings`: `\'` has two readings.
-    fn plain(&mut self) -> Result<Token<'a>, Unclear> {
+    /// Up to the closing quote; a doubled one is none. `quote`: where the opening one is.
+    fn plain(&mut self, start: usize, quote: usize) -> Result<Token<'a>, Unclear> {
+        self.at = quote + 1;
         while let Some(byte) = self.peek() {
             self.at += 1;
             match byte {
-                b'\'' if self.peek() == Some(b'\'') => self.at += 1,
-                b'\'' => return Ok(Token::Text),
+                b'\'' if self.follows(0, b'\'') => self.at += 1,
+                b'\'' => return Ok(Token::Text(self.slice(start..self.at))),
+                b'\\' => match self.reading {
+                    Reading::Strict => {
+                        self.narrow()?;
+                        if self.follows(0, b'\'') {
+                            return Err(Unclear::Backslash);
+                        }
+                        self.at += 1;
+                    }
+                    Reading::Standard => {}
+                    Reading::Escaping => self.at += 1,
+                },
+                _ => {}
+            }
+        }
+        Err(Unclear::End)
+    }
+
+    /// E'': a backslash takes the next byte with it. What continues it on the next line reads as
+    /// plain; where that makes a difference, it is unclear.
+    fn escaped(&mut self, start: usize) -> Result<Token<'a>, Unclear> {
+        self.at = start + 2;
+        while let Some(byte) = self.peek() {
+            self.at += 1;
+            match byte {
+                b'\'' if self.follows(0, b'\'') => self.at += 1,
+                b'\'' => {
+                    self.continued()?;
+                    return Ok(Token::Text(self.slice(start..self.at)));
+                }
                 b'\\' => {
-                    self.wide_backslash()?;
-                    if self.peek() == Some(b'\'') {
-                        return Err(Unclear);
+                    if self.reading == Reading::Strict {
+                        self.narrow()?;
                     }
                     self.at += 1;
                 }
                 _ => {}
             }
         }
-        Err(Unclear)
+        Err(Unclear::End)
     }
 
-    fn escaped(&mut self) -> Result<Token<'a>, Unclear> {
+    /// `E'a'`, a new line, `'b\'c'`: escapes go on there.
+    fn continued(&mut self) -> Result<(), Unclear> {
+        let mut ahead = self.clone();
+        ahead.space()?;
+        if ahead.peek() != Some(b'\'') {
+            return Ok(());
+        }
+        // The same as an E in front of the second part.
+        let start = ahead.at.saturating_sub(1);
+        ahead.escaped(start)?;
+        self.at = ahead.at;
+        Ok(())
+    }
+
+    fn space(&mut self) -> Result<(), Unclear> {
         while let Some(byte) = self.peek() {
-            self.at += 1;
-            match byte {
-                b'\'' if self.peek() == Some(b'\'') => self.at += 1,
-                b'\'' => return Ok(Token::Text),
-                b'\\' => {
-                    self.wide_backslash()?;
-                    self.at += 1;
-                }
-                _ => {}
+            match CLASSES.at(byte) {
+                Class::Space => self.at += 1,
+                Class::Minus if self.follows(1, b'-') => self.line(),
+                Class::Slash if self.follows(1, b'*') => self.comment()?,
+                _ => break,
             }
         }
-        Err(Unclear)
+        Ok(())
     }
 
-    /// In SJIS, BIG5, GBK, GB18030, UHC and JOHAB a backslash may be the second byte of a letter.
-    fn wide_backslash(&self) -> Result<(), Unclear> {
+    /// The backslash just passed is none if it is the second byte of a letter.
+    fn narrow(&self) -> Result<(), Unclear> {
         let before = self.at.checked_sub(2).and_then(|at| self.text.get(at));
         if before.is_some_and(|byte| *byte >= 0x80) {
-            Err(Unclear)
-        } else {
-            Ok(())
+            return Err(Unclear::Wide);
         }
+        Ok(())
     }
 
-    fn quoted(&mut self) -> Result<Token<'a>, Unclear> {
-        let start = self.at;
+    fn quoted(&mut self, quote: usize) -> Result<&'a [u8], Unclear> {
+        let start = quote + 1;
+        self.at = start;
         while let Some(byte) = self.peek() {
             self.at += 1;
             if byte == b'"' {
-                if self.peek() != Some(b'"') {
-                    return Ok(Token::Quoted(
-                        self.text.get(start..self.at - 1).unwrap_or_default(),
-                    ));
+                if !self.follows(0, b'"') {
+                    return Ok(self.slice(start..self.at - 1));
                 }
                 self.at += 1;
             }
         }
-        Err(Unclear)
+        Err(Unclear::End)
     }
 
     /// A parameter, a constant in dollar quotes, or a stray dollar.
-    fn dollar(&mut self) -> Result<Token<'a>, Unclear> {
-        let tag_start = self.at;
+    fn dollar(&mut self, start: usize) -> Result<Token<'a>, Unclear> {
+        self.at += 1;
         if self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
             self.digits();
             return Ok(Token::Other(b'$'));
         }
         let mut wide = false;
         while let Some(byte) = self.peek() {
-            match class(byte) {
-                Class::Word | Class::Digit => {
-                    wide |= byte >= 0x80;
-                    self.at += 1;
-                }
-                Class::Dollar => return self.body(tag_start),
+            match CLASSES.at(byte) {
+                Class::Word | Class::Digit => wide |= byte >= 0x80,
+                Class::Dollar => return self.body(start),
                 _ => break,
             }
+            self.at += 1;
         }
-        if wide {
-            return Err(Unclear);
+        if wide && self.reading == Reading::Strict {
+            return Err(Unclear::Wide);
         }
-        self.at = tag_start;
+        self.at = start + 1;
         Ok(Token::Other(b'$'))
     }
 
     /// Up to the same tag again.
-    fn body(&mut self, tag_start: usize) -> Result<Token<'a>, Unclear> {
-        let tag = self.text.get(tag_start..self.at).unwrap_or_default();
+    fn body(&mut self, start: usize) -> Result<Token<'a>, Unclear> {
         self.at += 1;
-        while let Some(byte) = self.peek() {
-            self.at += 1;
-            if byte == b'$' {
-                let rest = self.text.get(self.at..).unwrap_or_default();
-                if rest.starts_with(tag) && rest.get(tag.len()) == Some(&b'$') {
-                    self.at += tag.len() + 1;
-                    return Ok(Token::Text);
-                }
+        let tag = self.slice(start..self.at);
+        loop {
+            let skip = self.rest().iter().position(|byte| *byte == b'$');
+            self.at += skip.ok_or(Unclear::End)?;
+            if self.rest().starts_with(tag) {
+                self.at += tag.len();
+                return Ok(Token::Text(self.slice(start..self.at)));
             }
+            self.at += 1;
         }
-        Err(Unclear)
     }
 
     fn line(&mut self) {
-        while self
-            .peek()
-            .is_some_and(|byte| byte != b'\n' && byte != b'\r')
-        {
-            self.at += 1;
-        }
+        let end = self
+            .rest()
+            .iter()
+            .position(|byte| matches!(byte, b'\n' | b'\r'));
+        self.at = end.map_or(self.text.len(), |end| self.at + end);
     }
 
     fn comment(&mut self) -> Result<(), Unclear> {
-        self.at += 1;
-        let mut depth = 1_usize;
-        while let Some(byte) = self.peek() {
-            self.at += 1;
-            match (byte, self.peek()) {
-                (b'*', Some(b'/')) => {
-                    self.at += 1;
+        let mut depth = 0_usize;
+        loop {
+            match self.rest() {
+                [b'/', b'*', ..] => {
+                    depth += 1;
+                    self.depth_max = self.depth_max.max(depth);
+                    self.at += 2;
+                }
+                [b'*', b'/', ..] => {
                     depth -= 1;
+                    self.at += 2;
                     if depth == 0 {
                         return Ok(());
                     }
                 }
-                (b'/', Some(b'*')) => {
-                    self.at += 1;
-                    depth += 1;
-                }
-                _ => {}
+                [_, ..] => self.at += 1,
+                [] => return Err(Unclear::End),
             }
         }
-        Err(Unclear)
     }
 }

@@ -25,6 +25,9 @@ mod judge;
 mod lex;
 mod reason;
 mod scan;
+mod table;
+mod tree;
+mod words;
 
 pub use cache::Judge;
 pub use effects::{Asks, Channel, Effects, Resets, Sequences};

@@ -1,7 +1,10 @@
 //! Step 1: proof in one pass that a text cannot change the state of its session.
+//!
+//! The first word of each statement decides, and a few words anywhere: names of functions in front
+//! of a parenthesis, TEMP behind CREATE or INTO, names that begin with `pg_temp`.
 
-use crate::functions::Functions;
-use crate::lex::{Lexer, Token, Unclear};
+use crate::functions::{Functions, Meaning};
+use crate::lex::{Item, Lexer, Reading, Token, Unclear};
 
 /// Proves that the text cannot change the state of its session. `false` proves nothing.
 pub fn is_harmless(text: &[u8], functions: &Functions) -> bool {
@@ -14,80 +17,71 @@ pub fn is_harmless_while_pinned(text: &[u8], functions: &Functions) -> bool {
 }
 
 fn scan(text: &[u8], functions: &Functions, pinned: bool) -> Result<bool, Unclear> {
-    let mut lexer = Lexer::new(text);
-    let mut begins = true;
-    let mut declares = false;
-    while let Some(token) = lexer.token()? {
-        match token {
-            Token::Word(word) if begins => {
-                begins = false;
-                match Lead::of(word) {
-                    Lead::Harmless => {}
-                    Lead::Frees if !pinned => {}
-                    Lead::Declare => declares = true,
-                    Lead::Prepare if is_prepare_transaction(&lexer)? => {}
-                    Lead::Set if is_transactional_set(&lexer)? => {}
-                    _ => return Ok(false),
-                }
-            }
-            Token::Word(word) => {
-                if functions.may_be(word) && is_word_of_interest(word, functions)
-                    || is_temporary_schema(word)
-                    || declares && word.eq_ignore_ascii_case(b"hold")
-                {
-                    return Ok(false);
-                }
-            }
-            Token::Quoted(word) => {
-                if begins
-                    || functions.may_be(word) && is_word_of_interest(word, functions)
-                    || is_temporary_schema(word)
-                {
-                    return Ok(false);
-                }
-            }
-            Token::Other(b';') => {
-                begins = true;
-                declares = false;
-            }
-            Token::Other(b'(') => {}
-            Token::Other(_) | Token::Text => begins = false,
+    let mut lexer = Lexer::new(text, Reading::Strict);
+    while let Some(lead) = lead(&mut lexer)? {
+        let harmless = match lead {
+            Lead::Declare | Lead::Execute | Lead::Harmless => true,
+            Lead::Frees => !pinned,
+            Lead::Prepare => is_prepare_transaction(&lexer)?,
+            Lead::Set => is_transactional_set(&lexer)?,
+            _ => false,
+        };
+        if !harmless || !is_rest_harmless(&mut lexer, functions, lead)? {
+            return Ok(false);
         }
     }
     Ok(true)
 }
 
-fn is_word_of_interest(word: &[u8], functions: &Functions) -> bool {
-    let mut folded = [0; 63];
-    let Some(folded) = folded.get_mut(..word.len()) else {
-        return true;
+/// Up to the end of the statement.
+fn is_rest_harmless(
+    lexer: &mut Lexer<'_>,
+    functions: &Functions,
+    lead: Lead,
+) -> Result<bool, Unclear> {
+    let mut before = if lead == Lead::Harmless {
+        &b"create"[..]
+    } else {
+        b""
     };
-    folded.copy_from_slice(word);
-    folded.make_ascii_lowercase();
-    functions.is_named(folded)
+    while let Some(Item::Name(word)) = lexer.item()? {
+        if functions.may_mean(word) {
+            let harmless = match functions.meaning(word) {
+                None => true,
+                Some(Meaning::Call(_)) => lexer.clone().token()? != Some(Token::Other(b'(')),
+                Some(Meaning::Hold) => lead != Lead::Declare,
+                Some(Meaning::Temporary) => !makes_temporary(before),
+                Some(Meaning::Listed | Meaning::TemporarySchema | Meaning::Unknown) => false,
+            };
+            if !harmless {
+                return Ok(false);
+            }
+        }
+        before = word;
+    }
+    Ok(true)
 }
 
-/// `pg_temp`, `pg_temp_3`, `pg_temporary`...
-#[inline]
-pub(crate) fn is_temporary_schema(word: &[u8]) -> bool {
-    matches!(word.first(), Some(b'p' | b'P'))
-        && word
-            .get(..7)
-            .is_some_and(|start| start.eq_ignore_ascii_case(b"pg_temp"))
+/// The words that TEMP can stand behind where it is a key word.
+pub(crate) fn makes_temporary(before: &[u8]) -> bool {
+    [&b"create"[..], b"replace", b"local", b"global", b"into"]
+        .iter()
+        .any(|known| before.eq_ignore_ascii_case(known))
 }
 
 /// `PREPARE transaction AS ..` prepares a statement of that name: only a constant makes it 2PC.
-fn is_prepare_transaction(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
+pub(crate) fn is_prepare_transaction(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
     let mut ahead = lexer.clone();
     let word = ahead.token()?;
     Ok(
         matches!(word, Some(Token::Word(word)) if word.eq_ignore_ascii_case(b"transaction"))
-            && ahead.token()? == Some(Token::Text),
+            && matches!(ahead.token()?, Some(Token::Text(_))),
     )
 }
 
-/// `SET local.a = 1` and `SET transaction.a = 1` are settings of the session.
-fn is_transactional_set(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
+/// SET LOCAL, SET TRANSACTION, SET CONSTRAINTS. Not `SET local.a = 1`: that is a setting of the
+/// session.
+pub(crate) fn is_transactional_set(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
     let mut ahead = lexer.clone();
     let Some(Token::Word(word)) = ahead.token()? else {
         return Ok(false);
@@ -95,31 +89,72 @@ fn is_transactional_set(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
     let scoped = [&b"local"[..], b"transaction", b"constraints"]
         .iter()
         .any(|known| word.eq_ignore_ascii_case(known));
-    Ok(scoped && matches!(ahead.token()?, Some(Token::Word(_) | Token::Quoted(_))))
+    // The seed knows no transactions.
+    Ok(scoped
+        && matches!(ahead.token()?, Some(Token::Word(name) | Token::Quoted(name))
+            if !name.eq_ignore_ascii_case(b"seed")))
 }
 
-/// The first word of a statement.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Lead {
+/// What the first word of a statement says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lead {
+    /// CALL
+    Call,
+    /// DEALLOCATE
+    Deallocate,
+    /// DECLARE
     Declare,
+    /// DISCARD
+    Discard,
+    /// DO
+    Do,
+    /// EXECUTE: judged when it was prepared.
+    Execute,
+    /// Ends what may pin: DROP, CLOSE.
     Frees,
+    /// Does nothing to the session by itself.
     Harmless,
+    /// LISTEN
+    Listen,
+    /// LOAD
+    Load,
+    /// PREPARE
     Prepare,
+    /// RESET
+    Reset,
+    /// SET
     Set,
-    Unproven,
+    /// No command that we know.
+    Unknown,
+    /// UNLISTEN
+    Unlisten,
+}
+
+/// Goes on to the first word of the next statement; nothing if there is none. Parentheses may stand
+/// before it.
+#[inline]
+pub(crate) fn lead(lexer: &mut Lexer<'_>) -> Result<Option<Lead>, Unclear> {
+    loop {
+        return match lexer.token()? {
+            None => Ok(None),
+            Some(Token::Word(word)) => Ok(Some(Lead::of(word))),
+            Some(Token::Other(b';' | b'(')) => continue,
+            Some(_) => Ok(Some(Lead::Unknown)),
+        };
+    }
 }
 
 impl Lead {
     fn of(word: &[u8]) -> Self {
         let mut folded = [0; 16];
         let Some(folded) = folded.get_mut(..word.len()) else {
-            return Self::Unproven;
+            return Self::Unknown;
         };
         folded.copy_from_slice(word);
         folded.make_ascii_lowercase();
         match &*folded {
-            b"select" | b"insert" | b"update" | b"delete" | b"merge" | b"with" | b"values"
-            | b"table" | b"begin" | b"start" | b"commit" | b"end" | b"rollback" | b"abort"
+            b"select" | b"insert" | b"update" | b"delete" | b"begin" | b"commit" | b"end"
+            | b"with" | b"merge" | b"values" | b"table" | b"start" | b"rollback" | b"abort"
             | b"savepoint" | b"release" | b"create" | b"alter" | b"truncate" | b"copy"
             | b"explain" | b"analyze" | b"analyse" | b"vacuum" | b"reindex" | b"cluster"
             | b"refresh" | b"checkpoint" | b"lock" | b"fetch" | b"move" | b"grant" | b"revoke"
@@ -127,10 +162,19 @@ impl Lead {
                 Self::Harmless
             }
             b"drop" | b"close" => Self::Frees,
+            b"call" => Self::Call,
+            b"deallocate" => Self::Deallocate,
             b"declare" => Self::Declare,
+            b"discard" => Self::Discard,
+            b"do" => Self::Do,
+            b"execute" => Self::Execute,
+            b"listen" => Self::Listen,
+            b"load" => Self::Load,
             b"prepare" => Self::Prepare,
+            b"reset" => Self::Reset,
             b"set" => Self::Set,
-            _ => Self::Unproven,
+            b"unlisten" => Self::Unlisten,
+            _ => Self::Unknown,
         }
     }
 }

@@ -1,0 +1,58 @@
+//! Prints what each step costs: nanoseconds per text, the best of several rounds.
+#![expect(clippy::print_stdout, reason = "its only purpose")]
+#![expect(clippy::disallowed_methods, reason = "it measures")]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use weir_sql::{Functions, Judge, is_harmless, judge};
+
+const TEXTS: &[&str] = &[
+    "BEGIN;",
+    "SELECT abalance FROM pgbench_accounts WHERE aid = 4711;",
+    "UPDATE pgbench_accounts SET abalance = abalance + -1234 WHERE aid = 4711;",
+    "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (1, 2, 3, 4, CURRENT_TIMESTAMP);",
+    "SELECT o.id, o.total, c.name FROM orders o JOIN customers c ON c.id = o.customer_id \
+     WHERE o.created_at > '2024-01-01' AND c.country = 'CH' ORDER BY o.total DESC LIMIT 20",
+    "SELECT pg_try_advisory_lock(1)",
+    "SELECT nextval('orders_id_seq')",
+    "SET search_path = app, public",
+    "SELECT set_config('app.tenant', '42', false), o.id, o.total FROM orders o WHERE o.id = 7 AND o.x = 'y'",
+    "CREATE TEMP TABLE t (id int PRIMARY KEY, name text NOT NULL, at timestamptz DEFAULT now())",
+    "INSERT INTO orders (id, a, b, c) VALUES (nextval('orders_id_seq'), 'abc', 17, now()) RETURNING id",
+];
+
+fn main() {
+    let functions = Functions::default();
+    let mut remembered = Judge::new(functions.clone());
+    println!(
+        "{:>6} {:>7} {:>9} {:>9}  text",
+        "bytes", "scan", "judge", "cached"
+    );
+    let long = format!(
+        "INSERT INTO t VALUES {}",
+        vec!["(17, 'some text', NULL, 3.14)"; 200].join(", ")
+    );
+    for text in TEXTS.iter().copied().chain([&*long]) {
+        let bytes = text.as_bytes();
+        let scan = best(500, || is_harmless(black_box(bytes), &functions));
+        let parse = best(10, || judge(black_box(bytes), &functions));
+        let cached = best(500, || remembered.effects(black_box(bytes), false));
+        let shown: String = text.chars().take(60).collect();
+        println!(
+            "{:>6} {scan:>7.0} {parse:>9.0} {cached:>9.0}  {shown}",
+            text.len()
+        );
+    }
+}
+
+fn best<T>(calls: u32, mut call: impl FnMut() -> T) -> f64 {
+    let round = |_| {
+        let start = Instant::now();
+        for _ in 0..calls {
+            black_box(call());
+        }
+        start.elapsed().as_secs_f64() * 1e9 / f64::from(calls)
+    };
+    (0..300).map(round).fold(f64::INFINITY, f64::min)
+}

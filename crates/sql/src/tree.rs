@@ -1,0 +1,275 @@
+//! Step 2: what PostgreSQL's own parse tree says of a text.
+//!
+//! The tree is walked as values, which no kind of node can escape.
+
+use std::panic::catch_unwind;
+
+use serde_json::Value;
+
+use crate::effects::{Channel, Effects, Resets};
+use crate::functions::{Functions, Kind, NAME_MAX, built_in, is_temporary_schema};
+use crate::reason::Reason;
+use crate::words;
+
+/// What the text may do, or nothing if PostgreSQL's grammar (that of version 18) does not take it or
+/// if it is nested deeper than about 45 levels: the decoder of the tree stops there, which is what
+/// keeps every walk over it off the end of the stack.
+pub(crate) fn effects(text: &str, escapes: bool, functions: &Functions) -> Option<Effects> {
+    let options = match escapes {
+        true => pg_query::ParserOptions::DISABLE_STANDARD_CONFORMING_STRINGS,
+        false => pg_query::ParserOptions::DEFAULT,
+    };
+    // It sorts names of tables and functions too, and would panic where it meets a new kind of node.
+    let parsed = catch_unwind(|| pg_query::parse(text, options)).ok()?.ok()?;
+    let mut effects = Effects {
+        statements: parsed.protobuf.stmts.len(),
+        ..Effects::default()
+    };
+    for statement in &parsed.protobuf.stmts {
+        let tree = serde_json::to_value(statement).ok()?;
+        let mut walk = Walk {
+            functions,
+            effects: &mut effects,
+            creates: false,
+            is_dropped: false,
+        };
+        walk.value(&tree);
+    }
+    Some(effects)
+}
+
+struct Walk<'a> {
+    functions: &'a Functions,
+    effects: &'a mut Effects,
+    /// Inside of something that makes objects.
+    creates: bool,
+    /// What is made is ON COMMIT DROP.
+    is_dropped: bool,
+}
+
+impl Walk<'_> {
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::Object(fields) => fields.iter().for_each(|field| self.field(field)),
+            Value::Array(values) => values.iter().for_each(|value| self.value(value)),
+            _ => {}
+        }
+    }
+
+    /// Of a node: its kind and its fields. Of its fields: name and value.
+    fn field(&mut self, (name, value): (&String, &Value)) {
+        let (creates, is_dropped) = (self.creates, self.is_dropped);
+        match name.as_str() {
+            "FuncCall" | "funccall" => self.call(value),
+            "into" | "into_clause" if value.is_object() => {
+                self.creates = true;
+                self.is_dropped = is_on_commit_drop(value, "on_commit");
+            }
+            "relpersistence" if value == "t" && !self.is_dropped => self.temporary(),
+            "schemaname" | "String" if self.creates && !self.is_dropped => self.schema(value),
+            kind => self.statement(kind, value),
+        }
+        self.value(value);
+        (self.creates, self.is_dropped) = (creates, is_dropped);
+    }
+
+    /// Kinds of statements, wherever they stand: EXPLAIN, CREATE SCHEMA and rules hold others.
+    fn statement(&mut self, kind: &str, node: &Value) {
+        let effects = &mut *self.effects;
+        match kind {
+            "VariableSetStmt" => set(node, effects),
+            "DiscardStmt" => discard(number(node, "target"), effects),
+            "PrepareStmt" => effects.may_leave(Reason::Prepared),
+            "DeallocateStmt" => words::deallocate(effects),
+            "ClosePortalStmt"
+            | "DropStmt"
+            | "DropOwnedStmt"
+            | "DropRoleStmt"
+            | "DropdbStmt"
+            | "DropTableSpaceStmt"
+            | "DropSubscriptionStmt"
+            | "DropUserMappingStmt" => {
+                effects.frees = true;
+            }
+            "ListenStmt" | "UnlistenStmt" => listen(kind, text(node, "conditionname"), effects),
+            "LoadStmt" => effects.leaves(Reason::Library),
+            "CallStmt" => effects.ask_all(),
+            "DoStmt" => effects.ask_all(),
+            "DeclareCursorStmt" if number(node, "options") & CURSOR_OPT_HOLD != 0 => {
+                effects.may_leave(Reason::Cursor);
+            }
+            "CreateStmt" => {
+                self.creates = true;
+                self.is_dropped = is_on_commit_drop(node, "oncommit");
+            }
+            "ViewStmt" => self.creates = true,
+            _ if is_creation(kind) => self.creates = true,
+            _ => {}
+        }
+    }
+
+    fn temporary(&mut self) {
+        self.effects.may_leave(Reason::TemporaryObject);
+    }
+
+    /// The schema of a relation, or a part of any other name.
+    fn schema(&mut self, value: &Value) {
+        let name = value.as_str().or_else(|| value.get("sval")?.as_str());
+        if name.is_some_and(|name| is_temporary_schema(name.as_bytes())) {
+            self.temporary();
+        }
+    }
+
+    fn call(&mut self, call: &Value) {
+        let parts = call.get("funcname").and_then(Value::as_array);
+        let mut names = parts.into_iter().flatten().rev().map(|part| {
+            let name = part.pointer("/node/String/sval");
+            name.and_then(Value::as_str).unwrap_or_default()
+        });
+        let Some(name) = names.next() else {
+            return;
+        };
+        if self.functions.is_listed(names.next(), name) {
+            self.effects.leaves(Reason::Function);
+        }
+        match built_in(name.to_ascii_lowercase().as_bytes()) {
+            Some(Kind::SetConfig) => set_config(call, self.effects),
+            Some(kind) => words::call(kind, self.effects),
+            None => {}
+        }
+    }
+}
+
+/// parsenodes.h: WITH HOLD.
+const CURSOR_OPT_HOLD: i64 = 0x20;
+/// The number of ONCOMMIT_DROP in pg_query.proto.
+const ONCOMMIT_DROP: i64 = 4;
+
+fn is_on_commit_drop(node: &Value, field: &str) -> bool {
+    number(node, field) == ONCOMMIT_DROP
+}
+
+/// CreateFunctionStmt, CreateSeqStmt, CompositeTypeStmt, DefineStmt and others.
+fn is_creation(kind: &str) -> bool {
+    ["Create", "Composite", "Define"]
+        .iter()
+        .any(|start| kind.starts_with(start))
+}
+
+fn text<'a>(node: &'a Value, field: &str) -> &'a str {
+    node.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn number(node: &Value, field: &str) -> i64 {
+    node.get(field).and_then(Value::as_i64).unwrap_or_default()
+}
+
+fn listen(kind: &str, name: &str, effects: &mut Effects) {
+    let mut end = name.len().min(NAME_MAX);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    let cut = name.get(..end).unwrap_or_default().as_bytes().into();
+    let channel = match (kind, name) {
+        ("ListenStmt", _) => Channel::Listen(cut),
+        (_, "") => Channel::UnlistenAll,
+        _ => Channel::Unlisten(cut),
+    };
+    if kind == "ListenStmt" {
+        effects.may_leave(Reason::Listen);
+    } else {
+        effects.frees = true;
+    }
+    if effects.statements == 1 && !name.contains(char::REPLACEMENT_CHARACTER) {
+        effects.channel = Some(channel);
+    }
+}
+
+/// The numbers of DiscardMode in pg_query.proto.
+fn discard(target: i64, effects: &mut Effects) {
+    match target {
+        // PLANS
+        2 => {}
+        // SEQUENCES, TEMP
+        3 | 4 => effects.frees = true,
+        _ => {
+            effects.frees = true;
+            effects.resets = Resets::All;
+            effects.ask_all();
+        }
+    }
+}
+
+/// The numbers of VariableSetKind in pg_query.proto.
+fn set(node: &Value, effects: &mut Effects) {
+    let name = text(node, "name").to_ascii_lowercase();
+    let local = node.get("is_local").and_then(Value::as_bool);
+    // The generator knows no transactions.
+    if local == Some(true) && name != "seed" {
+        return;
+    }
+    match number(node, "kind") {
+        // SET
+        1 if name == "seed" => effects.leaves(Reason::Seed),
+        1 => ask(&name, effects),
+        // SET .. TO DEFAULT, RESET
+        2 | 5 => {
+            effects.reset(&name);
+            ask(&name, effects);
+        }
+        // Several at once.
+        4 if name == "transaction" || name == "transaction snapshot" => {}
+        4 if name == "session characteristics" => characteristics(node, effects),
+        // RESET ALL
+        6 => {
+            effects.resets = Resets::All;
+            effects.ask_all();
+        }
+        _ => effects.ask_all(),
+    }
+}
+
+/// SET SESSION CHARACTERISTICS AS TRANSACTION ..: `transaction_isolation` and its like.
+fn characteristics(node: &Value, effects: &mut Effects) {
+    let modes = node.get("args").and_then(Value::as_array);
+    for mode in modes.into_iter().flatten() {
+        match mode
+            .pointer("/node/DefElem/defname")
+            .and_then(Value::as_str)
+        {
+            Some(name) => ask(&format!("default_{name}"), effects),
+            None => effects.ask_all(),
+        }
+    }
+}
+
+/// Old names of settings (guc_tables.c), and settings that move others along.
+const ALSO: [(&str, &str); 5] = [
+    ("force_parallel_mode", "debug_parallel_query"),
+    ("session_authorization", "role"),
+    ("sort_mem", "work_mem"),
+    ("ssl_ecdh_curve", "ssl_groups"),
+    ("vacuum_mem", "maintenance_work_mem"),
+];
+
+fn ask(name: &str, effects: &mut Effects) {
+    if name.contains(char::REPLACEMENT_CHARACTER) {
+        effects.ask_all();
+    }
+    effects.ask(name);
+    for (_, also) in ALSO.iter().filter(|(known, _)| *known == name) {
+        effects.ask(also);
+    }
+}
+
+fn set_config(call: &Value, effects: &mut Effects) {
+    let local = call.pointer("/args/2/node/AConst/val/Boolval/boolval");
+    let name = call.pointer("/args/0/node/AConst/val/Sval/sval");
+    let name = name.and_then(Value::as_str).map(str::to_ascii_lowercase);
+    match (local.and_then(Value::as_bool), name.as_deref()) {
+        (_, Some("seed")) => effects.leaves(Reason::Seed),
+        (Some(true), _) => {}
+        (Some(false), Some(name)) => ask(name, effects),
+        _ => effects.ask_all(),
+    }
+}

@@ -1,0 +1,197 @@
+//! What the words of a text alone say of its effects: never less than the parse tree, sometimes
+//! more. It clears the calls of functions without a parse, and stands in where there is no tree.
+
+use crate::effects::{Asks, Effects, Resets, Sequences};
+use crate::functions::{Functions, Kind, Meaning};
+use crate::lex::{Lexer, Token, Unclear};
+use crate::reason::Reason;
+use crate::scan::{self, Lead, is_prepare_transaction, is_transactional_set, makes_temporary};
+
+/// A statement, and what its words say.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    /// Where it ends: at its `;` or at the end of the text, in bytes.
+    pub(crate) end: usize,
+    pub(crate) effects: Effects,
+    /// The tree would say no less.
+    pub(crate) is_exact: bool,
+}
+
+/// The next statement that has words in it; nothing at the end.
+pub(crate) fn statement(
+    lexer: &mut Lexer<'_>,
+    functions: &Functions,
+) -> Result<Option<Statement>, Unclear> {
+    let Some(lead) = scan::lead(lexer)? else {
+        return Ok(None);
+    };
+    let mut words = Words {
+        functions,
+        effects: Effects::default(),
+        is_exact: true,
+        lead,
+    };
+    words.lead(lexer)?;
+    let end = words.rest(lexer)?;
+    Ok(Some(Statement {
+        end,
+        effects: words.effects,
+        is_exact: words.is_exact,
+    }))
+}
+
+struct Words<'a> {
+    functions: &'a Functions,
+    effects: Effects,
+    is_exact: bool,
+    lead: Lead,
+}
+
+impl Words<'_> {
+    fn lead(&mut self, lexer: &Lexer<'_>) -> Result<(), Unclear> {
+        let effects = &mut self.effects;
+        match self.lead {
+            Lead::Declare | Lead::Execute | Lead::Harmless => {}
+            Lead::Call | Lead::Do => effects.ask_all(),
+            Lead::Deallocate => deallocate(effects),
+            Lead::Frees => effects.frees = true,
+            Lead::Listen => self.inexact().may_leave(Reason::Listen),
+            Lead::Load => effects.leaves(Reason::Library),
+            Lead::Prepare if is_prepare_transaction(lexer)? => {}
+            Lead::Prepare => effects.may_leave(Reason::Prepared),
+            Lead::Set if is_transactional_set(lexer)? => {}
+            Lead::Reset | Lead::Set => self.inexact().ask_all(),
+            Lead::Unlisten => self.inexact().frees = true,
+            Lead::Discard => {
+                let effects = self.inexact();
+                effects.frees = true;
+                effects.resets = Resets::All;
+                effects.ask_all();
+            }
+            Lead::Unknown => self.inexact().may_leave(Reason::Unknown),
+        }
+        Ok(())
+    }
+
+    fn inexact(&mut self) -> &mut Effects {
+        self.is_exact = false;
+        &mut self.effects
+    }
+
+    /// Up to the end of the statement; says where that is.
+    fn rest(&mut self, lexer: &mut Lexer<'_>) -> Result<usize, Unclear> {
+        let mut before = if self.lead == Lead::Harmless {
+            &b"create"[..]
+        } else {
+            b""
+        };
+        loop {
+            let end = lexer.at();
+            match lexer.token()? {
+                None => return Ok(lexer.at()),
+                Some(Token::Other(b';')) => return Ok(end),
+                Some(Token::Word(word) | Token::Quoted(word)) => {
+                    self.word(word, before, lexer)?;
+                    before = word;
+                }
+                Some(Token::Unicode) => self.hidden(),
+                Some(Token::Text(text)) if self.lead == Lead::Do => self.body(text),
+                Some(Token::Text(_) | Token::Other(_)) => {}
+            }
+        }
+    }
+
+    fn word(&mut self, word: &[u8], before: &[u8], lexer: &Lexer<'_>) -> Result<(), Unclear> {
+        if self.lead == Lead::Set && word.eq_ignore_ascii_case(b"seed") {
+            self.inexact().leaves(Reason::Seed);
+        }
+        if !self.functions.may_mean(word) {
+            return Ok(());
+        }
+        match self.functions.meaning(word) {
+            Some(Meaning::Call(kind)) if lexer.clone().token()? == Some(Token::Other(b'(')) => {
+                self.is_exact &= kind != Kind::SetConfig;
+                call(kind, &mut self.effects);
+            }
+            Some(Meaning::Hold) if self.lead == Lead::Declare => {
+                self.inexact().may_leave(Reason::Cursor);
+            }
+            Some(Meaning::Temporary) if makes_temporary(before) => self.temporary(),
+            Some(Meaning::TemporarySchema) => self.temporary(),
+            None | Some(Meaning::Call(_) | Meaning::Hold | Meaning::Temporary) => {}
+            Some(Meaning::Listed | Meaning::Unknown) => self.inexact().leaves(Reason::Function),
+        }
+        Ok(())
+    }
+
+    fn temporary(&mut self) {
+        self.inexact().may_leave(Reason::TemporaryObject);
+    }
+
+    /// A name behind escapes.
+    fn hidden(&mut self) {
+        let effects = self.inexact();
+        effects.leaves(Reason::Unknown);
+        effects.sequences(Sequences::Reads);
+        effects.frees = true;
+    }
+
+    /// The body of a DO, of whatever language: the words in it, in strings or not.
+    fn body(&mut self, body: &[u8]) {
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte >= 0x80 || *byte == b'_';
+        let mut rest = body;
+        while let Some(start) = rest.iter().position(is_part) {
+            let word = rest.get(start..).unwrap_or_default();
+            let length = word.iter().position(|byte| !is_part(byte));
+            let (word, behind) = word.split_at(length.unwrap_or(word.len()));
+            self.body_word(word, behind);
+            rest = behind;
+        }
+    }
+
+    fn body_word(&mut self, word: &[u8], behind: &[u8]) {
+        let effects = &mut self.effects;
+        match self.functions.meaning(word) {
+            Some(Meaning::Call(kind)) => call(kind, effects),
+            Some(Meaning::Hold) => effects.may_leave(Reason::Cursor),
+            Some(Meaning::Temporary | Meaning::TemporarySchema) => {
+                effects.may_leave(Reason::TemporaryObject);
+            }
+            Some(Meaning::Listed) => effects.leaves(Reason::Function),
+            // What has no name in here is asked about anyway.
+            None | Some(Meaning::Unknown) => {}
+        }
+        let next = behind.iter().find(|byte| !byte.is_ascii_whitespace());
+        let constant = matches!(next, Some(b'\'' | b'$'));
+        if word.eq_ignore_ascii_case(b"load") && constant {
+            effects.leaves(Reason::Library);
+        } else if word.eq_ignore_ascii_case(b"listen") {
+            effects.may_leave(Reason::Listen);
+        } else if word.eq_ignore_ascii_case(b"prepare") {
+            effects.may_leave(Reason::Prepared);
+        }
+    }
+}
+
+/// What SQL-level EXECUTE did while the client was pinned comes to light when the pin ends.
+pub(crate) fn deallocate(effects: &mut Effects) {
+    effects.frees = true;
+    effects.ask_all();
+}
+
+/// What a built-in function does, whatever its arguments.
+pub(crate) fn call(kind: Kind, effects: &mut Effects) {
+    match kind {
+        Kind::AdvisoryLock => effects.may_leave(Reason::AdvisoryLock),
+        Kind::AdvisoryUnlock => effects.frees = true,
+        Kind::MovesSequence => effects.sequences(Sequences::Moves),
+        Kind::Opaque => effects.leaves(Reason::Function),
+        Kind::ReadsSequence => effects.sequences(Sequences::Reads),
+        Kind::RunsText | Kind::SetConfig => effects.ask_all(),
+        Kind::Seed => effects.leaves(Reason::Seed),
+        Kind::TrigramLimit if effects.asks != Asks::All => {
+            effects.ask("pg_trgm.similarity_threshold");
+        }
+        Kind::TrigramLimit => {}
+    }
+}
