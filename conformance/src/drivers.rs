@@ -48,6 +48,20 @@ pub fn prepare(name: &str, build: impl FnOnce(&Path) -> Result<()>) -> Result<Pa
 /// # Errors
 /// When the program fails, a step failed, or no step ran at all.
 pub fn run(command: &mut Command, port: u16, database: &str) -> Result<String> {
+    connect_to(command, port, database);
+    let output = tools::run(command)?;
+    let steps = output
+        .lines()
+        .filter(|line| line.starts_with("ok "))
+        .count();
+    if steps == 0 || output.lines().any(|line| line.starts_with("FAIL ")) {
+        bail!("{command:?}: {steps} steps passed:\n{output}");
+    }
+    Ok(output)
+}
+
+/// Points a client program to a database on 127.0.0.1:`port` by the variables that all drivers know.
+pub fn connect_to(command: &mut Command, port: u16, database: &str) {
     command
         .env("PGHOST", "127.0.0.1")
         .env("PGPORT", port.to_string());
@@ -59,15 +73,6 @@ pub fn run(command: &mut Command, port: u16, database: &str) -> Result<String> {
         .env("PGSSLMODE", "disable")
         .env("PGCONNECT_TIMEOUT", "20");
     command.env_remove("PGOPTIONS");
-    let output = tools::run(command)?;
-    let steps = output
-        .lines()
-        .filter(|line| line.starts_with("ok "))
-        .count();
-    if steps == 0 || output.lines().any(|line| line.starts_with("FAIL ")) {
-        bail!("{command:?}: {steps} steps passed:\n{output}");
-    }
-    Ok(output)
 }
 
 /// The directory of the Python programs, with their interpreter in `venv/bin/python`.

@@ -1,0 +1,142 @@
+//! Drivers by their defaults in transaction pooling, with more clients than servers: nothing they are told differs.
+//!
+//! The programs `tx_*` in `drivers/` run scenarios with six clients side by side and print what each was told. Every
+//! program runs twice, directly and through the target, and PostgreSQL's own answers are what is right. The target has
+//! two servers, and two more connections see to it that clients are served by now one, now the other.
+
+#[path = "transaction_drivers/cluster.rs"]
+mod cluster;
+#[path = "transaction_drivers/shaker.rs"]
+mod shaker;
+#[path = "transaction_drivers/transcript.rs"]
+mod transcript;
+
+use std::process::Command;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::ensure;
+use cluster::Cluster;
+use shaker::Shaker;
+use transcript::Transcript;
+use weir_conformance::Kind;
+use weir_conformance::PoolOptions;
+use weir_conformance::Target;
+use weir_conformance::drivers;
+
+/// No program may take longer; it is killed and its last steps shown.
+const SECONDS_MAX: &str = "150";
+/// Servers of the pool: fewer than clients.
+const SERVERS: u32 = 2;
+
+#[test]
+fn psycopg_is_told_the_same() -> Result<()> {
+    python(
+        "psycopg",
+        &["prepared_after_ddl", "sequences", "notifications"],
+    )
+}
+
+#[test]
+fn rails_is_told_the_same() -> Result<()> {
+    python("rails", &[])
+}
+
+#[test]
+fn asyncpg_is_told_the_same() -> Result<()> {
+    python("asyncpg", &["after_ddl", "settings", "listeners"])
+}
+
+#[test]
+fn sqlalchemy_is_told_the_same() -> Result<()> {
+    python("sqlalchemy", &[])
+}
+
+#[test]
+fn django_is_told_the_same() -> Result<()> {
+    python("django", &[])
+}
+
+#[test]
+fn pgx_is_told_the_same() -> Result<()> {
+    go("pgx", &["after_ddl", "notifications"])
+}
+
+#[test]
+fn lib_pq_is_told_the_same() -> Result<()> {
+    go("pq", &["notifications"])
+}
+
+#[test]
+fn node_postgres_is_told_the_same() -> Result<()> {
+    node("pg", &["notifications"])
+}
+
+#[test]
+fn postgres_js_is_told_the_same() -> Result<()> {
+    node("postgres", &["notifications"])
+}
+
+#[test]
+fn pgjdbc_is_told_the_same() -> Result<()> {
+    let classpath = drivers::java("Transactions.java")?;
+    let arguments = ["-Xmx512m", "-cp", &classpath, "Transactions"];
+    let held_back = ["after_ddl", "settings", "notifications"];
+    compare("jdbc", "java", &arguments, &held_back)
+}
+
+fn python(program: &str, held_back: &[&str]) -> Result<()> {
+    let built = drivers::python()?;
+    let file = built.join(format!("tx_{program}.py"));
+    let interpreter = built.join("venv/bin/python");
+    let (interpreter, file) = (interpreter.to_string_lossy(), file.to_string_lossy());
+    compare(program, &interpreter, &[&*file], held_back)
+}
+
+fn go(driver: &str, held_back: &[&str]) -> Result<()> {
+    let program = drivers::go()?.join("drivers");
+    let argument = format!("tx-{driver}");
+    compare(driver, &program.to_string_lossy(), &[&*argument], held_back)
+}
+
+fn node(driver: &str, held_back: &[&str]) -> Result<()> {
+    let file = drivers::node()?.join(format!("tx_{driver}.js"));
+    let name = format!("node_{driver}");
+    compare(&name, "node", &[&*file.to_string_lossy()], held_back)
+}
+
+/// Runs a program directly and through the target and compares what its clients were told.
+///
+/// Scenarios that the target cannot do yet are held back.
+fn compare(name: &str, program: &str, arguments: &[&str], held_back: &[&str]) -> Result<()> {
+    let cluster = Cluster::shared()?;
+    let options = PoolOptions::default()
+        .pool_size(SERVERS)
+        .setting("query_wait_timeout = 30");
+    let mut target = Target::start_kind(Kind::from_env()?, cluster.port(), &options)?;
+    let run = |port: u16, database: &str| -> Result<Transcript> {
+        let mut command = Command::new("timeout");
+        command.args(["-k", "5", SECONDS_MAX, program]);
+        command.args(arguments);
+        command.args(held_back.iter().map(|scenario| format!("-{scenario}")));
+        drivers::connect_to(&mut command, port, database);
+        Transcript::of(&mut command, database)
+    };
+    let (direct, pooled) = (format!("tx_{name}_direct"), format!("tx_{name}_pooled"));
+    cluster.create_database(&direct)?;
+    cluster.create_database(&pooled)?;
+    let expected = run(cluster.port(), &direct)?;
+    expected.check_good().context("run directly")?;
+    let shaker = Shaker::start(target.port(), &pooled)?;
+    let got = run(target.port(), &pooled)?;
+    expected
+        .compare(&got)
+        .and_then(|()| got.check_good())
+        .context("run through the target")?;
+    let shakes = shaker.stop()?;
+    if target.kind() != Kind::Direct {
+        ensure!(shakes > 10, "the clients' servers changed {shakes} times");
+        ensure!(got.servers() != Some(1), "no client changed its server");
+    }
+    target.check_healthy()
+}

@@ -1,0 +1,126 @@
+//! What the clients of a program were told, scenario by scenario.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::process::Command;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::bail;
+use anyhow::ensure;
+use weir_conformance::tools;
+
+/// Differing lines shown of each scenario and side.
+const LINES_SHOWN: usize = 6;
+
+/// The output of one run.
+#[derive(Debug)]
+pub(crate) struct Transcript {
+    /// Lines by the name of their scenario, in order.
+    scenarios: BTreeMap<String, Vec<String>>,
+    /// The most servers that one client saw.
+    servers: Option<u32>,
+    succeeded: bool,
+    errors: String,
+}
+
+impl Transcript {
+    /// Runs a program to its end; the name of its database does not count.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub(crate) fn of(command: &mut Command, database: &str) -> Result<Self> {
+        let output = command
+            .output()
+            .with_context(|| format!("start {command:?}"))?;
+        let mut transcript = Self {
+            scenarios: BTreeMap::new(),
+            servers: None,
+            succeeded: output.status.success(),
+            errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+        };
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            transcript.take(line.replace(database, "DATABASE"));
+        }
+        Ok(transcript)
+    }
+
+    fn take(&mut self, line: String) {
+        if let Some(remark) = line.strip_prefix("# ") {
+            let servers = remark
+                .strip_prefix("servers ")
+                .and_then(|text| text.parse().ok());
+            self.servers = self.servers.max(servers);
+        } else if let Some(name) = line.strip_prefix("done ") {
+            self.scenarios.entry(name.to_owned()).or_default();
+        } else {
+            let said = line.strip_prefix("FAIL ").unwrap_or(&line);
+            let name = said.split('[').next().unwrap_or_default().to_owned();
+            self.scenarios.entry(name).or_default().push(line);
+        }
+    }
+
+    /// The most servers that one client saw, if the program looked.
+    #[must_use]
+    pub(crate) fn servers(&self) -> Option<u32> {
+        self.servers
+    }
+
+    /// Fails when the program itself found something wrong, or said next to nothing.
+    ///
+    /// # Errors
+    /// As said.
+    pub(crate) fn check_good(&self) -> Result<()> {
+        let failed: Vec<&String> = self
+            .scenarios
+            .values()
+            .flatten()
+            .filter(|line| line.starts_with("FAIL "))
+            .collect();
+        let errors = tools::tail(&self.errors, 20);
+        ensure!(self.succeeded && failed.is_empty(), "{failed:#?}\n{errors}");
+        let lines = self.scenarios.values().flatten().count();
+        ensure!(lines > 100, "only {lines} lines\n{errors}");
+        Ok(())
+    }
+
+    /// Fails with what differs, this one being right.
+    ///
+    /// # Errors
+    /// When anything differs.
+    pub(crate) fn compare(&self, got: &Self) -> Result<()> {
+        let mut report = String::new();
+        for (name, right) in &self.scenarios {
+            match got.scenarios.get(name) {
+                None => writeln!(report, "{name} did not run")?,
+                Some(lines) if lines != right => {
+                    writeln!(report, "{name}:")?;
+                    only_in(&mut report, right, lines, "directly")?;
+                    only_in(&mut report, lines, right, "instead")?;
+                }
+                Some(_) => {}
+            }
+        }
+        if !report.is_empty() {
+            bail!("{report}\n{}", tools::tail(&got.errors, 20));
+        }
+        Ok(())
+    }
+}
+
+/// Lines of one side at whose place the other has something else.
+fn only_in(report: &mut String, these: &[String], others: &[String], side: &str) -> Result<()> {
+    let differing = these.iter().filter(|line| !others.contains(line));
+    let mut count = 0;
+    for line in differing.take(LINES_SHOWN) {
+        writeln!(report, "  {side:>8}: {line}")?;
+        count += 1;
+    }
+    if count == 0 {
+        writeln!(
+            report,
+            "  {side:>8}: the same lines, in another order or number"
+        )?;
+    }
+    Ok(())
+}
