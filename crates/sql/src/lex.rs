@@ -170,6 +170,7 @@ impl<'a> Lexer<'a> {
         loop {
             let rest = self.rest();
             let Some(skip) = rest.iter().position(|byte| !BORING.at(*byte)) else {
+                self.at = self.text.len();
                 return Ok(None);
             };
             let start = self.at + skip;
@@ -270,7 +271,8 @@ impl<'a> Lexer<'a> {
         let rest = self.text.get(start..).unwrap_or_default();
         match rest {
             [b'e' | b'E', b'\'', ..] => self.escaped(start),
-            [b'b' | b'B' | b'x' | b'X' | b'n' | b'N', b'\'', ..] => self.plain(start, start + 1),
+            [b'b' | b'B' | b'x' | b'X', b'\'', ..] => self.digital(start),
+            [b'n' | b'N', b'\'', ..] => self.plain(start, start + 1),
             [b'u' | b'U', b'&', b'\'', ..] => self.plain(start, start + 2),
             [b'u' | b'U', b'&', b'"', ..] if self.reading == Reading::Strict => {
                 Err(Unclear::Unicode)
@@ -305,8 +307,15 @@ impl<'a> Lexer<'a> {
         Err(Unclear::End)
     }
 
-    /// E'': a backslash takes the next byte with it. What continues it on the next line reads as
-    /// plain; where that makes a difference, it is unclear.
+    /// B'' and X'': neither doubled quotes nor escapes.
+    fn digital(&mut self, start: usize) -> Result<Token<'a>, Unclear> {
+        self.at = start + 2;
+        let end = self.rest().iter().position(|byte| *byte == b'\'');
+        self.at += end.ok_or(Unclear::End)? + 1;
+        Ok(Token::Text(self.slice(start..self.at)))
+    }
+
+    /// E'': a backslash takes the next byte with it.
     fn escaped(&mut self, start: usize) -> Result<Token<'a>, Unclear> {
         self.at = start + 2;
         while let Some(byte) = self.peek() {
@@ -329,26 +338,23 @@ impl<'a> Lexer<'a> {
         Err(Unclear::End)
     }
 
-    /// `E'a'`, a new line, `'b\'c'`: escapes go on there.
+    /// `E'a'`, a new line, `'b\'c'`: escapes go on there. On the same line they would not.
     fn continued(&mut self) -> Result<(), Unclear> {
         let mut ahead = self.clone();
-        ahead.space()?;
-        if ahead.peek() != Some(b'\'') {
-            return Ok(());
-        }
-        // The same as an E in front of the second part.
-        let start = ahead.at.saturating_sub(1);
-        ahead.escaped(start)?;
-        self.at = ahead.at;
-        Ok(())
-    }
-
-    fn space(&mut self) -> Result<(), Unclear> {
-        while let Some(byte) = self.peek() {
+        let mut is_next_line = false;
+        while let Some(byte) = ahead.peek() {
             match CLASSES.at(byte) {
-                Class::Space => self.at += 1,
-                Class::Minus if self.follows(1, b'-') => self.line(),
-                Class::Slash if self.follows(1, b'*') => self.comment()?,
+                Class::Space => {
+                    is_next_line |= matches!(byte, b'\n' | b'\r');
+                    ahead.at += 1;
+                }
+                Class::Minus if ahead.follows(1, b'-') => ahead.line(),
+                Class::Single if is_next_line => {
+                    // The same as an E in front of it.
+                    ahead.escaped(ahead.at - 1)?;
+                    self.at = ahead.at;
+                    break;
+                }
                 _ => break,
             }
         }

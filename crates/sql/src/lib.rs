@@ -29,6 +29,9 @@ mod table;
 mod tree;
 mod words;
 
+#[cfg(test)]
+mod tests;
+
 pub use cache::Judge;
 pub use effects::{Asks, Channel, Effects, Resets, Sequences};
 pub use functions::Functions;

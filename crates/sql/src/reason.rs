@@ -1,5 +1,7 @@
 //! Why the state of a session cannot move to another server.
 
+use std::fmt;
+
 /// Why state cannot move, or what a transaction may have left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
@@ -63,7 +65,7 @@ impl Reason {
 }
 
 /// A set of reasons.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Reasons(u16);
 
 impl Reasons {
@@ -106,6 +108,12 @@ impl Reasons {
         Reason::ALL
             .into_iter()
             .filter(move |reason| self.contains(*reason))
+    }
+}
+
+impl fmt::Debug for Reasons {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
     }
 }
 

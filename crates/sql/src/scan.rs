@@ -18,7 +18,7 @@ pub fn is_harmless_while_pinned(text: &[u8], functions: &Functions) -> bool {
 
 fn scan(text: &[u8], functions: &Functions, pinned: bool) -> Result<bool, Unclear> {
     let mut lexer = Lexer::new(text, Reading::Strict);
-    while let Some(lead) = lead(&mut lexer)? {
+    while let Some((lead, word)) = lead(&mut lexer)? {
         let harmless = match lead {
             Lead::Declare | Lead::Execute | Lead::Harmless => true,
             Lead::Frees => !pinned,
@@ -26,7 +26,7 @@ fn scan(text: &[u8], functions: &Functions, pinned: bool) -> Result<bool, Unclea
             Lead::Set => is_transactional_set(&lexer)?,
             _ => false,
         };
-        if !harmless || !is_rest_harmless(&mut lexer, functions, lead)? {
+        if !harmless || !is_rest_harmless(&mut lexer, functions, (lead, word))? {
             return Ok(false);
         }
     }
@@ -37,13 +37,8 @@ fn scan(text: &[u8], functions: &Functions, pinned: bool) -> Result<bool, Unclea
 fn is_rest_harmless(
     lexer: &mut Lexer<'_>,
     functions: &Functions,
-    lead: Lead,
+    (lead, mut before): (Lead, &[u8]),
 ) -> Result<bool, Unclear> {
-    let mut before = if lead == Lead::Harmless {
-        &b"create"[..]
-    } else {
-        b""
-    };
     while let Some(Item::Name(word)) = lexer.item()? {
         if functions.may_mean(word) {
             let harmless = match functions.meaning(word) {
@@ -89,10 +84,10 @@ pub(crate) fn is_transactional_set(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
     let scoped = [&b"local"[..], b"transaction", b"constraints"]
         .iter()
         .any(|known| word.eq_ignore_ascii_case(known));
-    // The seed knows no transactions.
+    // The seed knows no transactions, and TO makes a setting of the word before it.
     Ok(scoped
         && matches!(ahead.token()?, Some(Token::Word(name) | Token::Quoted(name))
-            if !name.eq_ignore_ascii_case(b"seed")))
+            if !name.eq_ignore_ascii_case(b"seed") && !name.eq_ignore_ascii_case(b"to")))
 }
 
 /// What the first word of a statement says.
@@ -133,13 +128,13 @@ pub(crate) enum Lead {
 /// Goes on to the first word of the next statement; nothing if there is none. Parentheses may stand
 /// before it.
 #[inline]
-pub(crate) fn lead(lexer: &mut Lexer<'_>) -> Result<Option<Lead>, Unclear> {
+pub(crate) fn lead<'a>(lexer: &mut Lexer<'a>) -> Result<Option<(Lead, &'a [u8])>, Unclear> {
     loop {
         return match lexer.token()? {
             None => Ok(None),
-            Some(Token::Word(word)) => Ok(Some(Lead::of(word))),
+            Some(Token::Word(word)) => Ok(Some((Lead::of(word), word))),
             Some(Token::Other(b';' | b'(')) => continue,
-            Some(_) => Ok(Some(Lead::Unknown)),
+            Some(_) => Ok(Some((Lead::Unknown, b""))),
         };
     }
 }

@@ -27,6 +27,10 @@ pub(crate) fn effects(text: &str, escapes: bool, functions: &Functions) -> Optio
     };
     for statement in &parsed.protobuf.stmts {
         let tree = serde_json::to_value(statement).ok()?;
+        // Elsewhere it is what a function or a role will set.
+        if let Some(node) = tree.pointer("/stmt/node/VariableSetStmt") {
+            set(node, &mut effects);
+        }
         let mut walk = Walk {
             functions,
             effects: &mut effects,
@@ -77,7 +81,6 @@ impl Walk<'_> {
     fn statement(&mut self, kind: &str, node: &Value) {
         let effects = &mut *self.effects;
         match kind {
-            "VariableSetStmt" => set(node, effects),
             "DiscardStmt" => discard(number(node, "target"), effects),
             "PrepareStmt" => effects.may_leave(Reason::Prepared),
             "DeallocateStmt" => words::deallocate(effects),

@@ -22,7 +22,7 @@ pub(crate) fn statement(
     lexer: &mut Lexer<'_>,
     functions: &Functions,
 ) -> Result<Option<Statement>, Unclear> {
-    let Some(lead) = scan::lead(lexer)? else {
+    let Some((lead, word)) = scan::lead(lexer)? else {
         return Ok(None);
     };
     let mut words = Words {
@@ -30,9 +30,10 @@ pub(crate) fn statement(
         effects: Effects::default(),
         is_exact: true,
         lead,
+        sets: false,
     };
     words.lead(lexer)?;
-    let end = words.rest(lexer)?;
+    let end = words.rest(lexer, word)?;
     Ok(Some(Statement {
         end,
         effects: words.effects,
@@ -45,6 +46,8 @@ struct Words<'a> {
     effects: Effects,
     is_exact: bool,
     lead: Lead,
+    /// `set_config` was called.
+    sets: bool,
 }
 
 impl Words<'_> {
@@ -79,12 +82,8 @@ impl Words<'_> {
     }
 
     /// Up to the end of the statement; says where that is.
-    fn rest(&mut self, lexer: &mut Lexer<'_>) -> Result<usize, Unclear> {
-        let mut before = if self.lead == Lead::Harmless {
-            &b"create"[..]
-        } else {
-            b""
-        };
+    fn rest(&mut self, lexer: &mut Lexer<'_>, lead: &[u8]) -> Result<usize, Unclear> {
+        let mut before = lead;
         loop {
             let end = lexer.at();
             match lexer.token()? {
@@ -96,6 +95,9 @@ impl Words<'_> {
                 }
                 Some(Token::Unicode) => self.hidden(),
                 Some(Token::Text(text)) if self.lead == Lead::Do => self.body(text),
+                Some(Token::Text(text)) if self.sets && text.eq_ignore_ascii_case(b"'seed'") => {
+                    self.effects.leaves(Reason::Seed);
+                }
                 Some(Token::Text(_) | Token::Other(_)) => {}
             }
         }
@@ -110,7 +112,9 @@ impl Words<'_> {
         }
         match self.functions.meaning(word) {
             Some(Meaning::Call(kind)) if lexer.clone().token()? == Some(Token::Other(b'(')) => {
-                self.is_exact &= kind != Kind::SetConfig;
+                if kind == Kind::SetConfig {
+                    (self.is_exact, self.sets) = (false, true);
+                }
                 call(kind, &mut self.effects);
             }
             Some(Meaning::Hold) if self.lead == Lead::Declare => {

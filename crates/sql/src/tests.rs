@@ -1,0 +1,100 @@
+//! Both steps against each other: what step 1 clears has no effects in the parse tree, and what the
+//! words say is never less than what the tree says.
+
+mod corpus;
+mod hostile;
+mod lexical;
+mod property;
+mod scanned;
+mod verdicts;
+
+use crate::effects::{Asks, Effects, Resets};
+use crate::functions::Functions;
+use crate::judge::{by_words, judge};
+use crate::lex::{Lexer, Reading};
+use crate::{Reason, is_harmless, is_harmless_while_pinned, tree, words};
+
+/// The built-in ones and some that an administrator might list.
+fn functions() -> Functions {
+    Functions::new(["set_tenant", "app.become"])
+}
+
+/// Panics if a step misses an effect that the tree shows. Says whether there was a tree.
+fn check(text: &str) -> bool {
+    let functions = functions();
+    let unpinned = is_harmless(text.as_bytes(), &functions);
+    let pinned = is_harmless_while_pinned(text.as_bytes(), &functions);
+    assert!(unpinned || !pinned, "harmless only while pinned: {text}");
+    let mut parsed = false;
+    for escapes in [false, true] {
+        let Some(tree) = tree::effects(text, escapes, &functions) else {
+            continue;
+        };
+        parsed = true;
+        assert!(!unpinned || tree.is_harmless(), "cleared: {text}\n{tree:?}");
+        assert!(
+            !pinned || tree.is_harmless_while_pinned(),
+            "cleared: {text}\n{tree:?}"
+        );
+        let reading = if escapes {
+            Reading::Escaping
+        } else {
+            Reading::Standard
+        };
+        assert_no_less(&all_words(text, reading, &functions), &tree, "words", text);
+        let judged = judge(text.as_bytes(), &functions);
+        assert_no_less(&judged, &tree, "judge", text);
+        assert_resets(&judged, &tree, text);
+        if let Some(exact) = by_words(text.as_bytes(), &functions) {
+            assert_no_less(&exact, &tree, "exact words", text);
+            assert_eq!(tree.resets, Resets::Nothing, "{text}");
+            assert_eq!(tree.channel, None, "{text}");
+        }
+    }
+    parsed
+}
+
+fn all_words(text: &str, reading: Reading, functions: &Functions) -> Effects {
+    let mut lexer = Lexer::new(text.as_bytes(), reading);
+    let mut all = Effects::default();
+    while let Ok(Some(statement)) = words::statement(&mut lexer, functions) {
+        all = all.join(statement.effects);
+    }
+    all
+}
+
+fn assert_no_less(ours: &Effects, tree: &Effects, who: &str, text: &str) {
+    // It stands for all of them.
+    if ours.certain.contains(Reason::Unknown) {
+        return;
+    }
+    let told = format!("{who}: {text}\n{ours:?}\n{tree:?}");
+    assert_eq!(ours.reasons.union(tree.reasons), ours.reasons, "{told}");
+    assert_eq!(ours.certain.union(tree.certain), ours.certain, "{told}");
+    assert!(ours.sequences >= tree.sequences, "{told}");
+    assert!(ours.frees || !tree.frees, "{told}");
+    match (&ours.asks, &tree.asks) {
+        (Asks::All, _) | (_, Asks::Nothing) => {}
+        (Asks::Settings(ours), Asks::Settings(tree)) => {
+            assert!(tree.iter().all(|name| ours.contains(name)), "{told}");
+        }
+        _ => panic!("{told}"),
+    }
+}
+
+fn assert_resets(ours: &Effects, tree: &Effects, text: &str) {
+    match (&ours.resets, &tree.resets) {
+        (Resets::All, _) | (_, Resets::Nothing) => {}
+        (Resets::Names(ours), Resets::Names(tree)) => {
+            assert!(tree.iter().all(|name| ours.contains(name)), "{text}");
+        }
+        _ => panic!("{text}"),
+    }
+}
+
+/// Zero bytes end a text for PostgreSQL's parser.
+fn check_text_without_nul(text: &str) {
+    if !text.contains('\0') {
+        check(text);
+    }
+}

@@ -1,0 +1,96 @@
+//! Our lexer against PostgreSQL's own (`pg_query::scan`): words, names and constants at the same
+//! places.
+
+use pg_query::protobuf::Token as Theirs;
+
+use crate::lex::{Lexer, Reading, Token};
+
+/// What both must agree on.
+#[derive(Debug, PartialEq, Eq)]
+enum Seen {
+    Constant(usize),
+    Name(usize),
+    Semicolon(usize),
+}
+
+/// Panics where the two disagree. Says whether PostgreSQL's lexer takes the text.
+pub(super) fn check(text: &str) -> bool {
+    // A parse that failed leaves its options behind for the scan.
+    pg_query::parse("SELECT 1", 0).unwrap();
+    let Ok(scan) = pg_query::scan(text) else {
+        return false;
+    };
+    let theirs = scan.tokens.iter().filter_map(|token| {
+        let end = usize::try_from(token.end).unwrap();
+        match token.token() {
+            Theirs::Sconst | Theirs::Usconst | Theirs::Bconst | Theirs::Xconst => {
+                Some(Seen::Constant(end))
+            }
+            Theirs::Ident | Theirs::Uident => Some(Seen::Name(end)),
+            Theirs::Ascii59 => Some(Seen::Semicolon(end)),
+            Theirs::SqlComment | Theirs::CComment => None,
+            // The N of N''.
+            Theirs::Nchar if token.end - token.start == 1 => None,
+            _ if token.keyword_kind != 0 => Some(Seen::Name(end)),
+            _ => None,
+        }
+    });
+    assert_eq!(ours(text), theirs.collect::<Vec<_>>(), "{text}");
+    true
+}
+
+fn ours(text: &str) -> Vec<Seen> {
+    let mut lexer = Lexer::new(text.as_bytes(), Reading::Standard);
+    let mut seen = Vec::new();
+    let mut number_end = None;
+    while let Some(token) = lexer.token().unwrap() {
+        match token {
+            // Letters behind digits are a word for us, in case they were for an older PostgreSQL.
+            Token::Word(word) if number_end == Some(lexer.at() - word.len()) => {}
+            Token::Word(_) | Token::Quoted(_) | Token::Unicode => seen.push(Seen::Name(lexer.at())),
+            Token::Text(constant) => {
+                let start = lexer.at() - constant.len();
+                if let Some(Seen::Constant(end)) = seen.last()
+                    && is_continued(&text[*end..start])
+                {
+                    seen.pop();
+                }
+                seen.push(Seen::Constant(lexer.at()));
+            }
+            Token::Other(b';') => seen.push(Seen::Semicolon(lexer.at())),
+            Token::Other(byte) => {
+                let dotted = byte == b'.' && number_end == Some(lexer.at() - 1);
+                number_end = (dotted || byte.is_ascii_digit()).then_some(lexer.at());
+            }
+        }
+    }
+    seen
+}
+
+/// Only white space with a new line in it, and comments of one line.
+fn is_continued(gap: &str) -> bool {
+    let lines = gap.split_inclusive(['\n', '\r']);
+    let blank = |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with("--");
+    gap.contains(['\n', '\r']) && lines.into_iter().all(blank)
+}
+
+#[test]
+fn pieces_stand_where_postgresql_sees_them() {
+    for text in [
+        "SELECT a, \"b\"\"c\", 'd''e', E'f\\'g', $$h$$, $i$ $$ $j$ $i$",
+        "SELECT B'1', X'f', N'x', U&'x', U&\"y\", u&\"z\", u & 'a', e, n, é'x'",
+        "a$b$c $1 $2$$x$$ a.b.c 1.5 .5 5. 1e5 0x1f 1_000",
+        "/* /* ; */ ' */ ; -- '\n; --\r;",
+        "a--b\n*/**/c -/**/- 1 - -1 @-- x\n+",
+        "'a'\n'b' 'c' -- x\n 'd'",
+        "E'a'\n'b\\'c' E'd' -- '\n 'e\\''",
+        "'a\\' 'b'",
+        "$é$ ' $é$ $a ",
+        "E'\\'' 'x'",
+        "E'\\'' \n 'x\\'' 'y'",
+        "",
+    ] {
+        // A stray dollar is a mistake to PostgreSQL.
+        assert!(check(text) || text.contains("$a "), "{text}");
+    }
+}

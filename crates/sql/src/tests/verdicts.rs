@@ -1,0 +1,343 @@
+//! Step 2 by tables of texts.
+
+use super::functions;
+use crate::judge::judge;
+use crate::{Asks, Channel, Effects, Reason, Reasons, Resets, Sequences};
+
+fn effects(text: &str) -> Effects {
+    super::check(text);
+    judge(text.as_bytes(), &functions())
+}
+
+fn names(names: &[&str]) -> Box<[Box<str>]> {
+    names.iter().map(|name| (*name).into()).collect()
+}
+
+#[track_caller]
+fn asks(text: &str, expected: &[&str]) {
+    let effects = effects(text);
+    assert_eq!(effects.asks, Asks::Settings(names(expected)), "{text}");
+    assert!(effects.reasons.is_empty(), "{text}");
+}
+
+#[track_caller]
+fn reasons(text: &str, askable: &[Reason], certain: &[Reason]) {
+    let effects = effects(text);
+    let all: Reasons = askable.iter().chain(certain).copied().collect();
+    assert_eq!(effects.reasons, all, "{text}");
+    assert_eq!(effects.certain, certain.iter().copied().collect(), "{text}");
+    assert_eq!(
+        effects.asks,
+        if all.is_empty() {
+            Asks::Nothing
+        } else {
+            Asks::All
+        },
+        "{text}"
+    );
+}
+
+#[test]
+fn every_form_of_set_names_its_setting() {
+    asks("SET a = 1", &["a"]);
+    asks("SET Search_Path TO x, y", &["search_path"]);
+    asks("SET SESSION \"Work_Mem\" = '1MB'", &["work_mem"]);
+    asks("SET a.B = 'x'", &["a.b"]);
+    asks("SET \"a b\".\"c d\" = 'x'", &["a b.c d"]);
+    asks("SET local.a = 1", &["local.a"]);
+    asks("SET TIME ZONE 'UTC'", &["timezone"]);
+    asks("SET TIME ZONE LOCAL", &["timezone"]);
+    asks("SET NAMES 'utf8'", &["client_encoding"]);
+    asks("SET SCHEMA 'x'", &["search_path"]);
+    asks("SET ROLE x", &["role"]);
+    asks("SET ROLE NONE", &["role"]);
+    asks(
+        "SET SESSION AUTHORIZATION x",
+        &["session_authorization", "role"],
+    );
+    asks(
+        "SET SESSION AUTHORIZATION DEFAULT",
+        &["session_authorization", "role"],
+    );
+    asks("SET XML OPTION DOCUMENT", &["xmloption"]);
+    asks(
+        "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+        &["default_transaction_read_only"],
+    );
+    asks(
+        "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE, DEFERRABLE",
+        &[
+            "default_transaction_isolation",
+            "default_transaction_deferrable",
+        ],
+    );
+    asks("SET sort_mem = '1MB'", &["sort_mem", "work_mem"]);
+    asks(
+        "SET a = 1; UPDATE t SET b = 2; SET c = DEFAULT; SET a = 2",
+        &["a", "c"],
+    );
+    asks("SELECT set_limit(0.5)", &["pg_trgm.similarity_threshold"]);
+}
+
+#[test]
+fn what_ends_with_the_transaction_asks_for_nothing() {
+    for text in [
+        "SET LOCAL a = 1",
+        "SET TRANSACTION READ ONLY",
+        "SET CONSTRAINTS ALL DEFERRED",
+        "SELECT set_config('a', 'b', true)",
+        "CREATE TEMP TABLE t () ON COMMIT DROP",
+        "CREATE TEMP TABLE t ON COMMIT DROP AS SELECT 1",
+        "SELECT pg_advisory_xact_lock(1)",
+        "SELECT 1",
+    ] {
+        assert!(effects(text).is_harmless_while_pinned(), "{text}");
+    }
+}
+
+#[test]
+fn set_config_names_its_setting_if_it_is_constant() {
+    asks("SELECT set_config('A.b', $1, false)", &["a.b"]);
+    asks(
+        "SELECT 1, (SELECT pg_catalog.set_config('a', x, false) FROM t)",
+        &["a"],
+    );
+    for text in [
+        "SELECT set_config($1, 'x', false)",
+        "SELECT set_config('a', 'x', $1)",
+        "SELECT set_config('a', 'x', 'f')",
+        "SELECT set_config(setting_name => 'a', new_value => 'x', is_local => false)",
+        "SELECT set_config(name, setting, false) FROM t",
+    ] {
+        assert_eq!(effects(text).asks, Asks::All, "{text}");
+    }
+}
+
+#[test]
+fn resets_are_told_apart() {
+    let resets = |text: &str| effects(text).resets;
+    assert_eq!(resets("RESET A.b"), Resets::Names(names(&["a.b"])));
+    assert_eq!(
+        resets("RESET TIME ZONE"),
+        Resets::Names(names(&["timezone"]))
+    );
+    assert_eq!(resets("RESET ROLE"), Resets::Names(names(&["role"])));
+    assert_eq!(
+        resets("RESET SESSION AUTHORIZATION"),
+        Resets::Names(names(&["session_authorization"]))
+    );
+    assert_eq!(resets("SET a TO DEFAULT"), Resets::Names(names(&["a"])));
+    assert_eq!(
+        resets("SET a = DEFAULT; RESET b"),
+        Resets::Names(names(&["a", "b"]))
+    );
+    assert_eq!(resets("RESET ALL"), Resets::All);
+    assert_eq!(resets("DISCARD ALL"), Resets::All);
+    assert_eq!(resets("SET LOCAL a TO DEFAULT"), Resets::Nothing);
+    assert_eq!(resets("DISCARD TEMP"), Resets::Nothing);
+    assert_eq!(resets("SET a = 1"), Resets::Nothing);
+}
+
+#[test]
+fn reasons_are_told_apart() {
+    use Reason::{
+        AdvisoryLock, Cursor, Function, Library, Listen, Prepared, Seed, TemporaryObject, Unknown,
+    };
+    reasons("SELECT pg_advisory_lock(1)", &[AdvisoryLock], &[]);
+    reasons(
+        "SELECT pg_try_advisory_lock_shared(1, 2)",
+        &[AdvisoryLock],
+        &[],
+    );
+    reasons("DECLARE c CURSOR WITH HOLD FOR SELECT 1", &[Cursor], &[]);
+    reasons("LOAD 'x'", &[], &[Library]);
+    reasons("LISTEN x", &[Listen], &[]);
+    reasons("PREPARE p AS SELECT 1", &[Prepared], &[]);
+    reasons("PREPARE p AS SELECT setseed(0.1)", &[Prepared], &[Seed]);
+    reasons("SELECT setseed(0.1)", &[], &[Seed]);
+    reasons("SET seed = 0.1", &[], &[Seed]);
+    reasons("SET LOCAL seed = 0.1", &[], &[Seed]);
+    reasons("SELECT set_config('Seed', '0.1', true)", &[], &[Seed]);
+    reasons("SELECT dblink_connect('x')", &[], &[Function]);
+    reasons("SELECT set_tenant(1)", &[], &[Function]);
+    reasons("SELECT app.become(1)", &[], &[Function]);
+    reasons("SELECT web.become(1)", &[], &[]);
+    reasons("CREATE TEMP TABLE t (a serial)", &[TemporaryObject], &[]);
+    reasons("CREATE TABLE pg_temp.t ()", &[TemporaryObject], &[]);
+    reasons("CREATE TYPE pg_temp.t AS ENUM ()", &[TemporaryObject], &[]);
+    reasons(
+        "CREATE FUNCTION pg_temp.f() RETURNS int LANGUAGE sql AS ''",
+        &[TemporaryObject],
+        &[],
+    );
+    reasons("SELECT * INTO pg_temp.t FROM s", &[TemporaryObject], &[]);
+    reasons(
+        "SELECT * INTO U&\"pg\\005ftemp\".t FROM s",
+        &[TemporaryObject],
+        &[],
+    );
+    reasons(
+        "CREATE TEMP TABLE t ON COMMIT DELETE ROWS AS SELECT 1",
+        &[TemporaryObject],
+        &[],
+    );
+    reasons("SELECT * FROM pg_temp.t", &[], &[]);
+    reasons("INSERT INTO pg_temp.t VALUES ('pg_temp')", &[], &[]);
+    reasons("FROBNICATE x", &[Unknown], &[]);
+}
+
+#[test]
+fn code_that_runs_unseen_asks_for_everything() {
+    for text in [
+        "DO $$ BEGIN SET a = 1; END $$",
+        "DO LANGUAGE plpgsql 'BEGIN END'",
+        "CALL p(1)",
+        "SELECT query_to_xml('select 1', true, true, '')",
+    ] {
+        let effects = effects(text);
+        assert_eq!(effects.asks, Asks::All, "{text}");
+        assert!(effects.reasons.is_empty(), "{text}");
+    }
+}
+
+/// What the words of a body say counts, in whatever language and quotes.
+#[test]
+fn words_in_the_body_of_a_block_count() {
+    reasons(
+        "DO $$ BEGIN PERFORM pg_advisory_lock(1); END $$",
+        &[Reason::AdvisoryLock],
+        &[],
+    );
+    reasons(
+        "DO $$ BEGIN EXECUTE 'LOAD ''x'''; END $$",
+        &[],
+        &[Reason::Library],
+    );
+    reasons(
+        "DO $$ BEGIN CREATE TEMP TABLE t(); END $$",
+        &[Reason::TemporaryObject],
+        &[],
+    );
+    reasons("DO 'BEGIN PERFORM setseed(1); END'", &[], &[Reason::Seed]);
+    reasons(
+        "DO $$ BEGIN PERFORM app.become('x'); END $$",
+        &[],
+        &[Reason::Function],
+    );
+    reasons("CALL app.become('x')", &[], &[Reason::Function]);
+}
+
+#[test]
+fn sequences_are_told_apart() {
+    let sequences = |text: &str| effects(text).sequences;
+    assert_eq!(sequences("SELECT nextval('s')"), Sequences::Moves);
+    assert_eq!(sequences("SELECT setval('s', 1)"), Sequences::Moves);
+    assert_eq!(
+        sequences("INSERT INTO t VALUES (nextval('s')) RETURNING lastval()"),
+        Sequences::Reads
+    );
+    assert_eq!(sequences("SELECT currval('s')"), Sequences::Reads);
+    assert_eq!(sequences("SELECT 1"), Sequences::Untouched);
+    assert_eq!(effects("SELECT nextval('s')").asks, Asks::Nothing);
+}
+
+#[test]
+fn a_channel_is_named_if_it_stands_alone() {
+    let channel = |text: &str| effects(text).channel;
+    let long = "x".repeat(80);
+    assert_eq!(
+        channel("LISTEN Orders;"),
+        Some(Channel::Listen(b"orders".as_slice().into()))
+    );
+    assert_eq!(
+        channel("LISTEN \"Orders\""),
+        Some(Channel::Listen(b"Orders".as_slice().into()))
+    );
+    assert_eq!(
+        channel("/* x */ UNLISTEN a"),
+        Some(Channel::Unlisten(b"a".as_slice().into()))
+    );
+    assert_eq!(channel("UNLISTEN *"), Some(Channel::UnlistenAll));
+    assert_eq!(
+        channel(&format!("LISTEN {long}")),
+        Some(Channel::Listen(long.as_bytes()[..63].into()))
+    );
+    assert_eq!(channel("LISTEN a; LISTEN b"), None);
+    assert_eq!(channel("BEGIN; LISTEN a"), None);
+    assert_eq!(channel("LISTEN a; SELECT 1"), None);
+    assert_eq!(judge(b"LISTEN gr\xfcn", &functions()).channel, None);
+}
+
+#[test]
+fn what_may_end_a_pin_is_told() {
+    for text in [
+        "DROP TABLE t",
+        "DROP OWNED BY x",
+        "CLOSE c",
+        "DISCARD ALL",
+        "DISCARD TEMP",
+        "DISCARD SEQUENCES",
+        "DEALLOCATE p",
+        "UNLISTEN x",
+        "SELECT pg_advisory_unlock_all()",
+    ] {
+        assert!(effects(text).frees, "{text}");
+    }
+    for text in ["DISCARD PLANS", "COMMIT", "SET a = 1", "SELECT 1"] {
+        assert!(!effects(text).frees, "{text}");
+    }
+}
+
+#[test]
+fn statements_are_counted() {
+    let count = |text: &str| effects(text).statements;
+    assert_eq!(count(""), 0);
+    assert_eq!(count(";;"), 0);
+    assert_eq!(count("SET a = 1;"), 1);
+    assert_eq!(count("SELECT nextval('s')"), 1);
+    assert_eq!(count("SET a = 1; SELECT ';' ; -- ;\n LISTEN b"), 3);
+}
+
+/// With `standard_conforming_strings` on the text sets `a`, with it off `b`.
+#[test]
+fn both_readings_of_a_backslash_count() {
+    let text = "SELECT '\\'; SET a = 1; --'\n; SET b = 1";
+    assert_eq!(effects(text).asks, Asks::Settings(names(&["a", "b"])));
+    let text = "SELECT '\\'; --'; LOAD 'x'";
+    assert!(
+        effects(text).certain.contains(Reason::Library),
+        "one reading of two"
+    );
+}
+
+#[test]
+fn texts_in_other_encodings_lose_nothing() {
+    let functions = functions();
+    let effects = judge(b"SET a = 'gr\xfcn'", &functions);
+    assert_eq!(effects.asks, Asks::Settings(names(&["a"])));
+    let effects = judge(b"SET gr\xfcn.a = 'x'", &functions);
+    assert_eq!(effects.asks, Asks::All);
+    let effects = judge(b"SELECT E'\x83\\'; SET a = 1; --'", &functions);
+    assert!(effects.certain.contains(Reason::Unknown));
+}
+
+#[test]
+fn beyond_the_limits_words_decide() {
+    let padding = format!("/* {} */", "x".repeat(10_000));
+    let effects = effects(&format!(
+        "SET a = 1 {padding}; CREATE TEMP TABLE t () {padding}"
+    ));
+    assert_eq!(effects.asks, Asks::All);
+    assert!(effects.reasons.contains(Reason::TemporaryObject));
+    assert!(effects.certain.is_empty());
+    let many = "SET a = 1;".repeat(1000);
+    let effects = judge(many.as_bytes(), &functions());
+    assert_eq!((effects.asks, effects.statements), (Asks::All, 1000));
+}
+
+#[test]
+fn a_mistake_in_one_statement_hides_none_of_the_others() {
+    let effects = effects("SET a = 1; SELECT FROM WHERE; RESET b; LISTEN");
+    assert_eq!(effects.resets, Resets::Names(names(&["b"])));
+    assert!(effects.reasons.contains(Reason::Listen));
+}
