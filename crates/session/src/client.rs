@@ -86,6 +86,8 @@ pub struct Client {
     pub(crate) certain: Reasons,
     /// Tells clients apart; 0 is nobody.
     pub(crate) number: u64,
+    /// Its `search_path` names the temporary schema, so anything that it creates may be temporary.
+    pub(crate) makes_temporary: bool,
     /// It moved a sequence, and may ask for what currval says.
     pub(crate) moves_sequences: bool,
     /// Statements under names that are not followed may change the session.
@@ -96,12 +98,14 @@ pub struct Client {
 impl Client {
     /// A client that asked for `settings` and was told `reported`.
     pub fn new(settings: Arc<Settings>, reported: Arc<Reported>) -> Self {
-        Self {
+        let mut client = Self {
             startup: Arc::clone(&settings),
             settings,
             reported,
             ..Self::default()
-        }
+        };
+        client.settings_changed();
+        client
     }
 
     /// Gives it a number that no other client of the process has, nor 0.
@@ -136,9 +140,16 @@ impl Client {
         self.pin.or_else(|| reason().map(Pin::State))
     }
 
+    /// Its settings are known anew.
+    pub(crate) fn settings_changed(&mut self) {
+        let path = self.settings.get("search_path");
+        self.makes_temporary = path.is_some_and(|path| path.contains("pg_temp"));
+    }
+
     /// `DISCARD ALL` was run: nothing of its session is left but what it began with.
     pub(crate) fn forget_session(&mut self) {
         self.settings = Arc::clone(&self.startup);
+        self.settings_changed();
         self.certain = Reasons::default();
         self.moves_sequences = false;
     }

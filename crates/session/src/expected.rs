@@ -86,6 +86,8 @@ pub struct Expected {
     pub unnamed: Option<UnnamedEffect>,
     /// The name in it, if it is not the client's.
     pub renamed: Option<Renamed>,
+    /// Its ReadyForQuery waits for the request of ours that follows.
+    pub held_back: bool,
 }
 
 /// A request that defines or drops the unnamed statement.
@@ -107,6 +109,7 @@ impl Expected {
             undo: None,
             unnamed: None,
             renamed: None,
+            held_back: false,
         }
     }
 
@@ -228,6 +231,20 @@ impl Queue {
             && !self.skipping
             && self.entries.len() <= 1
             && (self.entries.iter()).all(|entry| entry.duty == Duty::Swallow)
+    }
+
+    /// Whether a simple query can be put behind what is on its way.
+    pub fn takes_queries(&self) -> bool {
+        self.copy == CopyState::None && !self.skipping
+    }
+
+    /// The ReadyForQuery of the last request, if it is the client's, waits for the request that comes next.
+    pub fn hold_back(&mut self) {
+        if let Some(last) = self.entries.back_mut()
+            && matches!(last.kind, Kind::Query | Kind::Sync)
+        {
+            last.held_back = last.duty == Duty::Forward;
+        }
     }
 
     /// Whether nothing on its way is the client's.

@@ -50,12 +50,14 @@ pub struct Rules {
 /// What becomes of what a client changes in its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatePolicy {
-    /// Nobody looks: it stays where it is. For pools whose clients keep their servers, and for PgBouncer's manners.
+    /// Nobody looks: it stays where it is. PgBouncer's manners.
     Off,
     /// The client keeps its server from then on.
     Pin,
     /// Settings follow the client; what cannot move is refused.
     Refuse,
+    /// The client keeps its server anyway: only what it returns to has to be its own.
+    Session,
     /// Settings follow the client; what cannot move pins it.
     Track,
 }

@@ -64,6 +64,8 @@ pub struct Server {
     pub(crate) is_fresh: bool,
     /// It holds something that nothing takes away: it serves nobody else.
     pub(crate) spoiled: bool,
+    /// A ReadyForQuery for the client waits for what we ask on its behalf.
+    pub(crate) owes_ready: bool,
     /// A question that no statement gave a reason for found something.
     pub(crate) found: bool,
 }
@@ -108,6 +110,7 @@ impl Server {
             has_foreign_sequences: false,
             is_fresh: true,
             spoiled: false,
+            owes_ready: false,
             found: false,
         }
     }
@@ -339,7 +342,7 @@ impl Server {
     }
 
     /// A value that the session has by default, as reported at login.
-    pub(crate) fn default_of(&self, name: &str) -> Option<&str> {
+    pub fn default_of(&self, name: &str) -> Option<&str> {
         self.defaults.get(name)
     }
 

@@ -28,6 +28,9 @@ const FACTS: [&str; 7] = [
 /// Who the session is, in the order in which it is taken on: a role is one of the session's user.
 const IDENTITY: [&str; 2] = ["session_authorization", "role"];
 
+/// Parameters whose value may say only a part, and then keeps the rest of the one before: `DateStyle = ISO`.
+const PARTIAL: [&str; 1] = ["datestyle"];
+
 /// One parameter: name (lower case in [`Settings`], as sent by the server in [`Reported`]) and value.
 pub type Parameter = (Box<str>, Box<str>);
 
@@ -75,6 +78,15 @@ impl Settings {
         self.values.get(at).map(|(_, value)| &**value)
     }
 
+    /// Just the values of these names (lower case).
+    pub(crate) fn only(&self, names: &[&str]) -> Self {
+        let values = self.values.iter();
+        let wanted = values.filter(|(name, _)| names.contains(&&**name));
+        Self {
+            values: wanted.cloned().collect(),
+        }
+    }
+
     /// Whether no value differs from the server's defaults.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
@@ -105,9 +117,13 @@ impl Settings {
             push_statement(&mut sql, |sql| push_reset(sql, name));
         }
         for (name, value) in wanted.plain() {
-            if self.get(name) != Some(value) {
-                push_statement(&mut sql, |sql| push_set(sql, name, value));
+            if self.get(name) == Some(value) {
+                continue;
             }
+            if self.get(name).is_some() && PARTIAL.contains(&name) {
+                push_statement(&mut sql, |sql| push_reset(sql, name));
+            }
+            push_statement(&mut sql, |sql| push_set(sql, name, value));
         }
         for name in IDENTITY {
             if let Some(value) = wanted.get(name) {

@@ -21,6 +21,9 @@ const OF_TRANSACTIONS: [&str; 3] = [
     "transaction_read_only",
 ];
 
+/// Settings that `pg_settings` shows to few, though a session can have them: who became somebody else may not see them.
+const HIDDEN: [&str; 2] = ["dynamic_library_path", "session_preload_libraries"];
+
 /// What pins and can be asked about, each with the word that stands for it in the answer.
 const ASKABLE: [(Reason, &str); 5] = [
     (Reason::AdvisoryLock, "lock"),
@@ -128,6 +131,18 @@ impl Question {
         }
     }
 
+    /// Something that pins for this reason may have come or gone.
+    pub(crate) fn add_reason(&mut self, reason: Reason) {
+        self.reasons.insert(reason);
+    }
+
+    /// Something has failed, so it is not known which of the names were set: only what the session really has counts.
+    pub(crate) fn widen(&mut self) {
+        if matches!(self.settings, Wanted::Names(_)) {
+            self.settings = Wanted::All;
+        }
+    }
+
     /// What another question asks is asked as well.
     pub fn merge(&mut self, other: Self) {
         match other.settings {
@@ -206,12 +221,11 @@ fn condition(reason: Reason) -> Option<&'static str> {
         Reason::Prepared => {
             "EXISTS (SELECT 1 FROM pg_catalog.pg_prepared_statements WHERE from_sql)"
         }
+        // Whatever stands in a schema depends on it.
         Reason::TemporaryObject => {
-            "EXISTS (SELECT 1 FROM pg_catalog.pg_class WHERE relnamespace OPERATOR(pg_catalog.=) \
-             pg_catalog.pg_my_temp_schema()) OR EXISTS (SELECT 1 FROM pg_catalog.pg_proc \
-             WHERE pronamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()) \
-             OR EXISTS (SELECT 1 FROM pg_catalog.pg_type \
-             WHERE typnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema())"
+            "EXISTS (SELECT 1 FROM pg_catalog.pg_depend WHERE refclassid OPERATOR(pg_catalog.=) \
+             'pg_catalog.pg_namespace'::pg_catalog.regclass \
+             AND refobjid OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema())"
         }
         _ => return None,
     })
@@ -276,7 +290,7 @@ impl Answer {
     /// What the server has set, given what it had before. `user` is who logged in.
     pub(crate) fn of_server(&self, question: &Question, before: &Settings, user: &str) -> Settings {
         let mut settings = if question.is_about_all_settings() {
-            Settings::default()
+            before.only(&HIDDEN)
         } else {
             Settings::clone(before)
         };
@@ -293,7 +307,11 @@ impl Answer {
         user: &str,
     ) -> Settings {
         let mut settings = if question.is_about_all_settings() {
-            Settings::clone(startup)
+            let mut settings = Settings::clone(startup);
+            for (name, value) in before.only(&HIDDEN).iter() {
+                settings.set(name, value);
+            }
+            settings
         } else {
             Settings::clone(before)
         };

@@ -203,8 +203,8 @@ impl<D: Driver> Worker<D> {
 /// What a pool's setting means for its relay.
 pub(super) fn policy(pool: &PoolSettings) -> StatePolicy {
     match pool.session_state {
-        _ if pool.pool_mode == PoolMode::Session => StatePolicy::Off,
         SessionState::Off => StatePolicy::Off,
+        _ if pool.pool_mode == PoolMode::Session => StatePolicy::Session,
         SessionState::Pin => StatePolicy::Pin,
         SessionState::Refuse => StatePolicy::Refuse,
         SessionState::Track => StatePolicy::Track,
@@ -215,7 +215,7 @@ pub(super) fn policy(pool: &PoolSettings) -> StatePolicy {
 pub(super) fn checks(pool: &PoolSettings) -> StateCheck {
     match policy(pool) {
         StatePolicy::Track | StatePolicy::Refuse => pool.session_state_check,
-        StatePolicy::Off | StatePolicy::Pin => StateCheck::Off,
+        StatePolicy::Off | StatePolicy::Pin | StatePolicy::Session => StateCheck::Off,
     }
 }
 

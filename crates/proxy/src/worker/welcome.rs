@@ -131,6 +131,7 @@ impl<D: Driver> Worker<D> {
         );
         self.share_reported(pool_index, &mut session);
         let reported = Arc::clone(session.reported());
+        let default_name = session.default_of("application_name").map(str::to_owned);
         if let Some(server) = self.servers.get_mut(server_index) {
             server.session = session;
         }
@@ -139,11 +140,17 @@ impl<D: Driver> Worker<D> {
         {
             client.lease = None;
             let (key, _) = welcome_key(client.session.settings());
+            let default_name = default_name.unwrap_or_default();
             let mut welcomes = lock(&pool.global.welcomes);
             if welcomes.len() >= WELCOMES_MAX {
                 welcomes.clear();
             }
-            welcomes.insert(key, Arc::clone(&reported));
+            // The name in it is this client's own, unless the key has it.
+            let general = match key.get("application_name") {
+                Some(_) => Arc::clone(&reported),
+                None => with_application_name(&reported, Some(&default_name)),
+            };
+            welcomes.insert(key, general);
         }
         self.release_later(server_index);
         self.enter(index, reported);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use weir_sql::{Reason, Reasons};
 use weir_wire::backend::{self, TransactionStatus, tag};
+use weir_wire::encode;
 use weir_wire::frame::{FrameError, Header, Side, header};
 use weir_wire::sqlstate::SqlState;
 
@@ -106,6 +107,7 @@ fn learn(client: &mut Client, server: &mut Server) {
         let of_server = answer.of_server(&question, &server.settings, user);
         server.found |= question.is_check() && *client.settings != of_client;
         replace(&mut client.settings, of_client);
+        client.settings_changed();
         replace(&mut server.settings, of_server);
         if client.settings == server.settings {
             server.settings = Arc::clone(&client.settings);
@@ -205,7 +207,7 @@ impl Work<'_, '_> {
             tag::ROW_DESCRIPTION => self.row_description(),
             tag::EMPTY_QUERY_RESPONSE => self.ends_execute(tag::EMPTY_QUERY_RESPONSE),
             tag::PARAMETER_STATUS => self.parameter_status(body),
-            tag::NOTICE_RESPONSE => Ok(self.asynchronous()),
+            tag::NOTICE_RESPONSE => Ok(self.notice()),
             tag::NOTIFICATION_RESPONSE => Ok(Verdict::Keep),
             tag::ERROR_RESPONSE => self.error(body),
             tag::COPY_IN_RESPONSE => self.copy_in(),
@@ -383,6 +385,7 @@ impl Work<'_, '_> {
         let Some((Kind::Query | Kind::Sync | Kind::FunctionCall, duty)) = self.duty() else {
             return Err(ServerFault::OutOfPlace(tag::READY_FOR_QUERY));
         };
+        let is_held_back = self.is_held_back();
         self.finish_front();
         let server = &mut *self.server;
         server.queue.end_copy();
@@ -390,7 +393,12 @@ impl Work<'_, '_> {
         if duty == Duty::Forward {
             self.replied.queries += 1;
             self.replied.transactions += u32::from(status == TransactionStatus::Idle);
-            return Ok(Verdict::Keep);
+            server.owes_ready = is_held_back;
+            return Ok(if is_held_back {
+                Verdict::Drop
+            } else {
+                Verdict::Keep
+            });
         }
         if duty == Duty::Learn {
             learn(self.client, server);
@@ -398,7 +406,27 @@ impl Work<'_, '_> {
         if !Arc::ptr_eq(&self.client.reported, &server.reported) {
             tell(self.client, server, self.to_client.insert());
         }
+        if std::mem::take(&mut server.owes_ready) {
+            // Six bytes always fit.
+            let _ = encode::ready_for_query(self.to_client.insert(), status);
+        }
         Ok(Verdict::Drop)
+    }
+
+    /// Whether what the front entry does to settings is not to be seen before our own request behind it is answered.
+    fn is_held_back(&self) -> bool {
+        self.server
+            .queue
+            .front()
+            .is_some_and(|front| front.held_back)
+    }
+
+    /// A notice about what we prepare again was seen when the client did.
+    fn notice(&self) -> Verdict {
+        match self.duty() {
+            Some((_, duty)) if duty != Duty::Forward => Verdict::Drop,
+            _ => Verdict::Keep,
+        }
     }
 
     fn asynchronous(&self) -> Verdict {
@@ -438,6 +466,9 @@ impl Work<'_, '_> {
             } else if !self.server.tolerant {
                 change(&mut self.client.settings);
             }
+        }
+        if self.is_held_back() {
+            return Ok(Verdict::Drop);
         }
         if for_nobody {
             // The rollback of a client that left took back what it had set; and the client that is there is told of
@@ -479,6 +510,9 @@ impl Work<'_, '_> {
     }
 
     fn error(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
+        if !self.server.question.is_nothing() {
+            self.server.question.widen();
+        }
         let refusal = self.refusal(body);
         let verdict = self.error_of_server(body)?;
         match refusal {

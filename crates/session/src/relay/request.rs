@@ -60,8 +60,8 @@ pub fn begin(
 ) -> Result<(), encode::EncodeError> {
     server.is_fresh = true;
     if server.user != client.number {
+        server.has_foreign_sequences |= server.user != 0;
         server.user = client.number;
-        server.has_foreign_sequences = true;
     }
     if !Arc::ptr_eq(&client.settings, &server.settings) {
         if client.settings == server.settings {
@@ -288,6 +288,10 @@ impl<'i> Work<'_, '_, 'i, '_> {
     fn query(&mut self, message: Message) {
         self.return_to_startup();
         let effects = self.effects_of_query(message);
+        let may_follow = effects.as_ref().is_some_and(|effects| {
+            // Behind a text that reads data from the client, it would be read as such.
+            effects.statements == 1 || !has_word(self.body(message), b"copy")
+        });
         if let Some(effects) = &effects
             && self.refuses(effects)
         {
@@ -297,7 +301,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             self.note(effects);
         }
         self.pass_query(message);
-        if effects.is_some_and(|effects| effects.statements == 1) {
+        if may_follow {
             self.return_to_startup();
         }
     }
@@ -316,7 +320,6 @@ impl<'i> Work<'_, '_, 'i, '_> {
     }
 
     fn parse_unnamed(&mut self, message: Message, definition: &[u8]) {
-        self.link.server.needs_sync = true;
         let serial = self.link.registry.serial();
         let kept = if message.is_whole() { definition } else { &[] };
         let effects = self.effects_of_parse(message, definition);
@@ -325,6 +328,11 @@ impl<'i> Work<'_, '_, 'i, '_> {
         {
             return self.refuse_parse(b"", effects.reasons);
         }
+        if let Some(effects) = &effects {
+            // Here, since nothing can be put in front of its Bind in the same batch.
+            self.note_sequences(effects.sequences);
+        }
+        self.link.server.needs_sync = true;
         let effect = self.define_unnamed(serial, kept, effects);
         self.pass(message, None);
         self.expect(Expected::new(Kind::Parse, Duty::Forward).with_unnamed(effect));
@@ -730,6 +738,12 @@ impl<'i> Work<'_, '_, 'i, '_> {
 /// A name that could be one that we gave to a statement of another client.
 fn looks_like_ours(name: &[u8]) -> bool {
     name.starts_with(NAME_PREFIX)
+}
+
+/// Whether the letters of a word (in lower case) stand somewhere in a text.
+fn has_word(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len())
+        .any(|letters| letters.eq_ignore_ascii_case(word))
 }
 
 fn put_parse(out: &mut Vec<u8>, name: &[u8], body: &[u8]) {

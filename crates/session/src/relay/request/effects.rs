@@ -25,13 +25,36 @@ const LARGE_OBJECT_FUNCTIONS: [u32; 17] = [
 impl Work<'_, '_, '_, '_> {
     /// What a simple query may do, if anything.
     pub(super) fn effects_of_query(&mut self, message: Message) -> Option<Arc<Effects>> {
-        if self.link.rules.state == StatePolicy::Off || self.link.server.queue.is_skipping() {
+        if !self.is_judging() || self.link.server.queue.is_skipping() {
             return None;
         }
         let body = self.body(message);
-        match body.strip_suffix(b"\0").filter(|_| message.is_whole()) {
+        let effects = match body.strip_suffix(b"\0").filter(|_| message.is_whole()) {
             Some(text) => self.judge(text),
             None => Some(unknown()),
+        };
+        if effects.is_none() {
+            self.note_plain();
+        }
+        effects
+    }
+
+    /// Whether anybody has to know what a statement does: also where clients keep their servers, since they may return to
+    /// what they began with.
+    #[inline]
+    fn is_judging(&self) -> bool {
+        match self.link.rules.state {
+            StatePolicy::Off => false,
+            StatePolicy::Session => !self.link.client.startup.is_empty(),
+            StatePolicy::Pin | StatePolicy::Refuse | StatePolicy::Track => true,
+        }
+    }
+
+    /// A statement without effects of its own: new objects are temporary where the client's `search_path` says so.
+    #[inline]
+    fn note_plain(&mut self) {
+        if self.link.client.makes_temporary {
+            self.link.server.question.add_reason(Reason::TemporaryObject);
         }
     }
 
@@ -41,7 +64,7 @@ impl Work<'_, '_, '_, '_> {
         message: Message,
         definition: &[u8],
     ) -> Option<Arc<Effects>> {
-        if self.link.rules.state == StatePolicy::Off {
+        if !self.is_judging() {
             return None;
         }
         let text = definition.split(|byte| *byte == 0).next();
@@ -53,7 +76,7 @@ impl Work<'_, '_, '_, '_> {
 
     /// What a prepared statement may do; found out once.
     pub(super) fn effects_of(&mut self, statement: &Statement) -> Option<Arc<Effects>> {
-        if self.link.rules.state == StatePolicy::Off {
+        if !self.is_judging() {
             return None;
         }
         let judge = &mut *self.link.judge;
@@ -70,7 +93,7 @@ impl Work<'_, '_, '_, '_> {
 
     /// A statement is bound, so it is about to run.
     pub(super) fn note_bound(&mut self, name: &[u8]) {
-        if self.link.rules.state == StatePolicy::Off {
+        if !self.is_judging() {
             return;
         }
         let client = &mut *self.link.client;
@@ -85,14 +108,15 @@ impl Work<'_, '_, '_, '_> {
         } else {
             client.has_untracked_effects.then(unknown)
         };
-        if let Some(effects) = effects {
-            self.note(&effects);
+        match effects {
+            Some(effects) => self.note(&effects),
+            None => self.note_plain(),
         }
     }
 
     /// A function is called by its number.
     pub(super) fn note_function(&mut self, message: Message) {
-        if self.link.rules.state == StatePolicy::Off {
+        if matches!(self.link.rules.state, StatePolicy::Off | StatePolicy::Session) {
             return;
         }
         let number = self.body(message).first_chunk().copied();
@@ -111,14 +135,19 @@ impl Work<'_, '_, '_, '_> {
             }
             return;
         }
+        let super::Link { client, server, .. } = &mut *self.link;
+        server.returned.add(&effects.resets, &client.startup);
+        if self.link.rules.state == StatePolicy::Session {
+            return;
+        }
         self.note_sequences(effects.sequences);
+        self.note_plain();
         let super::Link { client, server, .. } = &mut *self.link;
         let held = client.held_reasons();
         if held.contains(Reason::Unknown) {
             server.question = Question::everything();
         }
         server.question.add(effects, held);
-        server.returned.add(&effects.resets, &client.startup);
         for reason in effects.certain.iter() {
             client.certain.insert(reason);
             server.spoiled = true;
@@ -127,21 +156,23 @@ impl Work<'_, '_, '_, '_> {
 
     /// What currval says is the client's own, or nothing at all: then PostgreSQL says so. Who asks for it beyond the
     /// transaction keeps the server from then on.
-    fn note_sequences(&mut self, sequences: Sequences) {
+    pub(super) fn note_sequences(&mut self, sequences: Sequences) {
         let super::Link { client, server, .. } = &mut *self.link;
-        match sequences {
-            Sequences::Untouched => {}
-            Sequences::Moves => client.moves_sequences = true,
-            Sequences::Reads if server.is_fresh && server.queue.is_ours() => {
-                if server.has_foreign_sequences && !server.needs_sync {
-                    // A constant text fits.
-                    let out = self.to_server.insert();
-                    let _ = server.ask_for("DISCARD SEQUENCES", Duty::Try, out);
-                    server.has_foreign_sequences = false;
-                }
-                client.certain.insert(Reason::Sequence);
-            }
-            Sequences::Reads => {}
+        if sequences == Sequences::Untouched {
+            return;
+        }
+        client.moves_sequences = true;
+        if !server.is_fresh || !server.queue.is_ours() {
+            return;
+        }
+        if server.has_foreign_sequences && !server.needs_sync {
+            // A constant text fits.
+            let out = self.to_server.insert();
+            let _ = server.ask_for("DISCARD SEQUENCES", Duty::Try, out);
+            server.has_foreign_sequences = false;
+        }
+        if sequences == Sequences::Reads {
+            client.certain.insert(Reason::Sequence);
         }
     }
 
@@ -149,10 +180,12 @@ impl Work<'_, '_, '_, '_> {
     /// for. Not while a COPY may be going on, which would take them for its data.
     pub(super) fn return_to_startup(&mut self) {
         let server = &mut *self.link.server;
-        if server.returned.is_empty() || server.needs_sync {
+        if server.returned.is_empty() || server.needs_sync || !server.queue.takes_queries() {
             return;
         }
         let sql = server.returned.take();
+        // What the client is told must be true by then.
+        server.queue.hold_back();
         // Values of a start-up packet hold no NUL and are short.
         let _ = server.ask_for(&sql, Duty::Try, self.to_server.insert());
     }
