@@ -5,7 +5,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT"
 
-need build-essential have cc
+need_to_build
 need libpam0g-dev has_pam
 install_missing
 ensure_rust

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$ROOT"
 
 say "Looking for what the demo needs"
-need build-essential have cc
+need_to_build
 need postgresql-15 has_postgres
 need postgresql-15 has_pgbench
 need postgresql-client-15 have psql

@@ -45,6 +45,21 @@ need() {
 	[[ " ${MISSING[*]-} " == *" $package "* ]] || "$@" >/dev/null 2>&1 || MISSING+=("$package")
 }
 
+# What every build needs. libclang and its headers read pg_query's header (PostgreSQL's grammar), at
+# build time only; LIBCLANG_PATH names another one.
+need_to_build() {
+	need build-essential have cc
+	need libclang1-14 has_libclang
+	need libclang-common-14-dev has_clang_headers
+}
+has_libclang() {
+	[ -n "${LIBCLANG_PATH:-}" ] || compgen -G '/usr/lib*/libclang.so*' ||
+		compgen -G '/usr/lib/llvm-*/lib/libclang.so*' || compgen -G '/usr/lib/*/libclang-[0-9]*.so*'
+}
+has_clang_headers() {
+	[ -n "${LIBCLANG_PATH:-}" ] || compgen -G '/usr/lib*/clang/*/include/stddef.h' ||
+		compgen -G '/usr/lib/llvm-*/lib/clang/*/include/stddef.h'
+}
 has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/initdb' || have initdb; }
 has_pgbench() { compgen -G '/usr/lib/postgresql/*/bin/pgbench' || have pgbench; }
 has_pgbouncer() { have pgbouncer || [ -x /usr/sbin/pgbouncer ]; }

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$ROOT"
 
 say "Looking for what the tests need"
-need build-essential have cc
+need_to_build
 need git have git
 need pkg-config have pkg-config
 need libpq-dev test -e /usr/include/postgresql/libpq-fe.h

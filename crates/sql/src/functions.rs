@@ -46,6 +46,10 @@ pub(crate) enum Kind {
 /// In order. Of the manual's chapters 9.9, 9.15, 9.17, 9.28 and of contrib those that act on the
 /// session. Not those for a transaction (`pg_advisory_xact_lock`).
 const BUILT_IN: &[(&str, Kind)] = &[
+    ("crosstab", Kind::RunsText),
+    ("crosstab2", Kind::RunsText),
+    ("crosstab3", Kind::RunsText),
+    ("crosstab4", Kind::RunsText),
     ("currval", Kind::ReadsSequence),
     ("cursor_to_xml", Kind::RunsText),
     ("cursor_to_xmlschema", Kind::RunsText),
@@ -55,6 +59,7 @@ const BUILT_IN: &[(&str, Kind)] = &[
     ("dblink_disconnect", Kind::Opaque),
     ("dblink_open", Kind::Opaque),
     ("dblink_send_query", Kind::Opaque),
+    ("isn_weak", Kind::Opaque),
     ("lastval", Kind::ReadsSequence),
     ("nextval", Kind::MovesSequence),
     ("pg_advisory_lock", Kind::AdvisoryLock),

@@ -219,8 +219,16 @@ fn recased(text: &str, seed: u64) -> String {
     text.chars().enumerate().map(turn).collect()
 }
 
+/// `PROPTEST_CASES` asks for more.
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn what_step_one_clears_has_no_effects_in_the_tree(statement in filled(3)) {
