@@ -255,7 +255,7 @@ const ALSO: [(&str, &str); 5] = [
     ("vacuum_mem", "maintenance_work_mem"),
 ];
 
-fn ask(name: &str, effects: &mut Effects) {
+pub(crate) fn ask(name: &str, effects: &mut Effects) {
     if name.contains(char::REPLACEMENT_CHARACTER) {
         effects.ask_all();
     }

@@ -6,6 +6,7 @@ use crate::functions::{Functions, Kind, Meaning};
 use crate::lex::{Lexer, Token, Unclear};
 use crate::reason::Reason;
 use crate::scan::{self, Lead, is_prepare_transaction, is_transactional_set, makes_temporary};
+use crate::tree;
 
 /// A statement, and what its words say.
 #[derive(Debug)]
@@ -113,9 +114,10 @@ impl Words<'_> {
         match self.functions.meaning(word) {
             Some(Meaning::Call(kind)) if lexer.clone().token()? == Some(Token::Other(b'(')) => {
                 if kind == Kind::SetConfig {
-                    (self.is_exact, self.sets) = (false, true);
+                    self.set_config(lexer)?;
+                } else {
+                    call(kind, &mut self.effects);
                 }
-                call(kind, &mut self.effects);
             }
             Some(Meaning::Hold) if self.lead == Lead::Declare => {
                 self.inexact().may_leave(Reason::Cursor);
@@ -124,6 +126,20 @@ impl Words<'_> {
             Some(Meaning::TemporarySchema) => self.temporary(),
             None | Some(Meaning::Call(_) | Meaning::Hold | Meaning::Temporary) => {}
             Some(Meaning::Listed | Meaning::Unknown) => self.inexact().leaves(Reason::Function),
+        }
+        Ok(())
+    }
+
+    /// `set_config('name', .., true)` is told apart here: applications send it with each transaction,
+    /// and the text is new each time.
+    fn set_config(&mut self, lexer: &Lexer<'_>) -> Result<(), Unclear> {
+        match config(&mut lexer.clone())? {
+            Some(Config { is_local: true, .. }) => {}
+            Some(Config { name, .. }) => tree::ask(&name, &mut self.effects),
+            None => {
+                self.sets = true;
+                self.inexact().ask_all();
+            }
         }
         Ok(())
     }
@@ -175,6 +191,46 @@ impl Words<'_> {
             effects.may_leave(Reason::Prepared);
         }
     }
+}
+
+/// The arguments of a `set_config` that counts.
+struct Config {
+    /// In lower case.
+    name: String,
+    is_local: bool,
+}
+
+/// Reads the arguments, if the first and the last are plain constants and the name is not that of the
+/// seed.
+fn config(lexer: &mut Lexer<'_>) -> Result<Option<Config>, Unclear> {
+    lexer.token()?;
+    let (Some(Token::Text([b'\'', name @ .., b'\''])), Some(Token::Other(b','))) =
+        (lexer.token()?, lexer.token()?)
+    else {
+        return Ok(None);
+    };
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'\'' | b'\\');
+    if !name.iter().all(is_plain) || name.eq_ignore_ascii_case(b"seed") {
+        return Ok(None);
+    }
+    let mut depth = 0_usize;
+    loop {
+        match lexer.token()? {
+            Some(Token::Other(b'(' | b'[')) => depth += 1,
+            Some(Token::Other(b')' | b']')) if depth > 0 => depth -= 1,
+            Some(Token::Other(b',')) if depth == 0 => break,
+            None | Some(Token::Other(b')' | b']' | b';')) => return Ok(None),
+            Some(_) => {}
+        }
+    }
+    let (Some(Token::Word(last)), Some(Token::Other(b')'))) = (lexer.token()?, lexer.token()?)
+    else {
+        return Ok(None);
+    };
+    let is_local = last.eq_ignore_ascii_case(b"true");
+    let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+    let is_known = is_local || last.eq_ignore_ascii_case(b"false");
+    Ok(is_known.then_some(Config { name, is_local }))
 }
 
 /// What SQL-level EXECUTE did while the client was pinned comes to light when the pin ends.

@@ -86,6 +86,7 @@ fn what_ends_with_the_transaction_asks_for_nothing() {
         "SET TRANSACTION READ ONLY",
         "SET CONSTRAINTS ALL DEFERRED",
         "SELECT set_config('a', 'b', true)",
+        "SELECT set_config('request.claims', '{\"a\": [1, 2]}', TRUE), set_config('b', (c(1, 2))[1], true)",
         "CREATE TEMP TABLE t () ON COMMIT DROP",
         "CREATE TEMP TABLE t ON COMMIT DROP AS SELECT 1",
         "SELECT pg_advisory_xact_lock(1)",
@@ -108,6 +109,8 @@ fn set_config_names_its_setting_if_it_is_constant() {
         "SELECT set_config('a', 'x', 'f')",
         "SELECT set_config(setting_name => 'a', new_value => 'x', is_local => false)",
         "SELECT set_config(name, setting, false) FROM t",
+        "SELECT set_config('a', 'x', NOT true)",
+        "SELECT set_config('a', 'x', true AND false)",
     ] {
         assert_eq!(effects(text).asks, Asks::All, "{text}");
     }
