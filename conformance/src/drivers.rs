@@ -1,5 +1,6 @@
 //! Client programs in `drivers/`: fetched and built at first use, kept in `target/conformance`, then run.
 
+use std::env;
 use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
@@ -124,6 +125,40 @@ pub fn node() -> Result<PathBuf> {
             .current_dir(directory);
         tools::run(&mut npm).map(drop)
     })
+}
+
+/// The directory of the C programs `pipeline` and `transactions`.
+///
+/// # Errors
+/// When there is no compiler or no libpq to compile with.
+pub fn libpq() -> Result<PathBuf> {
+    prepare("libpq", |directory| {
+        tools::require("cc", "gcc libc6-dev")?;
+        tools::require("pg_config", "libpq-dev")?;
+        let includes = tools::run(Command::new("pg_config").arg("--includedir"))?;
+        for program in ["pipeline", "transactions"] {
+            let mut compiler = Command::new("cc");
+            compiler.args(["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra"]);
+            compiler.args(["-O1", "-pthread", "-I", includes.trim(), "-o", program]);
+            compiler.args([&format!("{program}.c"), "-lpq"]);
+            tools::run(compiler.current_dir(directory))?;
+        }
+        Ok(())
+    })
+}
+
+/// The Rust program `drivers`, built by the cargo that builds us.
+///
+/// # Errors
+/// When crates cannot be fetched.
+pub fn rust() -> Result<PathBuf> {
+    let cache = prepare("rust", |directory| {
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.args(["build", "--quiet", "--locked", "--target-dir", "target"]);
+        tools::run(build.current_dir(directory)).map(drop)
+    })?;
+    Ok(cache.join("target/debug/drivers"))
 }
 
 /// Compiles a Java program; returns the class path that it runs with.

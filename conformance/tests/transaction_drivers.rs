@@ -30,6 +30,12 @@ const SECONDS_MAX: &str = "150";
 const SERVERS: u32 = 2;
 
 #[test]
+fn libpq_pipelines_are_told_the_same() -> Result<()> {
+    let program = drivers::libpq()?.join("transactions");
+    compare("libpq", &program.to_string_lossy(), &[], &[])
+}
+
+#[test]
 fn psycopg_is_told_the_same() -> Result<()> {
     python(
         "psycopg",
@@ -85,6 +91,16 @@ fn pgjdbc_is_told_the_same() -> Result<()> {
     compare("jdbc", "java", &arguments, &held_back)
 }
 
+#[test]
+fn tokio_postgres_is_told_the_same() -> Result<()> {
+    rust("tokio_postgres", &["notifications"])
+}
+
+#[test]
+fn sqlx_is_told_the_same() -> Result<()> {
+    rust("sqlx", &["notifications"])
+}
+
 fn python(program: &str, held_back: &[&str]) -> Result<()> {
     let built = drivers::python()?;
     let file = built.join(format!("tx_{program}.py"));
@@ -105,6 +121,11 @@ fn node(driver: &str, held_back: &[&str]) -> Result<()> {
     compare(&name, "node", &[&*file.to_string_lossy()], held_back)
 }
 
+fn rust(driver: &str, held_back: &[&str]) -> Result<()> {
+    let program = drivers::rust()?;
+    compare(driver, &program.to_string_lossy(), &[driver], held_back)
+}
+
 /// Runs a program directly and through the target and compares what its clients were told.
 ///
 /// Scenarios that the target cannot do yet are held back.
@@ -112,7 +133,9 @@ fn compare(name: &str, program: &str, arguments: &[&str], held_back: &[&str]) ->
     let cluster = Cluster::shared()?;
     let options = PoolOptions::default()
         .pool_size(SERVERS)
-        .setting("query_wait_timeout = 30");
+        .setting("query_wait_timeout = 30")
+        // Every start-up parameter is to have its effect; this line comes after the one that others need.
+        .setting("ignore_startup_parameters =");
     let mut target = Target::start_kind(Kind::from_env()?, cluster.port(), &options)?;
     let run = |port: u16, database: &str| -> Result<Transcript> {
         let mut command = Command::new("timeout");

@@ -1,0 +1,122 @@
+//! Clients side by side, and what they were told.
+
+use std::env;
+use std::fmt::Debug;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use anyhow::anyhow;
+use tokio::sync::Barrier;
+use tokio::time::timeout;
+
+pub const CLIENTS: usize = 6;
+const LONGEST: Duration = Duration::from_secs(40);
+const LONGEST_MEETING: Duration = Duration::from_secs(20);
+
+/// One client of a scenario, with its own lines.
+pub struct Client {
+    pub number: usize,
+    scenario: &'static str,
+    barrier: Arc<Barrier>,
+    lines: Vec<String>,
+}
+
+impl Client {
+    /// What the client was told at a step.
+    pub fn say(&mut self, step: &str, told: impl Debug) {
+        let line = format!("{}[{}] {step}: {told:?}", self.scenario, self.number);
+        self.lines.push(line);
+    }
+
+    /// What may differ between runs.
+    pub fn remark(&mut self, text: &str) {
+        self.lines.push(format!("# {text}"));
+    }
+
+    /// Waits until every client is here.
+    pub async fn meet(&self) -> Result<()> {
+        timeout(LONGEST_MEETING, self.barrier.wait()).await?;
+        Ok(())
+    }
+}
+
+/// Which scenarios run, and whether all went well.
+pub struct Runs {
+    pub good: bool,
+    chosen: Vec<String>,
+}
+
+impl Runs {
+    pub fn new(chosen: Vec<String>) -> Self {
+        Self { good: true, chosen }
+    }
+
+    /// Runs a scenario by all clients at a time.
+    pub async fn scenario<F, R>(&mut self, name: &'static str, steps: F)
+    where
+        F: Fn(Client) -> R,
+        R: Future<Output = (Client, Result<()>)> + Send + 'static,
+    {
+        if !self.wants(name) {
+            return;
+        }
+        let barrier = Arc::new(Barrier::new(CLIENTS));
+        let mut tasks = Vec::new();
+        for number in 0..CLIENTS {
+            let client = Client {
+                number,
+                scenario: name,
+                barrier: Arc::clone(&barrier),
+                lines: Vec::new(),
+            };
+            tasks.push(tokio::spawn(timeout(LONGEST, steps(client))));
+        }
+        for (number, task) in tasks.into_iter().enumerate() {
+            let ended = match task.await {
+                Ok(Ok((client, ended))) => {
+                    client.lines.iter().for_each(|line| println!("{line}"));
+                    ended
+                }
+                Ok(Err(_)) => Err(anyhow!("hangs")),
+                Err(panic) => Err(panic.into()),
+            };
+            if let Err(error) = ended {
+                self.good = false;
+                println!(
+                    "FAIL {name}[{number}] {}",
+                    format!("{error:#}").replace('\n', " | ")
+                );
+            }
+        }
+        println!("done {name}");
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        let left_out = self
+            .chosen
+            .iter()
+            .any(|one| one.strip_prefix('-') == Some(name));
+        let alone = self.chosen.iter().any(|one| !one.starts_with('-'));
+        !left_out && (!alone || self.chosen.iter().any(|one| one == name))
+    }
+}
+
+/// One of the PG* variables that say where the server is.
+pub fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_default()
+}
+
+/// Turns an async function of a client into what [`Runs::scenario`] takes.
+#[macro_export]
+macro_rules! scenarios {
+    ($runs:expr, $($steps:ident),+ $(,)?) => {
+        $($runs
+            .scenario(stringify!($steps), |mut client| async move {
+                let ended = $steps(&mut client).await;
+                (client, ended)
+            })
+            .await;)+
+    };
+}
