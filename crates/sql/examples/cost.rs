@@ -37,19 +37,19 @@ fn main() {
     println!("what takes longest of the longest that is parsed:");
     print(&format!(
         "SELECT set_config($1, $2, $3), 1{}",
-        " AND (b OR c)".repeat(600)
+        " AND (b OR c)".repeat(135)
     ));
     print(&format!(
         "SELECT set_config($1, $2, $3), a{}",
-        "[1]".repeat(2600)
+        "[1]".repeat(660)
     ));
     print(&format!(
         "SELECT set_config($1, $2, $3), {}1{}",
-        "abs(".repeat(1500),
-        ")".repeat(1500)
+        "abs(".repeat(400),
+        ")".repeat(400)
     ));
-    print(&"SET a=1;".repeat(256));
-    print(&format!("SET a = 1{}", ", 'b'".repeat(1600)));
+    print(&"SET a=1;".repeat(128));
+    print(&format!("SET a = 1{}", ", 'b'".repeat(400)));
 }
 
 fn print(text: &str) {
