@@ -14,7 +14,7 @@ use crate::workspace::cargo;
 const ARROWS: &[(&str, &[&str])] = &[
     ("weir-wire", &[]),
     ("weir-auth", &["weir-wire"]),
-    ("weir-session", &["weir-wire", "weir-auth"]),
+    ("weir-session", &["weir-wire", "weir-auth", "weir-sql"]),
     ("weir-sql", &[]),
     ("weir-pool", &[]),
     ("weir-route", &["weir-wire"]),
