@@ -243,13 +243,14 @@ impl Client {
                     self.remember(Arc::clone(name), Some(Arc::clone(statement)));
                 }
                 Undo::Closed(name, _) => drop(self.forget(name)),
-                Undo::Deallocate(name) => drop(self.forget(name)),
-                Undo::Refused(_) => {}
+                // They take names away when they succeed.
+                Undo::Deallocate(_) | Undo::DeallocateAll | Undo::Refused(_) => {}
             }
         }
     }
 }
 
-fn key(name: &[u8]) -> &[u8] {
+/// A name as PostgreSQL compares it.
+pub(crate) fn key(name: &[u8]) -> &[u8] {
     name.get(..NAME_MAX).unwrap_or(name)
 }

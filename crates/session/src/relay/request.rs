@@ -9,11 +9,11 @@ use weir_wire::frame::{Header, Side, header};
 use weir_wire::frontend::{self, BindHead, tag};
 
 use super::{ClientFault, Link, STATEMENT_MAX, STATEMENTS_MAX, STREAM_MIN};
-use crate::client::{Client, Pin, Rest};
+use crate::client::{self, Client, Pin, Rest};
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo, UnnamedEffect};
 use crate::server::Server;
 use crate::splice::Splice;
-use crate::sql;
+use crate::sql::{self, Deallocated};
 use crate::statement::{NAME_PREFIX, Presence, Statement};
 use crate::unnamed;
 
@@ -32,6 +32,9 @@ pub struct Taken {
     pub consumed: usize,
     /// The client said good-bye: nothing after `consumed` matters.
     pub terminate: bool,
+    /// What comes next depends on replies that are still to come: the rest has to be offered again after any of them,
+    /// without anything to follow it.
+    pub stalled: bool,
     /// What was asked of prepared statements.
     pub statements: StatementCounts,
 }
@@ -120,6 +123,7 @@ pub fn requests(
         input,
         to_server,
         to_client,
+        stalled: false,
         statements: StatementCounts::default(),
     };
     let mut at = work.streamed();
@@ -171,6 +175,7 @@ struct Work<'w, 'l, 'i, 's> {
     input: &'i [u8],
     to_server: &'w mut Splice<'s>,
     to_client: &'w mut Vec<u8>,
+    stalled: bool,
     statements: StatementCounts,
 }
 
@@ -179,6 +184,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
         Taken {
             consumed,
             terminate,
+            stalled: self.stalled,
             statements: self.statements,
         }
     }
@@ -205,7 +211,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             tag::QUERY if self.link.rules.refuse_simple_query => {
                 return Err(ClientFault::SimpleQuery);
             }
-            tag::QUERY => self.query(message),
+            tag::QUERY => return Ok(self.query(message)),
             tag::BIND => return self.bind(message),
             tag::EXECUTE => self.pass_extended(message, Kind::Execute),
             tag::SYNC => {
@@ -214,8 +220,8 @@ impl<'i> Work<'_, '_, 'i, '_> {
                 self.return_to_startup();
             }
             tag::PARSE => return self.parse(message),
-            tag::DESCRIBE => self.describe(message)?,
-            tag::CLOSE => self.close(message)?,
+            tag::DESCRIBE => return self.describe(message),
+            tag::CLOSE => return self.close(message),
             tag::FLUSH => {
                 self.link.server.needs_sync = true;
                 self.pass(message, None);
@@ -273,19 +279,23 @@ impl<'i> Work<'_, '_, 'i, '_> {
 
     // --- the unnamed statement ---
 
-    /// A text that deallocates one of the client's protocol-level statements. Other clients may use what the server has,
-    /// so PostgreSQL is given one to deallocate: its answers and errors are the right ones.
-    fn deallocates(&self, message: Message) -> Option<Vec<u8>> {
-        if self.link.client.statement_count() == 0 || !message.is_whole() || !self.tracks_names() {
+    /// What a simple query deallocates; None if it has nothing to do with statements of the protocol.
+    fn deallocates(&self, message: Message) -> Option<Deallocated> {
+        let has_names = self.link.client.statement_count() > 0;
+        let may_have_names = has_names || self.link.server.queue.changes_names();
+        if !may_have_names || !message.is_whole() || !self.tracks_names() {
             return None;
         }
-        let sql = self.body(message).strip_suffix(b"\0")?;
-        let name = sql::deallocated_name(sql)?;
-        let (_, statement) = self.link.client.statement(&name)?;
-        statement.is_some().then_some(name)
+        sql::deallocated(self.body(message).strip_suffix(b"\0")?)
     }
 
-    fn query(&mut self, message: Message) {
+    fn query(&mut self, message: Message) -> bool {
+        let deallocated = self.deallocates(message);
+        if let Some(Deallocated::One(name)) = &deallocated
+            && self.is_unsettled(name, false)
+        {
+            return self.stall();
+        }
         self.return_to_startup();
         let effects = self.effects_of_query(message);
         let may_follow = effects.as_ref().is_some_and(|effects| {
@@ -295,28 +305,64 @@ impl<'i> Work<'_, '_, 'i, '_> {
         if let Some(effects) = &effects
             && self.refuses(effects)
         {
-            return self.refuse_query(effects.reasons);
+            self.refuse_query(effects.reasons);
+            return true;
         }
         if let Some(effects) = &effects {
             self.note(effects);
         }
-        self.pass_query(message);
+        self.pass_query(message, deallocated);
         if may_follow {
             self.return_to_startup();
         }
+        true
     }
 
-    fn pass_query(&mut self, message: Message) {
-        if let Some(name) = self.deallocates(message) {
-            let effect = self.define_unnamed(unnamed::NONE, &[], None);
-            // A constant text fits.
-            let _ = encode::query(self.to_server.insert(), DEALLOCATE);
-            let entry = Expected::new(Kind::Query, Duty::Forward).with_unnamed(effect);
-            return self.expect(entry.with_undo(Undo::Deallocate(name.into())));
+    fn pass_query(&mut self, message: Message, deallocated: Option<Deallocated>) {
+        let mut entry = Expected::new(Kind::Query, Duty::Forward);
+        match deallocated {
+            Some(Deallocated::One(name))
+                if matches!(self.link.client.statement(&name), Some((_, Some(_)))) =>
+            {
+                let effect = self.define_unnamed(unnamed::NONE, &[], None);
+                // Other clients may use what the server has, so PostgreSQL is given one to deallocate: its answers and
+                // errors are the right ones. A constant text fits.
+                let _ = encode::query(self.to_server.insert(), DEALLOCATE);
+                entry = entry.with_undo(Undo::Deallocate(name.into()));
+                return self.expect(entry.with_unnamed(effect));
+            }
+            Some(Deallocated::All) => entry = entry.with_undo(Undo::DeallocateAll),
+            _ => {}
         }
         let effect = self.define_unnamed(unnamed::NONE, &[], None);
         self.pass(message, None);
-        self.expect(Expected::new(Kind::Query, Duty::Forward).with_unnamed(effect));
+        self.expect(entry.with_unnamed(effect));
+    }
+
+    /// Whether it depends on replies to come if the client has this name. One that a real Parse gives is no question: a
+    /// message that `only_uses` it fails exactly if that Parse does.
+    fn is_unsettled(&self, name: &[u8], only_uses: bool) -> bool {
+        let Link { client, server, .. } = &*self.link;
+        if !server.queue.changes_names() || server.queue.is_skipping() {
+            return false;
+        }
+        if name.is_empty() {
+            return only_uses && server.queue.is_unnamed_unsettled();
+        }
+        let is_given = only_uses
+            && client.statement(name).is_some_and(|(known, statement)| {
+                statement.is_some_and(|given| {
+                    !server.prepared.has_confirmed(given)
+                        && server.queue.is_named_once(given, known)
+                })
+            });
+        !is_given && server.queue.is_unsettled(client::key(name))
+    }
+
+    /// The message has to wait for a reply.
+    fn stall(&mut self) -> bool {
+        self.stalled = true;
+        false
     }
 
     fn parse_unnamed(&mut self, message: Message, definition: &[u8]) {
@@ -447,6 +493,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
         if frontend::Parse::parse(body).is_err() {
             return Err(ClientFault::Malformed(tag::PARSE));
         }
+        if self.is_unsettled(name, false) {
+            return Ok(self.stall());
+        }
         if self.link.client.statement_count() >= STATEMENTS_MAX {
             return Err(ClientFault::TooManyStatements);
         }
@@ -531,10 +580,14 @@ impl<'i> Work<'_, '_, 'i, '_> {
             proven,
             ..
         } = &mut *self.link;
-        let next = if server.status() == TransactionStatus::Failed {
+        if server.status() == TransactionStatus::Failed {
             // Only what ends the transaction runs, and that means the same everywhere.
             return statement;
-        } else if server.is_settings_unsure() {
+        }
+        if statement.is_outdated() {
+            server.prepared.lose(&statement);
+        }
+        let next = if server.is_settings_unsure() {
             // What the server holds it plans again as it has to. What it does not hold nobody else may get.
             if server.prepared.touch(&statement, server.queue.batch()) != Presence::Absent {
                 return statement;
@@ -544,9 +597,6 @@ impl<'i> Work<'_, '_, 'i, '_> {
             let context = client.planned.context(&client.settings, registry, proven);
             if statement.is_of(context) {
                 return statement;
-            }
-            if statement.is_outdated() {
-                server.prepared.lose(&statement);
             }
             registry.intern(context, &statement.body)
         };
@@ -620,6 +670,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
             Ok(None) if !message.is_whole() => return Ok(false),
             _ => return Err(ClientFault::Malformed(tag::BIND)),
         };
+        if self.is_unsettled(head.statement, true) {
+            return Ok(self.stall());
+        }
         self.statements.binds += 1;
         self.note_bound(head.statement);
         self.link.server.needs_sync = true;
@@ -680,9 +733,13 @@ impl<'i> Work<'_, '_, 'i, '_> {
         })
     }
 
-    fn describe(&mut self, message: Message) -> Result<(), ClientFault> {
+    fn describe(&mut self, message: Message) -> Result<bool, ClientFault> {
         let describe = frontend::Describe::parse(self.body(message))
             .map_err(|_| ClientFault::Malformed(tag::DESCRIBE))?;
+        let statement = describe.kind == frontend::Kind::Statement;
+        if statement && self.is_unsettled(describe.name, true) {
+            return Ok(self.stall());
+        }
         self.link.server.needs_sync = true;
         if describe.kind == frontend::Kind::Statement && describe.name.is_empty() {
             self.ensure_unnamed();
@@ -702,14 +759,18 @@ impl<'i> Work<'_, '_, 'i, '_> {
             self.pass(message, None);
         }
         self.expect(Expected::new(Kind::Describe, Duty::Forward).with_renamed(renamed));
-        Ok(())
+        Ok(true)
     }
 
     /// Other clients may use the statement: only the name goes. The server is asked to close the client's name, which it
     /// does not know, so that its answer comes exactly if it would have come directly.
-    fn close(&mut self, message: Message) -> Result<(), ClientFault> {
+    fn close(&mut self, message: Message) -> Result<bool, ClientFault> {
         let close = frontend::Close::parse(self.body(message))
             .map_err(|_| ClientFault::Malformed(tag::CLOSE))?;
+        let statement = close.kind == frontend::Kind::Statement;
+        if statement && self.is_unsettled(close.name, false) {
+            return Ok(self.stall());
+        }
         self.link.server.needs_sync = true;
         let mut entry = Expected::new(Kind::Close, Duty::Forward);
         if close.kind == frontend::Kind::Statement && close.name.is_empty() {
@@ -722,7 +783,6 @@ impl<'i> Work<'_, '_, 'i, '_> {
                 entry = entry.with_undo(Undo::Closed(name, statement));
             }
         }
-        let statement = close.kind == frontend::Kind::Statement;
         if statement && self.tracks_names() && looks_like_ours(close.name) {
             let nobody = self.link.registry.nobody();
             // Names of ours are short and hold no NUL.
@@ -731,7 +791,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             self.pass(message, None);
         }
         self.expect(entry);
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -166,6 +166,10 @@ impl Pooler {
         {
             self.release(server);
         }
+        if !self.clients[client].input.is_empty() {
+            // It may have waited for this reply.
+            self.serve(client);
+        }
     }
 
     /// Delivers everything that is on the way, whole.

@@ -9,7 +9,7 @@ use weir_testkit::cuts::{Cuts, Dice};
 use weir_testkit::reading::{messages, outline};
 use weir_testkit::say::{Say, say};
 use weir_wire::backend::{TransactionStatus, tag};
-use weir_wire::{encode, frontend};
+use weir_wire::encode;
 
 use crate::pooler::{Pooler, rules};
 
@@ -124,25 +124,12 @@ struct Writer {
     got: Vec<u8>,
     witness: usize,
     client: usize,
-    /// Since the last wait, a batch with an error, or statements were forgotten.
-    unsure: bool,
-    /// Names that were given or taken since the last wait.
-    touched: [bool; NAMES.len()],
 }
 
 impl Writer {
     fn put(&mut self, what: Say) {
         let got = self.direct.converse(&what);
-        let about = messages(&got).0;
-        self.unsure |= about.iter().any(|message| {
-            message.tag == tag::ERROR_RESPONSE
-                || message.body == b"DISCARD ALL\0"
-                || message.body == b"DEALLOCATE ALL\0"
-        });
         self.got.extend(got);
-        if what.first() == Some(&frontend::tag::QUERY) {
-            self.touched[0] = true;
-        }
         self.burst = std::mem::take(&mut self.burst).raw(&what);
     }
 
@@ -154,22 +141,6 @@ impl Writer {
             self.script.bursts.push_back((burst.into_bytes(), before));
             self.script.expected.append(&mut self.got);
         }
-        if self.direct.has_said_all() {
-            self.unsure = false;
-            self.touched = Default::default();
-        }
-    }
-
-    /// The client looks at its answers before it says something about names that depend on them. What it would get if it
-    /// did not is right in most cases. The rest is a known difference: whether a name exists may depend on a batch that
-    /// is not answered yet, and another server cannot be told "only if".
-    fn wait_if_unsure(&mut self, name: usize, changes: bool) {
-        let depends = self.touched[name] || (changes && name > 0);
-        if self.unsure && depends {
-            self.put(say().sync());
-            self.wait();
-        }
-        self.touched[name] |= changes;
     }
 
     fn perform(&mut self, op: Op) {
@@ -178,15 +149,9 @@ impl Writer {
         }
         let portal = |portal| if portal { "p" } else { "" };
         let next = match op {
-            Op::Bind { portal: p, name } => {
-                self.wait_if_unsure(name, false);
-                say().bind(portal(p), NAMES[name])
-            }
+            Op::Bind { portal: p, name } => say().bind(portal(p), NAMES[name]),
             Op::ClosePortal { portal: p } => say().close_portal(portal(p)),
-            Op::CloseStatement { name } => {
-                self.wait_if_unsure(name, true);
-                say().close_statement(NAMES[name])
-            }
+            Op::CloseStatement { name } => say().close_statement(NAMES[name]),
             Op::Copy { what: 0 } => say().copy_fail("late"),
             Op::Copy { .. } => say().copy_data("late"),
             Op::DescribePortal { portal: p } => say().describe_portal(portal(p)),
@@ -196,41 +161,29 @@ impl Writer {
             Op::DescribeStatement { .. } if self.direct.status() == TransactionStatus::Failed => {
                 return;
             }
-            Op::DescribeStatement { name } => {
-                self.wait_if_unsure(name, false);
-                say().describe_statement(NAMES[name])
-            }
+            Op::DescribeStatement { name } => say().describe_statement(NAMES[name]),
             Op::Execute {
                 portal: p,
                 max_rows,
             } => say().execute(portal(p), max_rows),
             Op::Flush => say().flush(),
-            Op::Forget { discard } => {
-                self.touched = [true; NAMES.len()];
-                say().query(if discard {
-                    "discard all"
-                } else {
-                    "deallocate all"
-                })
-            }
+            Op::Forget { discard } => say().query(if discard {
+                "discard all"
+            } else {
+                "deallocate all"
+            }),
             Op::Function { oid } => say().function_call(oid),
             Op::Own => {
                 self.witness += 1;
                 say().query(&format!("row c{}_{}", self.client, self.witness))
             }
-            Op::Parse { name, text } => {
-                self.wait_if_unsure(name, true);
-                say().parse(NAMES[name], TEXTS[text])
-            }
+            Op::Parse { name, text } => say().parse(NAMES[name], TEXTS[text]),
             Op::Query { text, more: None } => say().query(TEXTS[text]),
             Op::Query {
                 text,
                 more: Some(more),
             } => say().query(&format!("{};{}", TEXTS[text], TEXTS[more])),
-            Op::Run { name } => {
-                self.wait_if_unsure(name, false);
-                say().run(NAMES[name])
-            }
+            Op::Run { name } => say().run(NAMES[name]),
             Op::Sync => say().sync(),
             Op::Wait => return self.wait(),
         };
