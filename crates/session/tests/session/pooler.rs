@@ -103,8 +103,6 @@ pub(crate) struct Pooler {
     next: usize,
     /// Put between any two messages of a server.
     pub(crate) unasked: Option<Vec<u8>>,
-    /// Bytes of it that were put in.
-    pub(crate) unasked_len: usize,
 }
 
 impl Pooler {
@@ -125,7 +123,6 @@ impl Pooler {
             output,
             next: 0,
             unasked: None,
-            unasked_len: 0,
         }
     }
 
@@ -300,7 +297,6 @@ impl Pooler {
             let new = upstream.on_the_way.split_off(before);
             for message in messages(&new).0 {
                 upstream.on_the_way.extend_from_slice(unasked);
-                self.unasked_len += unasked.len();
                 upstream.on_the_way.extend_from_slice(message.raw);
             }
         }

@@ -107,7 +107,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What one client sends, in bursts, and how many bytes it has got before it sends the next.
+/// What one client sends, in bursts, and how many bytes of answers it has got before it sends the next.
 #[derive(Debug, Default)]
 struct Script {
     bursts: VecDeque<(Vec<u8>, usize)>,
@@ -137,7 +137,7 @@ impl Writer {
         let burst = std::mem::take(&mut self.burst);
         if !burst.is_empty() {
             self.script.said = std::mem::take(&mut self.script.said).raw(&burst);
-            let before = self.script.expected.len();
+            let before = answered_len(&self.script.expected);
             self.script.bursts.push_back((burst.into_bytes(), before));
             self.script.expected.append(&mut self.got);
         }
@@ -295,8 +295,7 @@ impl Run {
 
     fn can_send(&self, client: usize) -> bool {
         let next = self.scripts[client].bursts.front();
-        let got = self.pooler.clients[client].got.len();
-        let got = got.saturating_sub(self.pooler.unasked_len);
+        let got = answered_len(&self.pooler.clients[client].got);
         !self.unsent[client].is_empty() || next.is_some_and(|(_, before)| got >= *before)
     }
 
@@ -379,14 +378,22 @@ fn unasked() -> Vec<u8> {
     bytes
 }
 
+fn is_answer(tag: u8) -> bool {
+    !matches!(
+        tag,
+        tag::NOTICE_RESPONSE | tag::NOTIFICATION_RESPONSE | tag::PARAMETER_STATUS
+    )
+}
+
+fn answered_len(bytes: &[u8]) -> usize {
+    let answers = messages(bytes).0;
+    let answers = answers.iter().filter(|message| is_answer(message.tag));
+    answers.map(|message| message.raw.len()).sum()
+}
+
 fn without_unasked(bytes: &[u8]) -> String {
-    let kept = |tag| {
-        !matches!(
-            tag,
-            tag::NOTICE_RESPONSE | tag::NOTIFICATION_RESPONSE | tag::PARAMETER_STATUS
-        )
-    };
     let (all, rest) = messages(bytes);
-    let kept: Vec<&[u8]> = all.iter().filter(|m| kept(m.tag)).map(|m| m.raw).collect();
+    let kept = all.iter().filter(|message| is_answer(message.tag));
+    let kept: Vec<&[u8]> = kept.map(|message| message.raw).collect();
     outline(&[kept.concat().as_slice(), rest].concat())
 }
