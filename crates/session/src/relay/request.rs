@@ -8,18 +8,15 @@ use weir_wire::frontend::tag;
 
 use super::{ClientFault, Link, STREAM_MIN};
 use crate::client::{Client, Rest};
-use crate::expected::{Duty, Expected, Kind, Undo};
+use crate::expected::{Duty, Expected, Kind};
 use crate::server::Server;
 use crate::splice::Splice;
-use crate::sql::{self, Deallocated};
-use crate::unnamed;
+use crate::sql::Deallocated;
 
+pub(crate) mod deallocate;
 mod effects;
 mod prepared;
 mod settling;
-
-/// Prepares something and deallocates it; the first of the two answers is not for the client.
-const DEALLOCATE: &[u8] = b"PREPARE weir_deallocate AS SELECT 1; DEALLOCATE weir_deallocate";
 
 /// Bytes of a message before its body.
 const HEAD: usize = weir_wire::frame::HEADER_LEN;
@@ -212,7 +209,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             }
             tag::QUERY => return Ok(self.query(message)),
             tag::BIND => return self.bind(message),
-            tag::EXECUTE => self.pass_extended(message, Kind::Execute),
+            tag::EXECUTE => self.execute(message)?,
             tag::SYNC => {
                 self.link.server.needs_sync = false;
                 self.pass(message, Some(Kind::Sync));
@@ -256,6 +253,17 @@ impl<'i> Work<'_, '_, 'i, '_> {
         self.pass(message, Some(kind));
     }
 
+    fn execute(&mut self, message: Message) -> Result<(), ClientFault> {
+        match self.execute_deallocate(message)? {
+            None => self.pass_extended(message, Kind::Execute),
+            Some(entry) => {
+                self.pass(message, None);
+                self.expect(entry);
+            }
+        }
+        Ok(())
+    }
+
     fn begin_rest(&mut self, message: Message, rest: Rest) {
         if !message.is_whole() {
             self.link.client.owed = message.missing();
@@ -276,18 +284,10 @@ impl<'i> Work<'_, '_, 'i, '_> {
         }
     }
 
-    /// What a simple query deallocates; None if it has nothing to do with statements of the protocol.
-    fn deallocates(&self, message: Message) -> Option<Deallocated> {
-        let has_names = self.link.client.statement_count() > 0;
-        let may_have_names = has_names || self.link.server.queue.changes_names();
-        if !may_have_names || !message.is_whole() || !self.tracks_names() {
-            return None;
-        }
-        sql::deallocated(self.body(message).strip_suffix(b"\0")?)
-    }
-
     fn query(&mut self, message: Message) -> bool {
-        let deallocated = self.deallocates(message);
+        let text = self.body(message).strip_suffix(b"\0");
+        let text = text.filter(|_| message.is_whole());
+        let deallocated = text.and_then(|text| self.deallocated_by(text));
         if let Some(Deallocated::One(name)) = &deallocated
             && self.is_unsettled(name, false)
         {
@@ -313,27 +313,6 @@ impl<'i> Work<'_, '_, 'i, '_> {
             self.return_to_startup();
         }
         true
-    }
-
-    fn pass_query(&mut self, message: Message, deallocated: Option<Deallocated>) {
-        let mut entry = Expected::new(Kind::Query, Duty::Forward);
-        match deallocated {
-            Some(Deallocated::One(name))
-                if matches!(self.link.client.statement(&name), Some((_, Some(_)))) =>
-            {
-                let effect = self.define_unnamed(unnamed::NONE, &[], None);
-                // Other clients may use what the server has, so PostgreSQL is given one to deallocate: its answers and
-                // errors are the right ones. A constant text fits.
-                let _ = encode::query(self.to_server.insert(), DEALLOCATE);
-                entry = entry.with_undo(Undo::Deallocate(name.into()));
-                return self.expect(entry.with_unnamed(effect));
-            }
-            Some(Deallocated::All) => entry = entry.with_undo(Undo::DeallocateAll),
-            _ => {}
-        }
-        let effect = self.define_unnamed(unnamed::NONE, &[], None);
-        self.pass(message, None);
-        self.expect(entry.with_unnamed(effect));
     }
 }
 

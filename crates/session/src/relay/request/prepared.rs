@@ -28,8 +28,7 @@ impl Work<'_, '_, '_, '_> {
             body.get(end + 1..).unwrap_or_default(),
         );
         if name.is_empty() {
-            self.parse_unnamed(message, definition);
-            return Ok(true);
+            return Ok(self.parse_unnamed(message, definition));
         }
         if !self.tracks_names() {
             self.link.client.has_untracked_effects |=
@@ -244,6 +243,9 @@ impl Work<'_, '_, '_, '_> {
         self.link.server.needs_sync = true;
         if head.statement.is_empty() {
             self.ensure_unnamed();
+        }
+        if self.link.client.deallocating.is_some() {
+            self.bind_deallocate(head.portal, head.statement);
         }
         let renamed = self.renamed(head.statement);
         match &renamed {

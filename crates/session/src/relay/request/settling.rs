@@ -11,6 +11,7 @@ use super::{Message, Work};
 use crate::client;
 use crate::expected::{Duty, Expected, Kind, UnnamedEffect};
 use crate::relay::Link;
+use crate::sql::Deallocated;
 use crate::unnamed;
 
 impl Work<'_, '_, '_, '_> {
@@ -40,14 +41,27 @@ impl Work<'_, '_, '_, '_> {
         false
     }
 
-    pub(super) fn parse_unnamed(&mut self, message: Message, definition: &[u8]) {
+    /// False if it has to wait.
+    pub(super) fn parse_unnamed(&mut self, message: Message, definition: &[u8]) -> bool {
+        let text = definition.split(|byte| *byte == 0).next();
+        let deallocated = text.filter(|_| message.is_whole());
+        let deallocated = deallocated.and_then(|text| self.deallocated_by(text));
         let serial = self.link.registry.serial();
+        if let Some(Deallocated::One(name)) = deallocated {
+            if self.is_unsettled(&name, false) {
+                return self.stall();
+            }
+            if self.parse_deallocate(name, serial) {
+                return true;
+            }
+        }
         let kept = if message.is_whole() { definition } else { &[] };
         let effects = self.effects_of_parse(message, definition);
         if let Some(effects) = &effects
             && self.refuses(effects)
         {
-            return self.refuse_parse(b"", effects.reasons);
+            self.refuse_parse(b"", effects.reasons);
+            return true;
         }
         if let Some(effects) = &effects {
             // Here, since nothing can be put in front of its Bind in the same batch.
@@ -57,6 +71,7 @@ impl Work<'_, '_, '_, '_> {
         let effect = self.define_unnamed(serial, kept, effects);
         self.pass(message, None);
         self.expect(Expected::new(Kind::Parse, Duty::Forward).with_unnamed(effect));
+        true
     }
 
     /// The client's request changes the unnamed statement; None if neither side has or gets one.
