@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weir_session::client::Client;
 use weir_session::relay::{self, Link, Lobby, Next, Rules, StatePolicy};
 use weir_session::server::{Abandoned, Server};
-use weir_session::settings::Reported;
+use weir_session::settings::{Reported, Settings};
 use weir_session::splice::Splice;
 use weir_session::statement::{Proven, Registry};
 use weir_sql::{Functions, Judge};
@@ -124,6 +124,12 @@ impl Pooler {
             next: 0,
             unasked: None,
         }
+    }
+
+    /// A client, that has said nothing yet, asked for these settings when it began.
+    pub(crate) fn begins_with(&mut self, client: usize, settings: Settings) {
+        let session = &mut self.clients[client].session;
+        *session = Client::new(Arc::new(settings), Arc::clone(session.reported()));
     }
 
     /// A client sent something.

@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use weir_testkit::backend::{Backend, Output};
+use weir_session::settings::Settings;
+use weir_testkit::backend::{Backend, Database, Output};
 use weir_testkit::cuts::{Cuts, Dice};
 use weir_testkit::reading::{messages, outline};
 use weir_testkit::say::{Say, say};
@@ -124,9 +125,19 @@ struct Writer {
     got: Vec<u8>,
     witness: usize,
     client: usize,
+    /// See [`PLACE`].
+    place: bool,
 }
 
 impl Writer {
+    fn text(&self, text: usize) -> &'static str {
+        if self.place && text % 2 == 0 {
+            PLACE
+        } else {
+            TEXTS[text]
+        }
+    }
+
     fn put(&mut self, what: Say) {
         let got = self.direct.converse(&what);
         self.got.extend(got);
@@ -167,7 +178,7 @@ impl Writer {
                 max_rows,
             } => say().execute(portal(p), max_rows),
             Op::Flush => say().flush(),
-            Op::Forget { discard } => say().query(if discard {
+            Op::Forget { discard } => say().query(if discard && !self.place {
                 "discard all"
             } else {
                 "deallocate all"
@@ -177,7 +188,7 @@ impl Writer {
                 self.witness += 1;
                 say().query(&format!("row c{}_{}", self.client, self.witness))
             }
-            Op::Parse { name, text } => say().parse(NAMES[name], TEXTS[text]),
+            Op::Parse { name, text } => say().parse(NAMES[name], self.text(text)),
             Op::Query { text, more: None } => say().query(TEXTS[text]),
             Op::Query {
                 text,
@@ -225,10 +236,35 @@ impl Writer {
 }
 
 fn script(client: usize, ops: &[Op]) -> Script {
-    let mut writer = Writer {
+    play(
+        ops,
+        Writer {
+            client,
+            ..Writer::default()
+        },
+    )
+}
+
+/// What every other text becomes in the Parse of a client with a path: it means another table for each.
+const PLACE: &str = "select name from place";
+
+fn path_of(client: usize) -> &'static str {
+    ["one", "three", "two"][client % 3]
+}
+
+/// As [`script`], of a client that began with a `search_path`.
+fn script_with_path(client: usize, ops: &[Op]) -> Script {
+    let path = [("search_path", path_of(client))];
+    let writer = Writer {
         client,
+        direct: Backend::open(&Database::default(), "ann", &path),
+        place: true,
         ..Writer::default()
     };
+    play(ops, writer)
+}
+
+fn play(ops: &[Op], mut writer: Writer) -> Script {
     for op in ops {
         writer.perform(*op);
     }
@@ -345,6 +381,24 @@ proptest! {
     ) {
         let scripts = ops.iter().enumerate().map(|(client, ops)| script(client, ops)).collect();
         let mut run = Run::new(scripts, servers, max_prepared, seed);
+        run.play_to_the_end();
+        run.check()?;
+    }
+
+    #[test]
+    fn cor_15_every_client_gets_it_under_a_search_path_of_its_own(
+        ops in prop::collection::vec(prop::collection::vec(op(), 1..40), 1..5),
+        servers in 1..3usize,
+        max_prepared in 1..4usize,
+        seed in any::<u64>(),
+    ) {
+        let scripts = ops.iter().enumerate();
+        let scripts = scripts.map(|(client, ops)| script_with_path(client, ops)).collect();
+        let mut run = Run::new(scripts, servers, max_prepared, seed);
+        for client in 0..ops.len() {
+            let settings = Settings::from_pairs([("search_path", path_of(client))]);
+            run.pooler.begins_with(client, settings);
+        }
         run.play_to_the_end();
         run.check()?;
     }
