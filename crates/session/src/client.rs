@@ -9,6 +9,7 @@ use weir_sql::{Effects, Reason, Reasons};
 use weir_wire::frontend::tag;
 
 use crate::expected::Undo;
+use crate::relay::request::deallocate::Deallocating;
 use crate::settings::{Reported, Settings};
 use crate::statement::Statement;
 use crate::statement::planning::Planned;
@@ -73,6 +74,8 @@ pub struct Client {
     pub(crate) settings: Arc<Settings>,
     /// What the meaning of its statements depends on, of these settings.
     pub(crate) planned: Planned,
+    /// Its unnamed statement deallocates a named one.
+    pub(crate) deallocating: Option<Box<Deallocating>>,
     pub(crate) reported: Arc<Reported>,
     /// Bytes still to come of a message that is passed on while it arrives.
     pub(crate) owed: u64,
@@ -243,13 +246,14 @@ impl Client {
                     self.remember(Arc::clone(name), Some(Arc::clone(statement)));
                 }
                 Undo::Closed(name, _) => drop(self.forget(name)),
-                Undo::Deallocate(name) => drop(self.forget(name)),
-                Undo::Refused(_) => {}
+                // They take names away when they succeed.
+                Undo::Deallocate(_) | Undo::DeallocateAll | Undo::Refused(_) => {}
             }
         }
     }
 }
 
-fn key(name: &[u8]) -> &[u8] {
+/// A name as PostgreSQL compares it.
+pub(crate) fn key(name: &[u8]) -> &[u8] {
     name.get(..NAME_MAX).unwrap_or(name)
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use weir_sql::Reasons;
 
+use crate::client::key;
 use crate::statement::Statement;
 
 /// A request that owes a reply (or, for [`Kind::CopyEnd`], ends one).
@@ -56,10 +57,29 @@ pub enum Undo {
     Closed(Arc<[u8]>, Option<Arc<Statement>>),
     /// Nothing to undo: when it succeeds, this name is gone (SQL-level DEALLOCATE).
     Deallocate(Box<[u8]>),
+    /// Nothing to undo: when it succeeds, all names are gone.
+    DeallocateAll,
     /// A Parse added this name.
     Named(Arc<[u8]>, Arc<Statement>),
     /// Nothing to undo: another statement was sent in place of the client's, to fail; these are why.
     Refused(Reasons),
+}
+
+impl Undo {
+    /// Whether what becomes of this name (as PostgreSQL compares it) is a matter of the request.
+    fn concerns(&self, name: &[u8]) -> bool {
+        match self {
+            Self::Closed(changed, _) | Self::Named(changed, _) => key(changed) == name,
+            Self::Deallocate(changed) => key(changed) == name,
+            Self::DeallocateAll => true,
+            Self::Refused(_) => false,
+        }
+    }
+
+    /// Whether only its own success, not that of what comes before it in the batch, decides.
+    fn may_fail_alone(&self) -> bool {
+        matches!(self, Self::Deallocate(_) | Self::DeallocateAll)
+    }
 }
 
 /// A statement name that was replaced: an error that names the one has to name the other.
@@ -100,6 +120,11 @@ pub struct UnnamedEffect {
 }
 
 impl Expected {
+    /// Whether it changes what the client's names mean.
+    fn names(&self) -> bool {
+        self.undo.is_some() || self.unnamed.is_some_and(|effect| effect.of_client)
+    }
+
     /// An entry without a statement.
     pub fn new(kind: Kind, duty: Duty) -> Self {
         Self {
@@ -167,6 +192,8 @@ pub struct Queue {
     entries: VecDeque<Expected>,
     copy: CopyState,
     skipping: bool,
+    /// Entries that change what the client's names mean (see [`Expected::names`]).
+    naming: usize,
     /// Counts the Syncs.
     batch: u64,
     /// Syncs that a COPY FROM STDIN was thought to eat, but may not have, since it failed (see [`Queue::is_quiet`]).
@@ -204,6 +231,7 @@ impl Queue {
             }
             self.skipping = false;
         }
+        self.naming += usize::from(entry.names());
         self.entries.push_back(entry);
         None
     }
@@ -265,6 +293,50 @@ impl Queue {
         })
     }
 
+    /// Whether anything on its way changes the client's names.
+    #[inline]
+    pub fn changes_names(&self) -> bool {
+        self.naming > 0
+    }
+
+    /// As [`Queue::is_unsettled`], for the unnamed statement.
+    pub fn is_unnamed_unsettled(&self) -> bool {
+        let mut of_this_batch = true;
+        for entry in self.entries.iter().rev() {
+            of_this_batch &= entry.kind != Kind::Sync;
+            if entry.unnamed.is_some_and(|effect| effect.of_client) {
+                return !of_this_batch;
+            }
+        }
+        false
+    }
+
+    /// Whether nothing on its way concerns this name or this statement but one Parse that gives the one to the other.
+    pub fn is_named_once(&self, statement: &Statement, name: &[u8]) -> bool {
+        let name = key(name);
+        let mut concerning = self.entries.iter().filter_map(|entry| {
+            let prepared = entry.statement.as_ref();
+            let changes = prepared.is_some_and(|prepared| prepared.id == statement.id);
+            let undo = entry.undo.as_deref();
+            let names = undo.is_some_and(|undo| undo.concerns(name));
+            (changes || names).then_some(changes && matches!(undo, Some(Undo::Named(..))) && names)
+        });
+        concerning.next() == Some(true) && concerning.next().is_none()
+    }
+
+    /// Whether it is open what a request on its way makes of this name, because an error may skip that request but not
+    /// the next one. An answer will tell: PostgreSQL holds no error back, and what is skipped is answered by nothing else.
+    pub fn is_unsettled(&self, name: &[u8]) -> bool {
+        let mut of_this_batch = true;
+        for entry in self.entries.iter().rev() {
+            of_this_batch &= entry.kind != Kind::Sync;
+            if let Some(undo) = entry.undo.as_deref().filter(|undo| undo.concerns(name)) {
+                return !of_this_batch || undo.may_fail_alone();
+            }
+        }
+        false
+    }
+
     /// What is on its way, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Expected> {
         self.entries.iter()
@@ -286,7 +358,9 @@ impl Queue {
     #[inline]
     pub fn pop(&mut self) -> Option<Expected> {
         self.begun = false;
-        self.entries.pop_front()
+        let entry = self.entries.pop_front()?;
+        self.naming -= usize::from(entry.names());
+        Some(entry)
     }
 
     /// Takes entries that need no server from the front: marks whose COPY is over, and answers of our own, which are
@@ -299,7 +373,11 @@ impl Queue {
                 (Kind::CopyEnd, _) if self.copy == CopyState::None => {
                     self.entries.pop_front();
                 }
-                (_, Duty::Answer) => return self.entries.pop_front(),
+                (_, Duty::Answer) => {
+                    let entry = self.entries.pop_front()?;
+                    self.naming -= usize::from(entry.names());
+                    return Some(entry);
+                }
                 _ => return None,
             }
         }
@@ -320,6 +398,7 @@ impl Queue {
             .drain(..until.unwrap_or(self.entries.len()))
             .collect();
         skipped.reverse();
+        self.naming -= skipped.iter().filter(|entry| entry.names()).count();
         skipped
     }
 

@@ -17,7 +17,7 @@ mod alone;
 mod failure;
 mod idle;
 mod reply;
-mod request;
+pub(crate) mod request;
 
 pub use alone::Lobby;
 pub use idle::{Idle, Next, idle};

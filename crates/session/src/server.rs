@@ -398,7 +398,7 @@ impl Server {
         match entry.undo.map(|undo| *undo) {
             Some(Undo::Named(name, _)) => drop(client.forget(&name)),
             Some(Undo::Closed(name, statement)) => client.remember(name, statement),
-            Some(Undo::Deallocate(_) | Undo::Refused(_)) => {}
+            Some(Undo::Deallocate(_) | Undo::DeallocateAll | Undo::Refused(_)) => {}
             None => {}
         }
     }

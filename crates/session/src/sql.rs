@@ -1,17 +1,37 @@
-//! The one statement whose text is read here: `DEALLOCATE name`, which names a statement that we may have renamed.
+//! The few statements whose text is read here: `DEALLOCATE name`, which names a statement that we may have renamed, and
+//! those that take all names away.
 //!
 //! Read by PostgreSQL's lexical rules (manual, 4.1), never guessed: a text that is anything else, or only looks like it
 //! (comments, several statements, Unicode escapes), is left to the server as it is.
 
-/// The name in `DEALLOCATE [PREPARE] name`, folded as PostgreSQL folds identifiers; `None` for every other text,
-/// `DEALLOCATE ALL` among them.
-pub(crate) fn deallocated_name(sql: &[u8]) -> Option<Vec<u8>> {
+/// What a statement deallocates.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Deallocated {
+    /// `DEALLOCATE ALL` or `DISCARD ALL`.
+    All,
+    /// `DEALLOCATE [PREPARE] name`, folded as PostgreSQL folds identifiers.
+    One(Vec<u8>),
+}
+
+/// What a text deallocates, if it is one of these statements and nothing else.
+pub(crate) fn deallocated(sql: &[u8]) -> Option<Deallocated> {
     let mut rest = sql;
     // Nearly every statement is told apart by its first letter.
     let first = *trim(rest).first()?;
-    if !first.eq_ignore_ascii_case(&b'd') || keyword(&mut rest)? != b"deallocate" {
+    if !first.eq_ignore_ascii_case(&b'd') {
         return None;
     }
+    match keyword(&mut rest)?.as_slice() {
+        b"deallocate" => deallocate(rest),
+        b"discard" => {
+            let is_all = keyword(&mut rest)? == b"all" && is_end(rest);
+            is_all.then_some(Deallocated::All)
+        }
+        _ => None,
+    }
+}
+
+fn deallocate(mut rest: &[u8]) -> Option<Deallocated> {
     let mut name = identifier(&mut rest)?;
     if name == Identifier::Word(b"prepare".to_vec()) {
         match identifier(&mut rest) {
@@ -24,8 +44,8 @@ pub(crate) fn deallocated_name(sql: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     match name {
-        Identifier::Word(word) if word == b"all" => None,
-        Identifier::Word(name) | Identifier::Quoted(name) => Some(name),
+        Identifier::Word(word) if word == b"all" => Some(Deallocated::All),
+        Identifier::Word(name) | Identifier::Quoted(name) => Some(Deallocated::One(name)),
     }
 }
 
@@ -102,8 +122,19 @@ mod tests {
     use super::*;
 
     fn check(sql: &str, name: Option<&str>) {
-        let found = deallocated_name(sql.as_bytes());
-        assert_eq!(found.as_deref(), name.map(str::as_bytes), "{sql}");
+        let one = |name: &str| Deallocated::One(name.into());
+        assert_eq!(deallocated(sql.as_bytes()), name.map(one), "{sql}");
+    }
+
+    #[test]
+    fn all_of_them_are_told_apart() {
+        for sql in [
+            "deallocate all",
+            "DEALLOCATE PREPARE ALL;",
+            " Discard All ; ",
+        ] {
+            assert_eq!(deallocated(sql.as_bytes()), Some(Deallocated::All), "{sql}");
+        }
     }
 
     #[test]
@@ -123,8 +154,9 @@ mod tests {
             "",
             "select 1",
             "deallocate",
-            "deallocate all",
-            "deallocate prepare all",
+            "deallocate all; select 1",
+            "discard plans",
+            "discard \"all\"",
             "deallocate a; select 1",
             "deallocate a b",
             "deallocate \"a",
@@ -134,7 +166,6 @@ mod tests {
             "deallocate a -- comment",
             "deallocate/**/a",
             "deallocated a",
-            "discard all",
         ] {
             check(sql, None);
         }

@@ -72,7 +72,7 @@ pub const REPORTED: [(&str, &str); 3] = [
 /// When replies leave the server. PostgreSQL collects them until it has to; a peer must not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Output {
-    /// At Flush, ReadyForQuery, CopyInResponse and the end of the session.
+    /// At Flush, ErrorResponse, ReadyForQuery, CopyInResponse and the end of the session.
     #[default]
     Buffered,
     /// At once.
@@ -497,6 +497,8 @@ impl Backend {
             (b'M', text.as_bytes()),
         ];
         self.put(|out| encode::error_response(out, &fields));
+        // The only reply that PostgreSQL never holds back, but for notices (elog.c, `send_message_to_frontend`).
+        self.flush();
     }
 
     fn flush(&mut self) {

@@ -97,6 +97,7 @@ impl<D: Driver> Worker<D> {
             held: false,
             blocked: false,
             flooding: false,
+            stalled: false,
             wait_since: self.now,
             request_at: self.now,
             replied_at: self.now,
@@ -169,6 +170,14 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// A reply has come that what a client sent last may have waited for.
+    pub(super) fn end_stall(&mut self, index: usize) {
+        if let Some(client) = self.clients.get_mut(index) {
+            client.stalled = false;
+            self.take_input(index);
+        }
+    }
+
     /// Keeps what could not be taken; what is kept is copied to its own size, so that waiting clients stay small.
     fn keep_input(&mut self, index: usize, rest: &[u8]) {
         let Some(client) = self.clients.get_mut(index) else {
@@ -189,6 +198,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let waits = client.ticket.is_some()
+            || client.stalled
             || matches!(client.phase, Phase::Authenticating(_) | Phase::Welcome);
         let full = client.input.len() >= AHEAD_MAX && waits;
         if full && !client.held {

@@ -253,6 +253,7 @@ impl<D: Driver> Worker<D> {
         };
         let taken = relay::requests(&mut link, input, &mut out, &mut self.answers);
         if let Ok(taken) = &taken {
+            client.stalled = taken.stalled;
             pool.counters.client_parses += u64::from(taken.statements.client_parses);
             pool.counters.server_parses += u64::from(taken.statements.server_parses);
             pool.counters.binds += u64::from(taken.statements.binds);
@@ -336,12 +337,13 @@ impl<D: Driver> Worker<D> {
         if let Err(fault) = result {
             self.server_fault(server_index, &fault);
         }
-        if self
-            .clients
-            .get(index)
-            .is_some_and(|client| client.flooding)
-        {
+        let client = self.clients.get(index);
+        let (flooding, stalled) = client.map_or((false, false), |c| (c.flooding, c.stalled));
+        if flooding {
             self.end_flood(index, server_index);
+        }
+        if stalled {
+            self.end_stall(index);
         }
         if self.draining.is_some() {
             self.close_if_idle(index);

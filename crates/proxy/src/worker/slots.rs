@@ -146,6 +146,8 @@ pub(super) struct Client {
     pub(super) blocked: bool,
     /// Not receiving, because its server owes it too many replies.
     pub(super) flooding: bool,
+    /// What it sent last waits for a reply of its server to what it sent before.
+    pub(super) stalled: bool,
     pub(super) wait_since: Moment,
     pub(super) request_at: Moment,
     /// When its last request was answered.

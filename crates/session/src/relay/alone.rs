@@ -32,48 +32,29 @@ pub struct Lobby<'a> {
     pub rules: Rules,
 }
 
-/// What the next messages are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ahead {
-    /// Nothing but Parse and Close of names, up to a Sync.
-    Alone,
-    /// The same as far as they are here.
-    Cut,
-    /// Something for a server.
-    Other,
-}
-
-/// Looks at the headers of a batch that begins with a Parse or Close.
-pub(super) fn ahead(rules: Rules, rest: &[u8]) -> Ahead {
-    if rules.max_prepared == 0 {
-        return Ahead::Other;
-    }
+/// Whether nothing but Parse and Close of names is there, up to a Sync or to the end of what has come.
+///
+/// Messages behind a Parse that go to a server take it along: that saves the client a send of its own.
+pub(super) fn is_alone(rules: Rules, rest: &[u8]) -> bool {
     let mut at = 0;
-    loop {
+    while rules.max_prepared > 0 && at <= STREAM_MIN {
         let message = rest.get(at..).unwrap_or_default();
         let Ok(Some(header)) = header(message, Side::Frontend) else {
-            return if message.is_empty() || message.len() < HEAD {
-                Ahead::Cut
-            } else {
-                Ahead::Other
-            };
+            return message.len() < HEAD;
         };
-        at += header.total_len();
         let is_unnamed = header.tag == tag::PARSE && message.get(HEAD) == Some(&0);
         match header.tag {
-            tag::PARSE | tag::CLOSE if is_unnamed || at > STREAM_MIN => return Ahead::Other,
-            tag::PARSE | tag::CLOSE if at > rest.len() => return Ahead::Cut,
-            tag::PARSE | tag::CLOSE => {}
-            tag::SYNC if at > rest.len() => return Ahead::Cut,
-            tag::SYNC => return Ahead::Alone,
-            _ => return Ahead::Other,
+            tag::PARSE | tag::CLOSE if !is_unnamed => at += header.total_len(),
+            tag::SYNC => return true,
+            _ => return false,
         }
     }
+    false
 }
 
 impl Lobby<'_> {
-    /// Answers the messages of such a batch, up to the Sync or to one that needs a server. Returns their length: what a
-    /// server would have made of them by then is the same, so the rest of the batch can be put to it.
+    /// Answers the messages of such a batch, up to the Sync, to a message that is cut, or to one that needs a server.
+    /// Returns their length: what a server would have made of them by then is the same, so the rest can be put to it.
     pub(super) fn answer(
         &mut self,
         rest: &[u8],
@@ -86,7 +67,9 @@ impl Lobby<'_> {
             let Ok(Some(header)) = header(message, Side::Frontend) else {
                 return at;
             };
-            let body = message.get(HEAD..header.total_len()).unwrap_or_default();
+            let Some(body) = message.get(HEAD..header.total_len()) else {
+                return at;
+            };
             let kind = match header.tag {
                 tag::PARSE if self.parse(body) => Kind::Parse,
                 tag::CLOSE if self.close(body) => Kind::Close,

@@ -24,7 +24,7 @@ pub(super) fn learn(server: &mut Server, failed: &Expected, body: &[u8]) {
     if is_outdated(body) {
         renamed.ours.outdate();
         server.prepared.lose(&renamed.ours);
-    } else if is_lost(failed, body) {
+    } else if server.prepared.has_confirmed(&renamed.ours) && is_missing(failed, body) {
         // What dropped this one in silence (a function, perhaps) may well have dropped all.
         server.prepared.lose_all();
         server.recall_prepared();
@@ -38,15 +38,13 @@ fn is_outdated(body: &[u8]) -> bool {
         && field(b'R') == Some(REVALIDATE)
 }
 
-/// The server does not know a name of ours that it was thought to know.
-fn is_lost(failed: &Expected, body: &[u8]) -> bool {
+/// The server does not know a name of ours.
+fn is_missing(failed: &Expected, body: &[u8]) -> bool {
     let field = |wanted| backend::ErrorFields::parse(body).ok()?.get(wanted);
     let Some(renamed) = &failed.renamed else {
         return false;
     };
-    // Our own stand-in for unknown names has no text.
-    !renamed.ours.body.is_empty()
-        && matches!(failed.kind, Kind::Bind | Kind::Describe)
+    matches!(failed.kind, Kind::Bind | Kind::Describe)
         && field(b'C') == Some(SqlState::INVALID_SQL_STATEMENT_NAME.as_str().as_bytes())
         && contains(body, &renamed.ours.name).is_some()
 }

@@ -5,7 +5,7 @@ use weir_wire::encode;
 use weir_wire::frame::{Side, header};
 use weir_wire::frontend::tag;
 
-use super::alone::{self, Ahead, Lobby};
+use super::alone::{self, Lobby};
 use super::{ClientFault, STATEMENT_MAX, STREAM_MIN, StatementCounts};
 use crate::client::{Client, Refusing, Rest};
 
@@ -88,20 +88,23 @@ pub fn idle(
                 }
                 seen.consumed += total;
             }
-            tag::PARSE | tag::CLOSE => match alone::ahead(lobby.rules, rest) {
-                Ahead::Cut => return Ok(seen),
-                Ahead::Alone => {
-                    let answered = lobby.answer(rest, to_client, &mut seen.statements);
-                    seen.consumed += answered;
-                    let next = rest.get(answered..).unwrap_or_default();
-                    if next.first() != Some(&tag::SYNC) {
-                        seen.next = Next::Lease;
-                        return Ok(seen);
-                    }
+            tag::PARSE | tag::CLOSE
+                if rest.len() >= total && alone::is_alone(lobby.rules, rest) =>
+            {
+                let answered = lobby.answer(rest, to_client, &mut seen.statements);
+                seen.consumed += answered;
+                if answered == 0 {
+                    seen.next = Next::Lease;
+                    return Ok(seen);
                 }
-                Ahead::Other => return Ok(seen.of_request(header.tag, total, rest.len())),
-            },
-            tag::QUERY | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::FUNCTION_CALL => {
+            }
+            tag::QUERY
+            | tag::PARSE
+            | tag::BIND
+            | tag::DESCRIBE
+            | tag::CLOSE
+            | tag::EXECUTE
+            | tag::FUNCTION_CALL => {
                 return Ok(seen.of_request(header.tag, total, rest.len()));
             }
             other => return Err(ClientFault::OutOfPlace(other)),

@@ -154,6 +154,11 @@ impl Prepared {
         }
     }
 
+    /// Whether the server has it unless something on its way takes it away.
+    pub fn has_confirmed(&self, statement: &Statement) -> bool {
+        self.confirmed.contains_key(&statement.id)
+    }
+
     /// The server's copy is of no use any more.
     pub fn lose(&mut self, statement: &Arc<Statement>) {
         self.held.pop(&statement.id);

@@ -78,14 +78,17 @@ pub struct Registry {
     step: u64,
     sweep_at: usize,
     nobody: Arc<Statement>,
+    victim: Arc<Statement>,
 }
 
 impl Registry {
     /// Of worker `lane` out of `lanes`; ids of different workers never meet.
     pub fn new(lane: usize, lanes: usize) -> Self {
-        let nobody = Statement {
-            name: [NAME_PREFIX, b"none"].concat().into(),
-            ..Statement::new(0, b"", None)
+        let named = |name: &[u8]| {
+            Arc::new(Statement {
+                name: [NAME_PREFIX, name].concat().into(),
+                ..Statement::new(0, b"", None)
+            })
         };
         Self {
             known: HashSet::new(),
@@ -93,7 +96,8 @@ impl Registry {
             next: lane as u64,
             step: lanes.max(1) as u64,
             sweep_at: SWEEP_MIN,
-            nobody: Arc::new(nobody),
+            nobody: named(b"none"),
+            victim: named(b"deallocate"),
         }
     }
 
@@ -143,6 +147,11 @@ impl Registry {
     /// A name that no server has a statement for.
     pub(crate) fn nobody(&self) -> Arc<Statement> {
         Arc::clone(&self.nobody)
+    }
+
+    /// A name for what is prepared only to be deallocated.
+    pub(crate) fn victim(&self) -> Arc<Statement> {
+        Arc::clone(&self.victim)
     }
 
     /// How many statements are known.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weir_session::client::Client;
 use weir_session::relay::{self, Link, Lobby, Next, Rules, StatePolicy};
 use weir_session::server::{Abandoned, Server};
-use weir_session::settings::Reported;
+use weir_session::settings::{Reported, Settings};
 use weir_session::splice::Splice;
 use weir_session::statement::{Proven, Registry};
 use weir_sql::{Functions, Judge};
@@ -103,8 +103,6 @@ pub(crate) struct Pooler {
     next: usize,
     /// Put between any two messages of a server.
     pub(crate) unasked: Option<Vec<u8>>,
-    /// Bytes of it that were put in.
-    pub(crate) unasked_len: usize,
 }
 
 impl Pooler {
@@ -125,8 +123,13 @@ impl Pooler {
             output,
             next: 0,
             unasked: None,
-            unasked_len: 0,
         }
+    }
+
+    /// A client, that has said nothing yet, asked for these settings when it began.
+    pub(crate) fn begins_with(&mut self, client: usize, settings: Settings) {
+        let session = &mut self.clients[client].session;
+        *session = Client::new(Arc::new(settings), Arc::clone(session.reported()));
     }
 
     /// A client sent something.
@@ -165,6 +168,10 @@ impl Pooler {
             && !seat.session.is_sending_to_server()
         {
             self.release(server);
+        }
+        if !self.clients[client].input.is_empty() {
+            // It may have waited for this reply.
+            self.serve(client);
         }
     }
 
@@ -296,7 +303,6 @@ impl Pooler {
             let new = upstream.on_the_way.split_off(before);
             for message in messages(&new).0 {
                 upstream.on_the_way.extend_from_slice(unasked);
-                self.unasked_len += unasked.len();
                 upstream.on_the_way.extend_from_slice(message.raw);
             }
         }

@@ -96,8 +96,10 @@ fn cut_anywhere_it_needs_no_server_either() {
     let known = say().parse("s", "row x").close_statement("s").sync();
     for cut in 1..known.len() {
         let mut pooler = without_servers();
-        assert_eq!(hears(&mut pooler, 1, &say().raw(&known[..cut])), "");
-        assert_eq!(hears(&mut pooler, 1, &say().raw(&known[cut..])), "1 3 Z(I)");
+        let first = hears(&mut pooler, 1, &say().raw(&known[..cut]));
+        let second = hears(&mut pooler, 1, &say().raw(&known[cut..]));
+        let both = [first, second].join(" ");
+        assert_eq!(both.trim(), "1 3 Z(I)", "at {cut}");
     }
 }
 
@@ -326,4 +328,82 @@ fn cor_16_a_loss_is_not_forgotten_by_a_batch_that_fails() {
     let asked = wire.asks(&say().run("b").sync());
     let one = asked.replace("Cweir_2 Cweir_1", "Cweir_1 Cweir_2");
     assert_eq!(one, "Cweir_1 Cweir_2 Pweir_2 Bweir_2 E S");
+}
+
+// --- DEALLOCATE by the extended protocol ---
+
+#[test]
+fn cor_14_deallocate_by_the_extended_protocol_takes_the_name_and_nothing_else() {
+    let mut wire = two_prepared();
+    let deallocate = say()
+        .parse("", "DEALLOCATE \"a\"")
+        .run("")
+        .describe_portal("")
+        .sync();
+    assert_eq!(
+        wire.asks(&deallocate),
+        "Pweir_deallocate B Cweir_deallocate Pweir_deallocate E D S"
+    );
+    let done = b"C\0\0\0\x0fDEALLOCATE\0";
+    let no_data = b"n\0\0\0\x04";
+    let replies = [PARSED, BOUND, CLOSED, PARSED, done, no_data, READY];
+    assert_eq!(wire.replies(&replies.concat()), "1 2 C(DEALLOCATE) n Z(I)");
+    // The server still has it, for others.
+    assert_eq!(
+        wire.asks(&say().run("a").run("b").sync()),
+        "B E Bweir_2 E S"
+    );
+    wire.replies(&error(
+        "26000",
+        "prepared statement \"a\" does not exist",
+        "F",
+    ));
+    assert_eq!(
+        wire.asks(&say().parse("c", "do x").run("c").sync()),
+        "Bweir_1 E S"
+    );
+}
+
+#[test]
+fn cor_14_a_second_deallocate_fails_in_the_clients_words() {
+    let mut wire = two_prepared();
+    let twice = say().parse("", "deallocate a").run("").run("").sync();
+    assert_eq!(
+        wire.asks(&twice),
+        "Pweir_deallocate B Cweir_deallocate Pweir_deallocate E B E S"
+    );
+    let done = b"C\0\0\0\x0fDEALLOCATE\0";
+    let text = "prepared statement \"weir_deallocate\" does not exist";
+    let failed = error("26000", text, "FetchPreparedStatement");
+    let heard = wire.replies(&[PARSED, BOUND, CLOSED, PARSED, done, BOUND, &failed].concat());
+    let theirs = "26000 prepared statement \"a\" does not exist";
+    assert_eq!(heard, format!("1 2 C(DEALLOCATE) 2 E({theirs}) Z(I)"));
+}
+
+#[test]
+fn cor_14_a_deallocate_that_is_skipped_takes_nothing() {
+    let mut wire = two_prepared();
+    let deallocate = say().parse("", "deallocate a").bind("", "");
+    wire.asks(&deallocate.bind("", "x").execute("", 0).sync());
+    let failed = error("26000", "prepared statement \"x\" does not exist", "F");
+    wire.replies(&[PARSED, BOUND, &failed].concat());
+    assert_eq!(wire.asks(&say().run("a").sync()), "Bweir_1 E S");
+}
+
+#[test]
+fn cor_14_the_name_can_be_given_again_in_the_same_batch() {
+    let mut wire = two_prepared();
+    let again = say().parse("", "deallocate a").run("").parse("a", "do z");
+    let asked = wire.asks(&again.run("a").sync());
+    assert_eq!(
+        asked,
+        "Pweir_deallocate B Cweir_deallocate Pweir_deallocate E Pweir_4 Bweir_4 E S"
+    );
+}
+
+#[test]
+fn cor_14_a_name_that_is_not_of_the_protocol_is_deallocated_by_the_server() {
+    let mut wire = two_prepared();
+    let other = say().parse("", "deallocate x").run("").sync();
+    assert_eq!(wire.asks(&other), "P B E S");
 }

@@ -4,12 +4,13 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use weir_testkit::backend::{Backend, Output};
+use weir_session::settings::Settings;
+use weir_testkit::backend::{Backend, Database, Output};
 use weir_testkit::cuts::{Cuts, Dice};
 use weir_testkit::reading::{messages, outline};
 use weir_testkit::say::{Say, say};
 use weir_wire::backend::{TransactionStatus, tag};
-use weir_wire::{encode, frontend};
+use weir_wire::encode;
 
 use crate::pooler::{Pooler, rules};
 
@@ -107,7 +108,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What one client sends, in bursts, and how many bytes it has got before it sends the next.
+/// What one client sends, in bursts, and how many bytes of answers it has got before it sends the next.
 #[derive(Debug, Default)]
 struct Script {
     bursts: VecDeque<(Vec<u8>, usize)>,
@@ -124,25 +125,22 @@ struct Writer {
     got: Vec<u8>,
     witness: usize,
     client: usize,
-    /// Since the last wait, a batch with an error, or statements were forgotten.
-    unsure: bool,
-    /// Names that were given or taken since the last wait.
-    touched: [bool; NAMES.len()],
+    /// See [`PLACE`].
+    place: bool,
 }
 
 impl Writer {
+    fn text(&self, text: usize) -> &'static str {
+        if self.place && text % 2 == 0 {
+            PLACE
+        } else {
+            TEXTS[text]
+        }
+    }
+
     fn put(&mut self, what: Say) {
         let got = self.direct.converse(&what);
-        let about = messages(&got).0;
-        self.unsure |= about.iter().any(|message| {
-            message.tag == tag::ERROR_RESPONSE
-                || message.body == b"DISCARD ALL\0"
-                || message.body == b"DEALLOCATE ALL\0"
-        });
         self.got.extend(got);
-        if what.first() == Some(&frontend::tag::QUERY) {
-            self.touched[0] = true;
-        }
         self.burst = std::mem::take(&mut self.burst).raw(&what);
     }
 
@@ -150,26 +148,10 @@ impl Writer {
         let burst = std::mem::take(&mut self.burst);
         if !burst.is_empty() {
             self.script.said = std::mem::take(&mut self.script.said).raw(&burst);
-            let before = self.script.expected.len();
+            let before = answered_len(&self.script.expected);
             self.script.bursts.push_back((burst.into_bytes(), before));
             self.script.expected.append(&mut self.got);
         }
-        if self.direct.has_said_all() {
-            self.unsure = false;
-            self.touched = Default::default();
-        }
-    }
-
-    /// The client looks at its answers before it says something about names that depend on them. What it would get if it
-    /// did not is right in most cases. The rest is a known difference: whether a name exists may depend on a batch that
-    /// is not answered yet, and another server cannot be told "only if".
-    fn wait_if_unsure(&mut self, name: usize, changes: bool) {
-        let depends = self.touched[name] || (changes && name > 0);
-        if self.unsure && depends {
-            self.put(say().sync());
-            self.wait();
-        }
-        self.touched[name] |= changes;
     }
 
     fn perform(&mut self, op: Op) {
@@ -178,15 +160,9 @@ impl Writer {
         }
         let portal = |portal| if portal { "p" } else { "" };
         let next = match op {
-            Op::Bind { portal: p, name } => {
-                self.wait_if_unsure(name, false);
-                say().bind(portal(p), NAMES[name])
-            }
+            Op::Bind { portal: p, name } => say().bind(portal(p), NAMES[name]),
             Op::ClosePortal { portal: p } => say().close_portal(portal(p)),
-            Op::CloseStatement { name } => {
-                self.wait_if_unsure(name, true);
-                say().close_statement(NAMES[name])
-            }
+            Op::CloseStatement { name } => say().close_statement(NAMES[name]),
             Op::Copy { what: 0 } => say().copy_fail("late"),
             Op::Copy { .. } => say().copy_data("late"),
             Op::DescribePortal { portal: p } => say().describe_portal(portal(p)),
@@ -196,41 +172,29 @@ impl Writer {
             Op::DescribeStatement { .. } if self.direct.status() == TransactionStatus::Failed => {
                 return;
             }
-            Op::DescribeStatement { name } => {
-                self.wait_if_unsure(name, false);
-                say().describe_statement(NAMES[name])
-            }
+            Op::DescribeStatement { name } => say().describe_statement(NAMES[name]),
             Op::Execute {
                 portal: p,
                 max_rows,
             } => say().execute(portal(p), max_rows),
             Op::Flush => say().flush(),
-            Op::Forget { discard } => {
-                self.touched = [true; NAMES.len()];
-                say().query(if discard {
-                    "discard all"
-                } else {
-                    "deallocate all"
-                })
-            }
+            Op::Forget { discard } => say().query(if discard && !self.place {
+                "discard all"
+            } else {
+                "deallocate all"
+            }),
             Op::Function { oid } => say().function_call(oid),
             Op::Own => {
                 self.witness += 1;
                 say().query(&format!("row c{}_{}", self.client, self.witness))
             }
-            Op::Parse { name, text } => {
-                self.wait_if_unsure(name, true);
-                say().parse(NAMES[name], TEXTS[text])
-            }
+            Op::Parse { name, text } => say().parse(NAMES[name], self.text(text)),
             Op::Query { text, more: None } => say().query(TEXTS[text]),
             Op::Query {
                 text,
                 more: Some(more),
             } => say().query(&format!("{};{}", TEXTS[text], TEXTS[more])),
-            Op::Run { name } => {
-                self.wait_if_unsure(name, false);
-                say().run(NAMES[name])
-            }
+            Op::Run { name } => say().run(NAMES[name]),
             Op::Sync => say().sync(),
             Op::Wait => return self.wait(),
         };
@@ -272,10 +236,35 @@ impl Writer {
 }
 
 fn script(client: usize, ops: &[Op]) -> Script {
-    let mut writer = Writer {
+    play(
+        ops,
+        Writer {
+            client,
+            ..Writer::default()
+        },
+    )
+}
+
+/// What every other text becomes in the Parse of a client with a path: it means another table for each.
+const PLACE: &str = "select name from place";
+
+fn path_of(client: usize) -> &'static str {
+    ["one", "three", "two"][client % 3]
+}
+
+/// As [`script`], of a client that began with a `search_path`.
+fn script_with_path(client: usize, ops: &[Op]) -> Script {
+    let path = [("search_path", path_of(client))];
+    let writer = Writer {
         client,
+        direct: Backend::open(&Database::default(), "ann", &path),
+        place: true,
         ..Writer::default()
     };
+    play(ops, writer)
+}
+
+fn play(ops: &[Op], mut writer: Writer) -> Script {
     for op in ops {
         writer.perform(*op);
     }
@@ -342,8 +331,7 @@ impl Run {
 
     fn can_send(&self, client: usize) -> bool {
         let next = self.scripts[client].bursts.front();
-        let got = self.pooler.clients[client].got.len();
-        let got = got.saturating_sub(self.pooler.unasked_len);
+        let got = answered_len(&self.pooler.clients[client].got);
         !self.unsent[client].is_empty() || next.is_some_and(|(_, before)| got >= *before)
     }
 
@@ -398,6 +386,24 @@ proptest! {
     }
 
     #[test]
+    fn cor_15_every_client_gets_it_under_a_search_path_of_its_own(
+        ops in prop::collection::vec(prop::collection::vec(op(), 1..40), 1..5),
+        servers in 1..3usize,
+        max_prepared in 1..4usize,
+        seed in any::<u64>(),
+    ) {
+        let scripts = ops.iter().enumerate();
+        let scripts = scripts.map(|(client, ops)| script_with_path(client, ops)).collect();
+        let mut run = Run::new(scripts, servers, max_prepared, seed);
+        for client in 0..ops.len() {
+            let settings = Settings::from_pairs([("search_path", path_of(client))]);
+            run.pooler.begins_with(client, settings);
+        }
+        run.play_to_the_end();
+        run.check()?;
+    }
+
+    #[test]
     fn cor_19_what_comes_unasked_belongs_to_no_reply(
         ops in prop::collection::vec(op(), 1..40),
         seed in any::<u64>(),
@@ -426,14 +432,22 @@ fn unasked() -> Vec<u8> {
     bytes
 }
 
+fn is_answer(tag: u8) -> bool {
+    !matches!(
+        tag,
+        tag::NOTICE_RESPONSE | tag::NOTIFICATION_RESPONSE | tag::PARAMETER_STATUS
+    )
+}
+
+fn answered_len(bytes: &[u8]) -> usize {
+    let answers = messages(bytes).0;
+    let answers = answers.iter().filter(|message| is_answer(message.tag));
+    answers.map(|message| message.raw.len()).sum()
+}
+
 fn without_unasked(bytes: &[u8]) -> String {
-    let kept = |tag| {
-        !matches!(
-            tag,
-            tag::NOTICE_RESPONSE | tag::NOTIFICATION_RESPONSE | tag::PARAMETER_STATUS
-        )
-    };
     let (all, rest) = messages(bytes);
-    let kept: Vec<&[u8]> = all.iter().filter(|m| kept(m.tag)).map(|m| m.raw).collect();
+    let kept = all.iter().filter(|message| is_answer(message.tag));
+    let kept: Vec<&[u8]> = kept.map(|message| message.raw).collect();
     outline(&[kept.concat().as_slice(), rest].concat())
 }

@@ -26,9 +26,9 @@ fn an_error_skips_even_a_query_up_to_the_sync() {
             say().sync(),
         ],
         &expect![[r#"
+            E(42601 syntax error at or near "error parse")
 
-
-            E(42601 syntax error at or near "error parse") Z(I)"#]],
+            Z(I)"#]],
     );
 }
 

@@ -54,7 +54,10 @@ impl Work<'_, '_, '_, '_> {
     #[inline]
     fn note_plain(&mut self) {
         if self.link.client.makes_temporary {
-            self.link.server.question.add_reason(Reason::TemporaryObject);
+            self.link
+                .server
+                .question
+                .add_reason(Reason::TemporaryObject);
         }
     }
 
@@ -116,7 +119,10 @@ impl Work<'_, '_, '_, '_> {
 
     /// A function is called by its number.
     pub(super) fn note_function(&mut self, message: Message) {
-        if matches!(self.link.rules.state, StatePolicy::Off | StatePolicy::Session) {
+        if matches!(
+            self.link.rules.state,
+            StatePolicy::Off | StatePolicy::Session
+        ) {
             return;
         }
         let number = self.body(message).first_chunk().copied();

@@ -1,0 +1,136 @@
+//! `DEALLOCATE` of a statement of the protocol, as a text.
+//!
+//! Drivers give statements back by text (psycopg does, in pipelines by the extended protocol). Other clients may use what
+//! the server has, so PostgreSQL is given a statement to deallocate in its place: its answers and errors are the right
+//! ones, and come exactly when they would come directly.
+
+use std::sync::Arc;
+
+use weir_wire::encode;
+use weir_wire::frontend::{self, tag};
+
+use super::prepared::put_parse;
+use super::{Message, Work};
+use crate::client::key;
+use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
+use crate::relay::ClientFault;
+use crate::sql::{self, Deallocated};
+use crate::unnamed;
+
+/// Prepares something and deallocates it; the first of the two answers is not for the client.
+const QUERY: &[u8] = b"PREPARE weir_deallocate AS SELECT 1; DEALLOCATE weir_deallocate";
+
+/// The same in a Parse, without parameter types.
+const TEXT: &[u8] = b"DEALLOCATE weir_deallocate\0\0\0";
+
+/// What is prepared to be deallocated: a Parse of no statement, as it takes no time.
+const NOTHING: &[u8] = b"\0\0\0";
+
+/// A client's unnamed statement that deallocates a name of the client's.
+#[derive(Debug)]
+pub(crate) struct Deallocating {
+    name: Box<[u8]>,
+    /// The number of the unnamed statement.
+    serial: u64,
+    /// The portal that the statement was bound to last.
+    portal: Option<Box<[u8]>>,
+}
+
+impl Work<'_, '_, '_, '_> {
+    /// What a text deallocates; None if it has nothing to do with statements of the protocol.
+    pub(super) fn deallocated_by(&self, text: &[u8]) -> Option<Deallocated> {
+        let has_names = self.link.client.statement_count() > 0;
+        let may_have_names = has_names || self.link.server.queue.changes_names();
+        if !may_have_names || !self.tracks_names() {
+            return None;
+        }
+        sql::deallocated(text)
+    }
+
+    fn has_statement(&self, name: &[u8]) -> bool {
+        matches!(self.link.client.statement(name), Some((_, Some(_))))
+    }
+
+    /// Passes a simple query on.
+    pub(super) fn pass_query(&mut self, message: Message, deallocated: Option<Deallocated>) {
+        let mut entry = Expected::new(Kind::Query, Duty::Forward);
+        match deallocated {
+            Some(Deallocated::One(name)) if self.has_statement(&name) => {
+                let effect = self.define_unnamed(unnamed::NONE, &[], None);
+                // A constant text fits.
+                let _ = encode::query(self.to_server.insert(), QUERY);
+                entry = entry.with_undo(Undo::Deallocate(name.into()));
+                return self.expect(entry.with_unnamed(effect));
+            }
+            Some(Deallocated::All) => entry = entry.with_undo(Undo::DeallocateAll),
+            _ => {}
+        }
+        let effect = self.define_unnamed(unnamed::NONE, &[], None);
+        self.pass(message, None);
+        self.expect(entry.with_unnamed(effect));
+    }
+
+    /// An unnamed Parse of a text that deallocates something; true if that was all about it.
+    pub(super) fn parse_deallocate(&mut self, name: Vec<u8>, serial: u64) -> bool {
+        if !self.has_statement(&name) {
+            return false;
+        }
+        self.link.client.deallocating = Some(Box::new(Deallocating {
+            name: name.into(),
+            serial,
+            portal: None,
+        }));
+        self.link.server.needs_sync = true;
+        let effect = self.define_unnamed(serial, TEXT, None);
+        put_parse(self.to_server.insert(), b"", TEXT);
+        self.expect(Expected::new(Kind::Parse, Duty::Forward).with_unnamed(effect));
+        true
+    }
+
+    /// A Bind: remembers where a statement that deallocates goes.
+    pub(super) fn bind_deallocate(&mut self, portal: &[u8], statement: &[u8]) {
+        let client = &mut *self.link.client;
+        let current = client.current_unnamed().0;
+        let Some(deallocating) = &mut client.deallocating else {
+            return;
+        };
+        if statement.is_empty() && current == deallocating.serial {
+            deallocating.portal = Some(portal.into());
+        } else if deallocating.portal.as_deref() == Some(portal) {
+            deallocating.portal = None;
+        }
+    }
+
+    /// An Execute of such a portal finds something to deallocate, if the client has the name by then. None for any other.
+    pub(super) fn execute_deallocate(
+        &mut self,
+        message: Message,
+    ) -> Result<Option<Expected>, ClientFault> {
+        let Some(deallocating) = &self.link.client.deallocating else {
+            return Ok(None);
+        };
+        let execute = frontend::Execute::parse(self.body(message))
+            .map_err(|_| ClientFault::Malformed(tag::EXECUTE))?;
+        if deallocating.portal.as_deref() != Some(execute.portal) {
+            return Ok(None);
+        }
+        let name: Arc<[u8]> = (&*deallocating.name).into();
+        let ours = self.link.registry.victim();
+        let entry = Expected::new(Kind::Execute, Duty::Forward).with_renamed(Some(Renamed {
+            ours: Arc::clone(&ours),
+            theirs: Arc::clone(&name),
+        }));
+        if !self.has_statement(key(&name)) || self.link.server.queue.is_skipping() {
+            return Ok(Some(entry));
+        }
+        let out = self.to_server.insert();
+        // One that was not deallocated after all may be there; a constant name fits.
+        let _ = encode::close(out, frontend::Kind::Statement, &ours.name);
+        put_parse(out, &ours.name, NOTHING);
+        self.expect(Expected::new(Kind::Close, Duty::Swallow));
+        self.expect(Expected::new(Kind::Parse, Duty::Swallow));
+        // As a Close: what comes behind it in the batch is skipped with it.
+        let statement = self.link.client.forget(&name).flatten();
+        Ok(Some(entry.with_undo(Undo::Closed(name, statement))))
+    }
+}

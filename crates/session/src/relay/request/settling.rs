@@ -1,0 +1,147 @@
+//! Requests about the unnamed statement, and about names whose fate is not known yet.
+
+use std::sync::Arc;
+
+use weir_sql::Effects;
+use weir_wire::encode;
+use weir_wire::frontend;
+
+use super::prepared::put_parse;
+use super::{Message, Work};
+use crate::client;
+use crate::expected::{Duty, Expected, Kind, UnnamedEffect};
+use crate::relay::Link;
+use crate::sql::Deallocated;
+use crate::unnamed;
+
+impl Work<'_, '_, '_, '_> {
+    /// Whether it depends on replies to come if the client has this name. One that a real Parse gives is no question: a
+    /// message that `only_uses` it fails exactly if that Parse does.
+    pub(super) fn is_unsettled(&self, name: &[u8], only_uses: bool) -> bool {
+        let Link { client, server, .. } = &*self.link;
+        if !server.queue.changes_names() || server.queue.is_skipping() {
+            return false;
+        }
+        if name.is_empty() {
+            return only_uses && server.queue.is_unnamed_unsettled();
+        }
+        let is_given = only_uses
+            && client.statement(name).is_some_and(|(known, statement)| {
+                statement.is_some_and(|given| {
+                    !server.prepared.has_confirmed(given)
+                        && server.queue.is_named_once(given, known)
+                })
+            });
+        !is_given && server.queue.is_unsettled(client::key(name))
+    }
+
+    /// The message has to wait for a reply.
+    pub(super) fn stall(&mut self) -> bool {
+        self.stalled = true;
+        false
+    }
+
+    /// False if it has to wait.
+    pub(super) fn parse_unnamed(&mut self, message: Message, definition: &[u8]) -> bool {
+        let text = definition.split(|byte| *byte == 0).next();
+        let deallocated = text.filter(|_| message.is_whole());
+        let deallocated = deallocated.and_then(|text| self.deallocated_by(text));
+        let serial = self.link.registry.serial();
+        if let Some(Deallocated::One(name)) = deallocated {
+            if self.is_unsettled(&name, false) {
+                return self.stall();
+            }
+            if self.parse_deallocate(name, serial) {
+                return true;
+            }
+        }
+        let kept = if message.is_whole() { definition } else { &[] };
+        let effects = self.effects_of_parse(message, definition);
+        if let Some(effects) = &effects
+            && self.refuses(effects)
+        {
+            self.refuse_parse(b"", effects.reasons);
+            return true;
+        }
+        if let Some(effects) = &effects {
+            // Here, since nothing can be put in front of its Bind in the same batch.
+            self.note_sequences(effects.sequences);
+        }
+        self.link.server.needs_sync = true;
+        let effect = self.define_unnamed(serial, kept, effects);
+        self.pass(message, None);
+        self.expect(Expected::new(Kind::Parse, Duty::Forward).with_unnamed(effect));
+        true
+    }
+
+    /// The client's request changes the unnamed statement; None if neither side has or gets one.
+    pub(super) fn define_unnamed(
+        &mut self,
+        serial: u64,
+        body: &[u8],
+        effects: Option<Arc<Effects>>,
+    ) -> Option<UnnamedEffect> {
+        let Link {
+            client,
+            server,
+            rules,
+            ..
+        } = &mut *self.link;
+        let nothing_changes = serial == unnamed::NONE
+            && server.unnamed == unnamed::NONE
+            && server.unnamed_confirmed == unnamed::NONE
+            && client.has_no_unnamed();
+        if nothing_changes || !rules.tracks_unnamed {
+            return None;
+        }
+        client.unnamed().define(serial, body, effects);
+        server.unnamed = serial;
+        server.unnamed_unsure = None;
+        Some(UnnamedEffect {
+            serial,
+            of_client: true,
+        })
+    }
+
+    /// Makes the server hold the client's unnamed statement, or none if the client has none.
+    pub(super) fn ensure_unnamed(&mut self) {
+        let Link {
+            client,
+            server,
+            rules,
+            ..
+        } = &mut *self.link;
+        let (serial, body) = client.current_unnamed();
+        let batch = server.queue.batch();
+        let has =
+            serial == server.unnamed && server.unnamed_unsure.is_none_or(|sent| sent == batch);
+        if has || !rules.tracks_unnamed || server.queue.is_skipping() {
+            return;
+        }
+        // One that was too long to keep is lost with its server: PostgreSQL then says that there is none.
+        let serial = if body.is_empty() {
+            unnamed::NONE
+        } else {
+            serial
+        };
+        let kind = if serial == unnamed::NONE {
+            // A constant message fits.
+            let _ = encode::close(self.to_server.insert(), frontend::Kind::Statement, b"");
+            Kind::Close
+        } else {
+            put_parse(self.to_server.insert(), b"", body);
+            Kind::Parse
+        };
+        server.unnamed = serial;
+        server.unnamed_unsure = (!server.is_clear()).then_some(batch);
+        let effect = UnnamedEffect {
+            serial,
+            of_client: false,
+        };
+        self.expect(Expected::new(kind, Duty::Swallow).with_unnamed(Some(effect)));
+    }
+
+    pub(super) fn tracks_names(&self) -> bool {
+        self.link.rules.max_prepared > 0
+    }
+}
