@@ -62,6 +62,10 @@ pub struct Effects {
     pub reasons: Reasons,
     /// The part of `reasons` that no question to the server can confirm: pins at once.
     pub certain: Reasons,
+    /// It runs code whose text is not here (DO, CALL, `query_to_xml`), or ends the time in which such
+    /// code ran (DEALLOCATE, after EXECUTE): anything that the server can be asked about may have come
+    /// of it, though no reason is given.
+    pub unseen: bool,
     /// What it does with sequences.
     pub sequences: Sequences,
     /// Set if the text is exactly one LISTEN or UNLISTEN.
@@ -78,6 +82,7 @@ impl Effects {
         self.asks == Asks::Nothing
             && self.resets == Resets::Nothing
             && self.reasons.is_empty()
+            && !self.unseen
             && self.sequences == Sequences::Untouched
             && self.channel.is_none()
     }
@@ -105,6 +110,7 @@ impl Effects {
         self.sequences(other.sequences);
         self.channel = self.channel.or(other.channel);
         self.frees |= other.frees;
+        self.unseen |= other.unseen;
         self.statements = self.statements.max(other.statements);
         self
     }
@@ -123,6 +129,11 @@ impl Effects {
             Resets::Names(names) => push(names, name),
             Resets::All => {}
         }
+    }
+
+    pub(crate) fn runs_unseen(&mut self) {
+        self.unseen = true;
+        self.ask_all();
     }
 
     /// The server can be asked about it.

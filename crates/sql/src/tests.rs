@@ -73,6 +73,7 @@ fn assert_no_less(ours: &Effects, tree: &Effects, who: &str, text: &str) {
     assert_eq!(ours.certain.union(tree.certain), ours.certain, "{told}");
     assert!(ours.sequences >= tree.sequences, "{told}");
     assert!(ours.frees || !tree.frees, "{told}");
+    assert!(ours.unseen || !tree.unseen, "{told}");
     match (&ours.asks, &tree.asks) {
         (Asks::All, _) | (_, Asks::Nothing) => {}
         (Asks::Settings(ours), Asks::Settings(tree)) => {

@@ -96,8 +96,7 @@ impl Walk<'_> {
             }
             "ListenStmt" | "UnlistenStmt" => listen(kind, text(node, "conditionname"), effects),
             "LoadStmt" => effects.leaves(Reason::Library),
-            "CallStmt" => effects.ask_all(),
-            "DoStmt" => effects.ask_all(),
+            "CallStmt" | "DoStmt" => effects.runs_unseen(),
             "DeclareCursorStmt" if number(node, "options") & CURSOR_OPT_HOLD != 0 => {
                 effects.may_leave(Reason::Cursor);
             }

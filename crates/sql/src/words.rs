@@ -56,7 +56,7 @@ impl Words<'_> {
         let effects = &mut self.effects;
         match self.lead {
             Lead::Declare | Lead::Execute | Lead::Harmless => {}
-            Lead::Call | Lead::Do => effects.ask_all(),
+            Lead::Call | Lead::Do => effects.runs_unseen(),
             Lead::Deallocate => deallocate(effects),
             Lead::Frees => effects.frees = true,
             Lead::Listen => self.inexact().may_leave(Reason::Listen),
@@ -236,7 +236,7 @@ fn config(lexer: &mut Lexer<'_>) -> Result<Option<Config>, Unclear> {
 /// What SQL-level EXECUTE did while the client was pinned comes to light when the pin ends.
 pub(crate) fn deallocate(effects: &mut Effects) {
     effects.frees = true;
-    effects.ask_all();
+    effects.runs_unseen();
 }
 
 /// What a built-in function does, whatever its arguments.
@@ -247,7 +247,8 @@ pub(crate) fn call(kind: Kind, effects: &mut Effects) {
         Kind::MovesSequence => effects.sequences(Sequences::Moves),
         Kind::Opaque => effects.leaves(Reason::Function),
         Kind::ReadsSequence => effects.sequences(Sequences::Reads),
-        Kind::RunsText | Kind::SetConfig => effects.ask_all(),
+        Kind::RunsText => effects.runs_unseen(),
+        Kind::SetConfig => effects.ask_all(),
         Kind::Seed => effects.leaves(Reason::Seed),
         Kind::TrigramLimit if effects.asks != Asks::All => {
             effects.ask("pg_trgm.similarity_threshold");

@@ -199,8 +199,10 @@ fn code_that_runs_unseen_asks_for_everything() {
     ] {
         let effects = effects(text);
         assert_eq!(effects.asks, Asks::All, "{text}");
-        assert!(effects.reasons.is_empty(), "{text}");
+        assert!(effects.unseen && effects.reasons.is_empty(), "{text}");
     }
+    assert!(effects("DEALLOCATE p").unseen, "what EXECUTE did");
+    assert!(!effects("DISCARD ALL; SET a = 1; SELECT pg_advisory_lock(1)").unseen);
 }
 
 /// What the words of a body say counts, in whatever language and quotes.
