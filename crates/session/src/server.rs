@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use weir_sql::Reasons;
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 
@@ -151,7 +152,10 @@ impl Server {
         }
         let question = std::mem::take(&mut self.question);
         // Names in it come from a message of the client, and are far shorter than one.
-        if self.ask_for(&question.sql(), Duty::Learn, out).is_err() {
+        if self
+            .ask_for(&question.sql(&self.settings), Duty::Learn, out)
+            .is_err()
+        {
             return false;
         }
         self.asked
@@ -173,6 +177,12 @@ impl Server {
     /// As [`Server::has_found`], once.
     pub fn take_found(&mut self) -> bool {
         std::mem::take(&mut self.found)
+    }
+
+    /// What a client that holds `held` may hold by the time of its next request, as far as that can be asked.
+    pub(crate) fn may_hold(&self, held: Reasons) -> Reasons {
+        let asked = self.asked.iter().map(|asked| asked.0.reasons());
+        asked.fold(held.union(self.question.reasons()), Reasons::union)
     }
 
     /// Whether it may hold state that nobody has asked about.

@@ -40,29 +40,24 @@ const ALL_SETTINGS: &str = "SELECT 's', name, setting FROM pg_catalog.pg_setting
 /// What the server has to be asked when the transaction is over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Question {
-    settings: Wanted,
+    /// Settings that may have changed, by name.
+    names: Vec<Box<str>>,
+    /// Any setting may have changed. Even then those of an extension that is not loaded, whose names have a dot, are found
+    /// by their names only: the server has no list of them.
+    all: bool,
     /// What may have come or gone that pins.
     reasons: Reasons,
     /// No statement gave a reason to ask.
     is_check: bool,
 }
 
-/// Which settings are asked for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-enum Wanted {
-    #[default]
-    Nothing,
-    Names(Vec<Box<str>>),
-    All,
-}
-
 impl Question {
     /// Everything that can be asked.
     pub fn everything() -> Self {
         Self {
-            settings: Wanted::All,
+            all: true,
             reasons: askable(),
-            is_check: false,
+            ..Self::default()
         }
     }
 
@@ -82,17 +77,17 @@ impl Question {
     /// Whether there is nothing to ask.
     #[inline]
     pub fn is_nothing(&self) -> bool {
-        self.settings == Wanted::Nothing && self.reasons.is_empty()
+        !self.is_about_settings() && self.reasons.is_empty()
     }
 
     /// Whether settings may have changed.
     pub fn is_about_settings(&self) -> bool {
-        self.settings != Wanted::Nothing
+        self.all || !self.names.is_empty()
     }
 
     /// Whether it asks for all settings: those not in the answer are not set.
     pub fn is_about_all_settings(&self) -> bool {
-        self.settings == Wanted::All
+        self.all
     }
 
     /// What it asks about that pins.
@@ -100,21 +95,19 @@ impl Question {
         self.reasons
     }
 
-    /// A statement with these effects was sent; `pinned` is what keeps the client on its server so far.
-    pub fn add(&mut self, effects: &Effects, pinned: Reasons) {
+    /// A statement with these effects was sent; `held` is what may keep the client on its server so far.
+    pub fn add(&mut self, effects: &Effects, held: Reasons) {
         match &effects.asks {
             Asks::Nothing => {}
             Asks::Settings(names) => names.iter().for_each(|name| self.add_name(name)),
-            Asks::All => self.settings = Wanted::All,
+            Asks::All => self.all = true,
         }
         if effects.frees {
-            self.reasons = union(self.reasons, pinned);
-            if pinned.contains(Reason::Prepared) {
-                // What an EXECUTE did in the meantime was not asked about.
-                self.settings = Wanted::All;
-            }
+            self.reasons = union(self.reasons, held);
+            // What an EXECUTE did in the meantime was not asked about.
+            self.all |= held.contains(Reason::Prepared);
         }
-        if effects.reasons.contains(Reason::Unknown) {
+        if effects.unseen || effects.reasons.contains(Reason::Unknown) {
             self.reasons = askable();
         }
         self.reasons = union(self.reasons, effects.reasons);
@@ -122,13 +115,11 @@ impl Question {
 
     /// One setting may have changed.
     pub fn add_name(&mut self, name: &str) {
-        match &mut self.settings {
-            Wanted::All => {}
-            Wanted::Nothing => self.settings = Wanted::Names(vec![name.into()]),
-            Wanted::Names(names) if names.iter().any(|known| **known == *name) => {}
-            Wanted::Names(names) if names.len() < NAMES_MAX => names.push(name.into()),
-            Wanted::Names(_) => self.settings = Wanted::All,
+        if self.names.iter().any(|known| **known == *name) {
+            return;
         }
+        self.names.push(name.into());
+        self.all |= self.names.len() > NAMES_MAX;
     }
 
     /// Something that pins for this reason may have come or gone.
@@ -138,24 +129,12 @@ impl Question {
 
     /// Something has failed, so it is not known which of the names were set: only what the session really has counts.
     pub(crate) fn widen(&mut self) {
-        if matches!(self.settings, Wanted::Names(_)) {
-            self.settings = Wanted::All;
-        }
-    }
-
-    /// What another question asks is asked as well.
-    pub fn merge(&mut self, other: Self) {
-        match other.settings {
-            Wanted::Nothing => {}
-            Wanted::Names(names) => names.iter().for_each(|name| self.add_name(name)),
-            Wanted::All => self.settings = Wanted::All,
-        }
-        self.reasons = union(self.reasons, other.reasons);
+        self.all |= !self.names.is_empty();
     }
 
     /// The one statement that asks it. Its rows have three columns: what it is about (`s`: a setting, `p`: something that
-    /// pins), a name, and a value.
-    pub fn sql(&self) -> String {
+    /// pins), a name, and a value. `known` is what was set before.
+    pub fn sql(&self, known: &Settings) -> String {
         let mut sql = String::new();
         let mut ask = |part: &str| {
             if !sql.is_empty() {
@@ -163,14 +142,17 @@ impl Question {
             }
             sql.push_str(part);
         };
-        match &self.settings {
-            Wanted::Nothing => {}
-            Wanted::Names(names) => names.iter().for_each(|name| ask(&current(name))),
-            Wanted::All => {
-                ask(ALL_SETTINGS);
-                ask(&current("role"));
-                ask(&current("session_authorization"));
-            }
+        if self.all {
+            ask(ALL_SETTINGS);
+            ask(&current("role"));
+            ask(&current("session_authorization"));
+            let dotted = |name: &&str| name.contains('.');
+            let before = known.iter().map(|(name, _)| name).filter(dotted);
+            let named = self.names.iter().map(|name| &**name).filter(dotted);
+            let named = named.filter(|name| known.get(name).is_none());
+            before.chain(named).for_each(|name| ask(&current(name)));
+        } else {
+            self.names.iter().for_each(|name| ask(&current(name)));
         }
         for (reason, word) in ASKABLE {
             if let Some(condition) = condition(reason).filter(|_| self.reasons.contains(reason)) {
@@ -294,7 +276,7 @@ impl Answer {
         } else {
             Settings::clone(before)
         };
-        self.change(&mut settings, user, |settings, name| settings.unset(name));
+        self.change(&mut settings, user, Settings::unset);
         settings
     }
 

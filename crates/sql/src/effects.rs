@@ -139,12 +139,15 @@ impl Effects {
     /// The server can be asked about it.
     pub(crate) fn may_leave(&mut self, reason: Reason) {
         self.reasons.insert(reason);
-        self.asks = Asks::All;
+        if reason == Reason::Unknown {
+            self.ask_all();
+        }
     }
 
     /// The server cannot be asked about it.
     pub(crate) fn leaves(&mut self, reason: Reason) {
         self.may_leave(reason);
+        self.ask_all();
         self.certain.insert(reason);
     }
 

@@ -22,6 +22,8 @@ pub enum Reason {
     Seed,
     /// What `currval` and `lastval` tell.
     Sequence,
+    /// A setting whose name is not known: the server has no list of those that no extension defines.
+    Setting,
     /// A temporary table, view, sequence, function or type.
     TemporaryObject,
     /// A text that could not be understood.
@@ -30,7 +32,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them, in alphabetical order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::AdvisoryLock,
         Self::Cursor,
         Self::Function,
@@ -39,6 +41,7 @@ impl Reason {
         Self::Prepared,
         Self::Seed,
         Self::Sequence,
+        Self::Setting,
         Self::TemporaryObject,
         Self::Unknown,
     ];
@@ -54,6 +57,7 @@ impl Reason {
             Self::Prepared => "prepare",
             Self::Seed => "seed",
             Self::Sequence => "sequence",
+            Self::Setting => "setting of an unknown name",
             Self::TemporaryObject => "temporary object",
             Self::Unknown => "unknown",
         }

@@ -256,7 +256,7 @@ const ALSO: [(&str, &str); 5] = [
 
 pub(crate) fn ask(name: &str, effects: &mut Effects) {
     if name.contains(char::REPLACEMENT_CHARACTER) {
-        effects.ask_all();
+        effects.leaves(Reason::Setting);
     }
     effects.ask(name);
     for (_, also) in ALSO.iter().filter(|(known, _)| *known == name) {
@@ -271,7 +271,26 @@ fn set_config(call: &Value, effects: &mut Effects) {
     match (local.and_then(Value::as_bool), name.as_deref()) {
         (_, Some("seed")) => effects.leaves(Reason::Seed),
         (Some(true), _) => {}
-        (Some(false), Some(name)) => ask(name, effects),
-        _ => effects.ask_all(),
+        (_, Some(name)) => ask(name, effects),
+        _ => effects.leaves(Reason::Setting),
     }
+}
+
+/// Whether a block of code may set something by a name of its own: by `set_config`, by SET of a name with a dot, or by a
+/// text that it makes.
+pub(crate) fn sets_in_code(code: &str) -> bool {
+    let code = code.to_ascii_lowercase();
+    let words: Vec<&str> = code.split_ascii_whitespace().collect();
+    let has_dot = |name: &&str| {
+        name.split(['=', ';'])
+            .next()
+            .is_some_and(|name| name.contains('.'))
+    };
+    let sets = words.windows(3).any(|words| match words {
+        ["set", "session" | "local", name] => has_dot(name),
+        ["set", name, _] => has_dot(name),
+        _ => false,
+    });
+    let makes_text = code.contains("execute") && code.contains("set");
+    sets || makes_text || code.contains("set_config")
 }

@@ -64,7 +64,7 @@ impl Words<'_> {
             Lead::Prepare if is_prepare_transaction(lexer)? => {}
             Lead::Prepare => effects.may_leave(Reason::Prepared),
             Lead::Set if is_transactional_set(lexer)? => {}
-            Lead::Reset | Lead::Set => self.inexact().ask_all(),
+            Lead::Reset | Lead::Set => self.inexact().leaves(Reason::Setting),
             Lead::Unlisten => self.inexact().frees = true,
             Lead::Discard => {
                 let effects = self.inexact();
@@ -138,7 +138,7 @@ impl Words<'_> {
             Some(Config { name, .. }) => tree::ask(&name, &mut self.effects),
             None => {
                 self.sets = true;
-                self.inexact().ask_all();
+                self.inexact().leaves(Reason::Setting);
             }
         }
         Ok(())
@@ -158,6 +158,9 @@ impl Words<'_> {
 
     /// The body of a DO, of whatever language: the words in it, in strings or not.
     fn body(&mut self, body: &[u8]) {
+        if tree::sets_in_code(&String::from_utf8_lossy(body)) {
+            self.effects.leaves(Reason::Setting);
+        }
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte >= 0x80 || *byte == b'_';
         let mut rest = body;
         while let Some(start) = rest.iter().position(is_part) {
@@ -248,7 +251,7 @@ pub(crate) fn call(kind: Kind, effects: &mut Effects) {
         Kind::Opaque => effects.leaves(Reason::Function),
         Kind::ReadsSequence => effects.sequences(Sequences::Reads),
         Kind::RunsText => effects.runs_unseen(),
-        Kind::SetConfig => effects.ask_all(),
+        Kind::SetConfig => effects.leaves(Reason::Setting),
         Kind::Seed => effects.leaves(Reason::Seed),
         Kind::TrigramLimit if effects.asks != Asks::All => {
             effects.ask("pg_trgm.similarity_threshold");

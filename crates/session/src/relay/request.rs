@@ -295,10 +295,6 @@ impl<'i> Work<'_, '_, 'i, '_> {
         }
         self.return_to_startup();
         let effects = self.effects_of_query(message);
-        let may_follow = effects.as_ref().is_some_and(|effects| {
-            // Behind a text that reads data from the client, it would be read as such.
-            effects.statements == 1 || !has_word(self.body(message), b"copy")
-        });
         if let Some(effects) = &effects
             && self.refuses(effects)
         {
@@ -309,15 +305,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             self.note(effects);
         }
         self.pass_query(message, deallocated);
-        if may_follow {
-            self.return_to_startup();
-        }
+        self.return_to_startup();
         true
     }
-}
-
-/// Whether the letters of a word (in lower case) stand somewhere in a text.
-fn has_word(text: &[u8], word: &[u8]) -> bool {
-    text.windows(word.len())
-        .any(|letters| letters.eq_ignore_ascii_case(word))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_sql::{Asks, Effects, Reason, Reasons, Resets, Sequences};
 use weir_wire::encode;
 
-use super::{Message, Work};
+use super::{Link, Message, Work};
 use crate::client::Pin;
 use crate::expected::{Duty, Expected, Kind, Undo};
 use crate::relay::StatePolicy;
@@ -31,7 +31,7 @@ impl Work<'_, '_, '_, '_> {
         let body = self.body(message);
         let effects = match body.strip_suffix(b"\0").filter(|_| message.is_whole()) {
             Some(text) => self.judge(text),
-            None => Some(unknown()),
+            None => Some(unseen(body)),
         };
         if effects.is_none() {
             self.note_plain();
@@ -90,7 +90,9 @@ impl Work<'_, '_, '_, '_> {
     }
 
     fn judge(&mut self, text: &[u8]) -> Option<Arc<Effects>> {
-        let pinned = self.link.client.pin().is_some();
+        let Link { client, server, .. } = &*self.link;
+        // Something may have come to be held that has not been asked about yet.
+        let pinned = client.pin().is_some() || server.is_uncertain();
         self.link.judge.effects(text, pinned)
     }
 
@@ -141,29 +143,32 @@ impl Work<'_, '_, '_, '_> {
             }
             return;
         }
-        let super::Link { client, server, .. } = &mut *self.link;
-        server.returned.add(&effects.resets, &client.startup);
+        let Link { client, server, .. } = &mut *self.link;
+        if effects.statements == 1 {
+            // Of several, a later one may fail or set something else: what the session has in the end is asked.
+            server.returned.add(&effects.resets, &client.startup);
+        }
         if self.link.rules.state == StatePolicy::Session {
             return;
         }
         self.note_sequences(effects.sequences);
         self.note_plain();
-        let super::Link { client, server, .. } = &mut *self.link;
-        let held = client.held_reasons();
+        let Link { client, server, .. } = &mut *self.link;
+        let held = server.may_hold(client.held_reasons());
         if held.contains(Reason::Unknown) {
             server.question = Question::everything();
         }
         server.question.add(effects, held);
         for reason in effects.certain.iter() {
             client.certain.insert(reason);
-            server.spoiled = true;
+            server.spoiled |= spoils(reason);
         }
     }
 
     /// What currval says is the client's own, or nothing at all: then PostgreSQL says so. Who asks for it beyond the
     /// transaction keeps the server from then on.
     pub(super) fn note_sequences(&mut self, sequences: Sequences) {
-        let super::Link { client, server, .. } = &mut *self.link;
+        let Link { client, server, .. } = &mut *self.link;
         if sequences == Sequences::Untouched {
             return;
         }
@@ -225,12 +230,49 @@ impl Work<'_, '_, '_, '_> {
     }
 }
 
-/// Of a text that is not here as a whole, or was not read: everything.
+/// Whether nothing takes away what is held for this reason.
+fn spoils(reason: Reason) -> bool {
+    !matches!(reason, Reason::Sequence | Reason::Setting)
+}
+
+/// Of a long text of which only the beginning is here. One that begins as most long ones do is taken for data with little
+/// around it: whatever the server can tell is asked. Any other may set what it cannot tell.
+fn unseen(beginning: &[u8]) -> Arc<Effects> {
+    let begins_with = |word: &[u8]| {
+        let text = beginning.trim_ascii_start();
+        text.get(..word.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(word))
+    };
+    let is_about_data = [
+        b"insert".as_slice(),
+        b"update",
+        b"delete",
+        b"select",
+        b"with",
+        b"merge",
+        b"copy",
+        b"values",
+    ]
+    .into_iter()
+    .any(begins_with);
+    if is_about_data {
+        everything(Reasons::EMPTY)
+    } else {
+        unknown()
+    }
+}
+
+/// Of a text that was not read: everything.
 fn unknown() -> Arc<Effects> {
+    everything(Reasons::of(Reason::Setting))
+}
+
+fn everything(certain: Reasons) -> Arc<Effects> {
     Arc::new(Effects {
         asks: Asks::All,
         resets: Resets::Nothing,
-        reasons: Reasons::of(Reason::Unknown),
+        reasons: Reasons::of(Reason::Unknown).union(certain),
+        certain,
         ..Effects::default()
     })
 }
