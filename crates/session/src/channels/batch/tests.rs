@@ -1,0 +1,148 @@
+use std::sync::Arc;
+
+use weir_testkit::reading::outline;
+use weir_testkit::say::{Say, say};
+
+use super::*;
+
+const RULES: Rules = Rules {
+    max_prepared: 10,
+    tracks_unnamed: true,
+    refuse_simple_query: false,
+};
+
+fn client() -> (Client, Registry) {
+    (Client::default(), Registry::new(0, 1))
+}
+
+fn look(input: &[u8]) -> Recognized {
+    let (mut client, mut registry) = client();
+    request(&mut client, &mut registry, RULES, input)
+}
+
+/// What a client hears before the end of the command.
+#[track_caller]
+fn before(input: &Say, sent: usize) -> String {
+    match look(input) {
+        Recognized::Request {
+            consumed, before, ..
+        } => {
+            assert_eq!(consumed, sent);
+            outline(&before)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_query_is_recognized_and_what_follows_it_is_left() {
+    let one = say().query("listen a");
+    let len = one.len();
+    assert_eq!(before(&one.query("select 1"), len), "");
+    assert_eq!(look(&say().query("select 1")), Recognized::Nothing);
+    assert_eq!(look(&say().sync()), Recognized::Nothing);
+}
+
+#[test]
+fn batches_as_drivers_send_them_are_recognized() {
+    let listen = || say().parse("", "LISTEN a");
+    let whole = |batch: Say| {
+        let len = batch.len();
+        before(&batch.query("x"), len)
+    };
+    assert_eq!(whole(listen().run("").sync()), "1 2");
+    let batch = listen().bind("", "").describe_portal("");
+    assert_eq!(whole(batch.execute("", 0).sync()), "1 2 n");
+    let batch = listen().describe_statement("").bind("", "").execute("", 1);
+    assert_eq!(whole(batch.sync()), "1 t n 2");
+    assert_eq!(whole(say().parse("s", "unlisten *").run("s").sync()), "1 2");
+}
+
+#[test]
+fn every_beginning_of_a_batch_waits_for_the_rest() {
+    let batch = say().parse("", "listen a").bind("", "").describe_portal("");
+    let batch = batch.execute("", 0).sync();
+    let parse = say().parse("", "listen a").len();
+    for len in parse..batch.len() {
+        assert_eq!(look(&batch[..len]), Recognized::More, "{len}");
+    }
+}
+
+#[test]
+fn everything_else_is_for_a_server() {
+    let listen = || say().parse("", "listen a");
+    for batch in [
+        listen().flush(),
+        listen().sync(),
+        listen().run("").flush(),
+        listen().run("").run("").sync(),
+        listen().run("").parse("", "select 1").run("").sync(),
+        listen().bind("p", "").execute("p", 0).sync(),
+        listen().bind("", "").execute("p", 0).sync(),
+        listen().bind("", "other").execute("", 0).sync(),
+        listen().bind("", "").describe_portal("p").execute("", 0),
+        say().parse("", "select 1").run("").sync(),
+        say().parse("weir_1", "listen a").run("weir_1").sync(),
+        say().run("unknown").sync(),
+        say().run("").sync(),
+        listen().query("x"),
+        say().parse("", "listen a").raw(b"B\x3f\0\0\0"),
+    ] {
+        assert_eq!(look(&batch), Recognized::Nothing, "{batch:?}");
+    }
+}
+
+#[test]
+fn a_statement_that_was_prepared_is_known_by_its_name() {
+    let (mut client, mut registry) = client();
+    let statement = registry.intern(b"listen a\0\0\0");
+    client.remember(Arc::from(b"s".as_slice()), Some(statement));
+    let mut look = |batch: Say| request(&mut client, &mut registry, RULES, &batch);
+    for _ in 0..2 {
+        let batch = say().run("s").sync();
+        let expected = Recognized::Request {
+            consumed: batch.len(),
+            request: Request::Listen(b"a".as_slice().into()),
+            before: say().raw(b"2\0\0\0\x04").into_bytes(),
+        };
+        assert_eq!(look(batch), expected);
+    }
+    // The server has to refuse it.
+    let twice = say().parse("s", "listen b").run("s").sync();
+    assert_eq!(look(twice), Recognized::Nothing);
+}
+
+#[test]
+fn statements_are_defined_and_dropped_as_by_a_server() {
+    let (mut client, mut registry) = client();
+    let mut look = |batch: Say| match request(&mut client, &mut registry, RULES, &batch) {
+        Recognized::Request { request, .. } => Some(request),
+        _ => None,
+    };
+    let a = Some(Request::Listen(b"a".as_slice().into()));
+    assert_eq!(look(say().parse("", "listen a").run("").sync()), a);
+    assert_eq!(look(say().run("").sync()), a, "it survives the Sync");
+    assert!(look(say().query("unlisten a")).is_some());
+    assert_eq!(look(say().run("").sync()), None, "a Query drops it");
+    assert_eq!(look(say().parse("s", "listen a").run("s").sync()), a);
+    assert_eq!(look(say().run("s").sync()), a);
+    assert_eq!(client.statement_count(), 1);
+}
+
+#[test]
+fn the_rules_of_the_pool_hold() {
+    let (mut client, mut registry) = client();
+    let rules = Rules {
+        max_prepared: 0,
+        tracks_unnamed: false,
+        refuse_simple_query: true,
+    };
+    for batch in [
+        say().query("listen a"),
+        say().parse("", "listen a").run("").sync(),
+        say().parse("s", "listen a").run("s").sync(),
+    ] {
+        let found = request(&mut client, &mut registry, rules, &batch);
+        assert_eq!(found, Recognized::Nothing, "{batch:?}");
+    }
+}
