@@ -13,7 +13,7 @@ mod hub;
 mod mail;
 mod statement;
 
-pub use batch::{Recognized, request};
+pub use batch::{Found, Recognized, request};
 pub use hub::{Event, Hub, HubFault, Seats};
 pub use mail::{Mail, Overflow};
 

@@ -8,6 +8,7 @@ use weir_session::splice::Splice;
 use weir_wire::backend::TransactionStatus;
 
 use super::client::Leaving;
+use super::listening::listener_of;
 use super::slots::{Client, Phase, Stage, Test};
 use super::{Worker, trim};
 use crate::driver::Driver;
@@ -43,7 +44,7 @@ impl<D: Driver> Worker<D> {
                 0
             };
         }
-        if client.ticket.is_some() {
+        if client.ticket.is_some() || client.ears.as_ref().is_some_and(|ears| ears.is_waiting()) {
             return 0;
         }
         let Some(pool) = self.pools.get_mut(client.pool) else {
@@ -74,6 +75,10 @@ impl<D: Driver> Worker<D> {
                 input.len()
             }
             Next::Lease => {
+                let rest = input.get(seen.consumed..).unwrap_or_default();
+                if let Some(taken) = self.listen_request(index, rest) {
+                    return seen.consumed + taken;
+                }
                 if let Some(client) = self.clients.get_mut(index) {
                     client.request_at = self.now;
                 }
@@ -188,6 +193,9 @@ impl<D: Driver> Worker<D> {
 
     /// A waiting client got a server: what it has sent so far goes out.
     pub(super) fn start(&mut self, index: usize, server: usize) {
+        if let Some(listener) = listener_of(index) {
+            return self.listener_up(listener, server);
+        }
         if !self.lease(index, server) {
             return;
         }
@@ -343,6 +351,7 @@ impl<D: Driver> Worker<D> {
         {
             self.end_flood(index, server_index);
         }
+        self.deliver_mail(index);
         if self.draining.is_some() {
             self.close_if_idle(index);
         }

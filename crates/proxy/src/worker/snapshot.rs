@@ -111,7 +111,7 @@ impl<D: Driver> Worker<D> {
             Stage::BeingCancelled => ServerState::BeingCanceled,
             Stage::Cleaning | Stage::Testing(_) => ServerState::Tested,
             Stage::Idle => ServerState::Idle,
-            Stage::Leased => ServerState::Active,
+            Stage::Leased | Stage::Listening(_) => ServerState::Active,
             Stage::Connecting
             | Stage::Login(_)
             | Stage::Negotiating(_)
@@ -165,7 +165,7 @@ impl<D: Driver> Worker<D> {
                 Stage::BeingCancelled => &mut counts.sv_being_canceled,
                 Stage::Cleaning | Stage::Testing(_) => &mut counts.sv_tested,
                 Stage::Idle => &mut counts.sv_idle,
-                Stage::Leased => &mut counts.sv_active,
+                Stage::Leased | Stage::Listening(_) => &mut counts.sv_active,
                 _ => &mut counts.sv_login,
             } += 1;
             let client = server.lease.and_then(|index| self.clients.get(index));

@@ -18,76 +18,93 @@ const MESSAGE_MAX: usize = 4096;
 const NO_PARAMETERS: [u8; 7] = [answer::PARAMETER_DESCRIPTION, 0, 0, 0, 6, 0, 0];
 
 /// What [`request`] found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Recognized {
+#[derive(Debug, PartialEq, Eq)]
+pub enum Recognized<'i> {
     /// So far it could become one; no server would answer it yet either.
     More,
     /// Something else.
     Nothing,
     /// The whole of a request.
-    Request {
-        /// Bytes of the input.
-        consumed: usize,
-        /// What it asks for.
-        request: Request,
-        /// The answers that come before its CommandComplete, or before its error.
-        before: Vec<u8>,
-    },
+    Request(Found<'i>),
 }
 
-/// Looks whether what a client without a server sent is a request to listen or to stop; if so, what the request did to
-/// the client's statements is done.
+/// A request to listen or to stop, in the bytes that a client sent.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Found<'i> {
+    /// Bytes of the input.
+    pub consumed: usize,
+    /// What it asks for.
+    pub request: Request,
+    /// The answers that come before its CommandComplete, or before its error.
+    pub before: Vec<u8>,
+    statement: Defined<'i>,
+}
+
+/// What becomes of the client's statements.
+#[derive(Debug, PartialEq, Eq)]
+enum Defined<'i> {
+    /// The unnamed one is dropped.
+    Dropped,
+    /// This one is prepared: name and definition.
+    Named(&'i [u8], &'i [u8]),
+    Nothing,
+    /// So is the unnamed one.
+    Unnamed(&'i [u8]),
+}
+
+/// Looks whether what a client without a server sent is a request to listen or to stop.
 #[must_use]
-pub fn request(
-    client: &mut Client,
-    registry: &mut Registry,
-    rules: Rules,
-    input: &[u8],
-) -> Recognized {
-    match input.first() {
-        Some(&tag::QUERY) if !rules.refuse_simple_query => query(client, input),
-        Some(&(tag::PARSE | tag::BIND)) => match Batch::read(client, rules, input) {
-            Ok(batch) => batch.take(client, registry),
-            Err(Stop::More) => Recognized::More,
-            Err(Stop::Nothing) => Recognized::Nothing,
-        },
-        _ => Recognized::Nothing,
+pub fn request<'i>(client: &Client, rules: Rules, input: &'i [u8]) -> Recognized<'i> {
+    let found = match input.first() {
+        Some(&tag::QUERY) if !rules.refuse_simple_query => query(input),
+        Some(&(tag::PARSE | tag::BIND)) => batch(client, rules, input),
+        _ => Err(Stop::Nothing),
+    };
+    match found {
+        Ok(found) => Recognized::Request(found),
+        Err(Stop::More) => Recognized::More,
+        Err(Stop::Nothing) => Recognized::Nothing,
     }
 }
 
-fn query(client: &mut Client, input: &[u8]) -> Recognized {
-    let Ok(Some(frame)) = frame(input, Side::Frontend) else {
-        return Recognized::Nothing;
-    };
-    let text = frontend::Query::parse(frame.body).ok();
-    let Some(request) = text.and_then(|query| statement::read(query.sql)) else {
-        return Recognized::Nothing;
-    };
-    if !client.has_no_unnamed() {
-        // A simple query drops the unnamed statement.
-        client.unnamed().define(unnamed::NONE, &[]);
-        client.unnamed().confirm();
-    }
-    Recognized::Request {
-        consumed: frame.raw.len(),
-        request,
-        before: Vec::new(),
+impl Found<'_> {
+    /// Does to the client's statements what the request does.
+    pub fn take(&self, client: &mut Client, registry: &mut Registry) {
+        match self.statement {
+            Defined::Dropped if client.has_no_unnamed() => {}
+            Defined::Dropped => {
+                client.unnamed().define(unnamed::NONE, &[]);
+                client.unnamed().confirm();
+            }
+            Defined::Named(name, definition) => {
+                client.remember(name.into(), Some(registry.intern(definition)));
+            }
+            Defined::Nothing => {}
+            Defined::Unnamed(definition) => {
+                client.unnamed().define(registry.serial(), definition);
+                client.unnamed().confirm();
+            }
+        }
     }
 }
 
-/// Why a batch is not one, or not yet.
+/// Why it is not one, or not yet.
 enum Stop {
     More,
     Nothing,
 }
 
-/// `[Parse [Describe]] Bind [Describe] Execute Sync` of one statement.
-struct Batch<'i> {
-    /// Name and definition of the statement that it prepares.
-    parsed: Option<(&'i [u8], &'i [u8])>,
-    request: Request,
-    before: Vec<u8>,
-    consumed: usize,
+fn query(input: &[u8]) -> Result<Found<'_>, Stop> {
+    let frame = frame(input, Side::Frontend).ok().flatten();
+    let frame = frame.ok_or(Stop::Nothing)?;
+    let text = frontend::Query::parse(frame.body).ok();
+    let request = text.and_then(|query| statement::read(query.sql));
+    Ok(Found {
+        consumed: frame.raw.len(),
+        request: request.ok_or(Stop::Nothing)?,
+        before: Vec::new(),
+        statement: Defined::Dropped,
+    })
 }
 
 /// Steps through the messages of a batch.
@@ -111,71 +128,67 @@ impl<'i> Steps<'i> {
     }
 }
 
-impl<'i> Batch<'i> {
-    fn read(client: &Client, rules: Rules, input: &'i [u8]) -> Result<Self, Stop> {
-        let mut steps = Steps { input, at: 0 };
-        let mut before = Vec::new();
-        let mut parsed = None;
-        let mut next = steps.next()?;
-        if next.header.tag == tag::PARSE {
-            let parse = frontend::Parse::parse(next.body).map_err(|_| Stop::Nothing)?;
-            if !may_define(client, rules, parse.name) {
-                return Err(Stop::Nothing);
-            }
-            let definition = next.body.get(parse.name.len() + 1..).unwrap_or_default();
-            // Not worth waiting for the rest if it is something else.
-            defined(definition)?;
-            parsed = Some((parse.name, definition));
-            complete(&mut before, answer::PARSE_COMPLETE);
-            next = steps.next()?;
-            if describes(&next, Kind::Statement, parse.name) {
-                before.extend_from_slice(&NO_PARAMETERS);
-                complete(&mut before, answer::NO_DATA);
-                next = steps.next()?;
-            }
-        }
-        let name = bound(&next)?;
-        let request = match parsed {
-            Some((parsed, definition)) if parsed == name => defined(definition)?,
-            Some(_) => return Err(Stop::Nothing),
-            None => prepared(client, rules, name)?,
-        };
-        complete(&mut before, answer::BIND_COMPLETE);
+/// `[Parse [Describe]] Bind [Describe] Execute Sync` of one statement.
+fn batch<'i>(client: &Client, rules: Rules, input: &'i [u8]) -> Result<Found<'i>, Stop> {
+    let mut steps = Steps { input, at: 0 };
+    let mut before = Vec::new();
+    let mut next = steps.next()?;
+    let parsed = parsed(client, rules, &next)?;
+    if let Some((name, _)) = parsed {
+        complete(&mut before, answer::PARSE_COMPLETE);
         next = steps.next()?;
-        if describes(&next, Kind::Portal, b"") {
+        if describes(&next, Kind::Statement, name) {
+            before.extend_from_slice(&NO_PARAMETERS);
             complete(&mut before, answer::NO_DATA);
             next = steps.next()?;
         }
-        let runs = next.header.tag == tag::EXECUTE
-            && frontend::Execute::parse(next.body).is_ok_and(|execute| execute.portal.is_empty());
-        if !runs || steps.next()?.header.tag != tag::SYNC {
-            return Err(Stop::Nothing);
-        }
-        Ok(Self {
-            parsed,
-            request,
-            before,
-            consumed: steps.at,
-        })
     }
+    let name = bound(&next)?;
+    let (request, statement) = match parsed {
+        Some((b"", definition)) if name.is_empty() => {
+            (defined(definition)?, Defined::Unnamed(definition))
+        }
+        Some((parsed, definition)) if parsed == name => {
+            (defined(definition)?, Defined::Named(name, definition))
+        }
+        Some(_) => return Err(Stop::Nothing),
+        None => (prepared(client, rules, name)?, Defined::Nothing),
+    };
+    complete(&mut before, answer::BIND_COMPLETE);
+    next = steps.next()?;
+    if describes(&next, Kind::Portal, b"") {
+        complete(&mut before, answer::NO_DATA);
+        next = steps.next()?;
+    }
+    let runs = next.header.tag == tag::EXECUTE
+        && frontend::Execute::parse(next.body).is_ok_and(|execute| execute.portal.is_empty());
+    if !runs || steps.next()?.header.tag != tag::SYNC {
+        return Err(Stop::Nothing);
+    }
+    Ok(Found {
+        consumed: steps.at,
+        request,
+        before,
+        statement,
+    })
+}
 
-    fn take(self, client: &mut Client, registry: &mut Registry) -> Recognized {
-        match self.parsed {
-            Some((b"", definition)) => {
-                client.unnamed().define(registry.serial(), definition);
-                client.unnamed().confirm();
-            }
-            Some((name, definition)) => {
-                client.remember(name.into(), Some(registry.intern(definition)));
-            }
-            None => {}
-        }
-        Recognized::Request {
-            consumed: self.consumed,
-            request: self.request,
-            before: self.before,
-        }
+/// Name and definition in a Parse. Not worth waiting for the rest if it prepares something else.
+fn parsed<'i>(
+    client: &Client,
+    rules: Rules,
+    frame: &Frame<'i>,
+) -> Result<Option<(&'i [u8], &'i [u8])>, Stop> {
+    if frame.header.tag != tag::PARSE {
+        return Ok(None);
     }
+    let parse = frontend::Parse::parse(frame.body).map_err(|_| Stop::Nothing)?;
+    let definition = frame.body.get(parse.name.len() + 1..).unwrap_or_default();
+    defined(definition)?;
+    if !may_define(client, rules, parse.name) {
+        return Err(Stop::Nothing);
+    }
+    Ok(Some((parse.name, definition)))
 }
 
 /// Whether a Parse under this name succeeds if its text is right.

@@ -15,20 +15,29 @@ fn client() -> (Client, Registry) {
     (Client::default(), Registry::new(0, 1))
 }
 
-fn look(input: &[u8]) -> Recognized {
-    let (mut client, mut registry) = client();
-    request(&mut client, &mut registry, RULES, input)
+fn look(input: &[u8]) -> Recognized<'_> {
+    request(&client().0, RULES, input)
+}
+
+/// The request is recognized and taken.
+fn take(client: &mut Client, registry: &mut Registry, batch: &[u8]) -> Option<(Request, Vec<u8>)> {
+    match request(client, RULES, batch) {
+        Recognized::Request(found) => {
+            assert_eq!(found.consumed, batch.len());
+            found.take(client, registry);
+            Some((found.request, found.before))
+        }
+        _ => None,
+    }
 }
 
 /// What a client hears before the end of the command.
 #[track_caller]
 fn before(input: &Say, sent: usize) -> String {
     match look(input) {
-        Recognized::Request {
-            consumed, before, ..
-        } => {
-            assert_eq!(consumed, sent);
-            outline(&before)
+        Recognized::Request(found) => {
+            assert_eq!(found.consumed, sent);
+            outline(&found.before)
         }
         other => panic!("{other:?}"),
     }
@@ -97,28 +106,21 @@ fn a_statement_that_was_prepared_is_known_by_its_name() {
     let (mut client, mut registry) = client();
     let statement = registry.intern(b"listen a\0\0\0");
     client.remember(Arc::from(b"s".as_slice()), Some(statement));
-    let mut look = |batch: Say| request(&mut client, &mut registry, RULES, &batch);
+    let bind_complete = say().raw(b"2\0\0\0\x04").into_bytes();
+    let a = Request::Listen(b"a".as_slice().into());
     for _ in 0..2 {
-        let batch = say().run("s").sync();
-        let expected = Recognized::Request {
-            consumed: batch.len(),
-            request: Request::Listen(b"a".as_slice().into()),
-            before: say().raw(b"2\0\0\0\x04").into_bytes(),
-        };
-        assert_eq!(look(batch), expected);
+        let found = take(&mut client, &mut registry, &say().run("s").sync());
+        assert_eq!(found, Some((a.clone(), bind_complete.clone())));
     }
     // The server has to refuse it.
     let twice = say().parse("s", "listen b").run("s").sync();
-    assert_eq!(look(twice), Recognized::Nothing);
+    assert_eq!(take(&mut client, &mut registry, &twice), None);
 }
 
 #[test]
 fn statements_are_defined_and_dropped_as_by_a_server() {
     let (mut client, mut registry) = client();
-    let mut look = |batch: Say| match request(&mut client, &mut registry, RULES, &batch) {
-        Recognized::Request { request, .. } => Some(request),
-        _ => None,
-    };
+    let mut look = |batch: Say| Some(take(&mut client, &mut registry, &batch)?.0);
     let a = Some(Request::Listen(b"a".as_slice().into()));
     assert_eq!(look(say().parse("", "listen a").run("").sync()), a);
     assert_eq!(look(say().run("").sync()), a, "it survives the Sync");
@@ -131,7 +133,6 @@ fn statements_are_defined_and_dropped_as_by_a_server() {
 
 #[test]
 fn the_rules_of_the_pool_hold() {
-    let (mut client, mut registry) = client();
     let rules = Rules {
         max_prepared: 0,
         tracks_unnamed: false,
@@ -142,7 +143,7 @@ fn the_rules_of_the_pool_hold() {
         say().parse("", "listen a").run("").sync(),
         say().parse("s", "listen a").run("s").sync(),
     ] {
-        let found = request(&mut client, &mut registry, rules, &batch);
+        let found = request(&client().0, rules, &batch);
         assert_eq!(found, Recognized::Nothing, "{batch:?}");
     }
 }

@@ -1,0 +1,416 @@
+//! The clients' side of listening: requests are taken from what they send, notifications reach them between messages.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use weir_config::{PoolMode, SessionState};
+use weir_session::channels::{self, CHANNELS_MAX, Channel, Mail, Recognized, Request, Seat};
+use weir_session::fault::Fault;
+use weir_wire::backend::{NotificationResponse, TransactionStatus};
+use weir_wire::encode;
+use weir_wire::frame::{Side, frame};
+
+use super::super::Worker;
+use super::super::client::Leaving;
+use super::super::slots::{Client, Phase, Stage};
+use super::super::welcome::as_fatal;
+use super::{Asking, Heard, Leaver, Loss};
+use crate::driver::Driver;
+use crate::mailbox::Message;
+
+/// What one client listens to.
+pub(in super::super) struct Ears {
+    /// Confirmed by the server.
+    channels: HashSet<Channel>,
+    /// The request that is not answered yet, and what its answer begins with.
+    waiting: Option<(Request, Vec<u8>)>,
+    /// What may not be sent yet.
+    mail: Mail,
+    /// Asked for inside a transaction on a server of its own: done when that commits.
+    at_commit: Vec<Request>,
+}
+
+impl Ears {
+    /// Whether its request to listen, or to stop, is not answered yet.
+    pub(in super::super) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// How many channels it listens to without a server of its own.
+    pub(in super::super) fn channel_count(&self) -> usize {
+        self.channels.len()
+    }
+
+    /// Whether a request would change nothing.
+    fn is_so(&self, request: &Request) -> bool {
+        match request {
+            Request::Listen(channel) => self.channels.contains(channel),
+            Request::Unlisten(channel) => !self.channels.contains(channel),
+            Request::UnlistenAll => self.channels.is_empty(),
+        }
+    }
+
+    fn done(&mut self, request: &Request) {
+        match request {
+            Request::Listen(channel) => drop(self.channels.insert(Arc::clone(channel))),
+            Request::Unlisten(channel) => drop(self.channels.remove(channel)),
+            Request::UnlistenAll => self.channels.clear(),
+        }
+    }
+
+    fn is_of_use(&self) -> bool {
+        self.waiting.is_some() || !self.channels.is_empty() || !self.mail.is_empty()
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    // --- requests ---
+
+    /// Takes a request to listen, or to stop, from what a client without a server sent. Returns how many bytes are dealt
+    /// with; None: it is something else, and for a server.
+    #[inline]
+    pub(in super::super) fn listen_request(&mut self, index: usize, input: &[u8]) -> Option<usize> {
+        let client = self.clients.get_mut(index)?;
+        let pool = self.pools.get(client.pool)?;
+        let found = match channels::request(&client.session, pool.rules, input) {
+            Recognized::Nothing => return None,
+            Recognized::More => None,
+            Recognized::Request(found) => Some(found),
+        };
+        let settings = &pool.settings;
+        if settings.pool_mode == PoolMode::Session
+            || settings.session_state != SessionState::Track
+            || client.session.pin().is_some()
+            || !is_in_listening_encoding(client)
+        {
+            return None;
+        }
+        let Some(found) = found else { return Some(0) };
+        found.take(&mut client.session, &mut self.registry);
+        client.request_at = self.now;
+        self.listen(index, found.request, found.before);
+        Some(found.consumed)
+    }
+
+    fn listen(&mut self, index: usize, request: Request, before: Vec<u8>) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let ears = client.ears.as_deref();
+        let is_so = match &request {
+            Request::Listen(_) => ears.is_some_and(|ears| ears.is_so(&request)),
+            _ => ears.is_none_or(|ears| ears.is_so(&request)),
+        };
+        if is_so {
+            return self.answer_request(index, before, &request, None);
+        }
+        if matches!(request, Request::Listen(_))
+            && ears.is_some_and(|ears| ears.channels.len() >= CHANNELS_MAX)
+        {
+            let mut error = Vec::new();
+            Fault::TooManyChannels.encode(&mut error);
+            return self.answer_request(index, before, &request, Some(&error));
+        }
+        let Some(pool) = self.pools.get(client.pool) else {
+            return;
+        };
+        let ears = client.ears.get_or_insert_with(|| {
+            Box::new(Ears {
+                channels: HashSet::new(),
+                waiting: None,
+                mail: Mail::default(),
+                at_commit: Vec::new(),
+            })
+        });
+        ears.waiting = Some((request.clone(), before));
+        let asking = Asking {
+            pool: Arc::clone(&pool.global),
+            seat: Seat {
+                lane: self.lane,
+                index,
+                id: client.id,
+            },
+            request,
+        };
+        let lane = self.listening_lane(&asking.pool.database);
+        self.mail(lane, Message::Listen(Box::new(asking)));
+    }
+
+    /// The answer to a request; `error` is a whole ErrorResponse.
+    fn answer_request(
+        &mut self,
+        index: usize,
+        before: Vec<u8>,
+        request: &Request,
+        error: Option<&[u8]>,
+    ) {
+        let mut message = before;
+        match error {
+            Some(error) => message.extend_from_slice(error),
+            // A constant text fits.
+            None => drop(encode::command_complete(&mut message, request.tag())),
+        }
+        // Six bytes always fit.
+        let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
+        if let Some(client) = self.clients.get_mut(index)
+            && let Some(pool) = self.pools.get_mut(client.pool)
+        {
+            client.replied_at = self.now;
+            pool.counters.queries += 1;
+            pool.counters.transactions += 1;
+            pool.counters.errors += u64::from(error.is_some());
+            pool.counters.bytes_sent += message.len() as u64;
+        }
+        self.send_to_client(index, &message);
+    }
+
+    // --- what the connection that listens has to say ---
+
+    pub(in super::super) fn heard(&mut self, heard: Vec<Heard>) {
+        self.heard_one();
+        // Clients with new mail: each gets all of it in one send.
+        let mut told = Vec::new();
+        for one in heard {
+            match one {
+                Heard::Notification(message, to) => {
+                    for seat in to.iter() {
+                        if self.keep_mail(*seat, &message) && told.last() != Some(&seat.index) {
+                            told.push(seat.index);
+                        }
+                    }
+                    continue;
+                }
+                other => {
+                    self.deliver_mails(&mut told);
+                    match other {
+                        Heard::Done(seat) => self.request_done(seat, None),
+                        Heard::Refused(seat, body) => self.request_done(seat, Some(&body)),
+                        Heard::Lost(seats, loss) => self.stopped_hearing(&seats, &loss),
+                        Heard::Notification(..) => {}
+                    }
+                }
+            }
+        }
+        self.deliver_mails(&mut told);
+    }
+
+    fn deliver_mails(&mut self, told: &mut Vec<usize>) {
+        told.sort_unstable();
+        told.dedup();
+        for index in told.drain(..) {
+            self.deliver_mail(index);
+        }
+    }
+
+    fn seated(&mut self, seat: Seat) -> Option<&mut Client> {
+        let client = self.clients.get_mut(seat.index)?;
+        (client.id == seat.id).then_some(client)
+    }
+
+    /// The request was carried out, or refused with an ErrorResponse of this body.
+    fn request_done(&mut self, seat: Seat, refusal: Option<&[u8]>) {
+        let Some(client) = self.seated(seat) else {
+            return;
+        };
+        let Some(ears) = client.ears.as_deref_mut() else {
+            return;
+        };
+        let Some((request, before)) = ears.waiting.take() else {
+            return;
+        };
+        if refusal.is_none() {
+            ears.done(&request);
+        }
+        if !ears.is_of_use() {
+            client.ears = None;
+        }
+        let error = refusal.map(as_it_was);
+        self.answer_request(seat.index, before, &request, error.as_deref());
+        if self.draining.is_some() {
+            self.close_if_idle(seat.index);
+        }
+        // What it has sent meanwhile.
+        self.take_input(seat.index);
+    }
+
+    fn stopped_hearing(&mut self, seats: &[Seat], loss: &Loss) {
+        for seat in seats {
+            let Some(client) = self.seated(*seat) else {
+                continue;
+            };
+            client.ears = None;
+            if self.is_in_a_message(seat.index) {
+                // Nothing can be said in the middle of one.
+                self.remove_client(seat.index, Leaving::Lost, "listening server lost");
+                continue;
+            }
+            match loss {
+                Loss::Fault(fault) => self.fail_client(seat.index, fault),
+                Loss::LastWord(body) => {
+                    self.end_client(seat.index, &as_fatal(body), "listening server closed");
+                }
+            }
+        }
+    }
+
+    // --- delivery ---
+
+    /// Puts a notification into a client's queue; true if it is there.
+    fn keep_mail(&mut self, seat: Seat, message: &Arc<[u8]>) -> bool {
+        let Some(ears) = self
+            .seated(seat)
+            .and_then(|client| client.ears.as_deref_mut())
+        else {
+            return false;
+        };
+        // It may have stopped to listen while this was on its way.
+        let frame = frame(message, Side::Backend).ok().flatten();
+        let notification = frame.and_then(|frame| NotificationResponse::parse(frame.body).ok());
+        if !notification.is_some_and(|told| ears.channels.contains(told.channel)) {
+            return false;
+        }
+        let max = self.global.settled().settings.global.listen_queue_size;
+        let max = usize::try_from(max).unwrap_or(usize::MAX);
+        for is_second in [false, true] {
+            let client = self.seated(seat);
+            let Some(ears) = client.and_then(|client| client.ears.as_deref_mut()) else {
+                return false;
+            };
+            match ears.mail.push(message, max) {
+                Ok(()) => return true,
+                Err(_) if is_second => self.end_full(seat.index),
+                // Perhaps it can be told at once.
+                Err(_) => self.deliver_mail(seat.index),
+            }
+        }
+        false
+    }
+
+    /// One notification more than may wait: the client would miss it, so it is ended.
+    fn end_full(&mut self, index: usize) {
+        let fault = Fault::ListenQueueFull;
+        if self.is_in_a_message(index) {
+            return self.remove_client(index, Leaving::Lost, &fault.text());
+        }
+        self.fail_client(index, &fault);
+    }
+
+    /// Sends a client the notifications that wait for it, if this is a moment at which PostgreSQL could: between
+    /// messages, outside of a transaction.
+    #[inline]
+    pub(in super::super) fn deliver_mail(&mut self, index: usize) {
+        let Some(client) = self.clients.get(index) else {
+            return;
+        };
+        let has_mail = |ears: &Ears| !ears.mail.is_empty();
+        if client.ears.as_deref().is_some_and(has_mail) {
+            self.deliver_now(index);
+        }
+    }
+
+    fn deliver_now(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let may_be_told = match client.lease {
+            None => matches!(client.phase, Phase::Ready),
+            Some(server) => self.servers.get(server).is_some_and(|server| {
+                server.lease == Some(index)
+                    && matches!(server.stage, Stage::Leased)
+                    && server.session.is_free()
+            }),
+        };
+        if !may_be_told || self.driver.backlog(client.key) > 0 {
+            return;
+        }
+        let Some(ears) = client.ears.as_deref_mut() else {
+            return;
+        };
+        let mut messages = std::mem::take(&mut self.answers);
+        messages.clear();
+        ears.mail.take(&mut messages);
+        if !ears.is_of_use() {
+            client.ears = None;
+        }
+        if let Some(pool) = self.pools.get_mut(client.pool) {
+            pool.counters.bytes_sent += messages.len() as u64;
+        }
+        self.driver.send(client.key, &messages);
+        super::super::trim(&mut messages);
+        self.answers = messages;
+    }
+
+    /// Whether a client's server is in the middle of a message to it.
+    fn is_in_a_message(&self, index: usize) -> bool {
+        let server = self.clients.get(index).and_then(|client| client.lease);
+        let server = server.and_then(|server| self.servers.get(server));
+        server.is_some_and(|server| server.lease == Some(index) && server.session.is_mid_message())
+    }
+
+    // --- clients on servers of their own ---
+
+    /// DISCARD ALL or UNLISTEN * has taken effect on the client's own server: it hears nothing more from here either.
+    #[expect(dead_code, reason = "for the tracking of session state")]
+    pub(in super::super) fn unlisten_all(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        if let Some(mut ears) = client.ears.take() {
+            debug_assert!(
+                !ears.is_waiting(),
+                "a client with a server waits for nothing else"
+            );
+            ears.channels.clear();
+            let seat = Seat {
+                lane: self.lane,
+                index,
+                id: client.id,
+            };
+            if let Some(pool) = self.pools.get(client.pool) {
+                let database = Arc::clone(&pool.global.database);
+                self.mail_end(database, seat);
+            }
+        }
+    }
+
+    /// A client leaves.
+    pub(in super::super) fn stop_listening(&mut self, index: usize, client: &mut Client) {
+        if client.ears.take().is_none() {
+            return;
+        }
+        let seat = Seat {
+            lane: self.lane,
+            index,
+            id: client.id,
+        };
+        if let Some(pool) = self.pools.get(client.pool) {
+            let database = Arc::clone(&pool.global.database);
+            self.mail_end(database, seat);
+        }
+    }
+
+    fn mail_end(&mut self, database: Arc<str>, seat: Seat) {
+        let lane = self.listening_lane(&database);
+        let leaver = Box::new(Leaver { database, seat });
+        self.mail(lane, Message::ListenEnd(leaver));
+    }
+}
+
+/// Whether names and payloads are the same bytes to this client as to the connection that listens, whose encoding is
+/// UTF-8. Databases in SQL_ASCII convert nothing. A client with another encoding gets a server of its own.
+fn is_in_listening_encoding(client: &Client) -> bool {
+    let reported = client.session.reported();
+    let encoding = reported.get("client_encoding");
+    encoding.is_none_or(|encoding| encoding == "UTF8")
+        || reported.get("server_encoding") == Some("SQL_ASCII")
+}
+
+/// An ErrorResponse of this body.
+fn as_it_was(body: &[u8]) -> Vec<u8> {
+    let mut message = vec![weir_wire::backend::tag::ERROR_RESPONSE];
+    // It came in a message of that length.
+    let length = u32::try_from(body.len() + 4).unwrap_or(u32::MAX);
+    message.extend_from_slice(&length.to_be_bytes());
+    message.extend_from_slice(body);
+    message
+}
