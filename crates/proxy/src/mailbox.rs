@@ -69,7 +69,7 @@ pub(crate) enum Message {
     },
     /// A client wants to listen, or to stop.
     Listen(Box<Asking>),
-    /// A client listens to nothing any more.
+    /// A client does not listen any more.
     ListenEnd(Box<Leaver>),
     /// A server changes hands.
     Parcel {

@@ -30,19 +30,19 @@ pub(crate) fn deallocated_name(sql: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Identifier {
+enum Identifier {
     Quoted(Vec<u8>),
     Word(Vec<u8>),
 }
 
-pub(crate) fn trim(sql: &[u8]) -> &[u8] {
+fn trim(sql: &[u8]) -> &[u8] {
     let spaces = sql
         .iter()
         .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0c | 0x0b));
     sql.get(spaces.count()..).unwrap_or_default()
 }
 
-pub(crate) fn is_end(sql: &[u8]) -> bool {
+fn is_end(sql: &[u8]) -> bool {
     let rest = trim(sql);
     rest.is_empty() || trim(rest.strip_prefix(b";").unwrap_or(rest)).is_empty()
 }
@@ -54,7 +54,7 @@ fn keyword(rest: &mut &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-pub(crate) fn identifier(rest: &mut &[u8]) -> Option<Identifier> {
+fn identifier(rest: &mut &[u8]) -> Option<Identifier> {
     let sql = trim(rest);
     if let Some(quoted) = sql.strip_prefix(b"\"") {
         return quoted_identifier(quoted, rest);

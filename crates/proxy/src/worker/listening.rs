@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_pool::{Checkout, ClientId, ServerId, Ticket, WaitError};
-use weir_session::channels::{Event, Hub, Request, Seat, Seats};
+use weir_session::channels::{Channel, Event, Hub, Request, Seat, Seats};
 use weir_session::fault::Fault;
 
 use super::Worker;
@@ -41,10 +41,12 @@ pub(crate) struct Asking {
     request: Request,
 }
 
-/// A client listens to nothing any more.
+/// A client does not listen any more.
 pub(crate) struct Leaver {
     database: Arc<str>,
     seat: Seat,
+    /// All, if none is named.
+    channel: Option<Channel>,
 }
 
 /// What clients of one worker have to be told.
@@ -168,7 +170,10 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if let Some(listener) = self.listening.listeners.get_mut(index) {
-            listener.hub.leave(leaver.seat);
+            match &leaver.channel {
+                Some(channel) => listener.hub.leave_channel(leaver.seat, channel),
+                None => listener.hub.leave(leaver.seat),
+            }
         }
         self.pump_listener(index);
     }

@@ -351,7 +351,7 @@ impl<D: Driver> Worker<D> {
         {
             self.end_flood(index, server_index);
         }
-        self.deliver_mail(index);
+        self.after_hearing(index);
         if self.draining.is_some() {
             self.close_if_idle(index);
         }

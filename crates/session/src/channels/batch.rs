@@ -1,13 +1,16 @@
 //! A request of a client that is one LISTEN or UNLISTEN and nothing else: as a Query, or as one batch of the extended
 //! protocol up to its Sync. Everything else is for a server.
 
+use std::sync::Arc;
+
+use weir_sql::{Effects, Judge};
 use weir_wire::backend::tag as answer;
 use weir_wire::frame::{Frame, Side, frame, header};
 use weir_wire::frontend::{self, Kind, tag};
 
-use super::{Request, statement};
+use super::Request;
 use crate::client::Client;
-use crate::relay::{Rules, STATEMENTS_MAX};
+use crate::relay::{Rules, STATEMENTS_MAX, StatePolicy};
 use crate::statement::{NAME_PREFIX, Registry};
 use crate::unnamed;
 
@@ -49,15 +52,21 @@ enum Defined<'i> {
     Named(&'i [u8], &'i [u8]),
     Nothing,
     /// So is the unnamed one.
-    Unnamed(&'i [u8]),
+    Unnamed(&'i [u8], Arc<Effects>),
 }
 
 /// Looks whether what a client without a server sent is a request to listen or to stop.
 #[must_use]
-pub fn request<'i>(client: &Client, rules: Rules, input: &'i [u8]) -> Recognized<'i> {
+pub fn request<'i>(
+    client: &Client,
+    judge: &mut Judge,
+    rules: Rules,
+    input: &'i [u8],
+) -> Recognized<'i> {
     let found = match input.first() {
-        Some(&tag::QUERY) if !rules.refuse_simple_query => query(input),
-        Some(&(tag::PARSE | tag::BIND)) => batch(client, rules, input),
+        _ if rules.state != StatePolicy::Track => Err(Stop::Nothing),
+        Some(&tag::QUERY) if !rules.refuse_simple_query => query(judge, input),
+        Some(&(tag::PARSE | tag::BIND)) => batch(client, judge, rules, input),
         _ => Err(Stop::Nothing),
     };
     match found {
@@ -70,18 +79,21 @@ pub fn request<'i>(client: &Client, rules: Rules, input: &'i [u8]) -> Recognized
 impl Found<'_> {
     /// Does to the client's statements what the request does.
     pub fn take(&self, client: &mut Client, registry: &mut Registry) {
-        match self.statement {
+        match &self.statement {
             Defined::Dropped if client.has_no_unnamed() => {}
             Defined::Dropped => {
-                client.unnamed().define(unnamed::NONE, &[]);
+                client.unnamed().define(unnamed::NONE, &[], None);
                 client.unnamed().confirm();
             }
             Defined::Named(name, definition) => {
-                client.remember(name.into(), Some(registry.intern(definition)));
+                client.remember((*name).into(), Some(registry.intern(definition)));
             }
             Defined::Nothing => {}
-            Defined::Unnamed(definition) => {
-                client.unnamed().define(registry.serial(), definition);
+            Defined::Unnamed(definition, effects) => {
+                let effects = Some(Arc::clone(effects));
+                client
+                    .unnamed()
+                    .define(registry.serial(), definition, effects);
                 client.unnamed().confirm();
             }
         }
@@ -94,14 +106,14 @@ enum Stop {
     Nothing,
 }
 
-fn query(input: &[u8]) -> Result<Found<'_>, Stop> {
+fn query<'i>(judge: &mut Judge, input: &'i [u8]) -> Result<Found<'i>, Stop> {
     let frame = frame(input, Side::Frontend).ok().flatten();
     let frame = frame.ok_or(Stop::Nothing)?;
     let text = frontend::Query::parse(frame.body).ok();
-    let request = text.and_then(|query| statement::read(query.sql));
+    let effects = judged(judge, text.ok_or(Stop::Nothing)?.sql)?;
     Ok(Found {
         consumed: frame.raw.len(),
-        request: request.ok_or(Stop::Nothing)?,
+        request: Request::of(&effects).ok_or(Stop::Nothing)?,
         before: Vec::new(),
         statement: Defined::Dropped,
     })
@@ -129,31 +141,36 @@ impl<'i> Steps<'i> {
 }
 
 /// `[Parse [Describe]] Bind [Describe] Execute Sync` of one statement.
-fn batch<'i>(client: &Client, rules: Rules, input: &'i [u8]) -> Result<Found<'i>, Stop> {
+fn batch<'i>(
+    client: &Client,
+    judge: &mut Judge,
+    rules: Rules,
+    input: &'i [u8],
+) -> Result<Found<'i>, Stop> {
     let mut steps = Steps { input, at: 0 };
     let mut before = Vec::new();
     let mut next = steps.next()?;
-    let parsed = parsed(client, rules, &next)?;
-    if let Some((name, _)) = parsed {
+    let parsed = parsed(client, judge, rules, &next)?;
+    if let Some(parsed) = &parsed {
         complete(&mut before, answer::PARSE_COMPLETE);
         next = steps.next()?;
-        if describes(&next, Kind::Statement, name) {
+        if describes(&next, Kind::Statement, parsed.name) {
             before.extend_from_slice(&NO_PARAMETERS);
             complete(&mut before, answer::NO_DATA);
             next = steps.next()?;
         }
     }
     let name = bound(&next)?;
-    let (request, statement) = match parsed {
-        Some((b"", definition)) if name.is_empty() => {
-            (defined(definition)?, Defined::Unnamed(definition))
+    let (effects, statement) = match parsed {
+        Some(parsed) if parsed.name != name => return Err(Stop::Nothing),
+        Some(parsed) if name.is_empty() => {
+            let defined = Defined::Unnamed(parsed.definition, Arc::clone(&parsed.effects));
+            (parsed.effects, defined)
         }
-        Some((parsed, definition)) if parsed == name => {
-            (defined(definition)?, Defined::Named(name, definition))
-        }
-        Some(_) => return Err(Stop::Nothing),
-        None => (prepared(client, rules, name)?, Defined::Nothing),
+        Some(parsed) => (parsed.effects, Defined::Named(name, parsed.definition)),
+        None => (prepared(client, judge, rules, name)?, Defined::Nothing),
     };
+    let request = Request::of(&effects).ok_or(Stop::Nothing)?;
     complete(&mut before, answer::BIND_COMPLETE);
     next = steps.next()?;
     if describes(&next, Kind::Portal, b"") {
@@ -173,22 +190,35 @@ fn batch<'i>(client: &Client, rules: Rules, input: &'i [u8]) -> Result<Found<'i>
     })
 }
 
-/// Name and definition in a Parse. Not worth waiting for the rest if it prepares something else.
+/// A Parse of a request to listen or to stop.
+struct Parsed<'i> {
+    name: &'i [u8],
+    definition: &'i [u8],
+    effects: Arc<Effects>,
+}
+
+/// What a Parse prepares; none if it is no Parse. Not worth waiting for the rest if it prepares something else.
 fn parsed<'i>(
     client: &Client,
+    judge: &mut Judge,
     rules: Rules,
     frame: &Frame<'i>,
-) -> Result<Option<(&'i [u8], &'i [u8])>, Stop> {
+) -> Result<Option<Parsed<'i>>, Stop> {
     if frame.header.tag != tag::PARSE {
         return Ok(None);
     }
     let parse = frontend::Parse::parse(frame.body).map_err(|_| Stop::Nothing)?;
-    let definition = frame.body.get(parse.name.len() + 1..).unwrap_or_default();
-    defined(definition)?;
-    if !may_define(client, rules, parse.name) {
+    let effects = judged(judge, parse.sql)?;
+    // No parameter types.
+    let is_plain = parse.rest == [0, 0] && Request::of(&effects).is_some();
+    if !is_plain || !may_define(client, rules, parse.name) {
         return Err(Stop::Nothing);
     }
-    Ok(Some((parse.name, definition)))
+    Ok(Some(Parsed {
+        name: parse.name,
+        definition: frame.body.get(parse.name.len() + 1..).unwrap_or_default(),
+        effects,
+    }))
 }
 
 /// Whether a Parse under this name succeeds if its text is right.
@@ -202,22 +232,40 @@ fn may_define(client: &Client, rules: Rules, name: &[u8]) -> bool {
         && client.statement_count() < STATEMENTS_MAX
 }
 
-/// What a statement asks for that a Parse defined: its text, NUL, and no parameter types.
-fn defined(definition: &[u8]) -> Result<Request, Stop> {
-    let text = definition.strip_suffix(&[0, 0, 0]);
-    text.and_then(statement::read).ok_or(Stop::Nothing)
+/// What a text does that could be such a request; nearly every other is told apart by its first letters.
+fn judged(judge: &mut Judge, sql: &[u8]) -> Result<Arc<Effects>, Stop> {
+    let start = sql.trim_ascii_start();
+    let is_verb = |verb: &[u8]| {
+        let word = start.get(..verb.len());
+        word.is_some_and(|word| word.eq_ignore_ascii_case(verb))
+    };
+    let may_be = is_verb(b"listen") || is_verb(b"unlisten");
+    if !may_be {
+        return Err(Stop::Nothing);
+    }
+    judge.effects(sql, true).ok_or(Stop::Nothing)
 }
 
-/// What a statement asks for that the client has.
-fn prepared(client: &Client, rules: Rules, name: &[u8]) -> Result<Request, Stop> {
+/// What a statement does that the client has.
+fn prepared(
+    client: &Client,
+    judge: &mut Judge,
+    rules: Rules,
+    name: &[u8],
+) -> Result<Arc<Effects>, Stop> {
     if name.is_empty() {
-        return defined(client.current_unnamed().1);
+        let effects = client.unnamed_effects().cloned();
+        return effects.ok_or(Stop::Nothing);
     }
     let known = client
         .statement(name)
         .filter(|_| rules.max_prepared > 0)
         .and_then(|(_, statement)| statement);
-    defined(&known.ok_or(Stop::Nothing)?.body)
+    let statement = known.ok_or(Stop::Nothing)?;
+    let effects = statement
+        .effects
+        .get_or_init(|| judge.effects(statement.text(), true));
+    effects.clone().ok_or(Stop::Nothing)
 }
 
 /// The statement in a Bind without values, for the unnamed portal.

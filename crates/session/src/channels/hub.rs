@@ -161,6 +161,20 @@ impl Hub {
         }
     }
 
+    /// A client wants to hear nothing more of one channel, and waits for no answer.
+    pub fn leave_channel(&mut self, seat: Seat, channel: &Channel) {
+        let Some(own) = self.seats.get_mut(&seat) else {
+            return;
+        };
+        if !own.remove(channel) {
+            return;
+        }
+        if own.is_empty() {
+            self.seats.remove(&seat);
+        }
+        self.unseat(channel, seat);
+    }
+
     /// Whether a connection is needed and there is none.
     #[must_use]
     pub fn wants_connection(&self) -> bool {
@@ -350,15 +364,7 @@ impl Hub {
                     return Ok(());
                 }
             }
-            (Request::Unlisten(channel), Some(seat)) => {
-                if let Some(own) = self.seats.get_mut(&seat) {
-                    own.remove(channel);
-                    if own.is_empty() {
-                        self.seats.remove(&seat);
-                    }
-                }
-                self.unseat(channel, seat);
-            }
+            (Request::Unlisten(channel), Some(seat)) => self.leave_channel(seat, channel),
             (Request::UnlistenAll, Some(seat)) => self.leave(seat),
             (Request::Unlisten(_) | Request::UnlistenAll, None) => {}
         }

@@ -1,10 +1,10 @@
 //! The clients' side of listening: requests are taken from what they send, notifications reach them between messages.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use weir_config::{PoolMode, SessionState};
-use weir_session::channels::{self, CHANNELS_MAX, Channel, Mail, Recognized, Request, Seat};
+use weir_session::channels::{
+    self, CHANNELS_MAX, Channel, Mail, Recognized, Request, Seat, Subscriptions,
+};
 use weir_session::fault::Fault;
 use weir_wire::backend::{NotificationResponse, TransactionStatus};
 use weir_wire::encode;
@@ -18,16 +18,13 @@ use super::{Asking, Heard, Leaver, Loss};
 use crate::driver::Driver;
 use crate::mailbox::Message;
 
-/// What one client listens to.
+/// A client that listens, or is about to.
+#[derive(Default)]
 pub(in super::super) struct Ears {
-    /// Confirmed by the server.
-    channels: HashSet<Channel>,
     /// The request that is not answered yet, and what its answer begins with.
     waiting: Option<(Request, Vec<u8>)>,
     /// What may not be sent yet.
     mail: Mail,
-    /// Asked for inside a transaction on a server of its own: done when that commits.
-    at_commit: Vec<Request>,
 }
 
 impl Ears {
@@ -35,31 +32,22 @@ impl Ears {
     pub(in super::super) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
     }
+}
 
-    /// How many channels it listens to without a server of its own.
-    pub(in super::super) fn channel_count(&self) -> usize {
-        self.channels.len()
-    }
-
-    /// Whether a request would change nothing.
-    fn is_so(&self, request: &Request) -> bool {
-        match request {
-            Request::Listen(channel) => self.channels.contains(channel),
-            Request::Unlisten(channel) => !self.channels.contains(channel),
-            Request::UnlistenAll => self.channels.is_empty(),
+impl Client {
+    /// Forgets what is of no use any more.
+    fn rest_ears(&mut self) {
+        if self
+            .session
+            .subscriptions()
+            .is_some_and(Subscriptions::is_empty)
+        {
+            self.session.drop_subscriptions();
         }
-    }
-
-    fn done(&mut self, request: &Request) {
-        match request {
-            Request::Listen(channel) => drop(self.channels.insert(Arc::clone(channel))),
-            Request::Unlisten(channel) => drop(self.channels.remove(channel)),
-            Request::UnlistenAll => self.channels.clear(),
+        let is_used = |ears: &Ears| ears.is_waiting() || !ears.mail.is_empty();
+        if self.session.subscriptions().is_none() && !self.ears.as_deref().is_some_and(is_used) {
+            self.ears = None;
         }
-    }
-
-    fn is_of_use(&self) -> bool {
-        self.waiting.is_some() || !self.channels.is_empty() || !self.mail.is_empty()
     }
 }
 
@@ -71,18 +59,14 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(in super::super) fn listen_request(&mut self, index: usize, input: &[u8]) -> Option<usize> {
         let client = self.clients.get_mut(index)?;
-        let pool = self.pools.get(client.pool)?;
-        let found = match channels::request(&client.session, pool.rules, input) {
+        let pool = self.pools.get_mut(client.pool)?;
+        let rules = pool.rules;
+        let found = match channels::request(&client.session, &mut pool.judge, rules, input) {
             Recognized::Nothing => return None,
             Recognized::More => None,
             Recognized::Request(found) => Some(found),
         };
-        let settings = &pool.settings;
-        if settings.pool_mode == PoolMode::Session
-            || settings.session_state != SessionState::Track
-            || client.session.pin().is_some()
-            || !is_in_listening_encoding(client)
-        {
+        if client.session.pin().is_some() || !is_in_listening_encoding(client) {
             return None;
         }
         let Some(found) = found else { return Some(0) };
@@ -96,17 +80,16 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
-        let ears = client.ears.as_deref();
+        let subscriptions = client.session.subscriptions();
         let is_so = match &request {
-            Request::Listen(_) => ears.is_some_and(|ears| ears.is_so(&request)),
-            _ => ears.is_none_or(|ears| ears.is_so(&request)),
+            Request::Listen(_) => subscriptions.is_some_and(|own| own.is_so(&request)),
+            _ => subscriptions.is_none_or(|own| own.is_so(&request)),
         };
         if is_so {
             return self.answer_request(index, before, &request, None);
         }
-        if matches!(request, Request::Listen(_))
-            && ears.is_some_and(|ears| ears.channels.len() >= CHANNELS_MAX)
-        {
+        let is_full = subscriptions.is_some_and(|own| own.len() >= CHANNELS_MAX);
+        if is_full && matches!(request, Request::Listen(_)) {
             let mut error = Vec::new();
             Fault::TooManyChannels.encode(&mut error);
             return self.answer_request(index, before, &request, Some(&error));
@@ -114,15 +97,7 @@ impl<D: Driver> Worker<D> {
         let Some(pool) = self.pools.get(client.pool) else {
             return;
         };
-        let ears = client.ears.get_or_insert_with(|| {
-            Box::new(Ears {
-                channels: HashSet::new(),
-                waiting: None,
-                mail: Mail::default(),
-                at_commit: Vec::new(),
-            })
-        });
-        ears.waiting = Some((request.clone(), before));
+        client.ears.get_or_insert_default().waiting = Some((request.clone(), before));
         let asking = Asking {
             pool: Arc::clone(&pool.global),
             seat: Seat {
@@ -170,28 +145,36 @@ impl<D: Driver> Worker<D> {
         self.heard_one();
         // Clients with new mail: each gets all of it in one send.
         let mut told = Vec::new();
+        let max = self.global.settled().settings.global.listen_queue_size;
+        let max = usize::try_from(max).unwrap_or(usize::MAX);
         for one in heard {
+            if let Heard::Notification(message, to) = one {
+                self.keep_mails(&message, &to, max, &mut told);
+                continue;
+            }
+            self.deliver_mails(&mut told);
             match one {
-                Heard::Notification(message, to) => {
-                    for seat in to.iter() {
-                        if self.keep_mail(*seat, &message) && told.last() != Some(&seat.index) {
-                            told.push(seat.index);
-                        }
-                    }
-                    continue;
-                }
-                other => {
-                    self.deliver_mails(&mut told);
-                    match other {
-                        Heard::Done(seat) => self.request_done(seat, None),
-                        Heard::Refused(seat, body) => self.request_done(seat, Some(&body)),
-                        Heard::Lost(seats, loss) => self.stopped_hearing(&seats, &loss),
-                        Heard::Notification(..) => {}
-                    }
-                }
+                Heard::Done(seat) => self.request_done(seat, None),
+                Heard::Refused(seat, body) => self.request_done(seat, Some(&body)),
+                Heard::Lost(seats, loss) => self.stopped_hearing(&seats, &loss),
+                Heard::Notification(..) => {}
             }
         }
         self.deliver_mails(&mut told);
+    }
+
+    fn keep_mails(&mut self, message: &Arc<[u8]>, to: &[Seat], max: usize, told: &mut Vec<usize>) {
+        let frame = frame(message, Side::Backend).ok().flatten();
+        let notification = frame.and_then(|frame| NotificationResponse::parse(frame.body).ok());
+        let Some(notification) = notification else {
+            debug_assert!(false, "the hub has read it");
+            return;
+        };
+        for seat in to {
+            if self.keep_mail(*seat, notification.channel, message, max) {
+                told.push(seat.index);
+            }
+        }
     }
 
     fn deliver_mails(&mut self, told: &mut Vec<usize>) {
@@ -219,11 +202,9 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if refusal.is_none() {
-            ears.done(&request);
+            client.session.subscriptions_mut().done(&request);
         }
-        if !ears.is_of_use() {
-            client.ears = None;
-        }
+        client.rest_ears();
         let error = refusal.map(as_it_was);
         self.answer_request(seat.index, before, &request, error.as_deref());
         if self.draining.is_some() {
@@ -239,6 +220,7 @@ impl<D: Driver> Worker<D> {
                 continue;
             };
             client.ears = None;
+            client.session.drop_subscriptions();
             if self.is_in_a_message(seat.index) {
                 // Nothing can be said in the middle of one.
                 self.remove_client(seat.index, Leaving::Lost, "listening server lost");
@@ -255,29 +237,24 @@ impl<D: Driver> Worker<D> {
 
     // --- delivery ---
 
-    /// Puts a notification into a client's queue; true if it is there.
-    fn keep_mail(&mut self, seat: Seat, message: &Arc<[u8]>) -> bool {
-        let Some(ears) = self
-            .seated(seat)
-            .and_then(|client| client.ears.as_deref_mut())
-        else {
-            return false;
-        };
+    /// Puts a notification into a client's queue of at most `max`; true if it is the first there.
+    fn keep_mail(&mut self, seat: Seat, channel: &[u8], message: &Arc<[u8]>, max: usize) -> bool {
         // It may have stopped to listen while this was on its way.
-        let frame = frame(message, Side::Backend).ok().flatten();
-        let notification = frame.and_then(|frame| NotificationResponse::parse(frame.body).ok());
-        if !notification.is_some_and(|told| ears.channels.contains(told.channel)) {
+        let listens = |client: &mut Client| {
+            let subscriptions = client.session.subscriptions();
+            subscriptions.is_some_and(|own| own.contains(channel))
+        };
+        if !self.seated(seat).is_some_and(listens) {
             return false;
         }
-        let max = self.global.settled().settings.global.listen_queue_size;
-        let max = usize::try_from(max).unwrap_or(usize::MAX);
         for is_second in [false, true] {
-            let client = self.seated(seat);
-            let Some(ears) = client.and_then(|client| client.ears.as_deref_mut()) else {
+            let Some(client) = self.seated(seat) else {
                 return false;
             };
+            let ears = client.ears.get_or_insert_default();
             match ears.mail.push(message, max) {
-                Ok(()) => return true,
+                // With more than this one in it, there is something that will have it sent.
+                Ok(()) => return ears.mail.len() == 1,
                 Err(_) if is_second => self.end_full(seat.index),
                 // Perhaps it can be told at once.
                 Err(_) => self.deliver_mail(seat.index),
@@ -329,9 +306,7 @@ impl<D: Driver> Worker<D> {
         let mut messages = std::mem::take(&mut self.answers);
         messages.clear();
         ears.mail.take(&mut messages);
-        if !ears.is_of_use() {
-            client.ears = None;
-        }
+        client.rest_ears();
         if let Some(pool) = self.pools.get_mut(client.pool) {
             pool.counters.bytes_sent += messages.len() as u64;
         }
@@ -347,52 +322,69 @@ impl<D: Driver> Worker<D> {
         server.is_some_and(|server| server.lease == Some(index) && server.session.is_mid_message())
     }
 
-    // --- clients on servers of their own ---
+    // --- the end ---
 
-    /// DISCARD ALL or UNLISTEN * has taken effect on the client's own server: it hears nothing more from here either.
-    #[expect(dead_code, reason = "for the tracking of session state")]
-    pub(in super::super) fn unlisten_all(&mut self, index: usize) {
+    /// After replies to a client that listens: what it has stopped to hear on a server of its own, it stops to hear here;
+    /// and what waits for it is sent if it may be.
+    #[inline]
+    pub(in super::super) fn after_hearing(&mut self, index: usize) {
+        let listens = |client: &Client| client.ears.is_some();
+        if self.clients.get(index).is_some_and(listens) {
+            self.end_unlistened(index);
+            self.deliver_mail(index);
+        }
+    }
+
+    fn end_unlistened(&mut self, index: usize) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
-        if let Some(mut ears) = client.ears.take() {
-            debug_assert!(
-                !ears.is_waiting(),
-                "a client with a server waits for nothing else"
-            );
-            ears.channels.clear();
-            let seat = Seat {
-                lane: self.lane,
-                index,
-                id: client.id,
+        if client.session.subscriptions().is_none() {
+            return;
+        }
+        let (id, pool) = (client.id, client.pool);
+        for request in client.session.subscriptions_mut().take_ended() {
+            let Some(client) = self.clients.get_mut(index) else {
+                return;
             };
-            if let Some(pool) = self.pools.get(client.pool) {
-                let database = Arc::clone(&pool.global.database);
-                self.mail_end(database, seat);
+            let subscriptions = client.session.subscriptions_mut();
+            if subscriptions.is_so(&request) {
+                continue;
             }
+            subscriptions.done(&request);
+            let channel = match request {
+                Request::Unlisten(channel) => Some(channel),
+                Request::Listen(_) | Request::UnlistenAll => None,
+            };
+            self.mail_end(index, id, pool, channel);
+        }
+        if let Some(client) = self.clients.get_mut(index) {
+            client.rest_ears();
         }
     }
 
     /// A client leaves.
     pub(in super::super) fn stop_listening(&mut self, index: usize, client: &mut Client) {
-        if client.ears.take().is_none() {
-            return;
-        }
-        let seat = Seat {
-            lane: self.lane,
-            index,
-            id: client.id,
-        };
-        if let Some(pool) = self.pools.get(client.pool) {
-            let database = Arc::clone(&pool.global.database);
-            self.mail_end(database, seat);
+        if client.ears.take().is_some() {
+            self.mail_end(index, client.id, client.pool, None);
         }
     }
 
-    fn mail_end(&mut self, database: Arc<str>, seat: Seat) {
-        let lane = self.listening_lane(&database);
-        let leaver = Box::new(Leaver { database, seat });
-        self.mail(lane, Message::ListenEnd(leaver));
+    fn mail_end(&mut self, index: usize, id: u64, pool: usize, channel: Option<Channel>) {
+        let Some(pool) = self.pools.get(pool) else {
+            return;
+        };
+        let leaver = Leaver {
+            database: Arc::clone(&pool.global.database),
+            seat: Seat {
+                lane: self.lane,
+                index,
+                id,
+            },
+            channel,
+        };
+        let lane = self.listening_lane(&leaver.database);
+        self.mail(lane, Message::ListenEnd(Box::new(leaver)));
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use weir_auth::userlist::UserList;
 use weir_pool::{Moment, Shard};
 use weir_stats::Endpoint;
+use weir_testkit::backend::Database;
 use weir_testkit::reading::{messages, outline};
 use weir_wire::encode;
 use weir_wire::startup::Version;
@@ -132,6 +133,8 @@ pub(super) struct World {
     /// Cancel requests are signalled, and their connections closed, as soon as they come.
     pub(super) cancels_at_once: bool,
     pub(super) host: Host,
+    /// What servers that behave as PostgreSQL share.
+    pub(super) database: Option<Database>,
     /// What servers find when they are asked about users.
     pub(super) catalog: Arc<Mutex<Catalog>>,
     /// Rings when a helper has written a letter.
@@ -227,6 +230,7 @@ impl World {
             cancels: Vec::new(),
             cancels_at_once: true,
             host: Host::Accepts,
+            database: None,
             catalog: Arc::default(),
             bell: poll,
             room,
@@ -396,6 +400,7 @@ impl World {
                 self.pids += 1;
                 let mut server = Postgres::new(self.pids, peer);
                 server.catalog = Arc::clone(&self.catalog);
+                server.database.clone_from(&self.database);
                 if let Host::Rejects(code) = self.host {
                     server.refusal = Some((code, "not now"));
                 }

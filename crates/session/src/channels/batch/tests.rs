@@ -1,27 +1,34 @@
 use std::sync::Arc;
 
+use weir_sql::Functions;
 use weir_testkit::reading::outline;
 use weir_testkit::say::{Say, say};
 
 use super::*;
+use crate::channels::Channel;
 
 const RULES: Rules = Rules {
     max_prepared: 10,
     tracks_unnamed: true,
     refuse_simple_query: false,
+    state: StatePolicy::Track,
 };
 
 fn client() -> (Client, Registry) {
     (Client::default(), Registry::new(0, 1))
 }
 
+fn judge() -> Judge {
+    Judge::new(Functions::default())
+}
+
 fn look(input: &[u8]) -> Recognized<'_> {
-    request(&client().0, RULES, input)
+    request(&client().0, &mut judge(), RULES, input)
 }
 
 /// The request is recognized and taken.
 fn take(client: &mut Client, registry: &mut Registry, batch: &[u8]) -> Option<(Request, Vec<u8>)> {
-    match request(client, RULES, batch) {
+    match request(client, &mut judge(), RULES, batch) {
         Recognized::Request(found) => {
             assert_eq!(found.consumed, batch.len());
             found.take(client, registry);
@@ -137,13 +144,55 @@ fn the_rules_of_the_pool_hold() {
         max_prepared: 0,
         tracks_unnamed: false,
         refuse_simple_query: true,
+        state: StatePolicy::Track,
+    };
+    let pins = Rules {
+        state: StatePolicy::Pin,
+        ..RULES
     };
     for batch in [
         say().query("listen a"),
         say().parse("", "listen a").run("").sync(),
         say().parse("s", "listen a").run("s").sync(),
     ] {
-        let found = request(&client().0, rules, &batch);
-        assert_eq!(found, Recognized::Nothing, "{batch:?}");
+        for rules in [rules, pins] {
+            let found = request(&client().0, &mut judge(), rules, &batch);
+            assert_eq!(found, Recognized::Nothing, "{batch:?}");
+        }
     }
+}
+
+#[test]
+fn texts_are_read_as_postgresql_reads_them() {
+    let name = |name: &str| Channel::from(name.as_bytes());
+    let long = format!("listen {}", "x".repeat(64));
+    for (sql, expected) in [
+        ("  listen\n\tFoo ; ", Some(Request::Listen(name("foo")))),
+        (
+            "listen \"A \"\"b\" -- so",
+            Some(Request::Listen(name("A \"b"))),
+        ),
+        ("UNLISTEN/* all */* ;", Some(Request::UnlistenAll)),
+        ("unlisten \"*\"", Some(Request::Unlisten(name("*")))),
+        (
+            "listen \"b\u{e4}r\"",
+            Some(Request::Listen(name("b\u{e4}r"))),
+        ),
+        ("listen listen", Some(Request::Listen(name("listen")))),
+        ("listen table", None),
+        ("listen *", None),
+        ("listen a, b", None),
+        ("listen a; listen b", None),
+        ("unlisten", None),
+        ("unlistened", None),
+        (&long, None),
+    ] {
+        let found = match look(&say().query(sql)) {
+            Recognized::Request(found) => Some(found.request),
+            _ => None,
+        };
+        assert_eq!(found, expected, "{sql}");
+    }
+    let latin = say().raw(b"Q\0\0\0\x0elisten \"\xe4\"\0");
+    assert_eq!(look(&latin), Recognized::Nothing);
 }

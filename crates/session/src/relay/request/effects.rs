@@ -87,7 +87,9 @@ impl Work<'_, '_, '_, '_> {
     }
 
     fn judge(&mut self, text: &[u8]) -> Option<Arc<Effects>> {
-        let pinned = self.link.client.pin().is_some();
+        let client = &*self.link.client;
+        // What ends a pin ends other things, too.
+        let pinned = client.pin().is_some() || client.subscriptions.is_some();
         self.link.judge.effects(text, pinned)
     }
 
@@ -139,6 +141,9 @@ impl Work<'_, '_, '_, '_> {
         server.returned.add(&effects.resets, &client.startup);
         if self.link.rules.state == StatePolicy::Session {
             return;
+        }
+        if let Some(subscriptions) = &mut client.subscriptions {
+            subscriptions.note(effects);
         }
         self.note_sequences(effects.sequences);
         self.note_plain();
