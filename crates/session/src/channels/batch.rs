@@ -10,8 +10,8 @@ use weir_wire::frontend::{self, Kind, tag};
 
 use super::Request;
 use crate::client::Client;
-use crate::relay::{Rules, STATEMENTS_MAX, StatePolicy};
-use crate::statement::{NAME_PREFIX, Registry};
+use crate::relay::{Rules, StatePolicy};
+use crate::statement::Registry;
 use crate::unnamed;
 
 /// A longer message does not belong to such a request.
@@ -48,10 +48,8 @@ pub struct Found<'i> {
 enum Defined<'i> {
     /// The unnamed one is dropped.
     Dropped,
-    /// This one is prepared: name and definition.
-    Named(&'i [u8], &'i [u8]),
     Nothing,
-    /// So is the unnamed one.
+    /// It is prepared.
     Unnamed(&'i [u8], Arc<Effects>),
 }
 
@@ -84,9 +82,6 @@ impl Found<'_> {
             Defined::Dropped => {
                 client.unnamed().define(unnamed::NONE, &[], None);
                 client.unnamed().confirm();
-            }
-            Defined::Named(name, definition) => {
-                client.remember((*name).into(), Some(registry.intern(definition)));
             }
             Defined::Nothing => {}
             Defined::Unnamed(definition, effects) => {
@@ -150,11 +145,11 @@ fn batch<'i>(
     let mut steps = Steps { input, at: 0 };
     let mut before = Vec::new();
     let mut next = steps.next()?;
-    let parsed = parsed(client, judge, rules, &next)?;
-    if let Some(parsed) = &parsed {
+    let parsed = parsed(judge, rules, &next)?;
+    if parsed.is_some() {
         complete(&mut before, answer::PARSE_COMPLETE);
         next = steps.next()?;
-        if describes(&next, Kind::Statement, parsed.name) {
+        if describes(&next, Kind::Statement, b"") {
             before.extend_from_slice(&NO_PARAMETERS);
             complete(&mut before, answer::NO_DATA);
             next = steps.next()?;
@@ -162,12 +157,11 @@ fn batch<'i>(
     }
     let name = bound(&next)?;
     let (effects, statement) = match parsed {
-        Some(parsed) if parsed.name != name => return Err(Stop::Nothing),
         Some(parsed) if name.is_empty() => {
             let defined = Defined::Unnamed(parsed.definition, Arc::clone(&parsed.effects));
             (parsed.effects, defined)
         }
-        Some(parsed) => (parsed.effects, Defined::Named(name, parsed.definition)),
+        Some(_) => return Err(Stop::Nothing),
         None => (prepared(client, judge, rules, name)?, Defined::Nothing),
     };
     let request = Request::of(&effects).ok_or(Stop::Nothing)?;
@@ -190,16 +184,14 @@ fn batch<'i>(
     })
 }
 
-/// A Parse of a request to listen or to stop.
+/// A Parse of a request to listen or to stop as the unnamed statement.
 struct Parsed<'i> {
-    name: &'i [u8],
     definition: &'i [u8],
     effects: Arc<Effects>,
 }
 
-/// What a Parse prepares; none if it is no Parse. Not worth waiting for the rest if it prepares something else.
+/// What a Parse prepares; none if it is no Parse. Named statements are for a server to prepare. Not worth waiting for the rest if it prepares something else.
 fn parsed<'i>(
-    client: &Client,
     judge: &mut Judge,
     rules: Rules,
     frame: &Frame<'i>,
@@ -210,26 +202,14 @@ fn parsed<'i>(
     let parse = frontend::Parse::parse(frame.body).map_err(|_| Stop::Nothing)?;
     let effects = judged(judge, parse.sql)?;
     // No parameter types.
-    let is_plain = parse.rest == [0, 0] && Request::of(&effects).is_some();
-    if !is_plain || !may_define(client, rules, parse.name) {
+    let is_plain = parse.rest == [0, 0] && parse.name.is_empty() && rules.tracks_unnamed;
+    if !is_plain || Request::of(&effects).is_none() {
         return Err(Stop::Nothing);
     }
     Ok(Some(Parsed {
-        name: parse.name,
-        definition: frame.body.get(parse.name.len() + 1..).unwrap_or_default(),
+        definition: frame.body.get(1..).unwrap_or_default(),
         effects,
     }))
-}
-
-/// Whether a Parse under this name succeeds if its text is right.
-fn may_define(client: &Client, rules: Rules, name: &[u8]) -> bool {
-    if name.is_empty() {
-        return rules.tracks_unnamed;
-    }
-    rules.max_prepared > 0
-        && !name.starts_with(NAME_PREFIX)
-        && client.statement(name).is_none()
-        && client.statement_count() < STATEMENTS_MAX
 }
 
 /// What a text does that could be such a request; nearly every other is told apart by its first letters.

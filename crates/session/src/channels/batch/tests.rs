@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use weir_sql::Functions;
 use weir_testkit::reading::outline;
 use weir_testkit::say::{Say, say};
@@ -71,7 +69,7 @@ fn batches_as_drivers_send_them_are_recognized() {
     assert_eq!(whole(batch.execute("", 0).sync()), "1 2 n");
     let batch = listen().describe_statement("").bind("", "").execute("", 1);
     assert_eq!(whole(batch.sync()), "1 t n 2");
-    assert_eq!(whole(say().parse("s", "unlisten *").run("s").sync()), "1 2");
+    assert_eq!(whole(say().parse("", "unlisten *").run("").sync()), "1 2");
 }
 
 #[test]
@@ -98,7 +96,8 @@ fn everything_else_is_for_a_server() {
         listen().bind("", "other").execute("", 0).sync(),
         listen().bind("", "").describe_portal("p").execute("", 0),
         say().parse("", "select 1").run("").sync(),
-        say().parse("weir_1", "listen a").run("weir_1").sync(),
+        say().parse("s", "listen a").run("s").sync(),
+        say().parse("s", "listen a").run("").sync(),
         say().run("unknown").sync(),
         say().run("").sync(),
         listen().query("x"),
@@ -106,22 +105,6 @@ fn everything_else_is_for_a_server() {
     ] {
         assert_eq!(look(&batch), Recognized::Nothing, "{batch:?}");
     }
-}
-
-#[test]
-fn a_statement_that_was_prepared_is_known_by_its_name() {
-    let (mut client, mut registry) = client();
-    let statement = registry.intern(b"listen a\0\0\0");
-    client.remember(Arc::from(b"s".as_slice()), Some(statement));
-    let bind_complete = say().raw(b"2\0\0\0\x04").into_bytes();
-    let a = Request::Listen(b"a".as_slice().into());
-    for _ in 0..2 {
-        let found = take(&mut client, &mut registry, &say().run("s").sync());
-        assert_eq!(found, Some((a.clone(), bind_complete.clone())));
-    }
-    // The server has to refuse it.
-    let twice = say().parse("s", "listen b").run("s").sync();
-    assert_eq!(take(&mut client, &mut registry, &twice), None);
 }
 
 #[test]
@@ -133,9 +116,6 @@ fn statements_are_defined_and_dropped_as_by_a_server() {
     assert_eq!(look(say().run("").sync()), a, "it survives the Sync");
     assert!(look(say().query("unlisten a")).is_some());
     assert_eq!(look(say().run("").sync()), None, "a Query drops it");
-    assert_eq!(look(say().parse("s", "listen a").run("s").sync()), a);
-    assert_eq!(look(say().run("s").sync()), a);
-    assert_eq!(client.statement_count(), 1);
 }
 
 #[test]
