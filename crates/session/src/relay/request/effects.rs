@@ -54,7 +54,10 @@ impl Work<'_, '_, '_, '_> {
     #[inline]
     fn note_plain(&mut self) {
         if self.link.client.makes_temporary {
-            self.link.server.question.add_reason(Reason::TemporaryObject);
+            self.link
+                .server
+                .question
+                .add_reason(Reason::TemporaryObject);
         }
     }
 
@@ -118,7 +121,10 @@ impl Work<'_, '_, '_, '_> {
 
     /// A function is called by its number.
     pub(super) fn note_function(&mut self, message: Message) {
-        if matches!(self.link.rules.state, StatePolicy::Off | StatePolicy::Session) {
+        if matches!(
+            self.link.rules.state,
+            StatePolicy::Off | StatePolicy::Session
+        ) {
             return;
         }
         let number = self.body(message).first_chunk().copied();
@@ -142,7 +148,7 @@ impl Work<'_, '_, '_, '_> {
         if self.link.rules.state == StatePolicy::Session {
             return;
         }
-        if let Some(subscriptions) = &mut client.subscriptions {
+        if let Some(subscriptions) = &mut self.link.client.subscriptions {
             subscriptions.note(effects);
         }
         self.note_sequences(effects.sequences);
