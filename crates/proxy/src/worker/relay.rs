@@ -32,18 +32,14 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.get_mut(index) else {
             return input.len();
         };
-        if let Some(server) = client.lease {
-            // While it is being checked for the client, the client waits.
-            let is_checked = self
-                .servers
-                .get(server)
-                .is_some_and(|server| server.lease == Some(index));
-            return if is_checked {
-                self.pass_requests(index, server, input, false)
-            } else {
-                0
-            };
+        let lease = client.lease;
+        if let Some(server) = lease.filter(|server| !self.lets_go_to_listen(index, *server, input))
+        {
+            return self.leased_input(index, server, input);
         }
+        let Some(client) = self.clients.get_mut(index) else {
+            return input.len();
+        };
         if client.ticket.is_some() || client.ears.as_ref().is_some_and(|ears| ears.is_waiting()) {
             return 0;
         }
@@ -100,6 +96,24 @@ impl<D: Driver> Worker<D> {
                 let rest = input.get(seen.consumed..).unwrap_or_default();
                 seen.consumed + self.pass_requests(index, server, rest, true)
             }
+        }
+    }
+
+    /// The same of one that has a server, or is about to.
+    #[inline]
+    fn leased_input(&mut self, index: usize, server: usize, input: &[u8]) -> usize {
+        if self.waits_to_listen(index) {
+            return 0;
+        }
+        // While it is being checked for the client, the client waits.
+        let is_checked = self
+            .servers
+            .get(server)
+            .is_some_and(|server| server.lease == Some(index));
+        if is_checked {
+            self.pass_requests(index, server, input, false)
+        } else {
+            0
         }
     }
 

@@ -23,6 +23,8 @@ use crate::mailbox::Message;
 pub(in super::super) struct Ears {
     /// The request that is not answered yet, and what its answer begins with.
     waiting: Option<(Request, Vec<u8>)>,
+    /// What it sent is such a request, for when its server has said what it left there.
+    is_next: bool,
     /// What may not be sent yet.
     mail: Mail,
 }
@@ -44,7 +46,7 @@ impl Client {
         {
             self.session.drop_subscriptions();
         }
-        let is_used = |ears: &Ears| ears.is_waiting() || !ears.mail.is_empty();
+        let is_used = |ears: &Ears| ears.is_waiting() || ears.is_next || !ears.mail.is_empty();
         if self.session.subscriptions().is_none() && !self.ears.as_deref().is_some_and(is_used) {
             self.ears = None;
         }
@@ -74,6 +76,58 @@ impl<D: Driver> Worker<D> {
         client.request_at = self.now;
         self.listen(index, found.request, found.before);
         Some(found.consumed)
+    }
+
+    /// A client whose server only waits for it, or is being asked what it left there, sent something. If that is a request
+    /// to listen, or to stop, it needs no server: true if the client has let go of its own. What has to wait for the
+    /// answer first is marked for [`Worker::waits_to_listen`].
+    #[inline]
+    pub(in super::super) fn lets_go_to_listen(
+        &mut self,
+        index: usize,
+        server_index: usize,
+        input: &[u8],
+    ) -> bool {
+        let Some(server) = self.servers.get(server_index) else {
+            return false;
+        };
+        let may_go = server.is_reluctant || server.session.is_asked_only();
+        may_go && server.lease == Some(index) && self.lets_go_for(index, server_index, input)
+    }
+
+    fn lets_go_for(&mut self, index: usize, server_index: usize, input: &[u8]) -> bool {
+        let Some(client) = self.clients.get_mut(index) else {
+            return false;
+        };
+        let Some(pool) = self.pools.get_mut(client.pool) else {
+            return false;
+        };
+        let found = channels::request(&client.session, &mut pool.judge, pool.rules, input);
+        let is_outside = self
+            .servers
+            .get(server_index)
+            .is_some_and(|server| server.session.status() == TransactionStatus::Idle);
+        if found == Recognized::Nothing || client.session.pin().is_some() || !is_outside {
+            return false;
+        }
+        if self.release_reluctant(server_index) {
+            return true;
+        }
+        let ears = self.clients.get_mut(index).map(|client| &mut client.ears);
+        if let Some(ears) = ears {
+            ears.get_or_insert_default().is_next = true;
+        }
+        false
+    }
+
+    /// Whether what a client sent is a request to listen that its server's answer to a question of ours has to come before.
+    #[inline]
+    pub(in super::super) fn waits_to_listen(&self, index: usize) -> bool {
+        let ears = self
+            .clients
+            .get(index)
+            .and_then(|client| client.ears.as_deref());
+        ears.is_some_and(|ears| ears.is_next)
     }
 
     fn listen(&mut self, index: usize, request: Request, before: Vec<u8>) {
@@ -332,6 +386,19 @@ impl<D: Driver> Worker<D> {
         if self.clients.get(index).is_some_and(listens) {
             self.end_unlistened(index);
             self.deliver_mail(index);
+            self.take_next(index);
+        }
+    }
+
+    /// What waited for the answer of the client's server is looked at again.
+    fn take_next(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let is_next = |ears: &mut Ears| std::mem::take(&mut ears.is_next);
+        if client.ears.as_deref_mut().is_some_and(is_next) {
+            client.rest_ears();
+            self.take_input(index);
         }
     }
 

@@ -438,6 +438,51 @@ fn an_unlisten_on_a_server_of_its_own_holds_here_if_it_is_committed() {
     check(&["discard all"], "");
 }
 
+#[test]
+fn a_request_that_comes_while_the_server_is_asked_waits_and_pins_nobody() {
+    let mut world = world(1);
+    let (one, other) = (world.login(), world.login());
+    for (request, answer) in [
+        (say().query("listen a"), LISTENS),
+        (
+            say().parse("", "listen b").run("").sync(),
+            "1 2 C(LISTEN) Z(I)",
+        ),
+    ] {
+        world.callers[one].say(&say().query("set timezone to 'CET'"));
+        let mut told = String::new();
+        while !told.ends_with("Z(I)") {
+            world.callers[one].serve();
+            world.turn(0);
+            world.servers[0].serve();
+            world.turn(0);
+            world.callers[one].receive();
+            told.push_str(&heard(&mut world, one));
+        }
+        // By now it is asked what the client has left there.
+        world.servers[0].stalled = true;
+        world.callers[one].say(&request);
+        world.settle();
+        assert_eq!(heard(&mut world, one), "");
+        world.servers[0].stalled = false;
+        world.settle();
+        assert_eq!(heard(&mut world, one), answer);
+    }
+    assert_eq!(counts(&world), (2, 1));
+    // Its server is free for others.
+    notify(&mut world, other, "b", "x");
+    assert_eq!(heard(&mut world, one), "A(b: x)");
+}
+
+#[test]
+fn a_server_that_a_client_would_only_rather_keep_is_let_go_of() {
+    let mut world = world(1);
+    let one = world.login();
+    world.ask(one, &say().query("select nextval('s')"));
+    listen(&mut world, one, "a");
+    assert_eq!(counts(&world), (1, 1));
+}
+
 // === the end ===
 
 #[test]
