@@ -82,7 +82,7 @@ fn two_hundred_clients_hear_ten_thousand_notifications_in_order_on_two_servers()
         .map(|_| {
             let mut client = weir.connect("listen_many")?;
             client.query("listen news")?;
-            client.query("listen end")?;
+            client.query("listen last")?;
             Ok(client)
         })
         .collect::<Result<_>>()?;
@@ -101,7 +101,7 @@ fn two_hundred_clients_hear_ten_thousand_notifications_in_order_on_two_servers()
     let count = "select count(*) from pg_stat_activity where datname = 'listen_many' and pid <> pg_backend_pid()";
     let backends: usize = direct.query_one(count)?.parse()?;
     ensure!(backends <= 3, "{backends} servers for them all");
-    direct.query("notify \"end\"")?;
+    direct.query("notify last")?;
     for thread in listening {
         thread.join().expect("no panic")?;
     }
@@ -121,7 +121,7 @@ fn check_hears_all(mut client: Raw) -> Result<()> {
     let mut next: BTreeMap<usize, usize> = BTreeMap::new();
     loop {
         let (channel, payload) = hear(&mut client)?;
-        if channel == "end" {
+        if channel == "last" {
             break;
         }
         let (speaker, number) = payload.split_once(' ').context("two numbers")?;
