@@ -157,6 +157,8 @@ pub(crate) enum Purpose {
     Clients,
     /// `auth_query` as the administrator wrote it.
     CustomQuestions,
+    /// The one connection that listens for all clients of a database.
+    Listener,
     /// Questions in words of our own.
     OwnQuestions,
 }
@@ -166,6 +168,9 @@ impl Purpose {
     fn apply(self, mut settings: PoolSettings, user: &str) -> PoolSettings {
         if self == Self::Clients {
             return settings;
+        }
+        if self == Self::Listener {
+            return for_listener(settings);
         }
         user.clone_into(&mut settings.user);
         settings.is_user_forced = false;
@@ -182,6 +187,17 @@ impl Purpose {
         }
         settings
     }
+}
+
+/// One server, logged in as its clients are, and outside of their pool's size. What it hears goes to clients as it comes,
+/// so it is told in the encoding that nearly all of them use; the others do not listen here.
+fn for_listener(mut settings: PoolSettings) -> PoolSettings {
+    (settings.pool_size, settings.min_pool_size) = (1, 0);
+    (settings.reserve_pool_size, settings.connect_query) = (0, None);
+    let startup = &mut settings.startup;
+    startup.retain(|(name, _)| *name != "client_encoding");
+    startup.push(("client_encoding", "UTF8".to_owned()));
+    settings
 }
 
 /// Database, user and purpose.
@@ -205,6 +221,8 @@ pub(crate) struct Global {
     pub(crate) commands: crossbeam_channel::Sender<Command>,
     /// Clients per worker.
     pub(crate) loads: Vec<AtomicUsize>,
+    /// Letters with notifications that each worker has not read yet.
+    pub(crate) unheard: Vec<AtomicUsize>,
     pub(crate) clients: Arc<Quota>,
     pub(crate) greeters: Arc<Quota>,
     settled: RwLock<Arc<Settled>>,
@@ -258,6 +276,7 @@ impl Global {
             server_secret: ServerSecret::new(random()?),
             commands,
             loads: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
+            unheard: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
             clients: Arc::new(Quota::new(clients_max)),
             greeters: Arc::new(Quota::new(clients_max.saturating_add(GREETERS_MAX))),
             settled: RwLock::new(Arc::new(settled)),
@@ -388,6 +407,25 @@ impl Global {
         purpose: Purpose,
     ) -> Result<Arc<GlobalPool>, TooManyPools> {
         self.pool_for(purpose.apply(settings, user), purpose)
+    }
+
+    /// The pool of the connection that listens for the clients of a database, with what those of `clients` have left for
+    /// our logins.
+    pub(crate) fn listener_pool(
+        &self,
+        clients: &GlobalPool,
+    ) -> Result<Arc<GlobalPool>, TooManyPools> {
+        let purpose = Purpose::Listener;
+        let settings = PoolSettings::clone(&clients.settings());
+        let user = settings.user.clone();
+        let pool = self.pool_for(purpose.apply(settings, &user), purpose)?;
+        let (pass_through, learnt) = (
+            lock(&clients.pass_through).clone(),
+            lock(&clients.learnt).clone(),
+        );
+        *lock(&pool.pass_through) = pass_through;
+        *lock(&pool.learnt) = learnt;
+        Ok(pool)
     }
 
     fn pool_for(

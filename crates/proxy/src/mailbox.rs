@@ -16,7 +16,7 @@ use crate::listen::Accepted;
 use crate::moved::MovedServer;
 use crate::resolve::Resolved;
 use crate::socket::Stream;
-use crate::worker::Answered;
+use crate::worker::{Answered, Asking, Heard, Leaver};
 
 /// Messages that a worker may have waiting.
 const MESSAGES_MAX: usize = 4096;
@@ -50,6 +50,8 @@ pub(crate) enum Message {
         from: usize,
         hops: usize,
     },
+    /// The connection that listens for this worker's clients has something for them.
+    Heard(Vec<Heard>),
     /// A helper has taken a step of a TLS handshake.
     Handshake {
         asker: Asker,
@@ -65,6 +67,10 @@ pub(crate) enum Message {
         asker: Asker,
         keys: Option<ScramKeys>,
     },
+    /// A client wants to listen, or to stop.
+    Listen(Box<Asking>),
+    /// A client does not listen any more.
+    ListenEnd(Box<Leaver>),
     /// A server changes hands.
     Parcel {
         pool: Arc<GlobalPool>,

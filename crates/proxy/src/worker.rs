@@ -24,6 +24,7 @@ mod console;
 mod drain;
 mod inquiry;
 mod letters;
+mod listening;
 mod login;
 mod negotiate;
 mod pooling;
@@ -42,6 +43,8 @@ mod welcome;
 pub(crate) use access::Answered;
 use cancel::Canceller;
 use console::Gathering;
+use listening::Listening;
+pub(crate) use listening::{Asking, Heard, Leaver};
 use slots::{Client, Phase, Pool, Server};
 use timers::Timers;
 
@@ -71,6 +74,7 @@ pub(crate) struct Worker<D> {
     cancellers: Slab<Canceller>,
     registry: Registry,
     timers: Timers,
+    listening: Listening,
     /// Stands in for the client of a server that is being cleaned.
     nobody: Session,
     to_server: Vec<u8>,
@@ -89,7 +93,8 @@ pub(crate) struct Worker<D> {
 impl<D: Driver> Worker<D> {
     pub(crate) fn new(lane: usize, global: Arc<Global>, driver: D, letters: Letters) -> Self {
         let now = global.clock.now();
-        let registry = Registry::new(lane, global.lanes());
+        let lanes = global.lanes();
+        let registry = Registry::new(lane, lanes);
         let mut worker = Self {
             lane,
             global,
@@ -102,6 +107,7 @@ impl<D: Driver> Worker<D> {
             pool_index: HashMap::new(),
             cancellers: Slab::new(),
             registry,
+            listening: Listening::new(lanes),
             timers: Timers::default(),
             nobody: Session::default(),
             to_server: Vec::new(),
@@ -241,6 +247,7 @@ impl<D: Driver> Worker<D> {
                 if was_blocked && matches!(client.phase, Phase::Console(_)) {
                     self.take_input(index);
                 }
+                self.deliver_mail(index);
             }
             Owner::Server(index) => {
                 let Some(server) = self.servers.get(index) else {

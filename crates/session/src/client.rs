@@ -8,6 +8,7 @@ use std::sync::Arc;
 use weir_sql::{Effects, Reason, Reasons};
 use weir_wire::frontend::tag;
 
+use crate::channels::Subscriptions;
 use crate::expected::Undo;
 use crate::relay::request::deallocate::Deallocating;
 use crate::settings::{Reported, Settings};
@@ -95,6 +96,8 @@ pub struct Client {
     pub(crate) moves_sequences: bool,
     /// Statements under names that are not followed may change the session.
     pub(crate) has_untracked_effects: bool,
+    /// What it listens to on a connection that is not its own; boxed, since few do.
+    pub(crate) subscriptions: Option<Box<Subscriptions>>,
     pin: Option<Pin>,
 }
 
@@ -136,6 +139,22 @@ impl Client {
         };
     }
 
+    /// What it listens to on a connection that is not its own ([`crate::channels`]).
+    #[inline]
+    pub fn subscriptions(&self) -> Option<&Subscriptions> {
+        self.subscriptions.as_deref()
+    }
+
+    /// The same, to be changed.
+    pub fn subscriptions_mut(&mut self) -> &mut Subscriptions {
+        self.subscriptions.get_or_insert_default()
+    }
+
+    /// It listens to nothing on such a connection any more.
+    pub fn drop_subscriptions(&mut self) {
+        self.subscriptions = None;
+    }
+
     /// Why it keeps its server, if it does.
     #[inline]
     pub fn pin(&self) -> Option<Pin> {
@@ -155,6 +174,9 @@ impl Client {
         self.settings_changed();
         self.certain = Reasons::default();
         self.moves_sequences = false;
+        if let Some(subscriptions) = &mut self.subscriptions {
+            subscriptions.discard();
+        }
     }
 
     /// Why it keeps its server, in words; empty if it does not.

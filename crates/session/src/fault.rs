@@ -75,6 +75,8 @@ pub enum Fault {
     LoginProtocol(LoginError),
     /// `idle_transaction_timeout`.
     IdleTransactionTimeout,
+    /// More notifications wait for the client than `listen_queue_size` or 1 MiB: it would miss one.
+    ListenQueueFull,
     /// A line of the HBA file refuses this client.
     LoginRejected,
     /// No line of the HBA file is for this client.
@@ -117,6 +119,8 @@ pub enum Fault {
     TooManyFailures,
     /// `transaction_timeout`.
     TransactionTimeout,
+    /// It listens to as many channels as one client may ([`crate::channels::CHANNELS_MAX`]).
+    TooManyChannels,
     /// The client may come in by TLS only.
     TlsRequired,
     /// Bytes came with a request for encryption ("SSL", "GSSAPI encryption").
@@ -139,9 +143,10 @@ impl Fault {
             | Self::NoUser
             | Self::TlsRequired
             | Self::TooManyFailures => SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
-            Self::Protocol(ClientFault::TooManyStatements) | Self::TooManyPins(_) => {
-                SqlState::CONFIGURATION_LIMIT_EXCEEDED
-            }
+            Self::ListenQueueFull
+            | Self::Protocol(ClientFault::TooManyStatements)
+            | Self::TooManyChannels
+            | Self::TooManyPins(_) => SqlState::CONFIGURATION_LIMIT_EXCEEDED,
             Self::LoginProtocol(_)
             | Self::Protocol(_)
             | Self::StartupEncoding
@@ -170,6 +175,9 @@ impl Fault {
             Self::Cancelled => "canceling statement due to user request".into(),
             Self::ClientIdleTimeout => "client_idle_timeout".into(),
             Self::IdleTransactionTimeout => "idle transaction timeout".into(),
+            Self::ListenQueueFull => {
+                "too many notifications are waiting for this client (listen_queue_size)".into()
+            }
             Self::LoginProtocol(error) => error.to_string().into(),
             Self::LoginRejected => "login rejected".into(),
             Self::LoginTimeout => "client_login_timeout".into(),
@@ -213,6 +221,7 @@ impl Fault {
             Self::TooManyFailures => {
                 "too many failed logins from this address (auth_failures_per_minute)".into()
             }
+            Self::TooManyChannels => "too many channels on one connection (10000)".into(),
             Self::TransactionTimeout => "transaction timeout".into(),
             Self::TlsRequired => "SSL required".into(),
             Self::UnencryptedData(kind) => {
@@ -223,7 +232,10 @@ impl Fault {
 
     /// Whether the session goes on after it.
     pub fn is_fatal(&self) -> bool {
-        !matches!(self, Self::Cancelled | Self::StateRefused(_))
+        !matches!(
+            self,
+            Self::Cancelled | Self::StateRefused(_) | Self::TooManyChannels
+        )
     }
 
     /// Appends the ErrorResponse.

@@ -39,6 +39,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod channels;
 pub mod client;
 pub mod expected;
 pub mod fault;

@@ -190,6 +190,11 @@ impl Server {
         !self.question.is_nothing() || !self.asked.is_empty()
     }
 
+    /// Whether it does nothing but answer what it was asked about its session.
+    pub fn is_asked_only(&self) -> bool {
+        !self.asked.is_empty() && self.queue.is_ours() && !self.needs_sync
+    }
+
     /// Whether its settings may be others than [`Server::settings`] until it has been asked.
     pub fn is_settings_unsure(&self) -> bool {
         self.question.is_about_settings()

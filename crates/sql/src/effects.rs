@@ -70,6 +70,8 @@ pub struct Effects {
     pub sequences: Sequences,
     /// Set if the text is exactly one LISTEN or UNLISTEN.
     pub channel: Option<Channel>,
+    /// Every UNLISTEN in it, in order; none if that depends on how the text is read.
+    pub unlistens: Vec<Channel>,
     /// May end something that pins.
     pub frees: bool,
     /// How many statements the text has; more if one holds others (CREATE RULE, BEGIN ATOMIC).
@@ -109,6 +111,7 @@ impl Effects {
         self.certain = self.certain.union(other.certain);
         self.sequences(other.sequences);
         self.channel = self.channel.or(other.channel);
+        self.unlistens.extend(other.unlistens);
         self.frees |= other.frees;
         self.unseen |= other.unseen;
         self.statements = self.statements.max(other.statements);

@@ -33,8 +33,13 @@ pub fn judge(text: &[u8], functions: &Functions) -> Effects {
             effects
         }
         Some(_) => {
-            let standard = read(text, Reading::Standard, functions);
-            standard.join(read(text, Reading::Escaping, functions))
+            let mut standard = read(text, Reading::Standard, functions);
+            let mut escaping = read(text, Reading::Escaping, functions);
+            let unlistens = std::mem::take(&mut escaping.unlistens);
+            if unlistens != standard.unlistens {
+                standard.unlistens.clear();
+            }
+            standard.join(escaping)
         }
     }
 }

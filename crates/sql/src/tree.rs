@@ -183,6 +183,9 @@ fn listen(kind: &str, name: &str, effects: &mut Effects) {
         effects.frees = true;
     }
     if effects.statements == 1 && !name.contains(char::REPLACEMENT_CHARACTER) {
+        if kind == "UnlistenStmt" {
+            effects.unlistens.push(channel.clone());
+        }
         effects.channel = Some(channel);
     }
 }

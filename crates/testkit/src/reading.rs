@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_wire::backend::{ErrorFields, ParameterStatus, tag};
+use weir_wire::backend::{ErrorFields, NotificationResponse, ParameterStatus, tag};
 use weir_wire::frame::{Side, frame};
 
 /// One whole message of a server.
@@ -68,6 +68,10 @@ fn detail(message: Message<'_>) -> Option<String> {
         tag::PARAMETER_STATUS => {
             let status = ParameterStatus::parse(message.body).ok()?;
             Some(format!("{}={}", text(status.name), text(status.value)))
+        }
+        tag::NOTIFICATION_RESPONSE => {
+            let told = NotificationResponse::parse(message.body).ok()?;
+            Some(format!("{}: {}", text(told.channel), text(told.payload)))
         }
         tag::ERROR_RESPONSE | tag::NOTICE_RESPONSE => {
             let fields = ErrorFields::parse(message.body).ok()?;

@@ -104,6 +104,7 @@ impl<D: Driver> Worker<D> {
             transaction_at: self.now,
             identity: Box::new(identity),
             pinned: None,
+            ears: None,
             timer: None,
         });
         let timeout = self.global.settled().settings.global.client_login_timeout;
@@ -199,6 +200,7 @@ impl<D: Driver> Worker<D> {
         };
         let waits = client.ticket.is_some()
             || client.stalled
+            || client.ears.as_ref().is_some_and(|ears| ears.is_waiting())
             || matches!(client.phase, Phase::Authenticating(_) | Phase::Welcome);
         let full = client.input.len() >= AHEAD_MAX && waits;
         if full && !client.held {
@@ -280,6 +282,7 @@ impl<D: Driver> Worker<D> {
             let age = self.now.since(client.identity.connected_at).as_secs();
             tracing::info!("{client} closing because: {reason} (age={age}s)");
         }
+        self.stop_listening(index, &mut client);
         let ticket = client.ticket.take();
         if let Some(pool) = self.pools.get_mut(client.pool) {
             if let Some(ticket) = ticket {

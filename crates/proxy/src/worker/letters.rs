@@ -21,9 +21,12 @@ impl<D: Driver> Worker<D> {
                 from,
                 hops,
             } => self.evict_for(scope, &pool, from, hops),
+            Message::Heard(heard) => self.heard(heard),
             Message::Handshake { asker, advanced } => self.handshake_advanced(asker, *advanced),
             Message::Keys { asker, keys } => self.keys_derived(asker, keys.as_ref(), false),
             Message::Learnt { asker, answered } => self.learnt(asker, *answered),
+            Message::Listen(asking) => self.listen_asked(*asking),
+            Message::ListenEnd(leaver) => self.listen_ended(&leaver),
             Message::Parcel {
                 pool,
                 parcel,

@@ -11,6 +11,7 @@ use weir_wire::encode::{ErrorReport, Severity};
 use weir_wire::sqlstate::SqlState;
 
 use super::Worker;
+use super::listening::listener_of;
 use super::relay::server_index;
 use super::slots::{Pool, Server};
 use super::state;
@@ -309,6 +310,9 @@ impl<D: Driver> Worker<D> {
 
     fn wait_failed(&mut self, client: ClientId, error: WaitError) {
         let index = server_index(client.0);
+        if let Some(listener) = listener_of(index) {
+            return self.listener_not_served(listener, error);
+        }
         if let Some(client) = self.clients.get_mut(index) {
             client.ticket = None;
         }
@@ -423,6 +427,7 @@ impl<D: Driver> Worker<D> {
                 lock(&pool.global.welcomes).clear();
                 pool.global.proven.clear();
                 pool.shard.recycle(self.now);
+                self.close_listener_of(index);
             }
             self.pump(index);
         }

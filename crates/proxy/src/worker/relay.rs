@@ -8,6 +8,7 @@ use weir_session::splice::Splice;
 use weir_wire::backend::TransactionStatus;
 
 use super::client::Leaving;
+use super::listening::listener_of;
 use super::slots::{Client, Phase, Stage, Test};
 use super::{Worker, trim};
 use crate::driver::Driver;
@@ -31,19 +32,15 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.get_mut(index) else {
             return input.len();
         };
-        if let Some(server) = client.lease {
-            // While it is being checked for the client, the client waits.
-            let is_checked = self
-                .servers
-                .get(server)
-                .is_some_and(|server| server.lease == Some(index));
-            return if is_checked {
-                self.pass_requests(index, server, input, false)
-            } else {
-                0
-            };
+        let lease = client.lease;
+        if let Some(server) = lease.filter(|server| !self.lets_go_to_listen(index, *server, input))
+        {
+            return self.leased_input(index, server, input);
         }
-        if client.ticket.is_some() {
+        let Some(client) = self.clients.get_mut(index) else {
+            return input.len();
+        };
+        if client.ticket.is_some() || client.ears.as_ref().is_some_and(|ears| ears.is_waiting()) {
             return 0;
         }
         let Some(pool) = self.pools.get_mut(client.pool) else {
@@ -74,6 +71,10 @@ impl<D: Driver> Worker<D> {
                 input.len()
             }
             Next::Lease => {
+                let rest = input.get(seen.consumed..).unwrap_or_default();
+                if let Some(taken) = self.listen_request(index, rest) {
+                    return seen.consumed + taken;
+                }
                 if let Some(client) = self.clients.get_mut(index) {
                     client.request_at = self.now;
                 }
@@ -95,6 +96,24 @@ impl<D: Driver> Worker<D> {
                 let rest = input.get(seen.consumed..).unwrap_or_default();
                 seen.consumed + self.pass_requests(index, server, rest, true)
             }
+        }
+    }
+
+    /// The same of one that has a server, or is about to.
+    #[inline]
+    fn leased_input(&mut self, index: usize, server: usize, input: &[u8]) -> usize {
+        if self.waits_to_listen(index) {
+            return 0;
+        }
+        // While it is being checked for the client, the client waits.
+        let is_checked = self
+            .servers
+            .get(server)
+            .is_some_and(|server| server.lease == Some(index));
+        if is_checked {
+            self.pass_requests(index, server, input, false)
+        } else {
+            0
         }
     }
 
@@ -188,6 +207,9 @@ impl<D: Driver> Worker<D> {
 
     /// A waiting client got a server: what it has sent so far goes out.
     pub(super) fn start(&mut self, index: usize, server: usize) {
+        if let Some(listener) = listener_of(index) {
+            return self.listener_up(listener, server);
+        }
         if !self.lease(index, server) {
             return;
         }
@@ -345,6 +367,7 @@ impl<D: Driver> Worker<D> {
         if stalled {
             self.end_stall(index);
         }
+        self.after_hearing(index);
         if self.draining.is_some() {
             self.close_if_idle(index);
         }

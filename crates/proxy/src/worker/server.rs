@@ -18,6 +18,7 @@ use weir_wire::startup::Version;
 
 use super::Worker;
 use super::client::Leaving;
+use super::listening::listener_of;
 use super::relay::server_index as index_of;
 use super::slots::{Phase, Server, Stage, Test, tcp_targets};
 use crate::driver::{Driver, Owner};
@@ -302,6 +303,10 @@ impl<D: Driver> Worker<D> {
                 let id = server.facts.id;
                 self.advance_handshake(Asker::Server { index, id }, input);
                 input.len()
+            }
+            (Stage::Listening(listener), _) => {
+                let listener = *listener;
+                self.listener_received(index, listener, input)
             }
             _ => self.server_replied_to_us(index, input),
         }
@@ -607,6 +612,7 @@ impl<D: Driver> Worker<D> {
         }
         match (server.stage, server.lease) {
             (Stage::Testing(Test::Check(client)), _) => self.wait_again(client),
+            (Stage::Listening(listener), _) => self.listener_lost(listener, &name, reason),
             // Nothing of what the server said went to the client.
             (_, Some(client)) if self.is_asked_about(client) => {
                 self.inquiry_lost(client, reason);
@@ -627,6 +633,9 @@ impl<D: Driver> Worker<D> {
     /// The server that a client was to get failed its check: the client waits on, in its old place.
     fn wait_again(&mut self, index: usize) {
         use weir_pool::Checkout;
+        if let Some(listener) = listener_of(index) {
+            return self.connect_listener(listener);
+        }
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };

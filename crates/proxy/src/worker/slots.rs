@@ -22,6 +22,7 @@ use weir_tls::session::{CertificateDer, Protection};
 
 use super::access::{Directory, Learnt};
 use super::inquiry::Inquiry;
+use super::listening::Ears;
 use super::secure::Securing;
 use super::state::Pinned;
 use crate::console::Role;
@@ -156,6 +157,8 @@ pub(super) struct Client {
     pub(super) identity: Box<Identity>,
     /// Its place among the pinned ones; boxed, since few are.
     pub(super) pinned: Option<Box<Pinned>>,
+    /// What it listens to; most clients listen to nothing.
+    pub(super) ears: Option<Box<Ears>>,
     /// Its timer, if armed.
     pub(super) timer: Option<Moment>,
 }
@@ -232,6 +235,8 @@ pub(super) enum Stage {
     Idle,
     /// It works for `lease`.
     Leased,
+    /// It listens for the clients of a database.
+    Listening(usize),
     /// It logs in.
     Login(Box<ServerLogin>),
     /// It was asked for TLS; once it has answered, this is how.

@@ -9,7 +9,7 @@ use weir_stats::{
 use super::Worker;
 use super::slots::{Client, Phase, Pool, Server, Stage};
 use crate::driver::Driver;
-use crate::global::{balance_name, mode_name};
+use crate::global::{Purpose, balance_name, mode_name};
 
 impl<D: Driver> Worker<D> {
     pub(super) fn describe(&self) -> Snapshot {
@@ -47,17 +47,26 @@ impl<D: Driver> Worker<D> {
                 .stats_period
                 .as_micros(),
         );
+        let mut listeners = Vec::new();
         for (index, pool) in &self.pools {
             let name = (
                 pool.global.database.to_string(),
                 pool.global.user.to_string(),
             );
-            snapshot.pools.insert(name, self.pool_row(index, pool));
+            let row = self.pool_row(index, pool);
+            if pool.global.purpose == Purpose::Listener {
+                listeners.push((name, row));
+            } else {
+                snapshot.pools.insert(name, row);
+            }
             let totals = snapshot
                 .databases
                 .entry(pool.global.database.to_string())
                 .or_default();
             add_totals(totals, pool, period_us.unwrap_or(u64::MAX));
+        }
+        for (name, row) in listeners {
+            add_listener(&mut snapshot, name, row);
         }
         snapshot
     }
@@ -111,7 +120,7 @@ impl<D: Driver> Worker<D> {
             Stage::BeingCancelled => ServerState::BeingCanceled,
             Stage::Cleaning | Stage::Testing(_) => ServerState::Tested,
             Stage::Idle => ServerState::Idle,
-            Stage::Leased => ServerState::Active,
+            Stage::Leased | Stage::Listening(_) => ServerState::Active,
             Stage::Connecting
             | Stage::Login(_)
             | Stage::Negotiating(_)
@@ -147,6 +156,19 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// The size of the clients' pool.
+    fn pool_size(&self, pool: &Pool) -> u32 {
+        let clients = || {
+            let settled = self.global.settled();
+            settled
+                .settings
+                .pool(&pool.global.database, &pool.global.user)
+        };
+        let is_listener = pool.global.purpose == Purpose::Listener;
+        let clients = is_listener.then(clients).flatten();
+        clients.map_or(pool.settings.pool_size, |clients| clients.pool_size)
+    }
+
     fn pool_row(&self, index: usize, pool: &Pool) -> PoolRow {
         let shard = &pool.shard;
         let waiting = shard.waiting() as u64;
@@ -165,7 +187,7 @@ impl<D: Driver> Worker<D> {
                 Stage::BeingCancelled => &mut counts.sv_being_canceled,
                 Stage::Cleaning | Stage::Testing(_) => &mut counts.sv_tested,
                 Stage::Idle => &mut counts.sv_idle,
-                Stage::Leased => &mut counts.sv_active,
+                Stage::Leased | Stage::Listening(_) => &mut counts.sv_active,
                 _ => &mut counts.sv_login,
             } += 1;
             let client = server.lease.and_then(|index| self.clients.get(index));
@@ -177,7 +199,7 @@ impl<D: Driver> Worker<D> {
             maxwait_us: u64::try_from(wait.as_micros()).unwrap_or(u64::MAX),
             pool_mode: mode_name(pool.settings.pool_mode),
             load_balance_hosts: balance_name(&pool.settings),
-            size: u64::from(pool.settings.pool_size),
+            size: u64::from(self.pool_size(pool)),
             servers: shard.shared().servers() as u64,
             pinned,
             violation: violation(shard),
@@ -231,6 +253,19 @@ fn is_logging_in(client: &Client) -> bool {
         client.phase,
         Phase::Opening(_) | Phase::Securing(_) | Phase::Authenticating(_) | Phase::Welcome
     )
+}
+
+/// A listening connection is shown with the clients' pool of its user, outside of whose size it is.
+fn add_listener(snapshot: &mut Snapshot, name: (String, String), row: PoolRow) {
+    let Some(pool) = snapshot.pools.get_mut(&name) else {
+        // That pool is on other workers.
+        snapshot.pools.insert(name, PoolRow { servers: 0, ..row });
+        return;
+    };
+    pool.counts.sv_active += row.counts.sv_active;
+    pool.counts.sv_idle += row.counts.sv_idle;
+    pool.counts.sv_login += row.counts.sv_login;
+    pool.counts.sv_tested += row.counts.sv_tested;
 }
 
 fn add_totals(totals: &mut Totals, pool: &Pool, period_us: u64) {

@@ -7,6 +7,7 @@ mod flow;
 mod inquiry;
 mod lanes;
 mod lifecycle;
+mod listening;
 mod login;
 mod postgres;
 mod secure;

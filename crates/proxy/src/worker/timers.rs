@@ -16,6 +16,7 @@ pub(super) enum Timer {
     Canceller(usize),
     Client(usize),
     Drain,
+    Outbox,
     Pool(usize),
     Server(usize),
     Stats,
@@ -54,6 +55,7 @@ impl<D: Driver> Worker<D> {
                 Timer::Canceller(index) => self.cancel_over(index, false),
                 Timer::Client(index) => self.client_timer(index),
                 Timer::Drain => self.stop_now(),
+                Timer::Outbox => self.send_outboxes(),
                 Timer::Pool(index) => self.pool_timer(index),
                 Timer::Server(index) => self.server_timer(index),
                 Timer::Stats => self.stats_timer(),
@@ -175,6 +177,7 @@ impl<D: Driver> Worker<D> {
         match server.stage {
             Stage::Testing(_) => self.close_server(index, "test query failed"),
             Stage::Cleaning => self.clean_on(index),
+            Stage::Listening(listener) => self.check_listener(index, listener),
             Stage::BeingCancelled => self.close_server(index, "cancel_wait_timeout"),
             Stage::Leased => drop(self.release_reluctant(index)),
             _ => {}

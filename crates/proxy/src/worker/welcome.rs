@@ -232,8 +232,10 @@ impl<D: Driver> Worker<D> {
         loop {
             let bytes: [u8; 4 + LONG_KEY] = random()?;
             let (pid, key) = bytes.split_at(4);
-            // Positive: drivers keep it in a signed integer, and 0 means "none" to us.
-            let pid = u32::from_be_bytes(pid.try_into().unwrap_or_default()) & 0x7fff_ffff;
+            // Positive: drivers keep it in a signed integer, and 0 means "none" to us. And higher than that of any
+            // process: a client must not take another's notification, which names a server's process, for its own.
+            let pid = u32::from_be_bytes(pid.try_into().unwrap_or_default());
+            let pid = pid & 0x7fff_ffff | 0x4000_0000;
             let key = key.get(..key_len).unwrap_or_default();
             if pid != 0 && self.global.register(pid, Secret::new(key.to_vec()), place) {
                 client.identity.cancel_pid = pid;

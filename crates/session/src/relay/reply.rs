@@ -208,7 +208,7 @@ impl Work<'_, '_> {
             tag::EMPTY_QUERY_RESPONSE => self.ends_execute(tag::EMPTY_QUERY_RESPONSE),
             tag::PARAMETER_STATUS => self.parameter_status(body),
             tag::NOTICE_RESPONSE => Ok(self.notice()),
-            tag::NOTIFICATION_RESPONSE => Ok(Verdict::Keep),
+            tag::NOTIFICATION_RESPONSE => Ok(self.notified(body)),
             tag::ERROR_RESPONSE => self.error(body),
             tag::COPY_IN_RESPONSE => self.copy_in(),
             tag::COPY_OUT_RESPONSE => self.copy(tag::COPY_OUT_RESPONSE, CopyState::Out),
@@ -357,6 +357,7 @@ impl Work<'_, '_> {
                 self.forget_names();
             }
             b"DISCARD SEQUENCES\0" => self.client.certain.remove(Reason::Sequence),
+            b"ROLLBACK\0" => self.doubt(),
             b"BEGIN\0" => return self.ends_execute(tag::COMMAND_COMPLETE),
             b"DEALLOCATE ALL\0" => {
                 self.server.forget_statements();
@@ -390,6 +391,13 @@ impl Work<'_, '_> {
         let server = &mut *self.server;
         server.queue.end_copy();
         server.status = status;
+        // Only once every request has been answered is it certain which of them this transaction was.
+        if status == TransactionStatus::Idle
+            && server.queue.is_empty()
+            && let Some(subscriptions) = &mut self.client.subscriptions
+        {
+            subscriptions.transaction_over();
+        }
         if duty == Duty::Forward {
             self.replied.queries += 1;
             self.replied.transactions += u32::from(status == TransactionStatus::Idle);
@@ -411,6 +419,17 @@ impl Work<'_, '_> {
             let _ = encode::ready_for_query(self.to_client.insert(), status);
         }
         Ok(Verdict::Drop)
+    }
+
+    /// A client that listens to the channel on another connection too hears it from there.
+    fn notified(&self, body: &[u8]) -> Verdict {
+        let Some(subscriptions) = &self.client.subscriptions else {
+            return Verdict::Keep;
+        };
+        match backend::NotificationResponse::parse(body) {
+            Ok(told) if subscriptions.contains(told.channel) => Verdict::Drop,
+            _ => Verdict::Keep,
+        }
     }
 
     /// Whether what the front entry does to settings is not to be seen before our own request behind it is answered.
@@ -524,7 +543,14 @@ impl Work<'_, '_> {
         }
     }
 
+    fn doubt(&mut self) {
+        if let Some(subscriptions) = &mut self.client.subscriptions {
+            subscriptions.doubt();
+        }
+    }
+
     fn error_of_server(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
+        self.doubt();
         if is_fatal(body) {
             self.server.dying = true;
         }

@@ -271,6 +271,20 @@ fn a_channel_is_named_if_it_stands_alone() {
 }
 
 #[test]
+fn every_unlisten_is_told() {
+    let a = || Channel::Unlisten(b"a".as_slice().into());
+    let told = |text: &str| effects(text).unlistens;
+    assert_eq!(told("UNLISTEN a"), [a()]);
+    assert_eq!(
+        told("BEGIN; UNLISTEN *; SELECT 1; UNLISTEN a"),
+        [Channel::UnlistenAll, a()]
+    );
+    assert_eq!(told("LISTEN a"), []);
+    // It may be part of a constant.
+    assert_eq!(told("SELECT '\\'; UNLISTEN *; --'"), []);
+}
+
+#[test]
 fn what_may_end_a_pin_is_told() {
     for text in [
         "DROP TABLE t",

@@ -39,6 +39,8 @@ pub(super) struct Catalog {
     pub(super) rows: Vec<(&'static str, Vec<Vec<Option<&'static str>>>)>,
     /// It is refused.
     pub(super) fails: bool,
+    /// So is every LISTEN, as on a hot standby.
+    pub(super) is_standby: bool,
     /// The parameters that were bound.
     pub(super) looked_up: Vec<String>,
 }
@@ -126,6 +128,10 @@ impl Postgres {
         while !self.stalled && self.work() {
             moved = true;
         }
+        if !self.stalled && self.stage == Stage::Up && self.running.is_none() {
+            self.backend.speak_up();
+            self.outbox.append(&mut self.backend.take_sent());
+        }
         moved | self.speak(usize::MAX)
     }
 
@@ -188,6 +194,11 @@ impl Postgres {
     /// The model knows no parameters: a statement with one becomes one without rows.
     fn questioned(&mut self, message: Vec<u8>) -> Vec<u8> {
         match message[0] {
+            tag::QUERY if text(&message).contains("LISTEN ") && lock(&self.catalog).is_standby => {
+                say()
+                    .query("error cannot execute LISTEN during recovery")
+                    .into_bytes()
+            }
             tag::PARSE if text(&message).contains("$1") => {
                 self.question = Some(String::new());
                 let verb = if lock(&self.catalog).fails {

@@ -91,8 +91,10 @@ impl Work<'_, '_, '_, '_> {
 
     fn judge(&mut self, text: &[u8]) -> Option<Arc<Effects>> {
         let Link { client, server, .. } = &*self.link;
-        // Something may have come to be held that has not been asked about yet.
-        let pinned = client.pin().is_some() || server.is_uncertain();
+        // Something may have come to be held that has not been asked about yet; and what ends a pin ends other things, too.
+        let pinned = client.pin().is_some()
+            || client.subscriptions.is_some()
+            || server.is_uncertain();
         self.link.judge.effects(text, pinned)
     }
 
@@ -150,6 +152,9 @@ impl Work<'_, '_, '_, '_> {
         }
         if self.link.rules.state == StatePolicy::Session {
             return;
+        }
+        if let Some(subscriptions) = &mut self.link.client.subscriptions {
+            subscriptions.note(effects);
         }
         self.note_sequences(effects.sequences);
         self.note_plain();

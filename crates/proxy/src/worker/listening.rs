@@ -1,0 +1,420 @@
+//! LISTEN without a server of one's own: one connection per database listens for all clients that do.
+//!
+//! The connection belongs to one worker, which the database's name decides. There a [`Hub`] says what to ask the server
+//! and who hears what; the workers of the clients are told by letters, in order. What becomes of notifications at the
+//! clients is in `listening/ears.rs`, letters that find a mailbox full are in `listening/outbox.rs`.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_pool::{Checkout, ClientId, ServerId, Ticket, WaitError};
+use weir_session::channels::{Channel, Event, Hub, Request, Seat, Seats};
+use weir_session::fault::Fault;
+
+use super::Worker;
+use super::relay::server_index;
+use super::slots::Stage;
+use crate::driver::Driver;
+use crate::global::{GlobalPool, Purpose, lock};
+use crate::mailbox::Message;
+
+mod ears;
+mod outbox;
+
+pub(super) use ears::Ears;
+use outbox::Outbox;
+
+/// Listeners stand in a pool's queue under numbers that no client has.
+const LISTENERS_FROM: usize = 1 << 31;
+
+/// How often a listening connection is asked whether it lives: one that is silent for good is found out after at most
+/// twice that time.
+const CHECK_EVERY: Duration = Duration::from_secs(15);
+
+/// A client wants to listen, or to stop.
+pub(crate) struct Asking {
+    /// The client's pool.
+    pool: Arc<GlobalPool>,
+    seat: Seat,
+    request: Request,
+}
+
+/// A client does not listen any more.
+pub(crate) struct Leaver {
+    database: Arc<str>,
+    seat: Seat,
+    /// All, if none is named.
+    channel: Option<Channel>,
+}
+
+/// What clients of one worker have to be told.
+pub(crate) enum Heard {
+    /// A request was carried out.
+    Done(Seat),
+    /// Nothing is heard for these clients any more.
+    Lost(Vec<Seat>, Loss),
+    /// A NotificationResponse as it came.
+    Notification(Arc<[u8]>, Seats),
+    /// The server refused a request; the body of its ErrorResponse.
+    Refused(Seat, Box<[u8]>),
+}
+
+/// Why nothing is heard any more.
+#[derive(Clone)]
+pub(crate) enum Loss {
+    Fault(Fault),
+    /// The body of the server's own last word.
+    LastWord(Arc<[u8]>),
+}
+
+/// The listeners that live on this worker, and its letters about listening.
+pub(super) struct Listening {
+    listeners: slab::Slab<Listener>,
+    by_database: HashMap<Arc<str>, usize>,
+    outbox: Outbox,
+}
+
+/// One database's.
+struct Listener {
+    hub: Hub,
+    database: Arc<str>,
+    /// Where its connection comes from: the pool of its first client's user.
+    pool: Arc<GlobalPool>,
+    link: Link,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Link {
+    Down,
+    /// This server listens.
+    Up(usize),
+    Waiting(Ticket),
+}
+
+impl Listening {
+    pub(super) fn new(lanes: usize) -> Self {
+        Self {
+            listeners: slab::Slab::new(),
+            by_database: HashMap::new(),
+            outbox: Outbox::new(lanes),
+        }
+    }
+
+    /// Channels and clients of the listeners here.
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let hubs = || self.listeners.iter().map(|(_, listener)| &listener.hub);
+        (
+            hubs().map(Hub::channel_count).sum(),
+            hubs().map(Hub::seat_count).sum(),
+        )
+    }
+}
+
+/// The listener that a number in a pool's queue means, if it is not a client's.
+pub(super) fn listener_of(index: usize) -> Option<usize> {
+    index.checked_sub(LISTENERS_FROM)
+}
+
+impl<D: Driver> Worker<D> {
+    /// The worker whose connection listens for a database.
+    fn listening_lane(&self, database: &str) -> usize {
+        let mut hasher = DefaultHasher::new();
+        database.hash(&mut hasher);
+        let lanes = self.global.lanes() as u64;
+        usize::try_from(hasher.finish() % lanes).unwrap_or(0)
+    }
+
+    // --- what clients want ---
+
+    pub(super) fn listen_asked(&mut self, asking: Asking) {
+        let Asking {
+            pool,
+            seat,
+            request,
+        } = asking;
+        let index = match self.listening.by_database.get(&pool.database) {
+            Some(index) => *index,
+            None => match self.add_listener(&pool) {
+                Some(index) => index,
+                None => {
+                    let fault = Fault::Misconfigured("too many pools (max_pools)".to_owned());
+                    let lost = Heard::Lost(vec![seat], Loss::Fault(fault));
+                    return self.tell(seat.lane, vec![lost]);
+                }
+            },
+        };
+        if let Some(listener) = self.listening.listeners.get_mut(index) {
+            listener.hub.request(seat, request);
+        }
+        self.pump_listener(index);
+    }
+
+    fn add_listener(&mut self, clients: &GlobalPool) -> Option<usize> {
+        let pool = self.global.listener_pool(clients).ok()?;
+        let database = Arc::clone(&clients.database);
+        let index = self.listening.listeners.insert(Listener {
+            hub: Hub::default(),
+            database: Arc::clone(&database),
+            pool,
+            link: Link::Down,
+        });
+        self.listening.by_database.insert(database, index);
+        Some(index)
+    }
+
+    pub(super) fn listen_ended(&mut self, leaver: &Leaver) {
+        let Some(index) = self.listening.by_database.get(&leaver.database).copied() else {
+            return;
+        };
+        if let Some(listener) = self.listening.listeners.get_mut(index) {
+            match &leaver.channel {
+                Some(channel) => listener.hub.leave_channel(leaver.seat, channel),
+                None => listener.hub.leave(leaver.seat),
+            }
+        }
+        self.pump_listener(index);
+    }
+
+    // --- the connection ---
+
+    /// Carries out what a hub wants; call after each command to it.
+    fn pump_listener(&mut self, index: usize) {
+        let Some(listener) = self.listening.listeners.get_mut(index) else {
+            return;
+        };
+        let output = listener.hub.take_output();
+        let mut heard: Vec<Vec<Heard>> = Vec::new();
+        let mut put = |lane: usize, one| {
+            if heard.len() <= lane {
+                heard.resize_with(lane + 1, Vec::new);
+            }
+            if let Some(of_lane) = heard.get_mut(lane) {
+                of_lane.push(one);
+            }
+        };
+        while let Some(event) = listener.hub.poll() {
+            match event {
+                Event::Deliver { lane, message, to } => put(lane, Heard::Notification(message, to)),
+                Event::Done(seat) => put(seat.lane, Heard::Done(seat)),
+                Event::Refused(seat, body) => put(seat.lane, Heard::Refused(seat, body)),
+            }
+        }
+        let link = listener.link;
+        let (is_idle, wants) = (listener.hub.is_idle(), listener.hub.wants_connection());
+        if let Link::Up(server) = link
+            && let Some(server) = self.servers.get_mut(server)
+            && !output.is_empty()
+        {
+            server.request_at = self.now;
+            self.driver.send(server.key, &output);
+        }
+        for (lane, heard) in heard.into_iter().enumerate() {
+            self.tell(lane, heard);
+        }
+        if is_idle {
+            self.rest_listener(index);
+        } else if wants && link == Link::Down {
+            self.connect_listener(index);
+        }
+    }
+
+    /// Gets a connection from the pool, or a place in its queue.
+    pub(super) fn connect_listener(&mut self, index: usize) {
+        let Some(listener) = self.listening.listeners.get_mut(index) else {
+            return;
+        };
+        listener.link = Link::Down;
+        let pool = Arc::clone(&listener.pool);
+        let pool_index = self.pool_slot(&pool);
+        let number = ClientId((LISTENERS_FROM + index) as u64);
+        while let Some(pool) = self.pools.get_mut(pool_index) {
+            match pool.shard.checkout(self.now, number) {
+                Checkout::Granted(ServerId(server)) => {
+                    let server = server_index(server);
+                    let has_news = |server: &super::slots::Server| self.driver.has_news(server.key);
+                    if !self.servers.get(server).is_some_and(has_news) {
+                        self.listener_up(index, server);
+                        break;
+                    }
+                    self.close_server(server, "idle server got dirty");
+                }
+                // A new one is as good as a check.
+                Checkout::Check(ServerId(server)) => {
+                    self.close_server(server_index(server), "unused for too long to listen");
+                }
+                Checkout::Queued(ticket) => {
+                    if let Some(listener) = self.listening.listeners.get_mut(index) {
+                        listener.link = Link::Waiting(ticket);
+                    }
+                    break;
+                }
+                Checkout::FailFast => {
+                    self.listener_not_served(index, WaitError::ServerDown);
+                    break;
+                }
+            }
+        }
+        self.pump(pool_index);
+    }
+
+    /// The connection is there.
+    pub(super) fn listener_up(&mut self, index: usize, server_index: usize) {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        let Some(listener) = self.listening.listeners.get_mut(index) else {
+            // Nobody wants it any more.
+            server.stage = Stage::Leased;
+            return self.release_later(server_index);
+        };
+        server.stage = Stage::Listening(index);
+        listener.link = Link::Up(server_index);
+        listener.hub.connected();
+        self.arm_server(server_index, Some(CHECK_EVERY));
+        self.pump_listener(index);
+    }
+
+    /// What a listening server sent.
+    pub(super) fn listener_received(
+        &mut self,
+        server_index: usize,
+        index: usize,
+        input: &[u8],
+    ) -> usize {
+        let Some(listener) = self.listening.listeners.get_mut(index) else {
+            return input.len();
+        };
+        match listener.hub.handle(input) {
+            Ok(taken) => {
+                self.pump_listener(index);
+                taken
+            }
+            Err(fault) => {
+                self.close_server(server_index, &fault.to_string());
+                input.len()
+            }
+        }
+    }
+
+    /// The time has come to see whether it lives.
+    pub(super) fn check_listener(&mut self, server_index: usize, index: usize) {
+        let is_held_back = self.listening.outbox.is_holding_back();
+        let Some(listener) = self.listening.listeners.get_mut(index) else {
+            return;
+        };
+        if !is_held_back && !listener.hub.check() {
+            return self.close_server(server_index, "listening server does not answer");
+        }
+        self.arm_server(server_index, Some(CHECK_EVERY));
+        self.pump_listener(index);
+    }
+
+    /// Nobody listens: the connection goes back to its pool, where its idle timeout ends it.
+    fn rest_listener(&mut self, index: usize) {
+        let Some(mut listener) = self.listening.listeners.try_remove(index) else {
+            return;
+        };
+        self.listening.by_database.remove(&listener.database);
+        match listener.link {
+            Link::Down => {}
+            Link::Waiting(ticket) => {
+                if let Some(pool) = self.find_pool(&listener.pool) {
+                    if let Some(pool) = self.pools.get_mut(pool) {
+                        pool.shard.forget(ticket);
+                    }
+                    self.pump(pool);
+                }
+            }
+            Link::Up(server_index) => {
+                self.arm_server(server_index, None);
+                let is_clean = listener.hub.give_back();
+                if let Some(server) = self.servers.get_mut(server_index) {
+                    server.stage = Stage::Leased;
+                    if !is_clean {
+                        server.doomed = Some("its session was changed while it listened");
+                    }
+                    self.driver.resume(server.key);
+                    self.release_later(server_index);
+                }
+            }
+        }
+    }
+
+    // --- when it fails ---
+
+    /// No connection can be had.
+    pub(super) fn listener_not_served(&mut self, index: usize, error: WaitError) {
+        let Some(listener) = self.listening.listeners.get(index) else {
+            return;
+        };
+        let loss = match error {
+            WaitError::ServerDown => {
+                let last = lock(&listener.pool.last_error).clone();
+                let text = last
+                    .as_ref()
+                    .map_or("no server connection", |last| last.text.as_str())
+                    .to_owned();
+                match last.and_then(|last| last.body) {
+                    Some(body) => Loss::LastWord(body.into()),
+                    None => Loss::Fault(Fault::ServerUnavailable(text)),
+                }
+            }
+            _ => Loss::Fault(Fault::QueryWaitTimeout),
+        };
+        self.end_listener(index, &loss);
+    }
+
+    /// The connection is gone, and with it what was said meanwhile: whoever listened has to know, as if the connection had
+    /// been its own.
+    pub(super) fn listener_lost(&mut self, index: usize, name: &str, reason: &str) {
+        let Some(listener) = self.listening.listeners.get_mut(index) else {
+            return;
+        };
+        tracing::warn!(
+            "{name} was listening for {} clients and is lost: {reason}",
+            listener.hub.seat_count()
+        );
+        let loss = match listener.hub.take_last_words() {
+            Some(body) => Loss::LastWord(body.into()),
+            None => Loss::Fault(Fault::ServerLost),
+        };
+        self.end_listener(index, &loss);
+    }
+
+    fn end_listener(&mut self, index: usize, loss: &Loss) {
+        let Some(mut listener) = self.listening.listeners.try_remove(index) else {
+            return;
+        };
+        self.listening.by_database.remove(&listener.database);
+        let seats = listener.hub.disconnected();
+        for of_lane in seats.chunk_by(|one, next| one.lane == next.lane) {
+            if let Some(first) = of_lane.first() {
+                let lost = Heard::Lost(of_lane.to_vec(), loss.clone());
+                self.tell(first.lane, vec![lost]);
+            }
+        }
+    }
+
+    /// The configuration leads elsewhere: what is said there would not be heard on the old connection.
+    pub(super) fn close_listener_of(&mut self, pool_index: usize) {
+        let is_listener = |pool: &super::slots::Pool| pool.global.purpose == Purpose::Listener;
+        if !self.pools.get(pool_index).is_some_and(is_listener) {
+            return;
+        }
+        let found = self.servers.iter().find(|(_, server)| {
+            server.pool == pool_index && matches!(server.stage, Stage::Listening(_))
+        });
+        if let Some((server, _)) = found {
+            self.close_server(server, "obsolete connection");
+        }
+    }
+
+    fn tell(&mut self, lane: usize, heard: Vec<Heard>) {
+        if !heard.is_empty() {
+            self.mail(lane, Message::Heard(heard));
+        }
+    }
+}

@@ -1,0 +1,475 @@
+//! The clients' side of listening: requests are taken from what they send, notifications reach them between messages.
+
+use std::sync::Arc;
+
+use weir_session::channels::{
+    self, CHANNELS_MAX, Channel, Mail, Recognized, Request, Seat, Subscriptions,
+};
+use weir_session::fault::Fault;
+use weir_wire::backend::{NotificationResponse, TransactionStatus};
+use weir_wire::encode;
+use weir_wire::frame::{Side, frame};
+
+use super::super::Worker;
+use super::super::client::Leaving;
+use super::super::slots::{Client, Phase, Stage};
+use super::super::welcome::as_fatal;
+use super::{Asking, Heard, Leaver, Loss};
+use crate::driver::Driver;
+use crate::mailbox::Message;
+
+/// A client that listens, or is about to.
+#[derive(Default)]
+pub(in super::super) struct Ears {
+    /// The request that is not answered yet, and what its answer begins with.
+    waiting: Option<(Request, Vec<u8>)>,
+    /// What it sent is such a request, for when its server has said what it left there.
+    is_next: bool,
+    /// What may not be sent yet.
+    mail: Mail,
+}
+
+impl Ears {
+    /// Whether its request to listen, or to stop, is not answered yet.
+    pub(in super::super) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+}
+
+impl Client {
+    /// Forgets what is of no use any more.
+    fn rest_ears(&mut self) {
+        if self
+            .session
+            .subscriptions()
+            .is_some_and(Subscriptions::is_empty)
+        {
+            self.session.drop_subscriptions();
+        }
+        let is_used = |ears: &Ears| ears.is_waiting() || ears.is_next || !ears.mail.is_empty();
+        if self.session.subscriptions().is_none() && !self.ears.as_deref().is_some_and(is_used) {
+            self.ears = None;
+        }
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    // --- requests ---
+
+    /// Takes a request to listen, or to stop, from what a client without a server sent. Returns how many bytes are dealt
+    /// with; None: it is something else, and for a server.
+    #[inline]
+    pub(in super::super) fn listen_request(&mut self, index: usize, input: &[u8]) -> Option<usize> {
+        let client = self.clients.get_mut(index)?;
+        let pool = self.pools.get_mut(client.pool)?;
+        let rules = pool.rules;
+        let found = match channels::request(&client.session, &mut pool.judge, rules, input) {
+            Recognized::Nothing => return None,
+            Recognized::More => None,
+            Recognized::Request(found) => Some(found),
+        };
+        if client.session.pin().is_some() || !is_in_listening_encoding(client) {
+            return None;
+        }
+        let Some(found) = found else { return Some(0) };
+        found.take(&mut client.session, &mut self.registry);
+        client.request_at = self.now;
+        self.listen(index, found.request, found.before);
+        Some(found.consumed)
+    }
+
+    /// A client whose server only waits for it, or is being asked what it left there, sent something. If that is a request
+    /// to listen, or to stop, it needs no server: true if the client has let go of its own. What has to wait for the
+    /// answer first is marked for [`Worker::waits_to_listen`].
+    #[inline]
+    pub(in super::super) fn lets_go_to_listen(
+        &mut self,
+        index: usize,
+        server_index: usize,
+        input: &[u8],
+    ) -> bool {
+        let Some(server) = self.servers.get(server_index) else {
+            return false;
+        };
+        let may_go = server.is_reluctant || server.session.is_asked_only();
+        may_go && server.lease == Some(index) && self.lets_go_for(index, server_index, input)
+    }
+
+    fn lets_go_for(&mut self, index: usize, server_index: usize, input: &[u8]) -> bool {
+        let Some(client) = self.clients.get_mut(index) else {
+            return false;
+        };
+        let Some(pool) = self.pools.get_mut(client.pool) else {
+            return false;
+        };
+        let found = channels::request(&client.session, &mut pool.judge, pool.rules, input);
+        let is_outside = self
+            .servers
+            .get(server_index)
+            .is_some_and(|server| server.session.status() == TransactionStatus::Idle);
+        if found == Recognized::Nothing || client.session.pin().is_some() || !is_outside {
+            return false;
+        }
+        if self.release_reluctant(server_index) {
+            return true;
+        }
+        let ears = self.clients.get_mut(index).map(|client| &mut client.ears);
+        if let Some(ears) = ears {
+            ears.get_or_insert_default().is_next = true;
+        }
+        false
+    }
+
+    /// Whether what a client sent is a request to listen that its server's answer to a question of ours has to come before.
+    #[inline]
+    pub(in super::super) fn waits_to_listen(&self, index: usize) -> bool {
+        let ears = self
+            .clients
+            .get(index)
+            .and_then(|client| client.ears.as_deref());
+        ears.is_some_and(|ears| ears.is_next)
+    }
+
+    fn listen(&mut self, index: usize, request: Request, before: Vec<u8>) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let subscriptions = client.session.subscriptions();
+        let is_so = match &request {
+            Request::Listen(_) => subscriptions.is_some_and(|own| own.is_so(&request)),
+            _ => subscriptions.is_none_or(|own| own.is_so(&request)),
+        };
+        if is_so {
+            return self.answer_request(index, before, &request, None);
+        }
+        let is_full = subscriptions.is_some_and(|own| own.len() >= CHANNELS_MAX);
+        if is_full && matches!(request, Request::Listen(_)) {
+            let mut error = Vec::new();
+            Fault::TooManyChannels.encode(&mut error);
+            return self.answer_request(index, before, &request, Some(&error));
+        }
+        let Some(pool) = self.pools.get(client.pool) else {
+            return;
+        };
+        client.ears.get_or_insert_default().waiting = Some((request.clone(), before));
+        let asking = Asking {
+            pool: Arc::clone(&pool.global),
+            seat: Seat {
+                lane: self.lane,
+                index,
+                id: client.id,
+            },
+            request,
+        };
+        let lane = self.listening_lane(&asking.pool.database);
+        self.mail(lane, Message::Listen(Box::new(asking)));
+    }
+
+    /// The answer to a request; `error` is a whole ErrorResponse.
+    fn answer_request(
+        &mut self,
+        index: usize,
+        before: Vec<u8>,
+        request: &Request,
+        error: Option<&[u8]>,
+    ) {
+        let mut message = before;
+        match error {
+            Some(error) => message.extend_from_slice(error),
+            // A constant text fits.
+            None => drop(encode::command_complete(&mut message, request.tag())),
+        }
+        // Six bytes always fit.
+        let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
+        if let Some(client) = self.clients.get_mut(index)
+            && let Some(pool) = self.pools.get_mut(client.pool)
+        {
+            client.replied_at = self.now;
+            pool.counters.queries += 1;
+            pool.counters.transactions += 1;
+            pool.counters.errors += u64::from(error.is_some());
+            pool.counters.bytes_sent += message.len() as u64;
+        }
+        self.send_to_client(index, &message);
+    }
+
+    // --- what the connection that listens has to say ---
+
+    pub(in super::super) fn heard(&mut self, heard: Vec<Heard>) {
+        self.heard_one();
+        // Clients with new mail: each gets all of it in one send.
+        let mut told = Vec::new();
+        let max = self.global.settled().settings.global.listen_queue_size;
+        let max = usize::try_from(max).unwrap_or(usize::MAX);
+        for one in heard {
+            if let Heard::Notification(message, to) = one {
+                self.keep_mails(&message, &to, max, &mut told);
+                continue;
+            }
+            self.deliver_mails(&mut told);
+            match one {
+                Heard::Done(seat) => self.request_done(seat, None),
+                Heard::Refused(seat, body) => self.request_done(seat, Some(&body)),
+                Heard::Lost(seats, loss) => self.stopped_hearing(&seats, &loss),
+                Heard::Notification(..) => {}
+            }
+        }
+        self.deliver_mails(&mut told);
+    }
+
+    fn keep_mails(&mut self, message: &Arc<[u8]>, to: &[Seat], max: usize, told: &mut Vec<usize>) {
+        let frame = frame(message, Side::Backend).ok().flatten();
+        let notification = frame.and_then(|frame| NotificationResponse::parse(frame.body).ok());
+        let Some(notification) = notification else {
+            debug_assert!(false, "the hub has read it");
+            return;
+        };
+        for seat in to {
+            if self.keep_mail(*seat, notification.channel, message, max) {
+                told.push(seat.index);
+            }
+        }
+    }
+
+    fn deliver_mails(&mut self, told: &mut Vec<usize>) {
+        told.sort_unstable();
+        told.dedup();
+        for index in told.drain(..) {
+            self.deliver_mail(index);
+        }
+    }
+
+    fn seated(&mut self, seat: Seat) -> Option<&mut Client> {
+        let client = self.clients.get_mut(seat.index)?;
+        (client.id == seat.id).then_some(client)
+    }
+
+    /// The request was carried out, or refused with an ErrorResponse of this body.
+    fn request_done(&mut self, seat: Seat, refusal: Option<&[u8]>) {
+        let Some(client) = self.seated(seat) else {
+            return;
+        };
+        let Some(ears) = client.ears.as_deref_mut() else {
+            return;
+        };
+        let Some((request, before)) = ears.waiting.take() else {
+            return;
+        };
+        if refusal.is_none() {
+            client.session.subscriptions_mut().done(&request);
+        }
+        client.rest_ears();
+        let error = refusal.map(as_it_was);
+        self.answer_request(seat.index, before, &request, error.as_deref());
+        if self.draining.is_some() {
+            self.close_if_idle(seat.index);
+        }
+        // What it has sent meanwhile.
+        self.take_input(seat.index);
+    }
+
+    fn stopped_hearing(&mut self, seats: &[Seat], loss: &Loss) {
+        for seat in seats {
+            let Some(client) = self.seated(*seat) else {
+                continue;
+            };
+            client.ears = None;
+            client.session.drop_subscriptions();
+            if self.is_in_a_message(seat.index) {
+                // Nothing can be said in the middle of one.
+                self.remove_client(seat.index, Leaving::Lost, "listening server lost");
+                continue;
+            }
+            match loss {
+                Loss::Fault(fault) => self.fail_client(seat.index, fault),
+                Loss::LastWord(body) => {
+                    self.end_client(seat.index, &as_fatal(body), "listening server closed");
+                }
+            }
+        }
+    }
+
+    // --- delivery ---
+
+    /// Puts a notification into a client's queue of at most `max`; true if it is the first there.
+    fn keep_mail(&mut self, seat: Seat, channel: &[u8], message: &Arc<[u8]>, max: usize) -> bool {
+        // It may have stopped to listen while this was on its way.
+        let listens = |client: &mut Client| {
+            let subscriptions = client.session.subscriptions();
+            subscriptions.is_some_and(|own| own.contains(channel))
+        };
+        if !self.seated(seat).is_some_and(listens) {
+            return false;
+        }
+        for is_second in [false, true] {
+            let Some(client) = self.seated(seat) else {
+                return false;
+            };
+            let ears = client.ears.get_or_insert_default();
+            match ears.mail.push(message, max) {
+                // With more than this one in it, there is something that will have it sent.
+                Ok(()) => return ears.mail.len() == 1,
+                Err(_) if is_second => self.end_full(seat.index),
+                // Perhaps it can be told at once.
+                Err(_) => self.deliver_mail(seat.index),
+            }
+        }
+        false
+    }
+
+    /// One notification more than may wait: the client would miss it, so it is ended.
+    fn end_full(&mut self, index: usize) {
+        let fault = Fault::ListenQueueFull;
+        if self.is_in_a_message(index) {
+            return self.remove_client(index, Leaving::Lost, &fault.text());
+        }
+        self.fail_client(index, &fault);
+    }
+
+    /// Sends a client the notifications that wait for it, if this is a moment at which PostgreSQL could: between
+    /// messages, outside of a transaction.
+    #[inline]
+    pub(in super::super) fn deliver_mail(&mut self, index: usize) {
+        let Some(client) = self.clients.get(index) else {
+            return;
+        };
+        let has_mail = |ears: &Ears| !ears.mail.is_empty();
+        if client.ears.as_deref().is_some_and(has_mail) {
+            self.deliver_now(index);
+        }
+    }
+
+    fn deliver_now(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let may_be_told = match client.lease {
+            None => matches!(client.phase, Phase::Ready),
+            Some(server) => self.servers.get(server).is_some_and(|server| {
+                server.lease == Some(index)
+                    && matches!(server.stage, Stage::Leased)
+                    && server.session.is_free()
+            }),
+        };
+        if !may_be_told || self.driver.backlog(client.key) > 0 {
+            return;
+        }
+        let Some(ears) = client.ears.as_deref_mut() else {
+            return;
+        };
+        let mut messages = std::mem::take(&mut self.answers);
+        messages.clear();
+        ears.mail.take(&mut messages);
+        client.rest_ears();
+        if let Some(pool) = self.pools.get_mut(client.pool) {
+            pool.counters.bytes_sent += messages.len() as u64;
+        }
+        self.driver.send(client.key, &messages);
+        super::super::trim(&mut messages);
+        self.answers = messages;
+    }
+
+    /// Whether a client's server is in the middle of a message to it.
+    fn is_in_a_message(&self, index: usize) -> bool {
+        let server = self.clients.get(index).and_then(|client| client.lease);
+        let server = server.and_then(|server| self.servers.get(server));
+        server.is_some_and(|server| server.lease == Some(index) && server.session.is_mid_message())
+    }
+
+    // --- the end ---
+
+    /// After replies to a client that listens: what it has stopped to hear on a server of its own, it stops to hear here;
+    /// and what waits for it is sent if it may be.
+    #[inline]
+    pub(in super::super) fn after_hearing(&mut self, index: usize) {
+        let listens = |client: &Client| client.ears.is_some();
+        if self.clients.get(index).is_some_and(listens) {
+            self.end_unlistened(index);
+            self.deliver_mail(index);
+            self.take_next(index);
+        }
+    }
+
+    /// What waited for the answer of the client's server is looked at again.
+    fn take_next(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let is_next = |ears: &mut Ears| std::mem::take(&mut ears.is_next);
+        if client.ears.as_deref_mut().is_some_and(is_next) {
+            client.rest_ears();
+            self.take_input(index);
+        }
+    }
+
+    fn end_unlistened(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        if client.session.subscriptions().is_none() {
+            return;
+        }
+        let (id, pool) = (client.id, client.pool);
+        for request in client.session.subscriptions_mut().take_ended() {
+            let Some(client) = self.clients.get_mut(index) else {
+                return;
+            };
+            let subscriptions = client.session.subscriptions_mut();
+            if subscriptions.is_so(&request) {
+                continue;
+            }
+            subscriptions.done(&request);
+            let channel = match request {
+                Request::Unlisten(channel) => Some(channel),
+                Request::Listen(_) | Request::UnlistenAll => None,
+            };
+            self.mail_end(index, id, pool, channel);
+        }
+        if let Some(client) = self.clients.get_mut(index) {
+            client.rest_ears();
+        }
+    }
+
+    /// A client leaves.
+    pub(in super::super) fn stop_listening(&mut self, index: usize, client: &mut Client) {
+        if client.ears.take().is_some() {
+            self.mail_end(index, client.id, client.pool, None);
+        }
+    }
+
+    fn mail_end(&mut self, index: usize, id: u64, pool: usize, channel: Option<Channel>) {
+        let Some(pool) = self.pools.get(pool) else {
+            return;
+        };
+        let leaver = Leaver {
+            database: Arc::clone(&pool.global.database),
+            seat: Seat {
+                lane: self.lane,
+                index,
+                id,
+            },
+            channel,
+        };
+        let lane = self.listening_lane(&leaver.database);
+        self.mail(lane, Message::ListenEnd(Box::new(leaver)));
+    }
+}
+
+/// Whether names and payloads are the same bytes to this client as to the connection that listens, whose encoding is
+/// UTF-8. Databases in SQL_ASCII convert nothing. A client with another encoding gets a server of its own.
+fn is_in_listening_encoding(client: &Client) -> bool {
+    let reported = client.session.reported();
+    let encoding = reported.get("client_encoding");
+    encoding.is_none_or(|encoding| encoding == "UTF8")
+        || reported.get("server_encoding") == Some("SQL_ASCII")
+}
+
+/// An ErrorResponse of this body.
+fn as_it_was(body: &[u8]) -> Vec<u8> {
+    let mut message = vec![weir_wire::backend::tag::ERROR_RESPONSE];
+    // It came in a message of that length.
+    let length = u32::try_from(body.len() + 4).unwrap_or(u32::MAX);
+    message.extend_from_slice(&length.to_be_bytes());
+    message.extend_from_slice(body);
+    message
+}

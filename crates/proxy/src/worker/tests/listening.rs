@@ -1,0 +1,499 @@
+//! LISTEN without a server of one's own: who hears what, when, and what becomes of it when something breaks.
+
+use std::time::Duration;
+
+use weir_testkit::backend::Database;
+use weir_testkit::say::say;
+
+use super::world::{Host, World};
+use crate::console::Shutdown;
+use crate::driver::memory::End;
+use crate::global::lock;
+use crate::worker::slots::Stage;
+
+const LISTENS: &str = "C(LISTEN) Z(I)";
+const UNLISTENS: &str = "C(UNLISTEN) Z(I)";
+
+/// One server for all clients, beside the one that listens.
+fn world(lanes: usize) -> World {
+    world_with(lanes, "")
+}
+
+fn world_with(lanes: usize, lines: &str) -> World {
+    let lines = format!("default_pool_size = 1\nquery_wait_notify = 0\n{lines}");
+    let mut world = World::new(lanes, &lines);
+    world.database = Some(Database::default());
+    world
+}
+
+#[track_caller]
+fn listen(world: &mut World, client: usize, channel: &str) {
+    let heard = world.ask(client, &say().query(&format!("listen {channel}")));
+    assert_eq!(heard, LISTENS);
+}
+
+/// Says something on a channel; what the client hears with it is its own answer only.
+#[track_caller]
+fn notify(world: &mut World, client: usize, channel: &str, payload: &str) {
+    let text = format!("notify {channel}, '{payload}'");
+    let heard = world.ask(client, &say().query(&text));
+    assert!(heard.starts_with("C(NOTIFY) Z(I)"), "{heard}");
+}
+
+/// The server that listens.
+fn listener(world: &World) -> usize {
+    let servers = world.workers.iter().flat_map(|worker| &worker.servers);
+    let mut listening = servers.filter(|(_, server)| matches!(server.stage, Stage::Listening(_)));
+    let pid = listening.next().expect("one listens").1.facts.pid;
+    assert!(listening.next().is_none(), "and only one");
+    let mut servers = world.servers.iter();
+    servers.position(|server| server.pid == pid).unwrap()
+}
+
+fn heard(world: &mut World, client: usize) -> String {
+    world.callers[client].heard()
+}
+
+/// Channels and clients of all hubs.
+fn counts(world: &World) -> (usize, usize) {
+    let workers = world.workers.iter();
+    let counts = workers.map(|worker| worker.listening.counts());
+    counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+}
+
+#[test]
+fn clients_hear_what_is_said_on_their_channels_without_a_server() {
+    for lanes in [1, 2, 3] {
+        let mut world = world(lanes);
+        let clients: Vec<_> = (0..5).map(|_| world.login()).collect();
+        for client in &clients[..4] {
+            listen(&mut world, *client, "a");
+        }
+        listen(&mut world, clients[0], "b");
+        notify(&mut world, clients[4], "a", "1");
+        notify(&mut world, clients[4], "b", "2");
+        notify(&mut world, clients[4], "c", "3");
+        assert_eq!(heard(&mut world, clients[0]), "A(a: 1) A(b: 2)");
+        for client in &clients[1..4] {
+            assert_eq!(heard(&mut world, *client), "A(a: 1)");
+        }
+        assert_eq!(heard(&mut world, clients[4]), "");
+        // One works for all, one listens for all.
+        assert_eq!(world.live_servers(), 2);
+        assert_eq!(counts(&world), (2, 4));
+        for client in clients {
+            world.ask(client, &say().terminate());
+        }
+        assert_eq!(counts(&world), (0, 0));
+        world.check_empty();
+    }
+}
+
+#[test]
+fn the_extended_protocol_is_answered_message_by_message() {
+    let mut world = world(2);
+    let (one, other) = (world.login(), world.login());
+    let batch = say().parse("", "listen a").bind("", "");
+    let batch = batch.describe_portal("").execute("", 0).sync();
+    assert_eq!(world.ask(one, &batch), "1 2 n C(LISTEN) Z(I)");
+    // In pieces, and with the next request right behind it.
+    let next = say().query("select 'x'");
+    for byte in batch.iter().chain(&*next) {
+        world.callers[other].say(&[*byte]);
+        world.settle();
+    }
+    assert_eq!(
+        heard(&mut world, other),
+        "1 2 n C(LISTEN) Z(I) T D(x) C(SELECT 1) Z(I)"
+    );
+    // As drivers do that prepare everything.
+    let prepared = say().parse("s", "listen b").describe_statement("s").sync();
+    assert_eq!(world.ask(one, &prepared), "1 t n Z(I)");
+    assert_eq!(world.ask(one, &say().run("s").sync()), "2 C(LISTEN) Z(I)");
+    notify(&mut world, other, "a", "1");
+    notify(&mut world, other, "b", "2");
+    assert_eq!(heard(&mut world, one), "A(a: 1) A(b: 2)");
+    assert_eq!(counts(&world), (2, 2));
+}
+
+#[test]
+fn a_clients_own_notification_comes_back_to_it() {
+    let mut world = world(2);
+    let client = world.login();
+    listen(&mut world, client, "a");
+    let heard = world.ask(client, &say().query("notify a, 'me'"));
+    assert_eq!(heard, "C(NOTIFY) Z(I) A(a: me)");
+}
+
+#[test]
+fn what_is_said_in_a_transaction_comes_when_it_is_committed_and_in_order() {
+    let mut world = world_with(2, "pool_mode = transaction");
+    let (ears, mouth) = (world.login(), world.login());
+    listen(&mut world, ears, "a");
+    listen(&mut world, ears, "b");
+    world.ask(mouth, &say().query("begin"));
+    for text in ["notify a, '1'", "notify b, '2'", "notify a, '3'"] {
+        world.ask(mouth, &say().query(text));
+    }
+    assert_eq!(heard(&mut world, ears), "");
+    world.ask(mouth, &say().query("commit"));
+    assert_eq!(heard(&mut world, ears), "A(a: 1) A(b: 2) A(a: 3)");
+    world.ask(mouth, &say().query("begin"));
+    world.ask(mouth, &say().query("notify a, '4'"));
+    world.ask(mouth, &say().query("rollback"));
+    assert_eq!(heard(&mut world, ears), "");
+}
+
+#[test]
+fn a_client_in_a_transaction_hears_when_it_is_over() {
+    let mut world = world_with(2, "default_pool_size = 2");
+    let (ears, mouth) = (world.login(), world.login());
+    listen(&mut world, ears, "a");
+    world.ask(ears, &say().query("begin"));
+    notify(&mut world, mouth, "a", "1");
+    assert_eq!(heard(&mut world, ears), "");
+    assert_eq!(
+        world.ask(ears, &say().query("select 'x'")),
+        "T D(x) C(SELECT 1) Z(T)"
+    );
+    assert_eq!(
+        world.ask(ears, &say().query("commit")),
+        "C(COMMIT) Z(I) A(a: 1)"
+    );
+}
+
+#[test]
+fn one_that_stops_hears_what_came_before_and_nothing_after() {
+    let mut world = world(2);
+    let (one, other) = (world.login(), world.login());
+    for client in [one, other] {
+        listen(&mut world, client, "a");
+        listen(&mut world, client, "b");
+    }
+    assert_eq!(world.ask(one, &say().query("unlisten a")), UNLISTENS);
+    notify(&mut world, other, "a", "1");
+    notify(&mut world, other, "b", "2");
+    assert_eq!(heard(&mut world, one), "A(b: 2)");
+    assert_eq!(world.ask(one, &say().query("UNLISTEN *")), UNLISTENS);
+    assert_eq!(world.ask(one, &say().query("UNLISTEN *")), UNLISTENS);
+    notify(&mut world, other, "b", "3");
+    assert_eq!(heard(&mut world, one), "");
+    assert_eq!(counts(&world), (2, 1));
+    // What is on its way belongs to it still.
+    listen(&mut world, one, "c");
+    world
+        .servers
+        .iter_mut()
+        .for_each(|server| server.stalled = true);
+    world.callers[other].say(&say().query("notify c, '4'"));
+    world.settle();
+    world.callers[one].say(&say().query("unlisten c"));
+    world.settle();
+    let at = listener(&world);
+    for index in (0..world.servers.len()).filter(|index| *index != at) {
+        world.servers[index].stalled = false;
+    }
+    world.settle();
+    assert_eq!(heard(&mut world, one), "");
+    world.servers[at].stalled = false;
+    world.settle();
+    let last = heard(&mut world, one);
+    assert!(
+        last == "A(c: 4) C(UNLISTEN) Z(I)" || last == "C(UNLISTEN) Z(I)",
+        "{last}"
+    );
+}
+
+#[test]
+fn the_listening_server_rests_when_nobody_listens_and_is_used_again() {
+    let mut world = world(1);
+    let client = world.login();
+    for _ in 0..3 {
+        listen(&mut world, client, "a");
+        listener(&world);
+        assert_eq!(world.ask(client, &say().query("unlisten a")), UNLISTENS);
+    }
+    assert_eq!(world.live_servers(), 2);
+    assert_eq!(counts(&world), (0, 0));
+    // Idle as any other, it ends as any other.
+    world.advance(Duration::from_secs(601));
+    assert_eq!(world.live_servers(), 0);
+    listen(&mut world, client, "a");
+}
+
+#[test]
+fn a_client_that_goes_away_leaves_nothing_whenever_it_goes() {
+    for how in [End::Orderly, End::Reset] {
+        for steps in 0..25 {
+            let mut world = world(2);
+            let (one, other) = (world.login(), world.login());
+            listen(&mut world, other, "a");
+            world.callers[one].say(&say().query("listen a").query("unlisten a"));
+            world.callers[one].serve();
+            for step in 0..steps {
+                world.turn(step % 2);
+                for server in &mut world.servers {
+                    server.hear();
+                    server.work();
+                    server.speak(11);
+                }
+            }
+            world.callers[one].leave(how);
+            world.settle();
+            assert_eq!(counts(&world), (1, 1), "{steps}");
+            notify(&mut world, other, "a", "x");
+            world.ask(other, &say().terminate());
+            assert_eq!(counts(&world), (0, 0));
+            world.advance(Duration::from_secs(2));
+            world.check_empty();
+        }
+    }
+}
+
+// === limits ===
+
+#[test]
+fn more_notifications_than_may_wait_end_the_client_with_an_error() {
+    let mut world = world_with(2, "default_pool_size = 2\nlisten_queue_size = 3");
+    let (ears, deaf, mouth) = (world.login(), world.login(), world.login());
+    listen(&mut world, ears, "a");
+    listen(&mut world, deaf, "a");
+    world.ask(deaf, &say().query("begin"));
+    for number in 0..4 {
+        assert!(!world.callers[deaf].is_closed(), "{number}");
+        notify(&mut world, mouth, "a", &number.to_string());
+    }
+    assert_eq!(
+        heard(&mut world, deaf),
+        "E(FATAL 53400 too many notifications are waiting for this client (listen_queue_size))"
+    );
+    assert!(world.callers[deaf].is_closed());
+    // Whoever takes them gets all, however many come at once.
+    assert_eq!(heard(&mut world, ears), "A(a: 0) A(a: 1) A(a: 2) A(a: 3)");
+    world.ask(mouth, &say().query("begin"));
+    for number in 0..50 {
+        world.ask(mouth, &say().query(&format!("notify a, '{number}'")));
+    }
+    world.ask(mouth, &say().query("commit"));
+    let expected: Vec<_> = (0..50).map(|number| format!("A(a: {number})")).collect();
+    assert_eq!(heard(&mut world, ears), expected.join(" "));
+}
+
+#[test]
+fn a_client_that_does_not_read_is_ended_and_costs_nobody_anything() {
+    let mut world = World::with_room(1, "default_pool_size = 1\nlisten_queue_size = 100", 4096);
+    world.database = Some(Database::default());
+    let (ears, deaf, mouth) = (world.login(), world.login(), world.login());
+    listen(&mut world, ears, "a");
+    listen(&mut world, deaf, "a");
+    world.callers[deaf].deaf = true;
+    let long = "x".repeat(1000);
+    for number in 0..300 {
+        notify(&mut world, mouth, "a", &format!("{number}{long}"));
+        let told = heard(&mut world, ears);
+        assert!(told.starts_with(&format!("A(a: {number}x")), "{told}");
+    }
+    assert_eq!(counts(&world), (1, 1));
+    assert!(world.buffered_max() < 300_000);
+}
+
+// === errors ===
+
+#[test]
+fn a_server_that_refuses_is_quoted() {
+    let mut world = world(1);
+    let client = world.login();
+    // As a hot standby does.
+    lock(&world.catalog).is_standby = true;
+    let heard = world.ask(client, &say().query("listen a").query("select 'x'"));
+    assert!(
+        heard.contains(" cannot execute LISTEN during recovery) Z(I) T")
+            && heard.ends_with("D(x) C(SELECT 1) Z(I)"),
+        "{heard}"
+    );
+    assert_eq!(counts(&world), (0, 0));
+}
+
+#[test]
+fn the_end_of_the_listening_server_is_told_to_all_who_listen() {
+    for (last_word, expected) in [
+        (
+            true,
+            "E(FATAL 57P01 terminating connection due to administrator command)",
+        ),
+        (false, "E(FATAL 08006 server conn crashed?)"),
+    ] {
+        let mut world = world(2);
+        let (one, other, third) = (world.login(), world.login(), world.login());
+        listen(&mut world, one, "a");
+        listen(&mut world, other, "b");
+        let at = listener(&world);
+        world.servers[at].die(last_word, End::Orderly);
+        world.settle();
+        for client in [one, other] {
+            assert_eq!(heard(&mut world, client), expected);
+            assert!(world.callers[client].is_closed());
+        }
+        // The others notice nothing, and whoever listens then is heard.
+        listen(&mut world, third, "a");
+        let told = world.ask(third, &say().query("notify a, 'x'"));
+        assert_eq!(told, "C(NOTIFY) Z(I) A(a: x)");
+        assert_eq!(counts(&world), (1, 1));
+    }
+}
+
+#[test]
+fn a_listening_server_that_falls_silent_is_found_out() {
+    let mut world = world(1);
+    let client = world.login();
+    listen(&mut world, client, "a");
+    world.advance(Duration::from_secs(60));
+    assert_eq!(heard(&mut world, client), "", "it answers");
+    let at = listener(&world);
+    world.servers[at].stalled = true;
+    world.advance(Duration::from_secs(31));
+    assert_eq!(
+        heard(&mut world, client),
+        "E(FATAL 08006 server conn crashed?)"
+    );
+}
+
+#[test]
+fn without_a_server_to_listen_the_client_hears_why() {
+    let mut world = world(1);
+    let (one, other) = (world.login(), world.login());
+    world.host = Host::Rejects("53300");
+    world.callers[one].say(&say().query("listen a"));
+    world.settle();
+    world.host = Host::Rejects("28000");
+    world.advance(Duration::from_secs(20));
+    let told = heard(&mut world, one);
+    assert!(told.starts_with("E(FATAL 28000 "), "{told}");
+    world.host = Host::Silent;
+    world.advance(Duration::from_secs(20));
+    world.callers[other].say(&say().query("listen a"));
+    world.advance(Duration::from_secs(121));
+    let told = heard(&mut world, other);
+    assert!(told.starts_with("E(FATAL "), "{told}");
+    assert_eq!(counts(&world), (0, 0));
+}
+
+// === beside servers of their own ===
+
+#[test]
+fn a_listen_inside_a_transaction_holds_if_it_is_committed() {
+    let mut world = world_with(1, "default_pool_size = 2");
+    let (one, other) = (world.login(), world.login());
+    world.ask(one, &say().query("begin"));
+    assert_eq!(world.ask(one, &say().query("listen a")), "C(LISTEN) Z(T)");
+    world.ask(one, &say().query("rollback"));
+    notify(&mut world, other, "a", "1");
+    assert_eq!(heard(&mut world, one), "");
+    world.ask(one, &say().query("begin"));
+    world.ask(one, &say().query("listen a"));
+    world.ask(one, &say().query("commit"));
+    notify(&mut world, other, "a", "2");
+    assert_eq!(heard(&mut world, one), "A(a: 2)");
+    assert_eq!(counts(&world), (0, 0), "on its own server");
+}
+
+#[test]
+fn what_both_connections_hear_is_told_once() {
+    let mut world = world_with(1, "default_pool_size = 2");
+    let (one, other) = (world.login(), world.login());
+    listen(&mut world, one, "a");
+    world.ask(one, &say().query("begin"));
+    world.ask(one, &say().query("listen a"));
+    world.ask(one, &say().query("listen b"));
+    world.ask(one, &say().query("commit"));
+    notify(&mut world, other, "a", "1");
+    notify(&mut world, other, "b", "2");
+    let told = heard(&mut world, one);
+    assert!(
+        ["A(a: 1) A(b: 2)", "A(b: 2) A(a: 1)"].contains(&told.as_str()),
+        "{told}"
+    );
+}
+
+#[test]
+fn an_unlisten_on_a_server_of_its_own_holds_here_if_it_is_committed() {
+    let mut world = world_with(1, "default_pool_size = 2");
+    let (one, other) = (world.login(), world.login());
+    let mut check = |batch: &[&str], expected: &str| {
+        listen(&mut world, one, "a");
+        for text in batch {
+            world.ask(one, &say().query(text));
+        }
+        notify(&mut world, other, "a", "x");
+        assert_eq!(heard(&mut world, one), expected, "{batch:?}");
+        world.ask(one, &say().query("unlisten *"));
+    };
+    check(&["begin", "unlisten a", "commit"], "");
+    check(&["begin", "unlisten *", "commit"], "");
+    check(&["begin", "unlisten b", "commit"], "A(a: x)");
+    check(&["begin", "unlisten a", "rollback"], "A(a: x)");
+    check(&["begin", "unlisten a", "select 1/0", "commit"], "A(a: x)");
+    check(&["select 'x'; unlisten *"], "");
+    check(&["unlisten *; select 1/0"], "A(a: x)");
+    check(&["discard all"], "");
+}
+
+#[test]
+fn a_request_that_comes_while_the_server_is_asked_waits_and_pins_nobody() {
+    let mut world = world(1);
+    let (one, other) = (world.login(), world.login());
+    for (request, answer) in [
+        (say().query("listen a"), LISTENS),
+        (
+            say().parse("", "listen b").run("").sync(),
+            "1 2 C(LISTEN) Z(I)",
+        ),
+    ] {
+        world.callers[one].say(&say().query("set timezone to 'CET'"));
+        let mut told = String::new();
+        while !told.ends_with("Z(I)") {
+            world.callers[one].serve();
+            world.turn(0);
+            world.servers[0].serve();
+            world.turn(0);
+            world.callers[one].receive();
+            told.push_str(&heard(&mut world, one));
+        }
+        // By now it is asked what the client has left there.
+        world.servers[0].stalled = true;
+        world.callers[one].say(&request);
+        world.settle();
+        assert_eq!(heard(&mut world, one), "");
+        world.servers[0].stalled = false;
+        world.settle();
+        assert_eq!(heard(&mut world, one), answer);
+    }
+    assert_eq!(counts(&world), (2, 1));
+    // Its server is free for others.
+    notify(&mut world, other, "b", "x");
+    assert_eq!(heard(&mut world, one), "A(b: x)");
+}
+
+#[test]
+fn a_server_that_a_client_would_only_rather_keep_is_let_go_of() {
+    let mut world = world(1);
+    let one = world.login();
+    world.ask(one, &say().query("select nextval('s')"));
+    listen(&mut world, one, "a");
+    assert_eq!(counts(&world), (1, 1));
+}
+
+// === the end ===
+
+#[test]
+fn a_shutdown_ends_listening_clients_as_idle_ones() {
+    let mut world = world(2);
+    let client = world.login();
+    listen(&mut world, client, "a");
+    world.shut_down(Shutdown::WaitForServers);
+    assert_eq!(
+        heard(&mut world, client),
+        "E(FATAL 57P01 pooler is shutting down)"
+    );
+    assert!(world.workers.iter().all(|worker| worker.finished));
+}

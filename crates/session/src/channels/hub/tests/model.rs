@@ -1,0 +1,229 @@
+//! Random clients, notifications and delays against a model of the server: each client hears exactly what it must.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+const CHANNELS: [&str; 3] = ["a", "b", "c"];
+
+#[derive(Debug, Clone)]
+enum Step {
+    Leave(u64),
+    Listen(u64, usize),
+    Notify(usize),
+    /// The server works on the next request.
+    Serve,
+    /// So many bytes of what the server sent arrive.
+    Arrive(usize),
+    Unlisten(u64, usize),
+    UnlistenAll(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let client = || 0..6_u64;
+    let channel = || 0..CHANNELS.len();
+    prop_oneof![
+        1 => client().prop_map(Step::Leave),
+        4 => (client(), channel()).prop_map(|(who, what)| Step::Listen(who, what)),
+        6 => channel().prop_map(Step::Notify),
+        6 => Just(Step::Serve),
+        6 => (1..80_usize).prop_map(Step::Arrive),
+        2 => (client(), channel()).prop_map(|(who, what)| Step::Unlisten(who, what)),
+        1 => client().prop_map(Step::UnlistenAll),
+    ]
+}
+
+/// What one client is due on one channel: everything in `must` and nothing that is not in `may`.
+#[derive(Debug, Default)]
+struct Due {
+    /// It was told that it listens, and has not asked to stop.
+    is_sure: bool,
+    /// It has asked to listen, and was not told that it does not.
+    is_open: bool,
+    must: BTreeSet<u32>,
+    may: BTreeSet<u32>,
+    heard: Vec<u32>,
+}
+
+#[derive(Default)]
+struct World {
+    hub: Hub,
+    requests: VecDeque<String>,
+    listened: BTreeSet<String>,
+    wire: VecDeque<u8>,
+    input: Vec<u8>,
+    due: BTreeMap<(u64, usize), Due>,
+    pending: BTreeMap<u64, Request>,
+    number: u32,
+}
+
+impl World {
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Leave(who) => {
+                self.hub.leave(seat(*who));
+                self.pending.remove(who);
+                // Nobody is there to hear what was on its way.
+                self.due.retain(|(client, _), due| {
+                    if client == who {
+                        due.check();
+                    }
+                    client != who
+                });
+            }
+            Step::Listen(who, what) => self.ask(*who, listen(CHANNELS[*what])),
+            Step::Unlisten(who, what) => self.ask(*who, unlisten(CHANNELS[*what])),
+            Step::UnlistenAll(who) => self.ask(*who, Request::UnlistenAll),
+            Step::Notify(what) => self.notify(*what),
+            Step::Serve => self.serve(),
+            Step::Arrive(count) => self.arrive(*count),
+        }
+        self.requests.extend(sent(&mut self.hub));
+        self.listen_to_hub();
+    }
+
+    fn channels(request: &Request) -> Vec<usize> {
+        let index = |name: &Channel| CHANNELS.iter().position(|own| own.as_bytes() == &**name);
+        match request {
+            Request::Listen(name) | Request::Unlisten(name) => index(name).into_iter().collect(),
+            Request::UnlistenAll => (0..CHANNELS.len()).collect(),
+        }
+    }
+
+    fn ask(&mut self, who: u64, request: Request) {
+        if self.pending.contains_key(&who) {
+            return;
+        }
+        for what in Self::channels(&request) {
+            let due = self.due.entry((who, what)).or_default();
+            match request {
+                Request::Listen(_) => due.is_open = true,
+                _ => due.is_sure = false,
+            }
+        }
+        self.pending.insert(who, request.clone());
+        self.hub.request(seat(who), request);
+    }
+
+    fn notify(&mut self, what: usize) {
+        self.number += 1;
+        for ((_, channel), due) in &mut self.due {
+            if *channel == what && due.is_sure {
+                due.must.insert(self.number);
+            }
+            if *channel == what && due.is_open {
+                due.may.insert(self.number);
+            }
+        }
+        // The server sends what is committed as soon as it is.
+        if self.listened.contains(CHANNELS[what]) {
+            self.wire
+                .extend(notification(CHANNELS[what], &self.number.to_string()));
+        }
+    }
+
+    fn serve(&mut self) {
+        let Some(request) = self.requests.pop_front() else {
+            return;
+        };
+        let name = |text: &str| text.trim_matches('"').to_owned();
+        if let Some(channel) = request.strip_prefix("LISTEN ") {
+            self.listened.insert(name(channel));
+        } else if let Some(channel) = request.strip_prefix("UNLISTEN ") {
+            self.listened.remove(&name(channel));
+        }
+        self.wire.extend(answer("X"));
+    }
+
+    fn arrive(&mut self, count: usize) {
+        let count = count.min(self.wire.len());
+        self.input.extend(self.wire.drain(..count));
+        let taken = self.hub.handle(&self.input).unwrap();
+        self.input.drain(..taken);
+    }
+
+    fn listen_to_hub(&mut self) {
+        while let Some(event) = self.hub.poll() {
+            match event {
+                Event::Refused(..) => panic!("nothing is refused here"),
+                Event::Done(seat) => {
+                    let request = self.pending.remove(&seat.id).expect("it had asked");
+                    for what in Self::channels(&request) {
+                        let due = self.due.entry((seat.id, what)).or_default();
+                        let listens = matches!(request, Request::Listen(_));
+                        (due.is_sure, due.is_open) = (listens, listens);
+                        if !listens {
+                            due.check();
+                        }
+                    }
+                }
+                Event::Deliver { message, to, .. } => self.deliver(&message, &to),
+            }
+        }
+    }
+
+    fn deliver(&mut self, message: &[u8], to: &[Seat]) {
+        let (messages, _) = messages(message);
+        let notification = NotificationResponse::parse(messages[0].body).unwrap();
+        let index = CHANNELS
+            .iter()
+            .position(|own| own.as_bytes() == notification.channel)
+            .unwrap();
+        let number = std::str::from_utf8(notification.payload).unwrap();
+        for seat in to {
+            let due = self.due.get_mut(&(seat.id, index)).expect("it is there");
+            due.heard.push(number.parse().unwrap());
+        }
+    }
+
+    /// Everything on its way arrives.
+    fn finish(&mut self) {
+        while !(self.requests.is_empty() && self.wire.is_empty()) {
+            self.step(&Step::Serve);
+            self.step(&Step::Arrive(usize::MAX));
+        }
+        assert!(self.pending.is_empty(), "everybody is answered");
+        for due in self.due.values() {
+            due.check_all();
+        }
+        let held = self.hub.channels.keys();
+        let held: BTreeSet<_> = held
+            .map(|name| String::from_utf8(name.to_vec()).unwrap())
+            .collect();
+        assert_eq!(held, self.listened, "the server listens to what is needed");
+    }
+}
+
+impl Due {
+    /// Nothing but what it may hear, in order.
+    fn check(&self) {
+        assert!(self.heard.is_sorted_by(|a, b| a < b), "order: {self:?}");
+        assert!(
+            self.heard.iter().all(|number| self.may.contains(number)),
+            "{self:?}"
+        );
+    }
+
+    fn check_all(&self) {
+        self.check();
+        assert!(
+            self.must.iter().all(|number| self.heard.contains(number)),
+            "lost: {self:?}"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn everybody_hears_what_was_said_while_it_listened_and_nothing_else(steps in vec(step(), 0..120)) {
+        let mut world = World::default();
+        world.hub.connected();
+        for step in &steps {
+            world.step(step);
+        }
+        world.finish();
+    }
+}

@@ -1,0 +1,122 @@
+//! What one client listens to without a server of its own, and how that ends on a server that it has for something else.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use weir_sql::Effects;
+
+use super::{CHANNELS_MAX, Channel, Request};
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub struct Subscriptions {
+    /// Confirmed.
+    channels: HashSet<Channel>,
+    /// UNLISTENs in the transaction in progress on the client's own server.
+    asked: Vec<Request>,
+    /// Something in that transaction failed or was rolled back, perhaps those.
+    is_doubtful: bool,
+    /// Those whose transaction was committed.
+    ended: Vec<Request>,
+}
+
+impl Subscriptions {
+    /// How many channels it listens to.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.channels.len()
+    }
+
+    /// Whether it listens to none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.channels.is_empty()
+    }
+
+    /// Whether it listens to this channel.
+    #[must_use]
+    pub fn contains(&self, channel: &[u8]) -> bool {
+        self.channels.contains(channel)
+    }
+
+    /// Whether a request would change nothing.
+    #[must_use]
+    pub fn is_so(&self, request: &Request) -> bool {
+        match request {
+            Request::Listen(channel) => self.channels.contains(channel),
+            Request::Unlisten(channel) => !self.channels.contains(channel),
+            Request::UnlistenAll => self.channels.is_empty(),
+        }
+    }
+
+    /// A request has been carried out.
+    pub fn done(&mut self, request: &Request) {
+        match request {
+            Request::Listen(channel) => drop(self.channels.insert(Arc::clone(channel))),
+            Request::Unlisten(channel) => drop(self.channels.remove(channel)),
+            Request::UnlistenAll => self.channels.clear(),
+        }
+    }
+
+    /// UNLISTENs that took effect on the client's own server since the last call: they hold here too.
+    pub fn take_ended(&mut self) -> Vec<Request> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// A statement with these effects goes to the client's own server.
+    pub(crate) fn note(&mut self, effects: &Effects) {
+        let room = CHANNELS_MAX.saturating_sub(self.asked.len());
+        let unlistens = effects.unlistens.iter().take(room);
+        self.asked.extend(unlistens.map(Request::from_sql));
+    }
+
+    /// An error, or a ROLLBACK of some kind: what was asked for before may not have happened. To hear too much does less
+    /// harm than to hear too little.
+    pub(crate) fn doubt(&mut self) {
+        self.is_doubtful = true;
+    }
+
+    /// DISCARD ALL was run, which no transaction takes back.
+    pub(crate) fn discard(&mut self) {
+        self.ended.push(Request::UnlistenAll);
+    }
+
+    /// The client's own server is outside of a transaction.
+    pub(crate) fn transaction_over(&mut self) {
+        if !std::mem::take(&mut self.is_doubtful) {
+            self.ended.append(&mut self.asked);
+        }
+        self.asked.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unlisten(channels: &[weir_sql::Channel]) -> Effects {
+        Effects {
+            unlistens: channels.to_vec(),
+            ..Effects::default()
+        }
+    }
+
+    #[test]
+    fn an_unlisten_counts_when_its_transaction_is_committed() {
+        let a = || weir_sql::Channel::Unlisten(b"a".as_slice().into());
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.note(&unlisten(&[a(), weir_sql::Channel::UnlistenAll]));
+        assert!(subscriptions.take_ended().is_empty());
+        subscriptions.transaction_over();
+        let ended = [
+            Request::Unlisten(b"a".as_slice().into()),
+            Request::UnlistenAll,
+        ];
+        assert_eq!(subscriptions.take_ended(), ended);
+        subscriptions.note(&unlisten(&[a()]));
+        subscriptions.doubt();
+        subscriptions.transaction_over();
+        subscriptions.transaction_over();
+        assert!(subscriptions.take_ended().is_empty());
+    }
+}
