@@ -94,11 +94,11 @@ mod tests {
     #[test]
     fn a_verdict_is_found_again_and_the_memory_stays_bounded() {
         let mut judge = Judge::new(Functions::default());
-        let kept = judge.effects(b"SET a.kept = 1", false).unwrap();
+        let kept = judge.effects(b"SET ROLE kept", false).unwrap();
         for number in 0..5000 {
-            let text = format!("SET a.n{number} = 1");
+            let text = format!("SET ROLE n{number}");
             assert!(judge.effects(text.as_bytes(), false).is_some());
-            let again = judge.effects(b"SET a.kept = 1", false).unwrap();
+            let again = judge.effects(b"SET ROLE kept", false).unwrap();
             assert!(Arc::ptr_eq(&kept, &again), "after {number}");
         }
         assert!(judge.young.len() + judge.old.len() <= 2 * TEXTS_MAX);
@@ -108,7 +108,7 @@ mod tests {
     fn bytes_are_bounded_too() {
         let mut judge = Judge::new(Functions::default());
         for number in 0..200 {
-            let text = format!("SET a.b = '{number}{}'", "x".repeat(TEXT_MAX / 2));
+            let text = format!("SET NAMES '{number}{}'", "x".repeat(TEXT_MAX / 2));
             assert!(judge.effects(text.as_bytes(), false).is_some());
         }
         let bytes =
@@ -116,7 +116,7 @@ mod tests {
         assert!(bytes(&judge.young) <= BYTES_MAX && bytes(&judge.old) <= BYTES_MAX);
         assert_eq!(bytes(&judge.young), judge.young_bytes);
         judge.effects(
-            &[b"SET a.b = ".as_slice(), &[b'1'; TEXT_MAX]].concat(),
+            &[b"SET NAMES ".as_slice(), &[b'1'; TEXT_MAX]].concat(),
             false,
         );
         assert!(judge.young.keys().all(|text| text.len() <= TEXT_MAX));

@@ -25,6 +25,7 @@ mod judge;
 mod lex;
 mod reason;
 mod scan;
+mod setting;
 mod table;
 mod tree;
 mod words;

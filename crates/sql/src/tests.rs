@@ -47,7 +47,7 @@ fn check(text: &str) -> bool {
         assert_resets(&judged, &tree, text);
         if let Some(exact) = by_words(text.as_bytes(), &functions) {
             assert_no_less(&exact, &tree, "exact words", text);
-            assert_eq!(tree.resets, Resets::Nothing, "{text}");
+            assert_resets(&exact, &tree, text);
             assert_eq!(tree.channel, None, "{text}");
         }
     }

@@ -6,6 +6,7 @@ use crate::functions::{Functions, Kind, Meaning};
 use crate::lex::{Lexer, Token, Unclear};
 use crate::reason::Reason;
 use crate::scan::{self, Lead, is_prepare_transaction, is_transactional_set, makes_temporary};
+use crate::setting::{self, Setting};
 use crate::tree;
 
 /// A statement, and what its words say.
@@ -64,7 +65,8 @@ impl Words<'_> {
             Lead::Prepare if is_prepare_transaction(lexer)? => {}
             Lead::Prepare => effects.may_leave(Reason::Prepared),
             Lead::Set if is_transactional_set(lexer)? => {}
-            Lead::Reset | Lead::Set => self.inexact().leaves(Reason::Setting),
+            Lead::Reset => self.setting(setting::reset(lexer.clone())?),
+            Lead::Set => self.setting(setting::set(lexer.clone())?),
             Lead::Unlisten => self.inexact().frees = true,
             Lead::Discard => {
                 let effects = self.inexact();
@@ -75,6 +77,27 @@ impl Words<'_> {
             Lead::Unknown => self.inexact().may_leave(Reason::Unknown),
         }
         Ok(())
+    }
+
+    fn setting(&mut self, setting: Setting) {
+        match setting {
+            Setting::All => {
+                self.effects.resets = Resets::All;
+                self.effects.ask_all();
+            }
+            Setting::One(name, true) if name == "seed" => self.effects.leaves(Reason::Seed),
+            Setting::One(name, has_value) => {
+                if !has_value {
+                    self.effects.reset(&name);
+                }
+                tree::ask(&name, &mut self.effects);
+            }
+            Setting::Special(names) => {
+                let effects = self.inexact();
+                names.iter().for_each(|name| tree::ask(name, effects));
+            }
+            Setting::Unknown => self.inexact().leaves(Reason::Setting),
+        }
     }
 
     fn inexact(&mut self) -> &mut Effects {
@@ -105,9 +128,6 @@ impl Words<'_> {
     }
 
     fn word(&mut self, word: &[u8], before: &[u8], lexer: &Lexer<'_>) -> Result<(), Unclear> {
-        if self.lead == Lead::Set && word.eq_ignore_ascii_case(b"seed") {
-            self.inexact().leaves(Reason::Seed);
-        }
         if !self.functions.may_mean(word) {
             return Ok(());
         }

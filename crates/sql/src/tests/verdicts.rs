@@ -340,15 +340,17 @@ fn texts_in_other_encodings_lose_nothing() {
 #[test]
 fn beyond_the_limits_words_decide() {
     let padding = format!("/* {} */", "x".repeat(10_000));
-    let effects = effects(&format!(
-        "SET a = 1 {padding}; CREATE TEMP TABLE t () {padding}"
-    ));
-    assert_eq!(effects.asks, Asks::Settings(names(&["a"])));
+    let text =
+        format!("SET TIME ZONE {padding} 'UTC'; CREATE TEMP TABLE {padding} t () ON COMMIT DROP");
+    let effects = effects(&text);
+    assert_eq!(effects.asks, Asks::Settings(names(&["timezone"])));
     assert!(effects.reasons.contains(Reason::TemporaryObject));
     assert!(effects.certain.is_empty());
-    let many = "SET a = 1;".repeat(1000);
+    let many = "SET a = 1; RESET b; SET ROLE x;".repeat(1000);
     let effects = judge(many.as_bytes(), &functions());
-    assert_eq!((effects.asks, effects.statements), (Asks::All, 1000));
+    assert_eq!(effects.asks, Asks::Settings(names(&["a", "b", "role"])));
+    assert_eq!(effects.resets, Resets::Names(names(&["b"])));
+    assert_eq!(effects.statements, 3000);
 }
 
 #[test]
