@@ -55,6 +55,10 @@ pub struct Server {
     pub(crate) question: Question,
     /// Questions on their way, with what was answered so far; boxed, since few sessions have any.
     pub(crate) asked: VecDeque<Box<(Question, Answer)>>,
+    /// Statements bound since the last Sync.
+    pub(crate) bound: u32,
+    /// It has had temporary objects: what makes the first ones would find that out.
+    pub(crate) had_temporary: bool,
     /// Start-up values that have to be set behind the client's batch.
     pub(crate) returned: Returned,
     /// The number of the client that used it last.
@@ -106,6 +110,8 @@ impl Server {
             reported,
             question: Question::default(),
             asked: VecDeque::new(),
+            bound: 0,
+            had_temporary: false,
             returned: Returned::default(),
             user: 0,
             has_foreign_sequences: false,
@@ -199,6 +205,13 @@ impl Server {
     pub fn is_settings_unsure(&self) -> bool {
         self.question.is_about_settings()
             || (self.asked.iter()).any(|asked| asked.0.is_about_settings())
+    }
+
+    /// Whether this client may do on it what it would do on a connection of its own. Where temporary objects are made by
+    /// whatever comes, it must not have had any.
+    #[inline]
+    pub fn suits(&self, client: &Client) -> bool {
+        !self.had_temporary || !client.makes_temporary || self.user == client.number
     }
 
     /// Whether it holds something that nothing takes away, so that it can serve nobody else.

@@ -181,7 +181,17 @@ impl<D: Driver> Worker<D> {
             self.check_with(index, server_index, "");
             return false;
         }
+        if !self.suits(index, server_index) {
+            self.close_server(server_index, "a client needs a new session");
+            return self.check_out(index);
+        }
         self.lease(index, server_index)
+    }
+
+    fn suits(&self, index: usize, server_index: usize) -> bool {
+        let (client, server) = (self.clients.get(index), self.servers.get(server_index));
+        client
+            .is_none_or(|client| server.is_none_or(|server| server.session.suits(&client.session)))
     }
 
     /// Links a client and a server.

@@ -214,6 +214,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
                 self.link.server.needs_sync = false;
                 self.pass(message, Some(Kind::Sync));
                 self.return_to_startup();
+                self.link.server.bound = 0;
             }
             tag::PARSE => return self.parse(message),
             tag::DESCRIBE => return self.describe(message),

@@ -9,7 +9,7 @@ use super::{Link, Message, Work};
 use crate::client::Pin;
 use crate::expected::{Duty, Expected, Kind, Undo};
 use crate::relay::StatePolicy;
-use crate::state::Question;
+use crate::state::{Question, Returned};
 use crate::statement::Statement;
 use crate::unnamed;
 
@@ -92,9 +92,8 @@ impl Work<'_, '_, '_, '_> {
     fn judge(&mut self, text: &[u8]) -> Option<Arc<Effects>> {
         let Link { client, server, .. } = &*self.link;
         // Something may have come to be held that has not been asked about yet; and what ends a pin ends other things, too.
-        let pinned = client.pin().is_some()
-            || client.subscriptions.is_some()
-            || server.is_uncertain();
+        let pinned =
+            client.pin().is_some() || client.subscriptions.is_some() || server.is_uncertain();
         self.link.judge.effects(text, pinned)
     }
 
@@ -197,6 +196,11 @@ impl Work<'_, '_, '_, '_> {
     pub(super) fn return_to_startup(&mut self) {
         let server = &mut *self.link.server;
         if server.returned.is_empty() || server.needs_sync || !server.queue.takes_queries() {
+            return;
+        }
+        if server.bound > 1 {
+            // As for texts of several statements.
+            server.returned = Returned::default();
             return;
         }
         let sql = server.returned.take();

@@ -239,6 +239,7 @@ impl Work<'_, '_, '_, '_> {
             return Ok(self.stall());
         }
         self.statements.binds += 1;
+        self.link.server.bound += 1;
         self.note_bound(head.statement);
         self.link.server.needs_sync = true;
         if head.statement.is_empty() {
