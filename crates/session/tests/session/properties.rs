@@ -131,7 +131,7 @@ struct Writer {
 
 impl Writer {
     fn text(&self, text: usize) -> &'static str {
-        if self.place && text % 2 == 0 {
+        if self.place && text.is_multiple_of(2) {
             PLACE
         } else {
             TEXTS[text]
