@@ -10,6 +10,7 @@ mod ci;
 mod demo;
 mod docs;
 mod lab;
+mod sim;
 mod sqlstate;
 mod tidy;
 mod workspace;
@@ -45,6 +46,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Run the seeded simulator: workers between clients and servers, with faults
+    Sim(sim::Flags),
     /// Write the SQLSTATE table of crates/wire from PostgreSQL's errcodes.txt
     #[command(visible_alias = "codegen")]
     Sqlstate {
@@ -72,6 +75,7 @@ fn run(task: Task) -> Result<()> {
         Task::Demo(flags) => demo::run(&flags),
         Task::Docs { check: true } => docs::check(),
         Task::Docs { check: false } => docs::write(),
+        Task::Sim(flags) => sim::run(&flags),
         Task::Sqlstate { errcodes } => sqlstate::write(&errcodes),
         Task::Tidy => tidy::run(),
     }

@@ -142,9 +142,12 @@ impl Default for Backend {
 }
 
 impl Backend {
-    /// A session that has just said ReadyForQuery, alone in a database. It reports less than PostgreSQL does.
+    /// A session that has just said ReadyForQuery, alone in a database. It reports less than PostgreSQL does,
+    /// and its settings take any value.
     pub fn new(output: Output) -> Self {
-        Self::made(output, Database::default(), "ann", &REPORTED_FEW)
+        let mut made = Self::made(output, Database::default(), "ann", &REPORTED_FEW);
+        made.defaults.lenient = true;
+        made
     }
 
     /// A session of this superuser with these parameters in its start-up packet, as PostgreSQL 15 has it. What a

@@ -191,6 +191,7 @@ fn role(twin: &Backend, dice: &mut Dice) -> String {
     match dice.below(12) {
         0 | 1 => format!("SET ROLE {who}"),
         2 => format!("SET LOCAL role TO '{who}'"),
+        3 if dice.below(4) == 0 => "SET ROLE nobody".to_owned(),
         3 => "SET ROLE NONE".to_owned(),
         4 => "RESET ROLE".to_owned(),
         // What a rollback makes of both together is PostgreSQL's own affair.

@@ -173,7 +173,7 @@ fn sec_43_no_setting_of_a_client_reaches_the_server_that_is_asked() {
     let client = try_in(&mut world, "ann", &evil, "pencil");
     let heard = world.callers[client].heard();
     assert!(heard.ends_with("Z(I)"), "{heard}");
-    // What could lead to another's objects is refused by the model; it comes after the question.
+    // There is no such role; its setting comes after the question.
     let other = try_in(
         &mut world,
         "ann",
@@ -181,7 +181,7 @@ fn sec_43_no_setting_of_a_client_reaches_the_server_that_is_asked() {
         "pencil",
     );
     let heard = world.callers[other].heard();
-    assert!(heard.contains("set_config"), "{heard}");
+    assert!(heard.contains("role \"evil\" does not exist"), "{heard}");
     let asked = &world.servers[0];
     assert_eq!(asked.user(), "keeper");
     assert_eq!(asked.asked, [AUTH_QUERY_WITH_END; 2]);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use weir_testkit::backend::{Backend, REPORTED};
+use weir_testkit::backend::{Backend, Database};
 use weir_testkit::reading::messages;
 use weir_testkit::say::say;
 use weir_wire::backend::{self, TransactionStatus};
@@ -52,6 +52,8 @@ pub(super) struct Postgres {
     pub(super) pid: u32,
     pub(super) peer: Peer,
     pub(super) backend: Backend,
+    /// Whose sessions behave as PostgreSQL's, with parameters of the start-up packet; without one, as the shorthand needs.
+    pub(super) database: Option<Database>,
     stage: Stage,
     inbox: Vec<u8>,
     /// The message that is being worked on: what a cancel hits.
@@ -80,6 +82,7 @@ impl Postgres {
             pid,
             peer,
             backend: Backend::default(),
+            database: None,
             stage: Stage::Opening,
             inbox: Vec::new(),
             running: None,
@@ -356,7 +359,13 @@ impl Postgres {
             return true;
         }
         encode::authentication_ok(&mut out).unwrap();
-        for (name, value) in REPORTED {
+        if let Some(database) = &self.database {
+            let own = |name: &str| !["user", "database"].contains(&name);
+            let settings = self.parameters.iter().filter(|(name, _)| own(name));
+            let settings: Vec<_> = settings.map(|(n, v)| (n.as_str(), v.as_str())).collect();
+            self.backend = Backend::open(database, self.user(), &settings);
+        }
+        for (name, value) in self.backend.greeting() {
             encode::parameter_status(&mut out, name.as_bytes(), value.as_bytes()).unwrap();
         }
         encode::backend_key_data(&mut out, self.pid, &self.key()).unwrap();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use weir_auth::userlist::UserList;
 use weir_pool::{Moment, Shard};
 use weir_stats::Endpoint;
+use weir_testkit::backend::Database;
 use weir_testkit::reading::{messages, outline};
 use weir_wire::encode;
 use weir_wire::startup::Version;
@@ -132,6 +133,8 @@ pub(super) struct World {
     /// Cancel requests are signalled, and their connections closed, as soon as they come.
     pub(super) cancels_at_once: bool,
     pub(super) host: Host,
+    /// What servers that behave as PostgreSQL share.
+    pub(super) database: Option<Database>,
     /// What servers find when they are asked about users.
     pub(super) catalog: Arc<Mutex<Catalog>>,
     /// Rings when a helper has written a letter.
@@ -178,11 +181,13 @@ impl World {
         let auth = or("auth_type", "auth_type = trust");
         let delay = or("auth_failure_delay", "auth_failure_delay = 0");
         let max = or("max_client_conn", "max_client_conn = 1000");
+        // The shorthand is no SQL: whatever it does, Weir would have to ask.
+        let state = or("session_state", "session_state = off");
         let tls = or("server_tls_sslmode", "server_tls_sslmode = disable");
         let text = format!(
             "[databases]\n* = host=10.0.0.1\n[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\n\
              unix_socket_dir =\nlog_connections = 0\nlog_disconnections = 0\nlog_pooler_errors = 0\n\
-             log_stats = 0\npool_mode = transaction\n{tls}\n{delay}\n{auth}\n{max}\n{lines}\n"
+             log_stats = 0\npool_mode = transaction\n{tls}\n{state}\n{delay}\n{auth}\n{max}\n{lines}\n"
         );
         let mut read = |_: &std::path::Path| Ok(text.clone());
         let loaded = weir_config::load("weir.ini".as_ref(), &mut read, std::iter::empty());
@@ -227,6 +232,7 @@ impl World {
             cancels: Vec::new(),
             cancels_at_once: true,
             host: Host::Accepts,
+            database: None,
             catalog: Arc::default(),
             bell: poll,
             room,
@@ -396,6 +402,7 @@ impl World {
                 self.pids += 1;
                 let mut server = Postgres::new(self.pids, peer);
                 server.catalog = Arc::clone(&self.catalog);
+                server.database.clone_from(&self.database);
                 if let Host::Rejects(code) = self.host {
                     server.refusal = Some((code, "not now"));
                 }

@@ -397,7 +397,7 @@ fn part(text: &str) -> Option<Ask> {
         ("pg_catalog.pg_cursors", Held::Cursors),
         ("pg_catalog.pg_listening_channels", Held::Channels),
         ("pg_catalog.pg_prepared_statements", Held::Prepared),
-        ("pg_catalog.pg_class", Held::Temporary),
+        ("pg_catalog.pg_my_temp_schema", Held::Temporary),
     ];
     let found = about.into_iter().find(|(table, _)| text.contains(table));
     found.map(|(_, held)| Ask::Pinned(name, held))

@@ -1,38 +1,51 @@
 //! One client of the simulator, with its twin.
 
-use weir_testkit::backend::Backend;
+use std::collections::BTreeMap;
+
+use weir_testkit::backend::{Backend, Database};
 use weir_testkit::cuts::Dice;
+use weir_testkit::program::Speaker;
 use weir_testkit::reading::{Message, messages, outline};
 use weir_testkit::say::say;
-use weir_wire::backend::TransactionStatus;
+use weir_wire::backend::{ParameterStatus, TransactionStatus};
 use weir_wire::frame::{Side, frame};
 
 use super::super::postgres::CANCELLED;
 use super::super::world::World;
-use super::script;
+use super::plan::Person;
 use crate::driver::memory::End;
 
 /// Requests that a client may have in flight.
 const AHEAD_MAX: usize = 3;
+/// More than a client has lives.
+const LIVES_MAX: usize = 1000;
 
 #[derive(Debug)]
 pub(super) struct Actor {
+    /// Unique for each life of each client.
     number: usize,
-    serial: usize,
+    person: Person,
+    speaker: Speaker,
     /// Its connection.
     caller: Option<usize>,
     /// Where its greeting ends.
     greeted: Option<usize>,
     twin: Backend,
+    /// What its twin committed.
+    database: Database,
     expected: Vec<u8>,
+    /// What its twin had before each Query, by the number of the request.
+    states: BTreeMap<usize, Vec<String>>,
     /// Bytes that were compared.
     compared: usize,
     /// It waits for all answers before it says anything.
     waits: bool,
+    /// Its session is asked for at every release.
+    is_checked: bool,
+    /// Its last request may have changed the session.
+    uncertain: bool,
     /// It said good-bye.
     left: bool,
-    /// It cancels: its rows are judged by their tags.
-    cancels: bool,
     /// Connections of its cancel requests.
     askers: Vec<usize>,
     /// A cancel was on its way at some time since its last request was sent.
@@ -42,62 +55,106 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    pub(super) fn new(number: usize, cancels: bool) -> Self {
+    pub(super) fn new(number: usize, person: &Person) -> Self {
+        Self::reborn(number * LIVES_MAX, person)
+    }
+
+    fn reborn(number: usize, person: &Person) -> Self {
+        let database = Database::default();
         Self {
             number,
-            serial: 0,
+            person: person.clone(),
+            speaker: Speaker::new(number, &person.topics),
             caller: None,
             greeted: None,
-            twin: Backend::default(),
+            twin: Backend::open(&database, "ann", &[]),
+            database,
             expected: Vec::new(),
+            states: BTreeMap::new(),
             compared: 0,
             waits: false,
+            is_checked: person.is_checked,
+            uncertain: false,
             left: false,
-            cancels,
             askers: Vec::new(),
             tainted: false,
             requests: 0,
         }
     }
 
-    /// Connects, says the next thing, or waits for answers.
-    pub(super) fn act(&mut self, world: &mut World, dice: &mut Dice) {
+    /// Whether this is its number, in this life.
+    pub(super) fn is(&self, number: usize) -> bool {
+        self.number == number
+    }
+
+    /// What its twin had before it said this. Asked once.
+    pub(super) fn state_at(&mut self, serial: usize) -> Option<Vec<String>> {
+        self.states.remove(&serial)
+    }
+
+    /// Connects, says the next thing, or waits for answers. What it did, for people.
+    pub(super) fn act(&mut self, world: &mut World, dice: &mut Dice) -> Option<String> {
         let Some(caller) = self.caller else {
-            self.caller = Some(world.dial("ann", &[]));
-            return;
+            return Some(self.connect(world, dice));
         };
         if world.callers[caller].is_closed() {
-            let (number, cancels, serial) = (self.number, self.cancels, self.serial);
-            *self = Self::new(number, cancels);
-            self.serial = serial;
-            return;
+            *self = Self::reborn(self.number + 1, &self.person);
+            return None;
         }
         if self.greeted.is_none() || self.left || self.twin.is_closed() {
-            return;
+            return None;
         }
-        self.serial += 1;
-        if self.cancels {
+        if self.person.cancels {
             return self.act_cancelling(world, caller, dice);
         }
         let owed = self.expected.len().saturating_sub(self.body(world).len());
         if owed > 0 && (self.waits || dice.below(AHEAD_MAX) > 0) {
-            return;
+            return None;
         }
-        if dice.below(30) == 0 {
-            self.left = true;
-            world.callers[caller].say(&say().terminate());
-            return;
+        match dice.below(60) {
+            0 => {
+                self.left = true;
+                world.callers[caller].say(&say().terminate());
+                return Some("Terminate".to_owned());
+            }
+            1 if self.twin.is_at_rest() && self.twin.setting("is_superuser") == Some("on") => {
+                let sql = "SELECT pg_terminate_backend(pg_backend_pid())";
+                self.say(world, caller, &say().query(sql));
+                return Some(sql.to_owned());
+            }
+            _ => {}
         }
-        let said = script::next(&self.twin, self.number, self.serial, owed > 0, dice);
+        let before = self.twin.visible_state();
+        let is_copying = self.twin.is_copying();
+        let step = self.speaker.next(&self.twin, owed > 0, dice);
+        self.states.insert(self.speaker.serial(), before);
+        self.say(world, caller, &step.bytes);
+        // COPY's data belongs to the request before.
+        self.uncertain &= is_copying;
+        self.uncertain |= may_change(&step.text) || self.is_checked;
         // Names that are forgotten are not used again before the answer, and nothing is said behind a COPY that may
         // have failed.
-        let copied = self.twin.is_copying();
-        self.say(world, caller, &said);
-        let text = String::from_utf8_lossy(&said);
-        let forgets = ["deallocate", "discard"]
-            .iter()
-            .any(|word| text.contains(word));
-        self.waits = forgets || copied || self.twin.is_copying();
+        self.waits = step.waits || self.twin.is_copying();
+        Some(step.text)
+    }
+
+    fn connect(&mut self, world: &mut World, dice: &mut Dice) -> String {
+        let offered = [
+            ("application_name", "at start"),
+            ("TimeZone", "MST"),
+            ("DateStyle", "SQL, DMY"),
+            ("options", "-c work_mem=16MB -c my.a=start"),
+        ];
+        let chosen = offered.into_iter().filter(|_| dice.below(4) == 0);
+        let chosen: Vec<_> = chosen.collect();
+        let mut settings = chosen.clone();
+        if let Some(("options", _)) = settings.last() {
+            settings.pop();
+            settings.extend([("work_mem", "16MB"), ("my.a", "start")]);
+        }
+        self.twin = Backend::open(&self.database, "ann", &settings);
+        self.caller = Some(world.dial("ann", &chosen));
+        format!("connects with {chosen:?}")
     }
 
     fn say(&mut self, world: &mut World, caller: usize, bytes: &[u8]) {
@@ -105,26 +162,36 @@ impl Actor {
         world.callers[caller].say(bytes);
     }
 
-    /// One that cancels sends one simple query after the other.
-    fn act_cancelling(&mut self, world: &mut World, caller: usize, dice: &mut Dice) {
+    /// One that cancels sends one simple query after the other. What becomes of them it cannot know.
+    fn act_cancelling(
+        &mut self,
+        world: &mut World,
+        caller: usize,
+        dice: &mut Dice,
+    ) -> Option<String> {
         if self.answers(world) < self.requests {
-            return;
+            return None;
         }
-        let tag = format!("c{}-{}", self.number, self.serial);
-        let sql = match dice.below(6) {
-            0 => "begin".to_owned(),
-            1 => "rollback".to_owned(),
-            2 => format!("rows 4 {tag}"),
-            _ => format!("row {tag}"),
+        let tag = format!("c{}-{}", self.number, self.requests);
+        let sql = match dice.below(10) {
+            0 => "BEGIN".to_owned(),
+            1 => "ROLLBACK".to_owned(),
+            2 => format!("SELECT '{tag}'||i FROM generate_series(1,4) i"),
+            3 => format!("SET my.a TO '{tag}'"),
+            4 => format!("SET application_name TO '{tag}'"),
+            5 => "SELECT coalesce(nullif(current_setting('my.a', true), ''), 'none')".to_owned(),
+            6 => "SHOW application_name".to_owned(),
+            _ => format!("SELECT '{tag}'"),
         };
         self.requests += 1;
         self.tainted = self.is_cancelling(world);
         world.callers[caller].say(&say().query(&sql));
+        Some(sql)
     }
 
     /// Asks to cancel what it is doing.
     pub(super) fn cancel(&mut self, world: &mut World) {
-        if !self.cancels || self.greeted.is_none() {
+        if !self.person.cancels || self.greeted.is_none() {
             return;
         }
         if let Some(caller) = self.caller.filter(|_| self.askers.len() < 5) {
@@ -139,13 +206,20 @@ impl Actor {
         !self.askers.is_empty()
     }
 
+    /// It does not read, or reads again.
+    pub(super) fn deafen(&self, world: &mut World, dice: &mut Dice) {
+        if let Some(caller) = self.caller {
+            world.callers[caller].deaf = dice.below(3) == 0;
+        }
+    }
+
     /// Goes away without a word, perhaps in the middle of a message.
     pub(super) fn vanish(&mut self, world: &mut World, dice: &mut Dice) {
         let Some(caller) = self.caller.take() else {
             return;
         };
         if self.greeted.is_some() && dice.below(2) == 0 {
-            let said = say().parse("s0", "row half").run("s0").sync();
+            let said = say().parse("half", "SELECT 'half'").run("half").sync();
             let half = 1 + dice.below(said.len() - 1);
             let sent = world.callers[caller].unsent() == 0;
             if sent && !self.twin.is_copying() {
@@ -153,14 +227,11 @@ impl Actor {
                 world.callers[caller].serve();
             }
         }
-        world.callers[caller].leave([End::Orderly, End::Reset][dice.below(2)]);
-        *self = Self {
-            serial: self.serial,
-            ..Self::new(self.number, self.cancels)
-        };
+        world.callers[caller].leave(*dice.pick(&[End::Orderly, End::Reset]));
+        *self = Self::reborn(self.number + 1, &self.person);
     }
 
-    /// Ends what it began, so that others get its server.
+    /// Ends what it began and holds nothing, so that others get its server.
     pub(super) fn finish(&mut self, world: &mut World) {
         let Some(caller) = self.caller.filter(|_| !self.left && self.greeted.is_some()) else {
             return;
@@ -168,11 +239,11 @@ impl Actor {
         if world.callers[caller].is_closed() {
             return;
         }
-        if self.cancels {
+        if self.person.cancels {
             if self.answers(world) == self.requests {
                 self.requests += 1;
                 self.tainted |= self.is_cancelling(world);
-                world.callers[caller].say(&say().query("rollback"));
+                world.callers[caller].say(&say().query("ROLLBACK"));
             }
             return;
         }
@@ -181,13 +252,13 @@ impl Actor {
         }
         if self.twin.is_copying() {
             self.say(world, caller, &say().copy_done().sync());
-        }
-        if !self.twin.is_at_rest() {
-            // It may be skipping to the next Sync.
+        } else if !self.twin.has_said_all() {
+            // It is skipping to the next Sync.
             self.say(world, caller, &say().sync());
-        }
-        if self.twin.status() != TransactionStatus::Idle {
-            self.say(world, caller, &say().query("rollback"));
+        } else if self.twin.status() != TransactionStatus::Idle {
+            self.say(world, caller, &say().query("ROLLBACK"));
+        } else if !self.twin.holds_nothing() {
+            self.say(world, caller, &say().query("DISCARD ALL"));
         }
     }
 
@@ -211,9 +282,16 @@ impl Actor {
         };
         if self.greeted.is_none() {
             self.greeted = greeting_end(&caller.got);
+            if let Some(end) = self.greeted {
+                self.check_greeting(&caller.got[..end]);
+            }
             if caller.is_closed() && self.greeted.is_none() {
                 let last = fatal_at_end(&caller.got);
-                assert!(last.is_some(), "not let in, without a word: {self:?}");
+                assert!(
+                    last.is_some(),
+                    "not let in, without a word: client {}",
+                    self.number
+                );
                 return;
             }
         }
@@ -222,11 +300,45 @@ impl Actor {
             return;
         }
         self.compared = body.len();
-        if self.cancels {
+        if self.person.cancels {
             self.check_tags(body);
         } else {
             self.check_twin(body, caller.is_closed());
         }
+    }
+
+    /// A login says what the session has (I-08).
+    fn check_greeting(&self, greeting: &[u8]) {
+        let (found, _) = messages(greeting);
+        let told = found.iter().filter(|message| message.tag == b'S');
+        let told: BTreeMap<_, _> = told
+            .map(|message| {
+                let status = ParameterStatus::parse(message.body).unwrap();
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                (text(status.name), text(status.value))
+            })
+            .collect();
+        let expected = self.twin.greeting();
+        let expected: BTreeMap<_, _> = expected.map(|(n, v)| (n.to_owned(), v)).collect();
+        assert_eq!(
+            told, expected,
+            "I-08: the greeting of client {}",
+            self.number
+        );
+    }
+
+    /// What was committed is what it was told, and nothing was committed twice (I-05, I-06).
+    pub(super) fn check_ledger(&self, database: &Database) {
+        if self.person.cancels || self.caller.is_none() {
+            return;
+        }
+        let tag = format!("{}-", self.speaker.tag());
+        let (found, told) = (database.ledger(&tag), self.database.ledger(&tag));
+        // If its server was lost, the last of it may be missing.
+        assert!(
+            told.starts_with(&found),
+            "I-05, I-06: {found:?} of {told:?}"
+        );
     }
 
     fn check_twin(&self, body: &[u8], closed: bool) {
@@ -256,8 +368,10 @@ impl Actor {
         // Its server's own last word may come right behind the last reply.
         let spoken = !is_fatal(&body[at..], true) || outline(&body[at..]).contains("57P01");
         let idle = at == self.expected.len() && self.twin.is_at_rest();
+        // What became of its session is not known, or was lost with the server.
+        let lost = self.uncertain || !self.twin.holds_nothing();
         assert!(
-            !idle || spoken,
+            !idle || spoken || lost,
             "COR-20: idle, and yet ended: {}",
             self.story(body)
         );
@@ -265,12 +379,17 @@ impl Actor {
 
     fn check_tags(&self, body: &[u8]) {
         let tag = format!("c{}-", self.number);
+        // What it may have set, and what it has if it did not.
+        let is_own = |row: &[u8]| {
+            let unset = [&b""[..], b"none", b"at start", b"start"];
+            row.starts_with(tag.as_bytes()) || unset.contains(&row)
+        };
         let error_at = (0..body.len())
             .rev()
             .find(|at| is_fatal(&body[*at..], false));
         let (found, _) = messages(&body[..error_at.unwrap_or(body.len())]);
         for message in &found {
-            let own = message.tag != b'D' || message.body[6..].starts_with(tag.as_bytes());
+            let own = message.tag != b'D' || is_own(&message.body[6..]);
             assert!(own, "I-01: {}", self.story(body));
         }
         assert!(
@@ -301,9 +420,13 @@ impl Actor {
         if caller.is_closed() || caller.left {
             return;
         }
-        assert!(self.greeted.is_some(), "I-11: never let in: {self:?}");
+        assert!(
+            self.greeted.is_some(),
+            "I-11: never let in: client {}",
+            self.number
+        );
         let body = self.body(world);
-        let answered = if self.cancels {
+        let answered = if self.person.cancels {
             self.answers(world) == self.requests
         } else {
             body == self.expected
@@ -313,13 +436,20 @@ impl Actor {
 
     fn story(&self, body: &[u8]) -> String {
         format!(
-            "client {}\n     got {}\nexpected {}\n{:?}",
+            "client {}\n     got {}\nexpected {}\n    with {:?}",
             self.number,
             outline(body),
             outline(&self.expected),
-            self.twin
+            self.twin.visible_state()
         )
     }
+}
+
+/// Whether Weir has to ask the server what a request did to the session.
+fn may_change(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let words = "oops set do copy discard listen lock temp declare close fetch prepare execute deallocate b(";
+    words.split(' ').any(|word| text.contains(word))
 }
 
 /// Behind the first ReadyForQuery.
