@@ -211,7 +211,7 @@ impl Server {
     /// whatever comes, it must not have had any.
     #[inline]
     pub fn suits(&self, client: &Client) -> bool {
-        !self.had_temporary || !client.makes_temporary || self.user == client.number
+        !self.had_temporary || !client.makes_temporary
     }
 
     /// Whether it holds something that nothing takes away, so that it can serve nobody else.
