@@ -17,6 +17,7 @@ const TEXTS: &[&str] = &[
     "SELECT pg_try_advisory_lock(1)",
     "SELECT nextval('orders_id_seq')",
     "SET search_path = app, public",
+    "SET TIME ZONE 'UTC'",
     "SELECT set_config('app.tenant', '42', false), o.id, o.total FROM orders o WHERE o.id = 7 AND o.x = 'y'",
     "CREATE TEMP TABLE t (id int PRIMARY KEY, name text NOT NULL, at timestamptz DEFAULT now())",
     "INSERT INTO orders (id, a, b, c) VALUES (nextval('orders_id_seq'), 'abc', 17, now()) RETURNING id",
@@ -48,7 +49,7 @@ fn main() {
         "abs(".repeat(400),
         ")".repeat(400)
     ));
-    print(&"SET a=1;".repeat(128));
+    print(&"SET ROLE a;".repeat(128));
     print(&format!("SET a = 1{}", ", 'b'".repeat(400)));
 }
 
