@@ -165,10 +165,10 @@ fn sec_43_a_name_is_a_value_and_never_sql() {
 fn sec_43_no_setting_of_a_client_reaches_the_server_that_is_asked() {
     let mut world = world();
     let evil = [
-        ("options", "-c DateStyle=evil -c timezone=evil"),
+        ("options", "-c my.thing=evil -c their.thing=evil"),
         ("TimeZone", "CET"),
         ("application_name", "evil"),
-        ("client_encoding", "SJIS"),
+        ("client_encoding", "UTF8"),
     ];
     let client = try_in(&mut world, "ann", &evil, "pencil");
     let heard = world.callers[client].heard();

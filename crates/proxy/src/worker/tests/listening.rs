@@ -20,7 +20,8 @@ fn world(lanes: usize) -> World {
 }
 
 fn world_with(lanes: usize, lines: &str) -> World {
-    let lines = format!("default_pool_size = 1\nquery_wait_notify = 0\n{lines}");
+    let lines =
+        format!("default_pool_size = 1\nquery_wait_notify = 0\nsession_state = track\n{lines}");
     let mut world = World::new(lanes, &lines);
     world.database = Some(Database::default());
     world
@@ -281,7 +282,11 @@ fn more_notifications_than_may_wait_end_the_client_with_an_error() {
 
 #[test]
 fn a_client_that_does_not_read_is_ended_and_costs_nobody_anything() {
-    let mut world = World::with_room(1, "default_pool_size = 1\nlisten_queue_size = 100", 4096);
+    let mut world = World::with_room(
+        1,
+        "default_pool_size = 1\nsession_state = track\nlisten_queue_size = 100",
+        4096,
+    );
     world.database = Some(Database::default());
     let (ears, deaf, mouth) = (world.login(), world.login(), world.login());
     listen(&mut world, ears, "a");
