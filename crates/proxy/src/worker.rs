@@ -73,6 +73,8 @@ pub(crate) struct Worker<D> {
     pool_index: HashMap<PoolName, usize>,
     cancellers: Slab<Canceller>,
     registry: Registry,
+    /// Some pool wants servers to be asked without a reason (`session_state_check`).
+    has_checks: bool,
     timers: Timers,
     listening: Listening,
     /// Stands in for the client of a server that is being cleaned.
@@ -107,6 +109,7 @@ impl<D: Driver> Worker<D> {
             pool_index: HashMap::new(),
             cancellers: Slab::new(),
             registry,
+            has_checks: false,
             listening: Listening::new(lanes),
             timers: Timers::default(),
             nobody: Session::default(),

@@ -119,6 +119,12 @@ impl Client {
         self.number = number;
     }
 
+    /// Whether nothing in its session keeps it on a server, not even for a while.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.pin.is_none() && self.held_reasons().is_empty() && !self.moves_sequences
+    }
+
     /// Whether it would rather keep its server, as long as nobody else needs it: it may ask there what a sequence gave it.
     #[inline]
     pub fn is_reluctant(&self) -> bool {

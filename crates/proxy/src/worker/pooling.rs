@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use weir_config::{PoolMode, PoolSettings, Settings};
+use weir_config::{PoolMode, PoolSettings, Settings, StateCheck};
 use weir_pool::{Action, ClientId, Parcel, Scope, ServerId, Shard, WaitError};
 use weir_session::fault::Fault;
 use weir_session::relay::Rules;
@@ -54,6 +54,7 @@ impl<D: Driver> Worker<D> {
             unused_since: None,
             global: Arc::clone(global),
         };
+        self.has_checks |= pool.checks != StateCheck::Off;
         let index = self.pools.insert(pool);
         self.pool_index.insert(name, index);
         index
@@ -419,6 +420,7 @@ impl<D: Driver> Worker<D> {
                 pool.judge = state::judge(&settings);
             }
             pool.checks = state::checks(&settings);
+            self.has_checks |= pool.checks != StateCheck::Off;
             pool.reset_always = settled.settings.global.server_reset_query_always;
             let policy = crate::global::policy(&settings, &settled.settings);
             pool.settings = settings;

@@ -452,10 +452,14 @@ impl<D: Driver> Worker<D> {
         let is_leased =
             matches!(server.stage, Stage::Leased) && matches!(client.phase, Phase::Ready);
         let is_free = server.session.is_free() && self.driver.backlog(server.key) == 0;
-        if !is_leased || !is_free || self.asks_state(index, server_index) {
+        if !is_leased || !is_free {
             return;
         }
-        if !self.settle_pin(index, server_index) || self.stays_reluctantly(index, server_index) {
+        let is_plain = !self.has_checks
+            && client.pinned.is_none()
+            && client.session.is_plain()
+            && !server.session.is_uncertain();
+        if !is_plain && !self.settle_state(index, server_index) {
             return;
         }
         if self.clients.get(index).is_some_and(may_release) {

@@ -46,10 +46,15 @@ impl Drop for Pinned {
 }
 
 impl<D: Driver> Worker<D> {
+    /// Whether a client lets go of its free server as far as its session's state goes. Most have none, and do not get here.
+    pub(super) fn settle_state(&mut self, index: usize, server_index: usize) -> bool {
+        !self.asks_state(index, server_index)
+            && self.settle_pin(index, server_index)
+            && !self.stays_reluctantly(index, server_index)
+    }
+
     /// Whether a server that is free has to answer a question about its client's session before it goes to anybody else.
-    /// In steady state this is one comparison.
-    #[inline]
-    pub(super) fn asks_state(&mut self, index: usize, server_index: usize) -> bool {
+    fn asks_state(&mut self, index: usize, server_index: usize) -> bool {
         let (Some(client), Some(server)) =
             (self.clients.get(index), self.servers.get_mut(server_index))
         else {
@@ -77,8 +82,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The pins of a client whose server is free, as they are now. False if the client was ended: it had no place.
-    #[inline]
-    pub(super) fn settle_pin(&mut self, index: usize, server_index: usize) -> bool {
+    fn settle_pin(&mut self, index: usize, server_index: usize) -> bool {
         let (Some(client), Some(server)) = (
             self.clients.get_mut(index),
             self.servers.get_mut(server_index),
@@ -132,8 +136,7 @@ impl<D: Driver> Worker<D> {
     // --- servers that clients would rather keep ---
 
     /// Whether a client keeps a free server as long as nobody else needs it.
-    #[inline]
-    pub(super) fn stays_reluctantly(&mut self, index: usize, server_index: usize) -> bool {
+    fn stays_reluctantly(&mut self, index: usize, server_index: usize) -> bool {
         let (Some(client), Some(server)) =
             (self.clients.get(index), self.servers.get_mut(server_index))
         else {
