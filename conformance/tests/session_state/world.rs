@@ -1,0 +1,498 @@
+//! One cluster, two databases alike, and a pooler in front of one of them.
+//!
+//! The other database is the oracle: each script is played there first, by connections of its own to PostgreSQL, and
+//! every answer at the target has to be the same.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::env;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::Weak;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::bail;
+use anyhow::ensure;
+use weir_conformance::Config;
+use weir_conformance::Kind;
+use weir_conformance::Postgres;
+use weir_conformance::Raw;
+use weir_conformance::Weir;
+use weir_conformance::postgres;
+use weir_conformance::wait_until;
+
+use crate::answer::Answer;
+use crate::held_back;
+use crate::script::Action;
+use crate::script::Script;
+use crate::script::Step;
+use crate::session::Protocol;
+use crate::session::Session;
+
+/// What a connection without a history says of itself.
+const TRUTH: [&str; 8] = [
+    // A library brings settings along that a new connection does not have yet.
+    "select name, setting from pg_settings where name !~ '[.]' or setting <> boot_val order by 1",
+    "select current_user, session_user, current_schemas(false)::text",
+    "select locktype, mode from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()",
+    "select pg_listening_channels()",
+    "select relname from pg_class where relnamespace = pg_my_temp_schema() order by 1",
+    "select proname from pg_proc where pronamespace = pg_my_temp_schema() order by 1",
+    "select name from pg_prepared_statements where from_sql",
+    "select name from pg_cursors where name <> ''",
+];
+
+/// For what the pooler does on its own.
+pub(crate) const WAIT: Duration = Duration::from_secs(15);
+
+/// Settings with which the pooler asks a server for its state after every transaction.
+pub(crate) const ALWAYS_ASKED: &[(&str, &str)] = &[("session_state_check", "always")];
+
+/// The cluster that the tests of this suite share while any of them runs.
+pub(crate) fn cluster() -> Result<Arc<Postgres>> {
+    static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(running) = shared.upgrade() {
+        return Ok(running);
+    }
+    let options = postgres::Options {
+        max_connections: 700,
+        settings: vec!["max_prepared_transactions = 20".to_owned()],
+        ..postgres::Options::default()
+    };
+    let started = Arc::new(Postgres::start(&options)?);
+    *shared = Arc::downgrade(&started);
+    Ok(started)
+}
+
+/// True when the target is PostgreSQL itself.
+pub(crate) fn is_direct() -> Result<bool> {
+    Ok(Kind::from_env()? == Kind::Direct)
+}
+
+/// Plays every script in the three protocols at the target, with PostgreSQL as the oracle.
+///
+/// `fixture` is run in both databases before. The error tells of every script that went another way.
+pub(crate) fn check(kind: &str, fixture: &str, scripts: &[Script]) -> Result<()> {
+    let mut world = World::start(kind, fixture, scripts, &[])?;
+    world.check_all(kind, scripts)
+}
+
+/// As [`check`], with more settings of the pooler.
+pub(crate) fn check_with(
+    kind: &str,
+    fixture: &str,
+    settings: &[(&str, &str)],
+    scripts: &[Script],
+) -> Result<()> {
+    let mut world = World::start(kind, fixture, scripts, settings)?;
+    world.check_all(kind, scripts)
+}
+
+/// A pair of databases, and perhaps a pooler.
+pub(crate) struct World {
+    postgres: Arc<Postgres>,
+    weir: Option<Weir>,
+    oracle: String,
+    subject: String,
+    fixture: String,
+    /// The pooler's console, and PostgreSQL seen from beside the pooler.
+    watch: Option<RefCell<[Raw; 2]>>,
+}
+
+impl World {
+    /// Makes the databases and starts the pooler with a pool for each script and protocol.
+    pub(crate) fn start(
+        kind: &str,
+        fixture: &str,
+        scripts: &[Script],
+        settings: &[(&str, &str)],
+    ) -> Result<Self> {
+        let postgres = cluster()?;
+        let (oracle, subject) = (format!("{kind}_oracle"), format!("{kind}_subject"));
+        let mut config = Config::new()
+            .set("query_wait_timeout", "10")
+            .set("query_wait_notify", "0")
+            .set("max_prepared_statements", "100")
+            .userlist("\"postgres\" \"\"\n\"owner\" \"\"\n");
+        for (key, value) in settings {
+            config = config.set(key, value);
+        }
+        for (number, script) in scripts.iter().enumerate() {
+            for protocol in Protocol::ALL {
+                config = config.database(&format!(
+                    "{} = host=127.0.0.1 port={} dbname={subject} pool_size={}",
+                    alias(number, protocol),
+                    postgres.port(),
+                    script.servers
+                ));
+            }
+        }
+        let weir = match Kind::from_env()? {
+            Kind::Direct => None,
+            Kind::Weir => Some(Weir::start(&config)?),
+            Kind::PgBouncer => bail!("this suite runs against weir or direct"),
+        };
+        let watch = match &weir {
+            Some(weir) => {
+                let watcher = Raw::connect(postgres.port(), "postgres")?;
+                Some(RefCell::new([weir.connect("pgbouncer")?, watcher]))
+            }
+            None => None,
+        };
+        let world = Self {
+            postgres,
+            watch,
+            weir,
+            oracle,
+            subject,
+            fixture: fixture.to_owned(),
+        };
+        world.make_databases()?;
+        Ok(world)
+    }
+
+    fn make_databases(&self) -> Result<()> {
+        for database in [&self.oracle, &self.subject] {
+            self.postgres.create_database(database)?;
+            let mut direct = Raw::connect(self.postgres.port(), database)?;
+            let fixture = self.fixture.replace("{database}", database);
+            direct.query(&fixture).context("fixture")?;
+            direct.terminate();
+        }
+        Ok(())
+    }
+
+    /// Plays all scripts; the error holds every difference.
+    pub(crate) fn check_all(&mut self, kind: &str, scripts: &[Script]) -> Result<()> {
+        let only = env::var("SESSION_STATE_ONLY").unwrap_or_default();
+        let mut faults = Vec::new();
+        let mut count = 0;
+        for (number, script) in scripts.iter().enumerate() {
+            for &protocol in protocols(script) {
+                for moves in [false, true] {
+                    let name = format!("{kind}/{} {protocol:?} moves={moves}", script.name);
+                    let skipped = moves
+                        && !(self.can_move(script)
+                            && shall_move(number, protocol, protocols(script).len()));
+                    if !name.contains(&only) || skipped || held_back::holds(&name) {
+                        continue;
+                    }
+                    count += 1;
+                    let play = Play {
+                        alias: alias(number, protocol),
+                        protocol,
+                        moves,
+                    };
+                    if let Err(error) = self.check_one(script, &play) {
+                        // The script has not come to its end, where it tidies up.
+                        self.make_databases()?;
+                        faults.push(format!("== {name}: {error:#}"));
+                    }
+                }
+            }
+        }
+        if let Some(weir) = &mut self.weir {
+            weir.check_healthy()?;
+        }
+        ensure!(
+            faults.is_empty(),
+            "{} of {count} went another way:\n{}",
+            faults.len(),
+            faults.join("\n")
+        );
+        Ok(())
+    }
+
+    /// The port and database where PostgreSQL itself answers.
+    pub(crate) fn oracle(&self) -> (u16, &str) {
+        (self.postgres.port(), &self.oracle)
+    }
+
+    /// The port and database of the target's pool `alias`.
+    pub(crate) fn target<'a>(&'a self, alias: &'a str) -> (u16, &'a str) {
+        match &self.weir {
+            Some(weir) => (weir.port(), alias),
+            None => (self.postgres.port(), &self.subject),
+        }
+    }
+
+    /// Only where no state pins can every step be on a new server.
+    fn can_move(&self, script: &Script) -> bool {
+        self.weir.is_some() && script.moves
+    }
+
+    fn check_one(&self, script: &Script, play: &Play) -> Result<()> {
+        let expected = self.record(script, play.protocol);
+        let (port, database) = self.target(&play.alias);
+        let mut stage = Stage::new(port, database);
+        stage.console = self
+            .weir
+            .as_ref()
+            .map(|weir| Raw::connect(weir.port(), "pgbouncer"))
+            .transpose()?;
+        let mut outcome = Ok(());
+        for (number, (step, expected)) in script.steps.iter().zip(expected).enumerate() {
+            if play.moves && stage.is_idle() {
+                self.close_servers()?;
+            }
+            let answer = stage.step(step, play.protocol);
+            let is_refused = refusal(step).is_some_and(|state| answer.failed_with(state));
+            let difference = expected.difference(&answer);
+            if !difference.is_empty() && !is_refused {
+                outcome = Err(anyhow::anyhow!(
+                    "step {} `{}`\n{}",
+                    number + 1,
+                    step.text,
+                    difference.trim_end()
+                ));
+                break;
+            }
+        }
+        if outcome.is_ok() {
+            outcome = stage.check_reported();
+        }
+        stage.empty();
+        outcome = outcome.and_then(|()| self.check_clean(play, script.servers));
+        self.close_servers()?;
+        outcome
+    }
+
+    /// What PostgreSQL answers to each step.
+    fn record(&self, script: &Script, protocol: Protocol) -> Vec<Answer> {
+        let mut stage = Stage::new(self.postgres.port(), &self.oracle);
+        let steps = script.steps.iter();
+        let answers = steps.map(|step| stage.step(step, protocol)).collect();
+        stage.empty();
+        answers
+    }
+
+    /// With all clients gone every server of the pool looks like a new connection.
+    pub(crate) fn check_clean(&self, play: &Play, servers: u32) -> Result<()> {
+        let mut fresh = Session::connect(self.postgres.port(), &self.subject, &[])?;
+        let expected = truth(&mut fresh)?;
+        fresh.leave();
+        let (port, database) = self.target(&play.alias);
+        let mut holders = Vec::new();
+        for number in 0..servers {
+            let mut holder = Session::connect(port, database, &[])?;
+            let last = holder.simple("select lastval()")?;
+            let has_none = last.iter().any(|line| line.starts_with("E ERROR 55000 "));
+            ensure!(has_none, "left behind: lastval is {last:?}");
+            let begun = holder.simple("begin")?;
+            ensure!(holder.status() == b'T', "holder {number}: {begun:?}");
+            let found = truth(&mut holder)?;
+            for (expected, found) in expected.iter().zip(&found) {
+                ensure!(
+                    expected == found,
+                    "left behind: a new connection has {expected}, this one {found}"
+                );
+            }
+            holders.push(holder);
+        }
+        for mut holder in holders {
+            holder.simple("rollback")?;
+            holder.leave();
+        }
+        Ok(())
+    }
+
+    /// Ends the pooler's idle servers, and waits until it has noticed.
+    pub(crate) fn close_servers(&self) -> Result<()> {
+        let Some(watch) = &self.watch else {
+            return Ok(());
+        };
+        let [console, watcher] = &mut *watch.borrow_mut();
+        let mut servers = Vec::new();
+        // A server that is being asked for its state has not been released yet.
+        let idle = wait_until("idle servers", WAIT, || {
+            servers = states(console)?;
+            Ok(servers.iter().all(|state| state == "idle"))
+        });
+        idle.with_context(|| format!("{servers:?}"))?;
+        let of_subject = format!("from pg_stat_activity where datname = '{}'", self.subject);
+        watcher.query(&format!("select pg_terminate_backend(pid) {of_subject}"))?;
+        let count = format!("select count(*) {of_subject}");
+        let closed = wait_until("the end of the servers", WAIT, || {
+            servers = states(console)?;
+            Ok(servers.is_empty() && watcher.query_one(&count)? == "0")
+        });
+        closed.with_context(|| format!("{servers:?}"))
+    }
+}
+
+/// Of the pooler's servers.
+fn states(console: &mut Raw) -> Result<Vec<String>> {
+    let servers = console.query_named("show servers")?.into_iter();
+    Ok(servers
+        .filter_map(|mut server| server.remove("state"))
+        .collect())
+}
+
+/// One run of a script.
+pub(crate) struct Play {
+    pub(crate) alias: String,
+    protocol: Protocol,
+    /// Every step with nobody in a transaction is on new servers.
+    moves: bool,
+}
+
+impl Play {
+    /// In the simple protocol, of the script in this place.
+    pub(crate) fn simple(number: usize) -> Self {
+        Self {
+            alias: alias(number, Protocol::Simple),
+            protocol: Protocol::Simple,
+            moves: false,
+        }
+    }
+}
+
+/// The clients of a script.
+struct Stage<'a> {
+    port: u16,
+    database: &'a str,
+    sessions: BTreeMap<char, Session>,
+    /// Of the pooler, to ask who is pinned.
+    console: Option<Raw>,
+}
+
+impl<'a> Stage<'a> {
+    fn new(port: u16, database: &'a str) -> Self {
+        Self {
+            port,
+            database,
+            sessions: BTreeMap::new(),
+            console: None,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.sessions.values().all(Session::is_idle)
+    }
+
+    fn step(&mut self, step: &Step, protocol: Protocol) -> Answer {
+        self.try_step(step, protocol)
+            .unwrap_or_else(|error| Answer {
+                lines: vec![format!("lost: {error:#}")],
+                ..Answer::default()
+            })
+    }
+
+    fn try_step(&mut self, step: &Step, protocol: Protocol) -> Result<Answer> {
+        let nothing: &[(String, String)] = &[];
+        let more = match &step.action {
+            Action::Connect(parameters) => parameters,
+            _ => nothing,
+        };
+        match &step.action {
+            Action::Pinned(reason) => self.check_pin(step, reason)?,
+            Action::Leave => self.take(step)?.leave(),
+            Action::Vanish => self.take(step)?.vanish()?,
+            _ => {
+                if !self.sessions.contains_key(&step.client) {
+                    let session = Session::connect(self.port, self.database, more)?;
+                    self.sessions.insert(step.client, session);
+                }
+                let session = self.sessions.get_mut(&step.client);
+                let session = session.context("no such client")?;
+                return Ok(session.act(&step.action, protocol));
+            }
+        }
+        Ok(Answer::default())
+    }
+
+    /// Waits until the pooler shows the client as pinned for a reason, or as free.
+    fn check_pin(&mut self, step: &Step, reason: &str) -> Result<()> {
+        let session = self.sessions.get(&step.client);
+        let port = session.context("no such client")?.port()?.to_string();
+        let Some(console) = &mut self.console else {
+            return Ok(());
+        };
+        let mut last = None;
+        let shown = wait_until("the pin", Duration::from_secs(5), || {
+            let clients = console.query_named("show clients")?;
+            let mut clients = clients.into_iter();
+            let own = clients.find(|client| client.get("port") == Some(&port));
+            last = own.and_then(|own| own.get("pin").cloned());
+            Ok(last.as_deref() == Some(reason))
+        });
+        shown.with_context(|| format!("pinned for {last:?}"))
+    }
+
+    fn take(&mut self, step: &Step) -> Result<Session> {
+        self.sessions.remove(&step.client).context("no such client")
+    }
+
+    /// What each client was last told of its settings is what they are.
+    fn check_reported(&mut self) -> Result<()> {
+        for (client, session) in &mut self.sessions {
+            if !session.is_idle() {
+                continue;
+            }
+            for (name, told) in session.parameters.clone() {
+                let shown = session.rows(&format!("show \"{name}\""))?;
+                let told = format!("[{}]", told.as_bytes().escape_ascii());
+                ensure!(
+                    shown == [told.clone()],
+                    "{client} was told that {name} is {told}, but it is {shown:?}"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn empty(&mut self) {
+        for (_, session) in std::mem::take(&mut self.sessions) {
+            session.leave();
+        }
+    }
+}
+
+fn truth(session: &mut Session) -> Result<Vec<String>> {
+    let mut lines = Vec::new();
+    for sql in TRUTH {
+        let rows = session.rows(sql)?;
+        lines.extend(
+            rows.into_iter()
+                .map(|row| format!("{row} ({})", first_words(sql))),
+        );
+        lines.push(format!("no more ({})", first_words(sql)));
+    }
+    Ok(lines)
+}
+
+fn first_words(sql: &str) -> &str {
+    sql.get(..40).unwrap_or(sql)
+}
+
+fn refusal(step: &Step) -> Option<&str> {
+    match &step.action {
+        Action::Run { refused, .. } => refused.as_deref(),
+        _ => None,
+    }
+}
+
+/// Every script is played once on new servers all the time, in one protocol or the other; in all of them by request.
+fn shall_move(number: usize, protocol: Protocol, count: usize) -> bool {
+    let all = env::var_os("SESSION_STATE_ALL").is_some();
+    let chosen = Protocol::ALL.get(number % count.max(1));
+    all || chosen == Some(&protocol)
+}
+
+fn alias(number: usize, protocol: Protocol) -> String {
+    format!("s{number}_{protocol:?}").to_lowercase()
+}
+
+/// A script without a plain statement is the same in all of them.
+fn protocols(script: &Script) -> &'static [Protocol] {
+    let plain = |step: &Step| matches!(step.action, Action::Run { .. });
+    if script.steps.iter().any(plain) {
+        &[Protocol::Simple, Protocol::Unnamed, Protocol::Named]
+    } else {
+        &[Protocol::Simple]
+    }
+}
