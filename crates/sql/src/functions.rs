@@ -14,6 +14,10 @@ pub(crate) enum Meaning {
     Listed,
     /// TEMP, TEMPORARY
     Temporary,
+    /// What follows may be C: a function of a library, which is loaded to look for it.
+    Language,
+    /// The view of all settings: an UPDATE of it sets them.
+    Settings,
     /// A name that begins with `pg_temp`.
     TemporarySchema,
     /// Too long to tell, or its case folds by a locale that we do not know.
@@ -91,8 +95,10 @@ const BUILT_IN: &[(&str, Kind)] = &[
 ];
 
 /// Words that are no functions.
-const WORDS: [(&str, Meaning); 3] = [
+const WORDS: [(&str, Meaning); 5] = [
     ("hold", Meaning::Hold),
+    ("language", Meaning::Language),
+    ("pg_settings", Meaning::Settings),
     ("temp", Meaning::Temporary),
     ("temporary", Meaning::Temporary),
 ];

@@ -45,8 +45,14 @@ fn is_rest_harmless(
                 None => true,
                 Some(Meaning::Call(_)) => lexer.clone().token()? != Some(Token::Other(b'(')),
                 Some(Meaning::Hold) => lead != Lead::Declare,
+                Some(Meaning::Language) => !is_native(lexer)?,
                 Some(Meaning::Temporary) => !makes_temporary(before),
-                Some(Meaning::Listed | Meaning::TemporarySchema | Meaning::Unknown) => false,
+                Some(
+                    Meaning::Listed
+                    | Meaning::Settings
+                    | Meaning::TemporarySchema
+                    | Meaning::Unknown,
+                ) => false,
             };
             if !harmless {
                 return Ok(false);
@@ -62,6 +68,16 @@ pub(crate) fn makes_temporary(before: &[u8]) -> bool {
     [&b"create"[..], b"replace", b"local", b"global", b"into"]
         .iter()
         .any(|known| before.eq_ignore_ascii_case(known))
+}
+
+/// Whether the language that comes next is C.
+pub(crate) fn is_native(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
+    let next = lexer.clone().token()?;
+    Ok(match next {
+        Some(Token::Word(name) | Token::Quoted(name)) => name.eq_ignore_ascii_case(b"c"),
+        Some(Token::Text(name)) => name.eq_ignore_ascii_case(b"'c'"),
+        _ => false,
+    })
 }
 
 /// `PREPARE transaction AS ..` prepares a statement of that name: only a constant makes it 2PC.

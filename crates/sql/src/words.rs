@@ -5,7 +5,9 @@ use crate::effects::{Asks, Effects, Resets, Sequences};
 use crate::functions::{Functions, Kind, Meaning};
 use crate::lex::{Lexer, Token, Unclear};
 use crate::reason::Reason;
-use crate::scan::{self, Lead, is_prepare_transaction, is_transactional_set, makes_temporary};
+use crate::scan::{
+    self, Lead, is_native, is_prepare_transaction, is_transactional_set, makes_temporary,
+};
 use crate::setting::{self, Setting};
 use crate::tree;
 
@@ -144,7 +146,10 @@ impl Words<'_> {
             }
             Some(Meaning::Temporary) if makes_temporary(before) => self.temporary(),
             Some(Meaning::TemporarySchema) => self.temporary(),
-            None | Some(Meaning::Call(_) | Meaning::Hold | Meaning::Temporary) => {}
+            Some(Meaning::Language) if is_native(lexer)? => self.effects.leaves(Reason::Library),
+            Some(Meaning::Settings) => self.effects.ask_all(),
+            None
+            | Some(Meaning::Call(_) | Meaning::Hold | Meaning::Language | Meaning::Temporary) => {}
             Some(Meaning::Listed | Meaning::Unknown) => self.inexact().leaves(Reason::Function),
         }
         Ok(())
@@ -202,7 +207,7 @@ impl Words<'_> {
             }
             Some(Meaning::Listed) => effects.leaves(Reason::Function),
             // What has no name in here is asked about anyway.
-            None | Some(Meaning::Unknown) => {}
+            None | Some(Meaning::Language | Meaning::Settings | Meaning::Unknown) => {}
         }
         let next = behind.iter().find(|byte| !byte.is_ascii_whitespace());
         let constant = matches!(next, Some(b'\'' | b'$'));

@@ -229,6 +229,29 @@ fn words_in_the_body_of_a_block_count() {
     reasons("CALL app.become('x')", &[], &[Reason::Function]);
 }
 
+/// PostgreSQL loads the library to look for the function, and it may keep what it likes in the session.
+#[test]
+fn functions_in_c_load_their_library() {
+    let text = "CREATE FUNCTION f() RETURNS trigger AS 'lib' LANGUAGE C";
+    reasons(text, &[], &[Reason::Library]);
+    reasons(
+        "CREATE FUNCTION f() RETURNS int LANGUAGE 'c' AS 'lib'",
+        &[],
+        &[Reason::Library],
+    );
+    reasons(
+        "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        &[],
+        &[],
+    );
+}
+
+#[test]
+fn settings_can_be_set_by_update() {
+    let text = "UPDATE pg_settings SET setting = '5MB' WHERE name = 'work_mem'";
+    assert_eq!(effects(text).asks, Asks::All);
+}
+
 #[test]
 fn sequences_are_told_apart() {
     let sequences = |text: &str| effects(text).sequences;
