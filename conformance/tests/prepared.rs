@@ -291,3 +291,32 @@ fn cor_16_a_row_is_never_read_by_an_old_description() -> Result<()> {
     ensure!(heard == r#"2 T(a,b) D([("1"), ("2")]) C ZI"#, "{heard:?}");
     Ok(())
 }
+
+#[test]
+fn cor_15_what_set_local_plans_is_for_nobody_else() -> Result<()> {
+    let schema = "create schema one; create table one.place as select 1 as a; \
+        create table public.place as select 'x' as b, 2 as c";
+    let world = World::new("prepared_local", 1, schema)?;
+    let sets = [
+        "set local search_path = one",
+        "select set_config('search_path', 'one', true)",
+    ];
+    for set in sets {
+        let mut local = world.client(&[])?;
+        hear(&mut local, &query("begin"))?;
+        hear(&mut local, &query(set))?;
+        let place = format!("select * from place /* {set} */");
+        ensure!(hear(&mut local, &batch(&[parse("s", &place, &[])]))? == "1 ZT");
+        let heard = hear(&mut local, &run("s"))?;
+        ensure!(heard == r#"2 T(a) D([("1")]) C ZT"#, "{set}: {heard:?}");
+        hear(&mut local, &query("commit"))?;
+        // One of them is on the same worker.
+        let mut others = [world.client(&[])?, world.client(&[])?];
+        for other in &mut others {
+            let prepare = batch(&[parse("s", &place, &[]), describe(b'S', "s")]);
+            let heard = hear(other, &prepare)?;
+            ensure!(heard == "1 t T(b,c) ZI", "{set}: {heard:?}");
+        }
+    }
+    Ok(())
+}

@@ -43,6 +43,8 @@ pub struct Statement {
     outdated: AtomicBool,
     /// What it returns, as a client was told: a hash, 0 if none was.
     shape: AtomicU64,
+    /// Running it may change settings that count, for the rest of its transaction.
+    pub(crate) plans_locally: bool,
     /// What running it may do to the session; found out when it is first bound.
     pub(crate) effects: OnceLock<Option<Arc<Effects>>>,
 }
@@ -63,6 +65,7 @@ impl Statement {
             proven_in: AtomicU64::new(0),
             outdated: AtomicBool::new(false),
             shape: AtomicU64::new(0),
+            plans_locally: planning::may_plan_locally(body),
             effects: OnceLock::new(),
         }
     }
@@ -76,6 +79,11 @@ impl Statement {
     /// Tables have changed, so that no server may use what it has prepared (`cached plan must not change result type`).
     pub(crate) fn outdate(&self) {
         self.outdated.store(true, Relaxed);
+    }
+
+    /// Whether it is one client's own.
+    pub(crate) fn is_private(&self) -> bool {
+        self.context.is_none()
     }
 
     pub(crate) fn shape(&self) -> u64 {

@@ -239,6 +239,8 @@ impl Work<'_, '_> {
         }
         if tag == tag::READY_FOR_QUERY {
             self.server.synced = self.server.queue.is_empty();
+            let is_over = self.server.status == TransactionStatus::Idle;
+            self.server.plans_locally &= !(self.server.synced && is_over);
         }
     }
 

@@ -151,7 +151,8 @@ impl Work<'_, '_, '_, '_> {
         }
         let next = if server.is_settings_unsure() {
             // What the server holds it plans again as it has to. What it does not hold nobody else may get.
-            if server.prepared.touch(&statement, server.queue.batch()) != Presence::Absent {
+            let presence = server.prepared.touch(&statement, server.queue.batch());
+            if presence != Presence::Absent || statement.is_private() {
                 return statement;
             }
             registry.private(&statement.body)
@@ -271,7 +272,10 @@ impl Work<'_, '_, '_, '_> {
         }
         let renamed = self.renamed(head.statement);
         match &renamed {
-            Some(renamed) => self.bind_renamed(message, &head, &renamed.ours)?,
+            Some(renamed) => {
+                self.link.server.plans_locally |= renamed.ours.plans_locally;
+                self.bind_renamed(message, &head, &renamed.ours)?;
+            }
             None => self.pass(message, None),
         }
         self.expect(Expected::new(Kind::Bind, Duty::Forward).with_renamed(renamed));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_sql::Effects;
+use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 use weir_wire::frontend;
 
@@ -12,6 +13,7 @@ use crate::client;
 use crate::expected::{Duty, Expected, Kind, UnnamedEffect};
 use crate::relay::Link;
 use crate::sql::Deallocated;
+use crate::statement::planning;
 use crate::unnamed;
 
 impl Work<'_, '_, '_, '_> {
@@ -35,6 +37,26 @@ impl Work<'_, '_, '_, '_> {
         !is_given && server.queue.is_unsettled(client::key(name))
     }
 
+    /// A text (None: one that is not all here) is on its way: from here on, what a Parse finds may depend on settings that
+    /// only this transaction has. A statement that is a transaction of its own has none.
+    pub(super) fn note_local(&mut self, text: Option<&[u8]>) {
+        let Link {
+            client,
+            server,
+            rules,
+            ..
+        } = &mut *self.link;
+        if server.plans_locally || rules.max_prepared == 0 {
+            return;
+        }
+        let is_alone = client.statement_count() == 0
+            && text.is_some_and(|text| !text.contains(&b';'))
+            && server.status() == TransactionStatus::Idle
+            && !server.needs_sync
+            && server.queue.is_plain();
+        server.plans_locally = !is_alone && text.is_none_or(planning::may_plan_locally);
+    }
+
     /// The message has to wait for a reply.
     pub(super) fn stall(&mut self) -> bool {
         self.stalled = true;
@@ -46,6 +68,7 @@ impl Work<'_, '_, '_, '_> {
         let text = definition.split(|byte| *byte == 0).next();
         let deallocated = text.filter(|_| message.is_whole());
         let deallocated = deallocated.and_then(|text| self.deallocated_by(text));
+        self.note_local(text.filter(|_| message.is_whole()));
         let serial = self.link.registry.serial();
         if let Some(Deallocated::One(name)) = deallocated {
             if self.is_unsettled(&name, false) {
