@@ -21,20 +21,24 @@ impl Work<'_, '_, '_, '_> {
     /// message that `only_uses` it fails exactly if that Parse does.
     pub(super) fn is_unsettled(&self, name: &[u8], only_uses: bool) -> bool {
         let Link { client, server, .. } = &*self.link;
-        if !server.queue.changes_names() || server.queue.is_skipping() {
+        let queue = &server.queue;
+        if !queue.changes_names_apart() || queue.is_skipping() {
             return false;
         }
         if name.is_empty() {
-            return only_uses && server.queue.is_unnamed_unsettled();
+            return only_uses && queue.is_unnamed_unsettled();
         }
-        let is_given = only_uses
-            && client.statement(name).is_some_and(|(known, statement)| {
-                statement.is_some_and(|given| {
-                    !server.prepared.has_confirmed(given)
-                        && server.queue.is_named_once(given, known)
-                })
-            });
-        !is_given && server.queue.is_unsettled(client::key(name))
+        let known = client.statement(name);
+        if known.is_none() && !queue.takes_names_away() {
+            return false;
+        }
+        let given = known.and_then(|(_, statement)| statement);
+        let is_given = given.filter(|_| only_uses).is_some_and(|given| {
+            !server.prepared.has_confirmed(given)
+                && server.prepared.changes_once(given)
+                && queue.is_only_given(given, name)
+        });
+        !is_given && queue.is_unsettled(client::key(name))
     }
 
     /// A text (None: one that is not all here) is on its way: from here on, what a Parse finds may depend on settings that
