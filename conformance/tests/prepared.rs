@@ -261,3 +261,62 @@ fn cor_09_what_a_batch_does_to_names_waits_for_the_one_before_it() -> Result<()>
     }
     Ok(())
 }
+
+#[test]
+fn cor_16_a_row_is_never_read_by_an_old_description() -> Result<()> {
+    let world = World::new("prepared_told", 2, "create table place as select 1 as a")?;
+    let mut client = world.client(&[])?;
+    let prepare = batch(&[parse("s", "select * from place", &[]), describe(b'S', "s")]);
+    // One server is taken when it is prepared, and the other one when it is run: that prepares it after the change.
+    let (mut first, mut other) = (world.client(&[])?, world.client(&[])?);
+    hear(&mut first, &query("begin"))?;
+    ensure!(hear(&mut client, &prepare)? == "1 t T(a) ZI");
+    hear(&mut other, &query("begin"))?;
+    hear(&mut first, &query("commit"))?;
+    Raw::connect(world.postgres.port(), world.database)?
+        .query("alter table place add column b int default 2")?;
+    client.send(&batch(&[bind("", "s", &[]), execute("", 0)]))?;
+    let refused = client.read_message()?;
+    ensure!(
+        refused.error() == "FATAL 0A000 cached plan must not change result type",
+        "{}",
+        refused.error()
+    );
+    ensure!(client.read_to_close()?.is_empty());
+    // The server that had it does not return it either, and new clients are told anew.
+    hear(&mut other, &query("commit"))?;
+    let heard = hear(&mut other, &prepare)?;
+    ensure!(heard == "1 t T(a,b) ZI", "{heard:?}");
+    let heard = hear(&mut other, &run("s"))?;
+    ensure!(heard == r#"2 T(a,b) D([("1"), ("2")]) C ZI"#, "{heard:?}");
+    Ok(())
+}
+
+#[test]
+fn cor_15_what_set_local_plans_is_for_nobody_else() -> Result<()> {
+    let schema = "create schema one; create table one.place as select 1 as a; \
+        create table public.place as select 'x' as b, 2 as c";
+    let world = World::new("prepared_local", 1, schema)?;
+    let sets = [
+        "set local search_path = one",
+        "select set_config('search_path', 'one', true)",
+    ];
+    for set in sets {
+        let mut local = world.client(&[])?;
+        hear(&mut local, &query("begin"))?;
+        hear(&mut local, &query(set))?;
+        let place = format!("select * from place /* {set} */");
+        ensure!(hear(&mut local, &batch(&[parse("s", &place, &[])]))? == "1 ZT");
+        let heard = hear(&mut local, &run("s"))?;
+        ensure!(heard == r#"2 T(a) D([("1")]) C ZT"#, "{set}: {heard:?}");
+        hear(&mut local, &query("commit"))?;
+        // One of them is on the same worker.
+        let mut others = [world.client(&[])?, world.client(&[])?];
+        for other in &mut others {
+            let prepare = batch(&[parse("s", &place, &[]), describe(b'S', "s")]);
+            let heard = hear(other, &prepare)?;
+            ensure!(heard == "1 t T(b,c) ZI", "{set}: {heard:?}");
+        }
+    }
+    Ok(())
+}

@@ -261,6 +261,13 @@ impl Client {
         self.names.insert(name, statement);
     }
 
+    /// It has heard that this name's statement returns something else by now: it may be prepared anew.
+    pub(crate) fn was_told(&mut self, name: &[u8]) {
+        if let Some(Some(statement)) = self.names.get_mut(key(name)) {
+            *statement = Arc::new(statement.anew());
+        }
+    }
+
     pub(crate) fn forget(&mut self, name: &[u8]) -> Option<Option<Arc<Statement>>> {
         self.names.remove(key(name))
     }

@@ -76,6 +76,14 @@ impl Undo {
         }
     }
 
+    /// Whether it takes a name away.
+    fn takes_away(&self) -> bool {
+        matches!(
+            self,
+            Self::Closed(..) | Self::Deallocate(_) | Self::DeallocateAll
+        )
+    }
+
     /// Whether only its own success, not that of what comes before it in the batch, decides.
     fn may_fail_alone(&self) -> bool {
         matches!(self, Self::Deallocate(_) | Self::DeallocateAll)
@@ -194,6 +202,10 @@ pub struct Queue {
     skipping: bool,
     /// Entries that change what the client's names mean (see [`Expected::names`]).
     naming: usize,
+    /// Those of them that an error may skip without skipping what comes next.
+    naming_apart: usize,
+    /// Those of them that take names away.
+    removing: usize,
     /// Counts the Syncs.
     batch: u64,
     /// Syncs that a COPY FROM STDIN was thought to eat, but may not have, since it failed (see [`Queue::is_quiet`]).
@@ -231,7 +243,7 @@ impl Queue {
             }
             self.skipping = false;
         }
-        self.naming += usize::from(entry.names());
+        self.arrives(&entry);
         self.entries.push_back(entry);
         None
     }
@@ -299,6 +311,12 @@ impl Queue {
         self.naming > 0
     }
 
+    /// Whether any of that may be skipped without skipping what comes next.
+    #[inline]
+    pub fn changes_names_apart(&self) -> bool {
+        self.naming_apart > 0
+    }
+
     /// As [`Queue::is_unsettled`], for the unnamed statement.
     pub fn is_unnamed_unsettled(&self) -> bool {
         let mut of_this_batch = true;
@@ -311,17 +329,41 @@ impl Queue {
         false
     }
 
-    /// Whether nothing on its way concerns this name or this statement but one Parse that gives the one to the other.
-    pub fn is_named_once(&self, statement: &Statement, name: &[u8]) -> bool {
+    fn arrives(&mut self, entry: &Expected) {
+        self.naming += usize::from(entry.names());
+        let undo = entry.undo.as_deref();
+        self.removing += usize::from(undo.is_some_and(Undo::takes_away));
+        if entry.kind == Kind::Sync || undo.is_some_and(Undo::may_fail_alone) {
+            self.naming_apart = self.naming;
+        }
+    }
+
+    /// Entries leave from the front, so those that are apart go first.
+    fn leaves(&mut self, entry: &Expected) {
+        if entry.names() {
+            self.naming -= 1;
+            self.naming_apart = self.naming_apart.saturating_sub(1);
+        }
+        let takes_away = entry.undo.as_deref().is_some_and(Undo::takes_away);
+        self.removing -= usize::from(takes_away);
+    }
+
+    /// Whether the last thing on its way that concerns this name is a Parse that gives it this statement, and nothing
+    /// takes names away.
+    pub fn is_only_given(&self, statement: &Statement, name: &[u8]) -> bool {
         let name = key(name);
-        let mut concerning = self.entries.iter().filter_map(|entry| {
-            let prepared = entry.statement.as_ref();
-            let changes = prepared.is_some_and(|prepared| prepared.id == statement.id);
+        let concerns = |entry: &&Expected| {
             let undo = entry.undo.as_deref();
-            let names = undo.is_some_and(|undo| undo.concerns(name));
-            (changes || names).then_some(changes && matches!(undo, Some(Undo::Named(..))) && names)
-        });
-        concerning.next() == Some(true) && concerning.next().is_none()
+            undo.is_some_and(|undo| undo.concerns(name))
+        };
+        let last = self.entries.iter().rev().find(concerns);
+        let prepared = last.and_then(|last| last.statement.as_ref());
+        self.removing == 0 && prepared.is_some_and(|prepared| prepared.id == statement.id)
+    }
+
+    /// Whether anything on its way takes names away.
+    pub fn takes_names_away(&self) -> bool {
+        self.removing > 0
     }
 
     /// Whether it is open what a request on its way makes of this name, because an error may skip that request but not
@@ -359,7 +401,7 @@ impl Queue {
     pub fn pop(&mut self) -> Option<Expected> {
         self.begun = false;
         let entry = self.entries.pop_front()?;
-        self.naming -= usize::from(entry.names());
+        self.leaves(&entry);
         Some(entry)
     }
 
@@ -375,7 +417,7 @@ impl Queue {
                 }
                 (_, Duty::Answer) => {
                     let entry = self.entries.pop_front()?;
-                    self.naming -= usize::from(entry.names());
+                    self.leaves(&entry);
                     return Some(entry);
                 }
                 _ => return None,
@@ -398,7 +440,7 @@ impl Queue {
             .drain(..until.unwrap_or(self.entries.len()))
             .collect();
         skipped.reverse();
-        self.naming -= skipped.iter().filter(|entry| entry.names()).count();
+        skipped.iter().for_each(|entry| self.leaves(entry));
         skipped
     }
 

@@ -18,6 +18,7 @@ mod failure;
 mod idle;
 mod reply;
 pub(crate) mod request;
+mod shape;
 
 pub use alone::Lobby;
 pub use idle::{Idle, Next, idle};

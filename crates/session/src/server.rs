@@ -51,6 +51,8 @@ pub struct Server {
     pub(crate) settings: Arc<Settings>,
     pub(crate) reported: Arc<Reported>,
     defaults: Arc<Reported>,
+    /// A text on its way may have changed settings that count for planning, for the rest of its transaction.
+    pub(crate) plans_locally: bool,
     /// What it has to be asked before it goes to anybody else.
     pub(crate) question: Question,
     /// Questions on their way, with what was answered so far; boxed, since few sessions have any.
@@ -108,6 +110,7 @@ impl Server {
             settings: Arc::default(),
             defaults: Arc::clone(&reported),
             reported,
+            plans_locally: false,
             question: Question::default(),
             asked: VecDeque::new(),
             bound: 0,
@@ -203,7 +206,8 @@ impl Server {
 
     /// Whether its settings may be others than [`Server::settings`] until it has been asked.
     pub fn is_settings_unsure(&self) -> bool {
-        self.question.is_about_settings()
+        self.plans_locally
+            || self.question.is_about_settings()
             || (self.asked.iter()).any(|asked| asked.0.is_about_settings())
     }
 

@@ -23,6 +23,9 @@ pub use registry::Registry;
 /// What our names on servers begin with.
 pub(crate) const NAME_PREFIX: &[u8] = b"weir_";
 
+/// The name that is bound in place of a statement that may not be bound any more; no server has it.
+pub(crate) const OUTDATED: &[u8] = b"weir_outdated";
+
 /// A statement known to this worker.
 #[derive(Debug)]
 pub struct Statement {
@@ -38,6 +41,10 @@ pub struct Statement {
     proven_in: AtomicU64,
     /// It would return something else by now than when it was prepared: what is prepared anew is another statement.
     outdated: AtomicBool,
+    /// What it returns, as a client was told: a hash, 0 if none was.
+    shape: AtomicU64,
+    /// Running it may change settings that count, for the rest of its transaction.
+    pub(crate) plans_locally: bool,
     /// What running it may do to the session; found out when it is first bound.
     pub(crate) effects: OnceLock<Option<Arc<Effects>>>,
 }
@@ -57,6 +64,8 @@ impl Statement {
             context,
             proven_in: AtomicU64::new(0),
             outdated: AtomicBool::new(false),
+            shape: AtomicU64::new(0),
+            plans_locally: planning::may_plan_locally(body),
             effects: OnceLock::new(),
         }
     }
@@ -70,6 +79,26 @@ impl Statement {
     /// Tables have changed, so that no server may use what it has prepared (`cached plan must not change result type`).
     pub(crate) fn outdate(&self) {
         self.outdated.store(true, Relaxed);
+    }
+
+    /// Whether it is one client's own.
+    pub(crate) fn is_private(&self) -> bool {
+        self.context.is_none()
+    }
+
+    pub(crate) fn shape(&self) -> u64 {
+        self.shape.load(Relaxed)
+    }
+
+    pub(crate) fn set_shape(&self, shape: u64) {
+        self.shape.store(shape, Relaxed);
+    }
+
+    /// The same text, to be prepared anew, for a client that knows that it may return something else.
+    pub(crate) fn anew(&self) -> Self {
+        let anew = Self::new(self.id, &self.body, self.context.clone());
+        anew.outdate();
+        anew
     }
 
     pub(crate) fn is_outdated(&self) -> bool {

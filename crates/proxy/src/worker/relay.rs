@@ -801,7 +801,12 @@ impl<D: Driver> Worker<D> {
         };
         if let Some(index) = server.lease.take() {
             match fault {
-                ServerFault::Refused(body) => self.refused_setting(index, body),
+                ServerFault::Refused(body) => {
+                    self.refuse_client(index, body, "invalid server parameter");
+                }
+                ServerFault::ResultChanged(body) => {
+                    self.refuse_client(index, body, "prepared statement changed its result");
+                }
                 // Unlike a FATAL, what the server said does not tell the client that it is over.
                 _ => self.lost_server(index, false),
             }

@@ -157,13 +157,13 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The server refused a parameter: the client hears it as PostgreSQL would say it at login.
-    pub(super) fn refused_setting(&mut self, index: usize, body: &[u8]) {
+    pub(super) fn refuse_client(&mut self, index: usize, body: &[u8], reason: &str) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
         client.lease = None;
         let message = as_fatal(body);
-        self.end_client(index, &message, "invalid server parameter");
+        self.end_client(index, &message, reason);
     }
 
     /// AuthenticationOk, parameters, cancel key, ReadyForQuery.

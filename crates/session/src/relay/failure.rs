@@ -3,8 +3,11 @@
 use weir_wire::backend::{self, tag};
 use weir_wire::sqlstate::SqlState;
 
+use super::shape;
+use crate::client::Client;
 use crate::expected::{Expected, Kind};
 use crate::server::Server;
+use crate::statement::OUTDATED;
 
 /// The function in PostgreSQL's `plancache.c` that finds that a statement would not return what it did; many other
 /// things are not supported (0A000), too.
@@ -12,7 +15,7 @@ const REVALIDATE: &[u8] = b"RevalidateCachedQuery";
 
 /// Draws the consequences for what the server and others have prepared. The name of a statement that is dropped here has
 /// to be recalled ([`Server::take_back`] follows).
-pub(super) fn learn(server: &mut Server, failed: &Expected, body: &[u8]) {
+pub(super) fn learn(client: &mut Client, server: &mut Server, failed: &Expected, body: &[u8]) {
     if failed.kind == Kind::Parse
         && let Some(statement) = &failed.statement
     {
@@ -24,6 +27,7 @@ pub(super) fn learn(server: &mut Server, failed: &Expected, body: &[u8]) {
     if is_outdated(body) {
         renamed.ours.outdate();
         server.prepared.lose(&renamed.ours);
+        client.was_told(&renamed.theirs);
     } else if server.prepared.has_confirmed(&renamed.ours) && is_missing(failed, body) {
         // What dropped this one in silence (a function, perhaps) may well have dropped all.
         server.prepared.lose_all();
@@ -57,6 +61,9 @@ fn contains(body: &[u8], name: &[u8]) -> Option<usize> {
 pub(super) fn renamed(entry: &Expected, body: &[u8]) -> Option<Vec<u8>> {
     let renamed = entry.renamed.as_ref()?;
     let (ours, theirs) = (&renamed.ours.name, &renamed.theirs);
+    if **ours == *OUTDATED && contains(body, ours).is_some() {
+        return Some(shape::error());
+    }
     let code = backend::ErrorFields::parse(body).ok()?.get(b'C')?;
     let about_names = [
         SqlState::DUPLICATE_PSTATEMENT,

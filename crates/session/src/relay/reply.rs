@@ -9,7 +9,7 @@ use weir_wire::frame::{FrameError, Header, Side, header};
 use weir_wire::sqlstate::SqlState;
 
 use super::request::tell;
-use super::{STREAM_MIN, failure};
+use super::{STREAM_MIN, failure, shape};
 use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::fault::Fault;
@@ -47,6 +47,10 @@ pub enum ServerFault {
     /// A reply that nobody asked for: whose it is cannot be known any more.
     #[error("unexpected message of type '{}'", char::from(*.0))]
     OutOfPlace(u8),
+    /// A statement of the client returns something else by now than the client was told, and it is too late to stop it;
+    /// the body of the ErrorResponse for the client.
+    #[error("a prepared statement returns something else by now")]
+    ResultChanged(Box<[u8]>),
     /// The server refused a request of our own (a setting of the client); the body of its ErrorResponse.
     #[error("the server refused a setting")]
     Refused(Box<[u8]>),
@@ -203,9 +207,12 @@ impl Work<'_, '_> {
             tag::BIND_COMPLETE => self.ends(tag::BIND_COMPLETE, Kind::Bind),
             tag::PARSE_COMPLETE => self.ends(tag::PARSE_COMPLETE, Kind::Parse),
             tag::CLOSE_COMPLETE => self.ends(tag::CLOSE_COMPLETE, Kind::Close),
-            tag::NO_DATA => self.ends(tag::NO_DATA, Kind::Describe),
+            tag::NO_DATA => {
+                self.described(shape::NO_DATA)?;
+                self.ends(tag::NO_DATA, Kind::Describe)
+            }
             tag::PORTAL_SUSPENDED => self.ends(tag::PORTAL_SUSPENDED, Kind::Execute),
-            tag::ROW_DESCRIPTION => self.row_description(),
+            tag::ROW_DESCRIPTION => self.row_description(header, body),
             tag::EMPTY_QUERY_RESPONSE => self.ends_execute(tag::EMPTY_QUERY_RESPONSE),
             tag::PARAMETER_STATUS => self.parameter_status(body),
             tag::NOTICE_RESPONSE => Ok(self.notice()),
@@ -232,6 +239,8 @@ impl Work<'_, '_> {
         }
         if tag == tag::READY_FOR_QUERY {
             self.server.synced = self.server.queue.is_empty();
+            let is_over = self.server.status == TransactionStatus::Idle;
+            self.server.plans_locally &= !(self.server.synced && is_over);
         }
     }
 
@@ -326,9 +335,22 @@ impl Work<'_, '_> {
         }
     }
 
-    fn row_description(&mut self) -> Result<Verdict, ServerFault> {
+    /// What the statement in the front entry, if it is a Describe of one, returns.
+    fn described(&mut self, shape: u64) -> Result<(), ServerFault> {
+        let (front, client) = (self.server.queue.front(), &mut *self.client);
+        front.map_or(Ok(()), |front| shape::described(front, client, shape))
+    }
+
+    fn row_description(&mut self, header: Header, body: &[u8]) -> Result<Verdict, ServerFault> {
         match self.duty() {
-            Some((Kind::Describe, _)) => self.ends(tag::ROW_DESCRIPTION, Kind::Describe),
+            Some((Kind::Describe, _)) => {
+                let front = self.server.queue.front();
+                let of_statement = front.is_some_and(|front| front.renamed.is_some());
+                if of_statement && body.len() == header.body_len() {
+                    self.described(shape::of_rows(body))?;
+                }
+                self.ends(tag::ROW_DESCRIPTION, Kind::Describe)
+            }
             _ => self.part_of_a_reply(tag::ROW_DESCRIPTION),
         }
     }
@@ -611,7 +633,7 @@ impl Work<'_, '_> {
         let for_client = skipped.iter().any(|entry| entry.duty != Duty::Swallow);
         self.skip_unnamed(&skipped);
         if let Some(failed) = skipped.last() {
-            failure::learn(self.server, failed, body);
+            failure::learn(self.client, self.server, failed, body);
         }
         self.server.take_back(skipped, self.client);
         match renamed {

@@ -294,6 +294,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
         {
             return self.stall();
         }
+        self.note_local(text);
         self.return_to_startup();
         let effects = self.effects_of_query(message);
         if let Some(effects) = &effects

@@ -130,6 +130,28 @@ impl Contexts {
     }
 }
 
+/// Whether running a text may change settings that count, for the rest of its transaction: SET LOCAL, or set_config. Only
+/// the letters are looked for, so it may see some where there are none. Functions that do it inside are not seen.
+///
+/// Settings of extensions and applications do not count here: within one session PostgreSQL shares a statement among
+/// all their values, too.
+pub(crate) fn may_plan_locally(text: &[u8]) -> bool {
+    [&b"local"[..], b"set_config"].iter().any(|word| {
+        let places = text.windows(word.len()).enumerate();
+        let mut places = places.filter(|(_, letters)| letters.eq_ignore_ascii_case(word));
+        places.any(|(at, _)| {
+            let behind = text.get(at + word.len()..).unwrap_or_default();
+            let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
+            let mut name = behind
+                .iter()
+                .skip_while(|byte| !is_part(byte) && **byte != b'$');
+            let name: Vec<u8> = name.by_ref().take_while(is_part).copied().collect();
+            let name = String::from_utf8_lossy(&name).to_ascii_lowercase();
+            !name.contains('.') && HARMLESS.binary_search(&&*name).is_err()
+        })
+    })
+}
+
 fn planning_settings(settings: &Settings) -> Box<[u8]> {
     let counts = |name: &str| HARMLESS.binary_search(&name).is_err();
     let mut bytes = Vec::new();
@@ -179,6 +201,27 @@ mod tests {
             let next = context(&mut registry, &pool, &[pair]);
             assert!(seen.iter().all(|one| !Arc::ptr_eq(one, &next)), "{pair:?}");
             seen.push(next);
+        }
+    }
+
+    #[test]
+    fn cor_15_settings_for_one_transaction_are_seen_in_texts() {
+        for text in [
+            "SET LOCAL search_path = a",
+            "begin; set  local\nrole x",
+            "select set_config('search_path', $1, true)",
+            "select set_config($1, $2, true)",
+            "select set_config('a.b', 'c', true), set_config('role', 'd', true)",
+        ] {
+            assert!(may_plan_locally(text.as_bytes()), "{text}");
+        }
+        for text in [
+            "select 1",
+            "SET LOCAL app.tenant = 'search_path'",
+            "set local statement_timeout = 5",
+            "select set_config('request.claims', $1, true)",
+        ] {
+            assert!(!may_plan_locally(text.as_bytes()), "{text}");
         }
     }
 

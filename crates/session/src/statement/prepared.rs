@@ -159,6 +159,12 @@ impl Prepared {
         self.confirmed.contains_key(&statement.id)
     }
 
+    /// Whether exactly one change of it is on its way.
+    pub fn changes_once(&self, statement: &Statement) -> bool {
+        let coming = self.coming.get(&statement.id);
+        coming.is_some_and(|coming| coming.count == 1)
+    }
+
     /// The server's copy is of no use any more.
     pub fn lose(&mut self, statement: &Arc<Statement>) {
         self.held.pop(&statement.id);

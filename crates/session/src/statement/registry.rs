@@ -79,6 +79,7 @@ pub struct Registry {
     sweep_at: usize,
     nobody: Arc<Statement>,
     victim: Arc<Statement>,
+    outdated: Arc<Statement>,
 }
 
 impl Registry {
@@ -98,6 +99,7 @@ impl Registry {
             sweep_at: SWEEP_MIN,
             nobody: named(b"none"),
             victim: named(b"deallocate"),
+            outdated: named(b"outdated"),
         }
     }
 
@@ -152,6 +154,11 @@ impl Registry {
     /// A name for what is prepared only to be deallocated.
     pub(crate) fn victim(&self) -> Arc<Statement> {
         Arc::clone(&self.victim)
+    }
+
+    /// What is bound in place of a statement that returns something else by now than the client was told.
+    pub(crate) fn outdated(&self) -> Arc<Statement> {
+        Arc::clone(&self.outdated)
     }
 
     /// How many statements are known.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_session::client::Client;
-use weir_session::relay::{self, Link};
+use weir_session::relay::{self, Link, ServerFault};
 use weir_session::server::Server;
 use weir_session::splice::Splice;
 use weir_session::statement::{Proven, Registry};
@@ -406,4 +406,76 @@ fn cor_14_a_name_that_is_not_of_the_protocol_is_deallocated_by_the_server() {
     let mut wire = two_prepared();
     let other = say().parse("", "deallocate x").run("").sync();
     assert_eq!(wire.asks(&other), "P B E S");
+}
+
+// --- what clients were told ---
+
+const PARAMETERS: &[u8] = b"t\0\0\0\x06\0\0";
+
+/// A RowDescription of one column of this type.
+fn columns(type_oid: u32) -> Vec<u8> {
+    let column = encode::Column {
+        name: "a",
+        type_oid,
+        type_len: 4,
+    };
+    let mut message = Vec::new();
+    encode::row_description(&mut message, &[column]).unwrap();
+    message
+}
+
+/// A client has prepared a statement and was told what it returns, on another server than the one that it has now.
+fn described() -> Wire {
+    let mut wire = Wire::new();
+    wire.asks(&say().parse("a", "row x").describe_statement("a").sync());
+    wire.replies(&[PARSED, PARAMETERS, &columns(23), READY].concat());
+    wire.server = new_server();
+    wire
+}
+
+#[test]
+fn another_server_has_to_return_what_the_client_was_told() {
+    let mut wire = described();
+    assert_eq!(
+        wire.asks(&say().run("a").sync()),
+        "Pweir_1 Dweir_1 Bweir_1 E S"
+    );
+    let replies = [PARSED, PARAMETERS, &columns(23), BOUND, DONE, READY];
+    assert_eq!(wire.replies(&replies.concat()), "2 C(DO) Z(I)");
+    assert_eq!(wire.asks(&say().run("a").sync()), "Bweir_1 E S");
+}
+
+#[test]
+fn cor_16_a_server_that_returns_something_else_is_given_up_before_a_row_is_read() {
+    let mut wire = described();
+    wire.asks(&say().run("a").sync());
+    let replies = [PARSED, PARAMETERS, &columns(25), BOUND, DONE, READY].concat();
+    let mut buffer = Vec::new();
+    let mut out = Splice::new(&replies, &mut buffer);
+    let fault = relay::replies(&mut wire.client, &mut wire.server, &replies, &mut out);
+    assert!(
+        matches!(fault, Err(ServerFault::ResultChanged(_))),
+        "{fault:?}"
+    );
+    assert_eq!(outline(out.finish()), "");
+    assert!(!wire.server.is_free());
+}
+
+#[test]
+fn cor_16_who_was_told_something_else_hears_of_the_change_and_then_retries() {
+    let mut wire = described();
+    // Another client of the same worker prepares the text after the change, and is told.
+    let first = std::mem::take(&mut wire.client);
+    wire.asks(&say().parse("b", "row x").describe_statement("b").sync());
+    let changed = [PARAMETERS, &columns(25)].concat();
+    let heard = wire.replies(&[PARSED, &changed, &changed, READY].concat());
+    assert_eq!(heard, "1 t T Z(I)");
+    wire.client = first;
+    let run = say().run("a").sync();
+    assert_eq!(wire.asks(&run), "Bweir_outdated E S");
+    let text = "prepared statement \"weir_outdated\" does not exist";
+    let heard = wire.replies(&error("26000", text, "FetchPreparedStatement"));
+    let theirs = "E(0A000 cached plan must not change result type) Z(I)";
+    assert_eq!(heard, theirs);
+    assert_eq!(wire.asks(&run), "Cweir_1 Pweir_2 Bweir_2 E S");
 }

@@ -10,7 +10,7 @@ use super::{HEAD, Message, Work};
 use crate::client::{Pin, Rest};
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
 use crate::relay::{ClientFault, Link, STATEMENT_MAX, STATEMENTS_MAX};
-use crate::statement::{NAME_PREFIX, Presence, Statement};
+use crate::statement::{NAME_PREFIX, OUTDATED, Presence, Statement};
 use crate::unnamed;
 
 impl Work<'_, '_, '_, '_> {
@@ -83,7 +83,7 @@ impl Work<'_, '_, '_, '_> {
         let undo = Undo::Named(Arc::clone(&name), Arc::clone(&statement));
         self.link
             .client
-            .remember(name, Some(Arc::clone(&statement)));
+            .remember(Arc::clone(&name), Some(Arc::clone(&statement)));
         let presence = self.presence(&statement);
         if presence == Presence::Held && self.link.server.would_parse() {
             self.expect(Expected::new(Kind::Parse, Duty::Answer).with_undo(undo));
@@ -93,6 +93,8 @@ impl Work<'_, '_, '_, '_> {
                 self.close_ours(&statement, false);
             }
             self.prepare(&statement, Duty::Forward, Some(undo));
+            // This client was told nothing yet; the next one that finds the statement here may have been.
+            self.compare(&statement, &name, Duty::Try);
         }
     }
 
@@ -149,7 +151,8 @@ impl Work<'_, '_, '_, '_> {
         }
         let next = if server.is_settings_unsure() {
             // What the server holds it plans again as it has to. What it does not hold nobody else may get.
-            if server.prepared.touch(&statement, server.queue.batch()) != Presence::Absent {
+            let presence = server.prepared.touch(&statement, server.queue.batch());
+            if presence != Presence::Absent || statement.is_private() {
                 return statement;
             }
             registry.private(&statement.body)
@@ -161,6 +164,9 @@ impl Work<'_, '_, '_, '_> {
             registry.intern(context, &statement.body)
         };
         client.remember(Arc::clone(name), Some(Arc::clone(&next)));
+        if statement.is_outdated() && statement.shape() != 0 && statement.shape() != next.shape() {
+            return registry.outdated();
+        }
         next
     }
 
@@ -179,6 +185,22 @@ impl Work<'_, '_, '_, '_> {
             Presence::Absent => {}
         }
         self.prepare(statement, Duty::Swallow, None);
+        self.compare(statement, name, Duty::Swallow);
+    }
+
+    /// Has the server say what it has just prepared, if clients rely on what they were told about it.
+    fn compare(&mut self, statement: &Arc<Statement>, name: &[u8], duty: Duty) {
+        if statement.shape() == 0 {
+            return;
+        }
+        let kind = frontend::Kind::Statement;
+        // Names of ours are short and hold no NUL.
+        let _ = encode::describe(self.to_server.insert(), kind, &statement.name);
+        let renamed = Renamed {
+            ours: Arc::clone(statement),
+            theirs: name.into(),
+        };
+        self.expect(Expected::new(Kind::Describe, duty).with_renamed(Some(renamed)));
     }
 
     /// Sends a Parse under our own name, after a Close for each statement that has to make room.
@@ -250,7 +272,10 @@ impl Work<'_, '_, '_, '_> {
         }
         let renamed = self.renamed(head.statement);
         match &renamed {
-            Some(renamed) => self.bind_renamed(message, &head, &renamed.ours)?,
+            Some(renamed) => {
+                self.link.server.plans_locally |= renamed.ours.plans_locally;
+                self.bind_renamed(message, &head, &renamed.ours)?;
+            }
             None => self.pass(message, None),
         }
         self.expect(Expected::new(Kind::Bind, Duty::Forward).with_renamed(renamed));
@@ -293,7 +318,9 @@ impl Work<'_, '_, '_, '_> {
                     name.into()
                 },
             };
-            self.ensure(&renamed.ours, &known);
+            if *renamed.ours.name != *OUTDATED {
+                self.ensure(&renamed.ours, &known);
+            }
             return Some(renamed);
         }
         looks_like_ours(name).then(|| Renamed {

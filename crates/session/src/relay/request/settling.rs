@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_sql::Effects;
+use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 use weir_wire::frontend;
 
@@ -12,6 +13,7 @@ use crate::client;
 use crate::expected::{Duty, Expected, Kind, UnnamedEffect};
 use crate::relay::Link;
 use crate::sql::Deallocated;
+use crate::statement::planning;
 use crate::unnamed;
 
 impl Work<'_, '_, '_, '_> {
@@ -19,20 +21,44 @@ impl Work<'_, '_, '_, '_> {
     /// message that `only_uses` it fails exactly if that Parse does.
     pub(super) fn is_unsettled(&self, name: &[u8], only_uses: bool) -> bool {
         let Link { client, server, .. } = &*self.link;
-        if !server.queue.changes_names() || server.queue.is_skipping() {
+        let queue = &server.queue;
+        if !queue.changes_names_apart() || queue.is_skipping() {
             return false;
         }
         if name.is_empty() {
-            return only_uses && server.queue.is_unnamed_unsettled();
+            return only_uses && queue.is_unnamed_unsettled();
         }
-        let is_given = only_uses
-            && client.statement(name).is_some_and(|(known, statement)| {
-                statement.is_some_and(|given| {
-                    !server.prepared.has_confirmed(given)
-                        && server.queue.is_named_once(given, known)
-                })
-            });
-        !is_given && server.queue.is_unsettled(client::key(name))
+        let known = client.statement(name);
+        if known.is_none() && !queue.takes_names_away() {
+            return false;
+        }
+        let given = known.and_then(|(_, statement)| statement);
+        let is_given = given.filter(|_| only_uses).is_some_and(|given| {
+            !server.prepared.has_confirmed(given)
+                && server.prepared.changes_once(given)
+                && queue.is_only_given(given, name)
+        });
+        !is_given && queue.is_unsettled(client::key(name))
+    }
+
+    /// A text (None: one that is not all here) is on its way: from here on, what a Parse finds may depend on settings that
+    /// only this transaction has. A statement that is a transaction of its own has none.
+    pub(super) fn note_local(&mut self, text: Option<&[u8]>) {
+        let Link {
+            client,
+            server,
+            rules,
+            ..
+        } = &mut *self.link;
+        if server.plans_locally || rules.max_prepared == 0 {
+            return;
+        }
+        let is_alone = client.statement_count() == 0
+            && text.is_some_and(|text| !text.contains(&b';'))
+            && server.status() == TransactionStatus::Idle
+            && !server.needs_sync
+            && server.queue.is_plain();
+        server.plans_locally = !is_alone && text.is_none_or(planning::may_plan_locally);
     }
 
     /// The message has to wait for a reply.
@@ -46,6 +72,7 @@ impl Work<'_, '_, '_, '_> {
         let text = definition.split(|byte| *byte == 0).next();
         let deallocated = text.filter(|_| message.is_whole());
         let deallocated = deallocated.and_then(|text| self.deallocated_by(text));
+        self.note_local(text.filter(|_| message.is_whole()));
         let serial = self.link.registry.serial();
         if let Some(Deallocated::One(name)) = deallocated {
             if self.is_unsettled(&name, false) {
