@@ -31,6 +31,10 @@ pub struct Counters {
     pub client_logins: u64,
     /// Errors sent to clients, the servers' and our own.
     pub errors: u64,
+    /// Notifications sent to clients from the connections that listen for them.
+    pub notifications: u64,
+    /// Clients that were ended because more notifications waited for them than may.
+    pub listen_overflows: u64,
     /// Pins: how often a client began to keep its server beyond the transaction.
     pub pins: u64,
     /// Questions to servers about session state, for whatever reason they were asked.
@@ -55,6 +59,8 @@ impl Counters {
             binds: f(self.binds, other.binds),
             client_logins: f(self.client_logins, other.client_logins),
             errors: f(self.errors, other.errors),
+            notifications: f(self.notifications, other.notifications),
+            listen_overflows: f(self.listen_overflows, other.listen_overflows),
             pins: f(self.pins, other.pins),
             state_questions: f(self.state_questions, other.state_questions),
             state_misses: f(self.state_misses, other.state_misses),

@@ -104,6 +104,8 @@ fn counted() -> Totals {
         binds: 7,
         client_logins: 8,
         errors: 9,
+        notifications: 0,
+        listen_overflows: 0,
         pins: 10,
         state_questions: 11,
         state_misses: 12,

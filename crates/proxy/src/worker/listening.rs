@@ -102,6 +102,12 @@ impl Listening {
         }
     }
 
+    /// Letters that wait for room in mailboxes.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.outbox.len()
+    }
+
     /// Channels and clients of the listeners here.
     #[cfg(test)]
     pub(super) fn counts(&self) -> (usize, usize) {

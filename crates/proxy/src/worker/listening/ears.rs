@@ -320,6 +320,10 @@ impl<D: Driver> Worker<D> {
     /// One notification more than may wait: the client would miss it, so it is ended.
     fn end_full(&mut self, index: usize) {
         let fault = Fault::ListenQueueFull;
+        let pool = self.clients.get(index).map(|client| client.pool);
+        if let Some(pool) = pool.and_then(|pool| self.pools.get_mut(pool)) {
+            pool.counters.listen_overflows += 1;
+        }
         if self.is_in_a_message(index) {
             return self.remove_client(index, Leaving::Lost, &fault.text());
         }
@@ -359,10 +363,12 @@ impl<D: Driver> Worker<D> {
         };
         let mut messages = std::mem::take(&mut self.answers);
         messages.clear();
+        let count = ears.mail.len() as u64;
         ears.mail.take(&mut messages);
         client.rest_ears();
         if let Some(pool) = self.pools.get_mut(client.pool) {
             pool.counters.bytes_sent += messages.len() as u64;
+            pool.counters.notifications += count;
         }
         self.driver.send(client.key, &messages);
         super::super::trim(&mut messages);

@@ -35,6 +35,11 @@ impl Outbox {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.kept.iter().map(VecDeque::len).sum()
+    }
+
     /// Whether the listening connections are not read.
     pub(super) fn is_holding_back(&self) -> bool {
         self.is_holding_back

@@ -21,7 +21,7 @@ fn world(lanes: usize) -> World {
 
 fn world_with(lanes: usize, lines: &str) -> World {
     let lines =
-        format!("default_pool_size = 1\nquery_wait_notify = 0\nsession_state = track\n{lines}");
+        format!("session_state = track\ndefault_pool_size = 1\nquery_wait_notify = 0\n{lines}");
     let mut world = World::new(lanes, &lines);
     world.database = Some(Database::default());
     world
@@ -53,6 +53,16 @@ fn listener(world: &World) -> usize {
 
 fn heard(world: &mut World, client: usize) -> String {
     world.callers[client].heard()
+}
+
+/// The worker that a client is on.
+fn lane_of(world: &World, client: usize) -> usize {
+    let pid = world.callers[client].cancel_key().0;
+    let has = |worker: &crate::worker::Worker<crate::driver::memory::MemoryDriver>| {
+        let mut clients = worker.clients.iter();
+        clients.any(|(_, client)| client.identity.cancel_pid == pid)
+    };
+    world.workers.iter().position(has).unwrap()
 }
 
 /// Channels and clients of all hubs.
@@ -284,7 +294,7 @@ fn more_notifications_than_may_wait_end_the_client_with_an_error() {
 fn a_client_that_does_not_read_is_ended_and_costs_nobody_anything() {
     let mut world = World::with_room(
         1,
-        "default_pool_size = 1\nsession_state = track\nlisten_queue_size = 100",
+        "session_state = track\ndefault_pool_size = 1\nlisten_queue_size = 100",
         4096,
     );
     world.database = Some(Database::default());
@@ -300,6 +310,46 @@ fn a_client_that_does_not_read_is_ended_and_costs_nobody_anything() {
     }
     assert_eq!(counts(&world), (1, 1));
     assert!(world.buffered_max() < 300_000);
+}
+
+#[test]
+fn a_worker_that_does_not_keep_up_holds_the_listening_server_back_and_loses_nothing() {
+    let mut world = world_with(2, "default_pool_size = 2\nlisten_queue_size = 100000");
+    let clients: Vec<_> = (0..4).map(|_| world.login()).collect();
+    for client in &clients[..2] {
+        listen(&mut world, *client, "a");
+    }
+    let home = (world.workers.iter())
+        .position(|worker| worker.listening.counts().1 > 0)
+        .unwrap();
+    let mouth = clients[2..].iter().copied();
+    let mouth = mouth
+        .into_iter()
+        .find(|client| lane_of(&world, *client) == home)
+        .unwrap();
+    let total = 400;
+    for number in 0..total {
+        world.callers[mouth].say(&say().query(&format!("notify a, '{number}'")));
+        // The other worker does nothing at all.
+        for _ in 0..6 {
+            for caller in &mut world.callers {
+                caller.serve();
+            }
+            world.turn(home);
+            for server in &mut world.servers {
+                server.serve();
+            }
+            world.turn(home);
+            world.leap();
+        }
+    }
+    let kept = world.workers[home].listening.kept();
+    assert!(kept > 0 && kept < total, "{kept} letters kept");
+    world.advance(Duration::from_secs(1));
+    let expected: Vec<_> = (0..total).map(|number| format!("A(a: {number})")).collect();
+    for client in &clients[..2] {
+        assert_eq!(heard(&mut world, *client), expected.join(" "));
+    }
 }
 
 // === errors ===
