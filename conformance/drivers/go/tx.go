@@ -82,7 +82,7 @@ func runTx(scenarios []txScenario, chosen []string) {
 		if !txWanted(scenario.name, chosen) {
 			continue
 		}
-		ctx, stop := context.WithTimeout(context.Background(), 40*time.Second)
+		ctx, stop := context.WithTimeout(context.Background(), 120*time.Second)
 		meeting := &txMeeting{opened: make(chan struct{})}
 		var clients []*txClient
 		var all sync.WaitGroup

@@ -71,7 +71,7 @@ public final class Transactions {
 
         /** Waits until every client is here. */
         void meet() throws Exception {
-            barrier.await(20, TimeUnit.SECONDS);
+            barrier.await(60, TimeUnit.SECONDS);
         }
     }
 
@@ -117,7 +117,7 @@ public final class Transactions {
         }
         for (int number = 0; number < CLIENTS; number++) {
             try {
-                runs.get(number).get(40, TimeUnit.SECONDS);
+                runs.get(number).get(120, TimeUnit.SECONDS);
             } catch (Exception error) {
                 good = false;
                 Throwable cause = error.getCause() == null ? error : error.getCause();
@@ -483,7 +483,7 @@ public final class Transactions {
 
     private static void told(Client client, Connection conn, int count) throws SQLException {
         List<String> told = new ArrayList<>();
-        for (int turn = 0; turn < 20 && told.size() < count; turn++) {
+        for (int turn = 0; turn < 120 && told.size() < count; turn++) {
             for (PGNotification one : conn.unwrap(PGConnection.class).getNotifications(500)) told.add(one.getName() + " " + one.getParameter());
         }
         client.say("told", told);

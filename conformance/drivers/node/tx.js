@@ -3,7 +3,7 @@
 'use strict';
 
 const CLIENTS = 6;
-const MILLISECONDS_MAX = 40_000;
+const MILLISECONDS_MAX = 120_000;
 
 class Client {
   constructor(scenario, number, meeting) {

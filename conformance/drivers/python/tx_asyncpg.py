@@ -222,17 +222,17 @@ async def listeners(client):
     for number in range(3):
         await other.execute("select pg_notify($1, $2)", f"of_{(client.number + 1) % harness.CLIENTS}", str(number))
     for _ in range(3):
-        client.say("told", await asyncio.wait_for(told.get(), 10))
+        client.say("told", await asyncio.wait_for(told.get(), 60))
     await client.meet_async()
     if client.number == 2:
         await other.execute("notify for_all, 'hello'")
-    client.say("all", await asyncio.wait_for(told.get(), 10))
+    client.say("all", await asyncio.wait_for(told.get(), 60))
     await client.meet_async()
     client.say("query between", await conn.fetchval("select $1::int", 3), told.qsize())
     async with conn.transaction():
         await conn.execute(f"notify of_{client.number}, 'myself'")
         client.say("not yet", told.qsize())
-    client.say("myself", await asyncio.wait_for(told.get(), 10))
+    client.say("myself", await asyncio.wait_for(told.get(), 60))
     await conn.remove_listener("for_all", hear)
     await client.meet_async()
     await other.execute("notify for_all, 'nobody'")

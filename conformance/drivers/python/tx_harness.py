@@ -12,7 +12,7 @@ import threading
 import traceback
 
 CLIENTS = 6
-SECONDS_MAX = 40
+SECONDS_MAX = 120
 
 
 class Client:

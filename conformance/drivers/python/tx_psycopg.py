@@ -364,7 +364,7 @@ def notifications(client):
         for number in range(3):
             other.execute("select pg_notify(%s, %s)", (f"of_{(client.number + 1) % harness.CLIENTS}",
                                                        f"{client.number}:{number}"))
-        for notice in conn.notifies(timeout=10, stop_after=3):
+        for notice in conn.notifies(timeout=60, stop_after=3):
             client.say("told", notice.channel, notice.payload)
         client.meet()
         if client.number == 0:
@@ -374,7 +374,7 @@ def notifications(client):
             with other.transaction():
                 other.execute("notify for_all, 'two'")
                 other.execute("notify for_all, 'two'")
-        for notice in conn.notifies(timeout=10, stop_after=2):
+        for notice in conn.notifies(timeout=60, stop_after=2):
             client.say("all told", notice.channel, notice.payload)
         client.meet()
         conn.add_notify_handler(lambda notice: taken.append((notice.channel, notice.payload,

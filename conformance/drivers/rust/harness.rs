@@ -12,8 +12,8 @@ use tokio::sync::Barrier;
 use tokio::time::timeout;
 
 pub const CLIENTS: usize = 6;
-const LONGEST: Duration = Duration::from_secs(40);
-const LONGEST_MEETING: Duration = Duration::from_secs(20);
+const LONGEST: Duration = Duration::from_secs(120);
+const LONGEST_MEETING: Duration = Duration::from_secs(60);
 
 /// One client of a scenario, with its own lines.
 pub struct Client {
