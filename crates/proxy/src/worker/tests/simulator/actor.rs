@@ -134,7 +134,7 @@ impl Actor {
         self.uncertain |= may_change(&step.text) || self.is_checked;
         // Names that are forgotten are not used again before the answer, and nothing is said behind a COPY that may
         // have failed.
-        self.waits = step.waits || self.twin.is_copying();
+        self.waits = step.waits || self.twin.is_copying() || is_reset(&step.text);
         Some(step.text)
     }
 
@@ -443,6 +443,15 @@ impl Actor {
             self.twin.visible_state()
         )
     }
+}
+
+/// What is sent behind a RESET before its answer may still find the server's default instead of a start-up value.
+fn is_reset(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    // Also by a statement that was prepared before.
+    ["reset", "default", "b("]
+        .iter()
+        .any(|word| text.contains(word))
 }
 
 /// Whether Weir has to ask the server what a request did to the session.

@@ -18,7 +18,7 @@ const LUXURIES: [What; 7] = [
     What::Vanish,
 ];
 /// Simulations that shrinking may cost.
-const ATTEMPTS: usize = 600;
+const ATTEMPTS: usize = 60;
 
 thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
