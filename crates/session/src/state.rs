@@ -203,10 +203,10 @@ fn condition(reason: Reason) -> Option<&'static str> {
         Reason::Prepared => {
             "EXISTS (SELECT 1 FROM pg_catalog.pg_prepared_statements WHERE from_sql)"
         }
-        // Whatever stands in a schema depends on it.
+        // Whatever stands in a schema depends on it; 2615 is pg_namespace, by a number that never
+        // changes (pg_namespace.h).
         Reason::TemporaryObject => {
-            "EXISTS (SELECT 1 FROM pg_catalog.pg_depend WHERE refclassid OPERATOR(pg_catalog.=) \
-             'pg_catalog.pg_namespace'::pg_catalog.regclass \
+            "EXISTS (SELECT 1 FROM pg_catalog.pg_depend WHERE refclassid OPERATOR(pg_catalog.=) '2615' \
              AND refobjid OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema())"
         }
         _ => return None,

@@ -165,19 +165,23 @@ fn sec_43_a_name_is_a_value_and_never_sql() {
 fn sec_43_no_setting_of_a_client_reaches_the_server_that_is_asked() {
     let mut world = world();
     let evil = [
-        ("options", "-c my.thing=evil -c their.thing=evil"),
+        ("options", "-c DateStyle=evil -c timezone=evil"),
         ("TimeZone", "CET"),
         ("application_name", "evil"),
-        ("client_encoding", "UTF8"),
+        ("client_encoding", "SJIS"),
     ];
     let client = try_in(&mut world, "ann", &evil, "pencil");
     let heard = world.callers[client].heard();
     assert!(heard.ends_with("Z(I)"), "{heard}");
-    // Settings that could lead to another's objects come after the question, too.
-    let other = [("search_path", "evil"), ("role", "evil")];
-    let other = try_in(&mut world, "ann", &other, "pencil");
+    // There is no such role; its setting comes after the question.
+    let other = try_in(
+        &mut world,
+        "ann",
+        &[("search_path", "evil"), ("role", "evil")],
+        "pencil",
+    );
     let heard = world.callers[other].heard();
-    assert!(heard.starts_with("R"), "{heard}");
+    assert!(heard.contains("role \"evil\" does not exist"), "{heard}");
     let asked = &world.servers[0];
     assert_eq!(asked.user(), "keeper");
     assert_eq!(asked.asked, [AUTH_QUERY_WITH_END; 2]);
