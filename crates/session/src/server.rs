@@ -59,8 +59,8 @@ pub struct Server {
     pub(crate) asked: VecDeque<Box<(Question, Answer)>>,
     /// Statements bound since the last Sync.
     pub(crate) bound: u32,
-    /// It has had temporary objects: what makes the first ones would find that out.
-    pub(crate) had_temporary: bool,
+    /// More than one client has used it.
+    pub(crate) has_past: bool,
     /// Start-up values that have to be set behind the client's batch.
     pub(crate) returned: Returned,
     /// The number of the client that used it last.
@@ -114,7 +114,7 @@ impl Server {
             question: Question::default(),
             asked: VecDeque::new(),
             bound: 0,
-            had_temporary: false,
+            has_past: false,
             returned: Returned::default(),
             user: 0,
             has_foreign_sequences: false,
@@ -211,11 +211,11 @@ impl Server {
             || (self.asked.iter()).any(|asked| asked.0.is_about_settings())
     }
 
-    /// Whether this client may do on it what it would do on a connection of its own. Where temporary objects are made by
-    /// whatever comes, it must not have had any.
+    /// Whether this client may do on it what it would do on a connection of its own. Where whatever is created is
+    /// temporary, PostgreSQL tells whether the session has had temporary objects before.
     #[inline]
     pub fn suits(&self, client: &Client) -> bool {
-        !self.had_temporary || !client.makes_temporary
+        !self.has_past || !client.makes_temporary
     }
 
     /// Whether it holds something that nothing takes away, so that it can serve nobody else.

@@ -47,6 +47,8 @@ pub struct Question {
     all: bool,
     /// What may have come or gone that pins.
     reasons: Reasons,
+    /// Something may have returned to what the client began with.
+    returns: bool,
     /// No statement gave a reason to ask.
     is_check: bool,
 }
@@ -102,6 +104,7 @@ impl Question {
             Asks::Settings(names) => names.iter().for_each(|name| self.add_name(name)),
             Asks::All => self.all = true,
         }
+        self.returns |= effects.resets != Resets::Nothing;
         if effects.frees {
             self.reasons = union(self.reasons, held);
             // What an EXECUTE did in the meantime was not asked about.
@@ -297,12 +300,21 @@ impl Answer {
         } else {
             Settings::clone(before)
         };
-        self.change(&mut settings, user, |settings, name| {
-            match startup.get(name) {
-                Some(value) => settings.set(name, value),
-                None => settings.unset(name),
+        let unset = |settings: &mut Settings, name: &str| match startup.get(name) {
+            Some(value) => settings.set(name, value),
+            None => settings.unset(name),
+        };
+        self.change(&mut settings, user, unset);
+        if question.returns {
+            // A setting that no extension defines has no default but the empty text.
+            let names = self
+                .settings
+                .iter()
+                .filter(|(_, value)| value.as_deref() == Some(""));
+            for (name, _) in names.filter(|(name, _)| name.contains('.')) {
+                unset(&mut settings, name);
             }
-        });
+        }
         settings
     }
 

@@ -292,6 +292,7 @@ impl<D: Driver> Worker<D> {
         }
         let bytes = out.finish();
         if !bytes.is_empty() {
+            server.is_checked = false;
             server.request_at = self.now;
             client.request_at = self.now;
             let backlog = self.driver.send(server.key, bytes);

@@ -123,7 +123,6 @@ fn learn(client: &mut Client, server: &mut Server) {
             held.insert(reason);
         }
     }
-    server.had_temporary |= answer.reasons().contains(Reason::TemporaryObject);
     let found = answer
         .reasons()
         .iter()

@@ -59,6 +59,7 @@ pub fn begin(
 ) -> Result<(), encode::EncodeError> {
     server.is_fresh = true;
     if server.user != client.number {
+        server.has_past |= server.user != 0;
         server.has_foreign_sequences |= server.user != 0;
         server.user = client.number;
     }
