@@ -30,6 +30,7 @@ mod negotiate;
 mod pooling;
 mod proof;
 mod relay;
+mod release;
 mod secure;
 mod server;
 mod slots;

@@ -5,8 +5,8 @@
 //! arrives, so that memory is bounded. Bodies are looked at only where a name, a status or a parameter stands in them.
 
 use std::sync::Arc;
-use weir_sql::Judge;
 
+use weir_sql::Judge;
 use weir_wire::frame::FrameError;
 
 use crate::client::Client;

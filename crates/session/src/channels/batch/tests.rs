@@ -1,3 +1,5 @@
+//! Batches that listen, as they come from drivers.
+
 use weir_sql::Functions;
 use weir_testkit::reading::outline;
 use weir_testkit::say::{Say, say};

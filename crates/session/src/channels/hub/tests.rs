@@ -1,3 +1,5 @@
+//! The hub: who hears what, and what the listening connection is told.
+
 use weir_testkit::reading::messages;
 use weir_wire::backend::TransactionStatus;
 

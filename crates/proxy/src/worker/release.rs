@@ -1,0 +1,349 @@
+//! What becomes of a server after a lease: it goes back to the pool, is reset or tested, or is closed.
+
+use weir_pool::{Checkin, ClientId, ServerId};
+use weir_session::client::Client as Session;
+use weir_session::relay::{self, ServerFault};
+use weir_session::splice::Splice;
+
+use super::client::Leaving;
+use super::relay::server_index;
+use super::slots::{Client, Stage, Test};
+use super::{Worker, trim};
+use crate::driver::Driver;
+
+/// How long a server whose client vanished may take to finish what it was doing.
+const DRAIN_MAX: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// A cancel that comes before the query it is meant for is ignored by PostgreSQL, so it is sent again.
+const CANCEL_AGAIN: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// How long a check or reset query of our own may take.
+const TEST_MAX: std::time::Duration = std::time::Duration::from_secs(15);
+
+impl<D: Driver> Worker<D> {
+    /// Unlinks a free server and gives it to the pool.
+    pub(super) fn release(&mut self, server_index: usize) {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        let client = server.lease.take();
+        if let Some(client) = client.and_then(|index| self.clients.get_mut(index)) {
+            client.lease = None;
+            server.is_used |= client.session.pin().is_some();
+        }
+        self.driver.resume(server.key);
+        self.put_back(server_index);
+    }
+
+    /// As [`Worker::release`], after the current event: where the call may come from a client that is being served
+    /// because of another release, so that a long queue does not become a deep stack.
+    pub(super) fn release_later(&mut self, server_index: usize) {
+        self.later.push_back(server_index);
+    }
+
+    /// Releases what was put off.
+    pub(super) fn run_later(&mut self) {
+        while let Some(server_index) = self.later.pop_front() {
+            let free = self.servers.get(server_index).is_some_and(|server| {
+                server.lease.is_none()
+                    && matches!(server.stage, Stage::Leased)
+                    && server.session.is_free()
+            });
+            let is_unread = self
+                .servers
+                .get(server_index)
+                .is_some_and(|server| !server.input.is_empty());
+            if free && is_unread {
+                // Promise 1: the beginning of something that nobody asked for goes to nobody.
+                self.close_server(server_index, "idle server got dirty");
+            } else if free {
+                self.put_back(server_index);
+            }
+        }
+    }
+
+    /// Takes a free server through everything that comes before the next client: cancels on their way, the reset.
+    fn put_back(&mut self, server_index: usize) {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        debug_assert!(
+            server.session.is_free(),
+            "promise 1: only a free server goes back"
+        );
+        let Some(pool) = self.pools.get_mut(server.pool) else {
+            return;
+        };
+        if server.cancels > 0 {
+            server.stage = Stage::BeingCancelled;
+            pool.shard.test_started(ServerId(server_index as u64));
+            let wait = self.global.settled().settings.global.cancel_wait_timeout;
+            return self.arm_server(server_index, wait);
+        }
+        if let Some(reason) = server.doomed {
+            return self.close_server(server_index, reason);
+        }
+        if server.session.is_spoiled() {
+            return self.close_server(server_index, "session state that nothing takes away");
+        }
+        if server.is_used || pool.reset_always {
+            let is_session = pool.settings.pool_mode == weir_config::PoolMode::Session;
+            let settled = self.global.settled();
+            match settled.settings.global.server_reset_query.as_str() {
+                // As the administrator wishes; but what pinned a client elsewhere must not be met by the next one.
+                "" if is_session || !server.is_used => {}
+                "" => return self.close_server(server_index, "no server_reset_query"),
+                query => return self.test_server(server_index, Test::Reset, query),
+            }
+        }
+        self.check_in(server_index);
+    }
+
+    /// Gives a free, clean server to the pool.
+    fn check_in(&mut self, server_index: usize) {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        server.is_used = false;
+        server.stage = Stage::Idle;
+        let pool_index = server.pool;
+        let Some(pool) = self.pools.get_mut(pool_index) else {
+            return;
+        };
+        let verdict = pool.shard.checkin(self.now, ServerId(server_index as u64));
+        self.place(server_index, verdict);
+        self.pump(pool_index);
+    }
+
+    /// Carries out what the pool decided about a server.
+    pub(super) fn place(&mut self, server_index: usize, verdict: Checkin) {
+        match verdict {
+            Checkin::Idle => {
+                if let Some(server) = self.servers.get_mut(server_index) {
+                    server.stage = Stage::Idle;
+                }
+            }
+            Checkin::Assigned(ClientId(client)) => {
+                self.start(self::server_index(client), server_index)
+            }
+            Checkin::AssignedCheck(ClientId(client)) => {
+                self.check_before_use(self::server_index(client), server_index);
+            }
+            Checkin::Close(reason) => {
+                let reason = reason.to_string();
+                self.close_server(server_index, &reason);
+            }
+            Checkin::HandOver { lane } => self.hand_over(server_index, lane, false),
+        }
+    }
+
+    /// Asks a server something before (or after) a client uses it.
+    pub(super) fn test_server(&mut self, server_index: usize, test: Test, query: &str) {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        let mut message = Vec::new();
+        if server.session.ask(query, &mut message).is_err() {
+            return self.close_server(server_index, "query cannot be sent");
+        }
+        server.stage = Stage::Testing(test);
+        self.driver.send(server.key, &message);
+        if test != Test::Connect
+            && let Some(pool) = self.pools.get_mut(server.pool)
+        {
+            pool.shard.test_started(ServerId(server_index as u64));
+        }
+        self.arm_server(server_index, Some(TEST_MAX));
+    }
+
+    /// The server was idle for long: it is checked first, and the client waits for that.
+    pub(super) fn check_before_use(&mut self, client: usize, server_index: usize) {
+        if let Some(client) = self.clients.get_mut(client) {
+            client.ticket = None;
+        }
+        let settled = self.global.settled();
+        match settled.settings.global.check_query() {
+            Some(query) => self.check_with(client, server_index, query),
+            None => self.start(client, server_index),
+        }
+    }
+
+    pub(super) fn check_with(&mut self, client: usize, server_index: usize, query: &str) {
+        if let Some(client) = self.clients.get_mut(client) {
+            client.lease = Some(server_index);
+        }
+        self.test_server(server_index, Test::Check(client), query);
+    }
+
+    /// Everything of a server that is not leased but being tested or cleaned: nobody sees the replies.
+    pub(super) fn server_replied_to_us(&mut self, server_index: usize, input: &[u8]) -> usize {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return input.len();
+        };
+        let mut buffer = std::mem::take(&mut self.to_client);
+        let mut unseen = Splice::new(input, &mut buffer);
+        let result = relay::replies(&mut self.nobody, &mut server.session, input, &mut unseen);
+        trim(&mut buffer);
+        self.to_client = buffer;
+        if self.nobody.statement_count() > 0 || self.nobody.pin().is_some() {
+            // What came back when a Close was skipped, or late answers about a session; nobody needs them.
+            self.nobody = Session::default();
+        }
+        match result {
+            Ok(replied) => {
+                if replied.consumed == input.len() {
+                    self.after_our_request(server_index);
+                }
+                replied.consumed
+            }
+            Err(fault) => {
+                self.server_fault(server_index, &fault);
+                input.len()
+            }
+        }
+    }
+
+    /// A server that is still busy for a client that vanished: once more, until its time is over.
+    pub(super) fn clean_on(&mut self, server_index: usize) {
+        let Some(server) = self.servers.get(server_index) else {
+            return;
+        };
+        match server.cleaning_until {
+            Some(until) if until <= self.now => {
+                let reason = "client disconnected with query in progress";
+                return self.close_server(server_index, reason);
+            }
+            _ if server.cancels == 0 && server.session.is_busy() => {
+                self.cancel_server(server_index, None);
+            }
+            _ => {}
+        }
+        self.arm_server(server_index, Some(CANCEL_AGAIN));
+    }
+
+    fn after_our_request(&mut self, server_index: usize) {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        if server.session.is_dying() {
+            return self.close_server(server_index, "server closed");
+        }
+        if !server.session.is_free() {
+            // The replies are complete, but a transaction is still open.
+            let mut message = Vec::new();
+            if matches!(server.stage, Stage::Cleaning)
+                && server.session.is_quiet_and_synced()
+                && server.session.roll_back(&mut message)
+            {
+                self.driver.send(server.key, &message);
+            }
+            return;
+        }
+        server.session.settle();
+        let (key, pool_index) = (server.key, server.pool);
+        let stage = std::mem::replace(&mut server.stage, Stage::Idle);
+        self.arm_server(server_index, None);
+        match stage {
+            Stage::Cleaning => {
+                self.driver.resume(key);
+                self.put_back(server_index);
+            }
+            Stage::Testing(Test::Reset) => {
+                if let Some(server) = self.servers.get_mut(server_index) {
+                    server.session.was_reset();
+                }
+                self.test_passed(pool_index, server_index);
+                self.check_in(server_index);
+            }
+            Stage::Testing(Test::Ping) => {
+                self.test_passed(pool_index, server_index);
+                self.put_back(server_index);
+            }
+            Stage::Testing(Test::Check(client)) => {
+                self.test_passed(pool_index, server_index);
+                self.start(client, server_index);
+            }
+            Stage::Testing(Test::Connect) => self.server_is_up(server_index),
+            other => {
+                if let Some(server) = self.servers.get_mut(server_index) {
+                    server.stage = other;
+                }
+            }
+        }
+    }
+
+    fn test_passed(&mut self, pool_index: usize, server_index: usize) {
+        if let Some(pool) = self.pools.get_mut(pool_index) {
+            pool.shard.test_passed(ServerId(server_index as u64));
+        }
+    }
+
+    /// A client left while it held a server.
+    pub(super) fn abandon_server(
+        &mut self,
+        server_index: usize,
+        client: &Client,
+        leaving: Leaving,
+    ) {
+        use weir_session::server::Abandoned;
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        server.lease = None;
+        if let Stage::Testing(test) = &mut server.stage {
+            // It was only being checked for the client.
+            *test = Test::Ping;
+            return;
+        }
+        self.driver.resume(server.key);
+        let mut message = Vec::new();
+        match server.session.abandon(&client.session, &mut message) {
+            Abandoned::Close => self.close_server(
+                server_index,
+                "client disconnect before everything was sent to the server",
+            ),
+            Abandoned::Free => {
+                server.session.settle();
+                server.is_used |= client.session.pin().is_some() || server.session.is_uncertain();
+                self.release_later(server_index);
+            }
+            Abandoned::Drain { running } => {
+                server.stage = Stage::Cleaning;
+                server.is_used = true;
+                self.driver.send(server.key, &message);
+                server.cleaning_until = match leaving {
+                    // What it asked for before it said good-bye is finished, as PostgreSQL would.
+                    Leaving::Orderly if running => None,
+                    _ => Some(self.now.plus(DRAIN_MAX)),
+                };
+                if leaving == Leaving::Lost && running {
+                    self.cancel_server(server_index, None);
+                }
+                if leaving == Leaving::Lost || !running {
+                    self.arm_server(server_index, Some(CANCEL_AGAIN));
+                }
+            }
+        }
+    }
+
+    /// The conversation with a server is not understood any more, or it refused our own request.
+    pub(super) fn server_fault(&mut self, server_index: usize, fault: &ServerFault) {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        if let Some(index) = server.lease.take() {
+            match fault {
+                ServerFault::Refused(body) => {
+                    self.refuse_client(index, body, "invalid server parameter");
+                }
+                ServerFault::ResultChanged(body) => {
+                    self.refuse_client(index, body, "prepared statement changed its result");
+                }
+                // Unlike a FATAL, what the server said does not tell the client that it is over.
+                _ => self.lost_server(index, false),
+            }
+        }
+        let reason = fault.to_string();
+        self.close_server(server_index, &reason);
+    }
+}
