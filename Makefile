@@ -1,6 +1,6 @@
 # Thin by intent: the work is in scripts/ and in `cargo xtask`.
 
-.PHONY: help demo test ci build bench bench-tls bench-storm bench-idle
+.PHONY: help demo test ci build bench bench-tls bench-storm bench-idle bench-state
 
 help:
 	@echo 'make demo    build Weir and show a pgbench run through it beside the same run direct'
@@ -8,8 +8,9 @@ help:
 	@echo 'make ci      everything that CI checks'
 	@echo 'make build   build target/release/weir'
 	@echo 'make bench   compare Weir and PgBouncer on this machine (about ten minutes)'
-	@echo 'make bench-tls, bench-storm, bench-idle'
-	@echo '             the same with TLS on both hops, in a storm of logins, in memory per idle client'
+	@echo 'make bench-tls, bench-storm, bench-idle, bench-state'
+	@echo '             the same with TLS on both hops, in a storm of logins, in memory per idle client,'
+	@echo '             and with session state followed or not'
 	@echo
 	@echo 'demo and test install what is missing (Debian 12); they ask no questions.'
 
@@ -28,5 +29,5 @@ build:
 bench: build
 	cargo xtask bench smoke
 
-bench-tls bench-storm bench-idle: bench-%: build
+bench-tls bench-storm bench-idle bench-state: bench-%: build
 	cargo xtask bench $*
