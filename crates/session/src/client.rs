@@ -272,6 +272,12 @@ impl Client {
         self.names.remove(key(name))
     }
 
+    /// It wants all of its statements prepared anew, if it has them again.
+    pub(crate) fn retire_all(&self) {
+        let statements = self.names.values().flatten();
+        statements.for_each(|statement| statement.retire());
+    }
+
     /// All names are gone but for what requests on their way do to them.
     pub(crate) fn forget_all<'a>(&mut self, coming: impl Iterator<Item = &'a Undo>) {
         self.names.clear();

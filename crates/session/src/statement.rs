@@ -41,6 +41,8 @@ pub struct Statement {
     proven_in: AtomicU64,
     /// It would return something else by now than when it was prepared: what is prepared anew is another statement.
     outdated: AtomicBool,
+    /// The same, to no loss of anybody: it may return what it did.
+    retired: AtomicBool,
     /// What it returns, as a client was told: a hash, 0 if none was.
     shape: AtomicU64,
     /// Running it may change settings that count, for the rest of its transaction.
@@ -64,6 +66,7 @@ impl Statement {
             context,
             proven_in: AtomicU64::new(0),
             outdated: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
             shape: AtomicU64::new(0),
             plans_locally: planning::may_plan_locally(body),
             effects: OnceLock::new(),
@@ -101,8 +104,24 @@ impl Statement {
         anew
     }
 
-    pub(crate) fn is_outdated(&self) -> bool {
+    /// A client wants it prepared anew, which the next one to use it cannot tell from the first time.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Relaxed);
+    }
+
+    /// Whether no server can use what it has prepared.
+    pub(crate) fn is_useless(&self) -> bool {
         self.outdated.load(Relaxed)
+    }
+
+    /// Whether it returns something else by now than who was told about it knows.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.is_useless() && self.shape() != 0
+    }
+
+    /// Whether what is prepared from now on is another statement.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.retired.load(Relaxed) || self.outdated.load(Relaxed)
     }
 
     /// A server of the pool has prepared it, with these settings: it would again.

@@ -383,6 +383,8 @@ impl Work<'_, '_> {
             b"BEGIN\0" => return self.ends_execute(tag::COMMAND_COMPLETE),
             b"DEALLOCATE ALL\0" => {
                 self.server.forget_statements();
+                // Drivers do it when tables have changed: what other servers have may be of no use.
+                self.client.retire_all();
                 self.forget_names();
             }
             _ => {}

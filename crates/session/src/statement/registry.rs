@@ -115,16 +115,19 @@ impl Registry {
     /// The one statement with this body (the Parse message after the name) in this context.
     pub(crate) fn intern(&mut self, context: &Arc<Context>, body: &[u8]) -> Arc<Statement> {
         let meaning = (context.id, body);
-        if let Some(known) = self.known.get(&meaning as &dyn Meaning) {
-            if !known.0.is_outdated() {
-                return Arc::clone(&known.0);
-            }
-            self.known.remove(&meaning as &dyn Meaning);
+        let known = self.known.get(&meaning as &dyn Meaning);
+        if let Some(known) = known.filter(|known| !known.0.is_outdated()) {
+            return Arc::clone(&known.0);
         }
+        let old = self.known.take(&meaning as &dyn Meaning);
         if self.known.len() >= self.sweep_at {
             self.sweep();
         }
         let statement = Statement::new(self.serial(), body, Some(Arc::clone(context)));
+        if let Some(ByMeaning(old)) = old.filter(|old| !old.0.has_changed()) {
+            // Who was told what it returns may rely on that.
+            statement.set_shape(old.shape());
+        }
         let statement = Arc::new(statement);
         self.known.insert(ByMeaning(Arc::clone(&statement)));
         statement

@@ -479,3 +479,19 @@ fn cor_16_who_was_told_something_else_hears_of_the_change_and_then_retries() {
     assert_eq!(heard, theirs);
     assert_eq!(wire.asks(&run), "Cweir_1 Pweir_2 Bweir_2 E S");
 }
+
+#[test]
+fn cor_16_after_deallocate_all_nobody_uses_an_old_copy() {
+    let mut wire = described();
+    let other = std::mem::replace(&mut wire.server, new_server());
+    wire.asks(&say().query("deallocate all"));
+    let done = b"C\0\0\0\x13DEALLOCATE ALL\0";
+    wire.replies(&[&done[..], READY].concat());
+    wire.server = other;
+    let again = say().parse("b", "row x").run("b").sync();
+    // Who was told about the old one finds the same, or hears of it.
+    assert_eq!(wire.asks(&again), "Pweir_2 Dweir_2 Bweir_2 E S");
+    let changed = [PARAMETERS, &columns(25)].concat();
+    let heard = wire.replies(&[PARSED, &changed, BOUND, DONE, READY].concat());
+    assert_eq!(heard, "1 2 C(DO) Z(I)");
+}

@@ -146,7 +146,7 @@ impl Work<'_, '_, '_, '_> {
             // Only what ends the transaction runs, and that means the same everywhere.
             return statement;
         }
-        if statement.is_outdated() {
+        if statement.is_useless() {
             server.prepared.lose(&statement);
         }
         let next = if server.is_settings_unsure() {
@@ -164,7 +164,7 @@ impl Work<'_, '_, '_, '_> {
             registry.intern(context, &statement.body)
         };
         client.remember(Arc::clone(name), Some(Arc::clone(&next)));
-        if statement.is_outdated() && statement.shape() != 0 && statement.shape() != next.shape() {
+        if statement.has_changed() && statement.shape() != next.shape() {
             return registry.outdated();
         }
         next

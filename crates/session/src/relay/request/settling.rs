@@ -34,7 +34,8 @@ impl Work<'_, '_, '_, '_> {
         }
         let given = known.and_then(|(_, statement)| statement);
         let is_given = given.filter(|_| only_uses).is_some_and(|given| {
-            !server.prepared.has_confirmed(given)
+            !given.is_outdated()
+                && !server.prepared.has_confirmed(given)
                 && server.prepared.changes_once(given)
                 && queue.is_only_given(given, name)
         });
