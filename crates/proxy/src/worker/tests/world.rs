@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::console::{Console, Role, Shutdown, Step};
 use crate::driver::Owner;
 use crate::driver::memory::{End, MemoryDriver, Peer};
-use crate::global::Global;
+use crate::global::{Global, Purpose};
 use crate::listen::Accepted;
 use crate::mailbox::{Message, mailbox};
 use crate::offload::Offload;
@@ -513,6 +513,21 @@ impl World {
             .iter()
             .filter(|server| server.is_alive() && !server.peer.is_closed() && server.pid != 0);
         open.count() + waiting.count()
+    }
+
+    /// Connections that listen for clients, or did: they are outside of the clients' pool.
+    pub(super) fn listening_servers(&self) -> usize {
+        let listens = |worker: &Worker<MemoryDriver>, pool: usize| {
+            let pool = worker.pools.get(pool);
+            pool.is_some_and(|pool| pool.global.purpose == Purpose::Listener)
+        };
+        let of_worker = |worker: &Worker<MemoryDriver>| {
+            let servers = worker.servers.iter();
+            servers
+                .filter(|(_, server)| listens(worker, server.pool))
+                .count()
+        };
+        self.workers.iter().map(of_worker).sum()
     }
 
     /// Books that balance after every turn.
