@@ -247,6 +247,11 @@ impl Client {
             .map_or((unnamed::NONE, &[]), |unnamed| unnamed.current())
     }
 
+    /// The named statement of ours that stands for its unnamed one.
+    pub(crate) fn unnamed_stand_in(&self) -> Option<&Arc<Statement>> {
+        self.unnamed.as_ref()?.stands_in()
+    }
+
     /// What running its unnamed statement may do to the session.
     pub(crate) fn unnamed_effects(&self) -> Option<&Arc<Effects>> {
         self.unnamed.as_ref()?.effects()

@@ -125,6 +125,8 @@ pub struct UnnamedEffect {
     pub serial: u64,
     /// Whether it was the client's own request.
     pub of_client: bool,
+    /// Whether the server hears of it: otherwise a named statement stands in for it.
+    pub of_server: bool,
 }
 
 impl Expected {
@@ -386,7 +388,8 @@ impl Queue {
 
     /// What the last request on its way does to the unnamed statement, if any does something.
     pub fn last_unnamed(&self) -> Option<u64> {
-        let mut effects = self.entries.iter().rev().filter_map(|entry| entry.unnamed);
+        let effects = self.entries.iter().rev().filter_map(|entry| entry.unnamed);
+        let mut effects = effects.filter(|effect| effect.of_server);
         effects.next().map(|effect| effect.serial)
     }
 

@@ -42,6 +42,9 @@ pub struct Rules {
     pub max_prepared: usize,
     /// Unnamed statements follow their client from server to server (not where it has one of its own).
     pub tracks_unnamed: bool,
+    /// How often an unnamed statement has to come until a named one of ours stands in for it, so that servers keep its
+    /// plan; 0: never (`prepare_unnamed_after`).
+    pub prepare_unnamed: u32,
     /// Refuse simple queries (`disable_pqexec`).
     pub refuse_simple_query: bool,
     /// What becomes of a session's state (`session_state`).
@@ -126,6 +129,7 @@ mod tests {
                 rules: Rules {
                     max_prepared: 10,
                     tracks_unnamed: true,
+                    prepare_unnamed: 0,
                     refuse_simple_query: false,
                     state: StatePolicy::Track,
                 },

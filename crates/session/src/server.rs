@@ -146,6 +146,7 @@ impl Server {
         let effect = UnnamedEffect {
             serial: unnamed::NONE,
             of_client: false,
+            of_server: true,
         };
         let entry = Expected::new(Kind::Query, duty).with_unnamed(Some(effect));
         self.queue.expect(entry);

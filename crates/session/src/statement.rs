@@ -5,7 +5,7 @@
 //! else that its meaning depends on ([`planning`]), so that no two statements can be taken for each other. Its name on
 //! servers is ours and unique in the process; clients never see it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use weir_sql::Effects;
@@ -45,6 +45,8 @@ pub struct Statement {
     retired: AtomicBool,
     /// What it returns, as a client was told: a hash, 0 if none was.
     shape: AtomicU64,
+    /// How often clients have prepared it without a name.
+    unnamed: AtomicU32,
     /// Running it may change settings that count, for the rest of its transaction.
     pub(crate) plans_locally: bool,
     /// What running it may do to the session; found out when it is first bound.
@@ -52,6 +54,13 @@ pub struct Statement {
 }
 
 impl Statement {
+    /// A client prepares it without a name: how often that was.
+    pub(crate) fn came_unnamed(&self) -> u32 {
+        let count = self.unnamed.load(Relaxed).saturating_add(1);
+        self.unnamed.store(count, Relaxed);
+        count
+    }
+
     /// The text.
     pub(crate) fn text(&self) -> &[u8] {
         let mut parts = self.body.split(|byte| *byte == 0);
@@ -69,6 +78,7 @@ impl Statement {
             retired: AtomicBool::new(false),
             shape: AtomicU64::new(0),
             plans_locally: planning::may_plan_locally(body),
+            unnamed: AtomicU32::new(0),
             effects: OnceLock::new(),
         }
     }

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use weir_sql::Effects;
 
+use crate::statement::Statement;
+
 /// No statement.
 pub(crate) const NONE: u64 = 0;
 
@@ -19,6 +21,8 @@ struct Definition {
     serial: u64,
     body: Vec<u8>,
     effects: Option<Arc<Effects>>,
+    /// The named statement of ours that stands for it (`prepare_unnamed_after`).
+    stand_in: Option<Arc<Statement>>,
 }
 
 /// See the module's page.
@@ -40,7 +44,21 @@ impl Unnamed {
             serial,
             body: kept,
             effects,
+            stand_in: None,
         });
+    }
+
+    /// The newest one is on servers under a name of ours.
+    pub(crate) fn stand_in(&mut self, statement: &Arc<Statement>) {
+        if let Some(newest) = self.tentative.back_mut() {
+            newest.stand_in = Some(Arc::clone(statement));
+        }
+    }
+
+    /// The statement of ours that stands for the current one, if any does.
+    pub(crate) fn stands_in(&self) -> Option<&Arc<Statement>> {
+        let current = self.tentative.back().unwrap_or(&self.confirmed);
+        current.stand_in.as_ref()
     }
 
     /// The oldest change on its way has taken effect.

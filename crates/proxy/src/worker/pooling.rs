@@ -457,6 +457,7 @@ fn rules(pool: &PoolSettings, settings: &Settings) -> Rules {
         } else {
             max
         },
+        prepare_unnamed: pool.prepare_unnamed_after,
         refuse_simple_query: global.disable_pqexec,
         tracks_unnamed: pool.pool_mode != PoolMode::Session,
         state: state::policy(pool),

@@ -154,6 +154,7 @@ mod tests {
     const RULES: Rules = Rules {
         max_prepared: 10,
         tracks_unnamed: true,
+        prepare_unnamed: 0,
         refuse_simple_query: false,
         state: StatePolicy::Track,
     };

@@ -235,6 +235,9 @@ impl Work<'_, '_> {
         }
         while let Some(entry) = self.server.queue.next_answer() {
             answer(self.to_client.insert(), entry.kind);
+            if entry.unnamed.is_some() {
+                self.client.unnamed().confirm();
+            }
         }
         if tag == tag::READY_FOR_QUERY {
             self.server.synced = self.server.queue.is_empty();

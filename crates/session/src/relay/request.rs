@@ -283,6 +283,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
         }
         while let Some(answer) = server.queue.next_answer() {
             super::reply::answer(self.to_client, answer.kind);
+            if answer.unnamed.is_some() {
+                client.unnamed().confirm();
+            }
         }
     }
 

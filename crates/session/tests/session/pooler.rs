@@ -20,6 +20,7 @@ pub(crate) fn rules(max_prepared: usize) -> Rules {
     Rules {
         max_prepared,
         tracks_unnamed: true,
+        prepare_unnamed: 0,
         refuse_simple_query: false,
         state: StatePolicy::Off,
     }

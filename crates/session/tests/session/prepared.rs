@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_session::client::Client;
-use weir_session::relay::{self, Link, ServerFault};
+use weir_session::relay::{self, Link, Rules, ServerFault};
 use weir_session::server::Server;
 use weir_session::splice::Splice;
 use weir_session::statement::{Proven, Registry};
@@ -161,6 +161,39 @@ fn the_unnamed_statement_is_gone_after_a_close_without_a_server() {
     );
 }
 
+// --- unnamed statements that come often ---
+
+#[test]
+fn an_unnamed_statement_that_comes_often_keeps_its_plan() {
+    let mut wire = Wire::new();
+    wire.rules.prepare_unnamed = 1;
+    let batch = || say().parse("", "row x").run("").sync();
+    let done = [PARSED, BOUND, DONE, READY].concat();
+    assert_eq!(wire.asks(&batch()), "P B E S");
+    assert_eq!(wire.replies(&done), outline(&done));
+    // The second time it gets a name of ours as well, behind its own Parse.
+    let second = wire.asks(&batch());
+    let ours = second
+        .split(' ')
+        .nth(1)
+        .unwrap()
+        .strip_prefix('P')
+        .unwrap()
+        .to_owned();
+    assert_eq!(second, format!("P P{ours} B E S"));
+    let twice = [PARSED, PARSED, BOUND, DONE, READY].concat();
+    assert_eq!(wire.replies(&twice), outline(&done));
+    // From then on nothing is parsed.
+    for _ in 0..3 {
+        assert_eq!(wire.asks(&batch()), format!("B{ours} E S"));
+        assert_eq!(wire.replies(&[BOUND, DONE, READY].concat()), "2 C(DO) Z(I)");
+    }
+    // What drops the unnamed statement drops it for the client, too.
+    assert_eq!(wire.asks(&say().query("row y")), "Q");
+    assert_eq!(wire.replies(&[DONE, READY].concat()), "C(DO) Z(I)");
+    assert_eq!(wire.asks(&say().run("").sync()), "B E S");
+}
+
 // --- what a server loses, by its own words ---
 
 /// One client and one server whose words are written by hand.
@@ -169,6 +202,7 @@ struct Wire {
     server: Server,
     registry: Registry,
     proven: Arc<Proven>,
+    rules: Rules,
 }
 
 impl Wire {
@@ -178,6 +212,7 @@ impl Wire {
             server: new_server(),
             registry: Registry::new(0, 1),
             proven: Arc::default(),
+            rules: rules(10),
         }
     }
 
@@ -191,7 +226,7 @@ impl Wire {
             registry: &mut self.registry,
             judge: &mut Judge::new(Functions::default()),
             proven: &self.proven,
-            rules: rules(10),
+            rules: self.rules,
         };
         relay::requests(&mut link, what, &mut out, &mut answers).unwrap();
         let mut heard = Vec::new();

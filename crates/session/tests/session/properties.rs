@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
+use weir_session::relay::Rules;
 use weir_session::settings::Settings;
 use weir_testkit::backend::{Backend, Database, Output};
 use weir_testkit::cuts::{Cuts, Dice};
@@ -296,8 +297,13 @@ impl Run {
             1 => Cuts::Whole,
             _ => Cuts::random(seed),
         };
+        let rules = Rules {
+            // Never, from the second time on, from the third time on.
+            prepare_unnamed: u32::try_from(seed % 3).unwrap(),
+            ..rules(max_prepared)
+        };
         Self {
-            pooler: Pooler::new(scripts.len(), servers, rules(max_prepared), output),
+            pooler: Pooler::new(scripts.len(), servers, rules, output),
             unsent: vec![Vec::new(); scripts.len()],
             scripts,
             cuts,

@@ -10,6 +10,7 @@ use crate::channels::Channel;
 const RULES: Rules = Rules {
     max_prepared: 10,
     tracks_unnamed: true,
+    prepare_unnamed: 0,
     refuse_simple_query: false,
     state: StatePolicy::Track,
 };
@@ -125,6 +126,7 @@ fn the_rules_of_the_pool_hold() {
     let rules = Rules {
         max_prepared: 0,
         tracks_unnamed: false,
+        prepare_unnamed: 0,
         refuse_simple_query: true,
         state: StatePolicy::Track,
     };

@@ -264,13 +264,14 @@ impl Work<'_, '_, '_, '_> {
         self.link.server.bound += 1;
         self.note_bound(head.statement);
         self.link.server.needs_sync = true;
-        if head.statement.is_empty() {
+        let stand_in = self.stood_in_for(head.statement);
+        if head.statement.is_empty() && stand_in.is_none() {
             self.ensure_unnamed();
         }
         if self.link.client.deallocating.is_some() {
             self.bind_deallocate(head.portal, head.statement);
         }
-        let renamed = self.renamed(head.statement);
+        let renamed = stand_in.or_else(|| self.renamed(head.statement));
         match &renamed {
             Some(renamed) => {
                 self.link.server.plans_locally |= renamed.ours.plans_locally;
@@ -337,10 +338,18 @@ impl Work<'_, '_, '_, '_> {
             return Ok(self.stall());
         }
         self.link.server.needs_sync = true;
-        if describe.kind == frontend::Kind::Statement && describe.name.is_empty() {
+        let stand_in = match describe.kind {
+            frontend::Kind::Statement => self.stood_in_for(describe.name),
+            frontend::Kind::Portal => None,
+        };
+        if describe.kind == frontend::Kind::Statement
+            && describe.name.is_empty()
+            && stand_in.is_none()
+        {
             self.ensure_unnamed();
         }
         let renamed = match describe.kind {
+            _ if stand_in.is_some() => stand_in,
             frontend::Kind::Statement => self.renamed(describe.name),
             frontend::Kind::Portal => None,
         };

@@ -10,10 +10,10 @@ use weir_wire::frontend;
 use super::prepared::put_parse;
 use super::{Message, Work};
 use crate::client;
-use crate::expected::{Duty, Expected, Kind, UnnamedEffect};
+use crate::expected::{Duty, Expected, Kind, Renamed, UnnamedEffect};
 use crate::relay::Link;
 use crate::sql::Deallocated;
-use crate::statement::planning;
+use crate::statement::{Presence, Statement, planning};
 use crate::unnamed;
 
 impl Work<'_, '_, '_, '_> {
@@ -96,10 +96,65 @@ impl Work<'_, '_, '_, '_> {
             self.note_sequences(effects.sequences);
         }
         self.link.server.needs_sync = true;
+        let often = if message.is_whole() && effects.is_none() {
+            self.comes_often(definition)
+        } else {
+            None
+        };
+        if let Some(statement) = &often
+            && self.presence(statement) == Presence::Held
+            && self.link.server.would_parse()
+        {
+            self.link.client.unnamed().define(serial, kept, None);
+            self.link.client.unnamed().stand_in(statement);
+            let effect = UnnamedEffect {
+                serial,
+                of_client: true,
+                of_server: false,
+            };
+            self.expect(Expected::new(Kind::Parse, Duty::Answer).with_unnamed(Some(effect)));
+            return true;
+        }
         let effect = self.define_unnamed(serial, kept, effects);
         self.pass(message, None);
         self.expect(Expected::new(Kind::Parse, Duty::Forward).with_unnamed(effect));
+        if let Some(statement) = often
+            && self.presence(&statement) == Presence::Absent
+        {
+            // Behind the client's own Parse, which fails if this would: the next one finds it here.
+            self.prepare(&statement, Duty::Swallow, None);
+        }
         true
+    }
+
+    /// The statement that stands in for this unnamed one from now on, if it has come often enough.
+    fn comes_often(&mut self, definition: &[u8]) -> Option<Arc<Statement>> {
+        let Link { server, rules, .. } = &*self.link;
+        let may = rules.prepare_unnamed > 0 && rules.tracks_unnamed && rules.max_prepared > 0;
+        if !may || server.queue.is_skipping() || server.is_settings_unsure() {
+            return None;
+        }
+        let after = rules.prepare_unnamed;
+        let statement = self.intern(definition);
+        (statement.came_unnamed() > after).then_some(statement)
+    }
+
+    /// What the unnamed statement of the client is called on servers, if one of ours stands in for it and still means the
+    /// same. The server has it by the time of the next message.
+    pub(super) fn stood_in_for(&mut self, name: &[u8]) -> Option<Renamed> {
+        let Link { client, server, .. } = &*self.link;
+        if !name.is_empty() || server.queue.is_skipping() || server.is_settings_unsure() {
+            return None;
+        }
+        let statement = Arc::clone(client.unnamed_stand_in()?);
+        if !Arc::ptr_eq(&self.intern(&statement.body), &statement) {
+            return None;
+        }
+        self.ensure(&statement, b"");
+        Some(Renamed {
+            ours: statement,
+            theirs: b"".as_slice().into(),
+        })
     }
 
     /// The client's request changes the unnamed statement; None if neither side has or gets one.
@@ -128,6 +183,7 @@ impl Work<'_, '_, '_, '_> {
         Some(UnnamedEffect {
             serial,
             of_client: true,
+            of_server: true,
         })
     }
 
@@ -165,6 +221,7 @@ impl Work<'_, '_, '_, '_> {
         let effect = UnnamedEffect {
             serial,
             of_client: false,
+            of_server: true,
         };
         self.expect(Expected::new(kind, Duty::Swallow).with_unnamed(Some(effect)));
     }
