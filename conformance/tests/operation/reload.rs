@@ -89,7 +89,7 @@ fn a_reload_drops_nobody() -> Result<()> {
     let mut weir = Weir::start(&config)?;
     let mut clients = clients(&weir, "op_reload_flight", 5)?;
     let (in_transaction, others) = clients.split_first_mut().context("five")?;
-    in_transaction.query("begin; create temp table kept (n int)")?;
+    in_transaction.query("begin; create temp table kept (n int) on commit drop")?;
     for client in &mut *others {
         client.send(&frontend::query("select 'done', pg_sleep(0.5)"))?;
     }

@@ -312,7 +312,9 @@ impl Answer {
                 .iter()
                 .filter(|(_, value)| value.as_deref() == Some(""));
             for (name, _) in names.filter(|(name, _)| name.contains('.')) {
-                unset(&mut settings, name);
+                if let Some(value) = startup.get(name) {
+                    settings.set(name, value);
+                }
             }
         }
         settings
@@ -350,6 +352,11 @@ impl Returned {
             }
             Resets::All => self.settings = Settings::clone(startup),
         }
+    }
+
+    /// Their names.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.settings.iter().map(|(name, _)| name)
     }
 
     #[inline]

@@ -47,6 +47,9 @@ pub(super) fn described(
         return Ok(());
     };
     let statement = &renamed.ours;
+    if runs_another(statement.text()) {
+        return Ok(());
+    }
     if statement.shape() == 0 {
         statement.set_shape(shape);
     } else if statement.shape() != shape {
@@ -58,6 +61,15 @@ pub(super) fn described(
         client.was_told(&renamed.theirs);
     }
     Ok(())
+}
+
+/// EXECUTE and FETCH return what something else returns, which is looked up each time.
+fn runs_another(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    [b"execute".as_slice(), b"fetch"].iter().any(|word| {
+        text.get(..word.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(word))
+    })
 }
 
 fn error_body() -> Box<[u8]> {

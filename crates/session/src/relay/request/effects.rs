@@ -22,6 +22,9 @@ const LARGE_OBJECT_FUNCTIONS: [u32; 17] = [
     715, 764, 765, 767, 952, 953, 954, 955, 956, 957, 958, 964, 1004, 3170, 3171, 3172, 3457,
 ];
 
+/// `set_config`, which may be given any name.
+const SET_CONFIG: u32 = 2078;
+
 impl Work<'_, '_, '_, '_> {
     /// What a simple query may do, if anything.
     pub(super) fn effects_of_query(&mut self, message: Message) -> Option<Arc<Effects>> {
@@ -130,8 +133,10 @@ impl Work<'_, '_, '_, '_> {
         }
         let number = self.body(message).first_chunk().copied();
         let number = number.map(u32::from_be_bytes);
-        if !number.is_some_and(|number| LARGE_OBJECT_FUNCTIONS.contains(&number)) {
-            self.note(&unknown());
+        match number {
+            Some(SET_CONFIG) => self.note(&unknown()),
+            Some(number) if LARGE_OBJECT_FUNCTIONS.contains(&number) => {}
+            _ => self.note(&everything(Reasons::EMPTY)),
         }
     }
 
@@ -202,6 +207,9 @@ impl Work<'_, '_, '_, '_> {
             // As for texts of several statements.
             server.returned = Returned::default();
             return;
+        }
+        for name in server.returned.names() {
+            server.question.add_name(name);
         }
         let sql = server.returned.take();
         // What the client is told must be true by then.
