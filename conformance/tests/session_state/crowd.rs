@@ -42,7 +42,8 @@ fn nobody_in_a_crowd_sees_anothers_state_or_loses_its_own() -> Result<()> {
     let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
     let seconds = number("SESSION_STATE_SECONDS").unwrap_or(15);
     let seed = number("SESSION_STATE_SEED");
-    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()) * 1_000_003);
+    // Always the same without a wish; what follows from the order of things is random enough.
+    let seed = seed.unwrap_or(1);
     eprintln!("SESSION_STATE_SEED={seed} SESSION_STATE_SECONDS={seconds}");
     let pools = [on_servers("crowd", SERVERS, "A simple: select 1")];
     let settings = [("query_wait_timeout", "60")];

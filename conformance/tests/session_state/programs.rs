@@ -23,11 +23,15 @@ const STEPS_MAX: usize = 30;
 /// Tries to shorten a program that fails.
 const SHORTER_MAX: usize = 300;
 
+/// Of a run without a wish: always the same, so that who changes nothing breaks nothing. This one has found a custom setting
+/// that was set again behind a DISCARD ALL and forgotten.
+const SEED: u64 = 24_714_074_142;
+
 #[test]
 fn cor_37_random_programs_of_two_clients_are_answered_as_by_postgresql() -> Result<()> {
     let seed = env::var("SESSION_STATE_SEED").ok();
     let seed = seed.and_then(|text| text.parse().ok());
-    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()) * 1_000_003);
+    let seed = seed.unwrap_or(SEED);
     eprintln!("SESSION_STATE_SEED={seed}");
     let pools = [
         on_one_server("turns", "A simple: select 1"),
