@@ -1,6 +1,6 @@
 //! 256 clients on 8 servers, each with a session of its own: whoever sees another's state, or misses its own, is a fault.
 //!
-//! `SESSION_STATE_SECONDS` says how long (default 15; 120 is the whole test), `SESSION_STATE_SEED` repeats the choices.
+//! `SESSION_STATE_SECONDS` says how long (default 6; 120 is the whole test), `SESSION_STATE_SEED` repeats the choices.
 
 use std::env;
 use std::sync::Mutex;
@@ -40,7 +40,7 @@ struct Shared {
 fn nobody_in_a_crowd_sees_anothers_state_or_loses_its_own() -> Result<()> {
     tools::require_open_files(2000)?;
     let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
-    let seconds = number("SESSION_STATE_SECONDS").unwrap_or(15);
+    let seconds = number("SESSION_STATE_SECONDS").unwrap_or(6);
     let seed = number("SESSION_STATE_SEED");
     // Always the same without a wish; what follows from the order of things is random enough.
     let seed = seed.unwrap_or(1);
