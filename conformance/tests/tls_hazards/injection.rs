@@ -82,11 +82,7 @@ fn sec_01_bytes_in_the_segment_of_the_ssl_request_end_the_connection() -> Result
                 Ok(other) => anyhow::bail!("{} after {length} bytes", other.escape_ascii()),
             }
         }
-        let log = front.log();
-        ensure!(
-            log.contains("received unencrypted data after SSL request"),
-            "{log}"
-        );
+        front.wait_log("received unencrypted data after SSL request")?;
         check_untouched(&mut front)?;
     }
     Ok(())

@@ -1,7 +1,9 @@
 //! What these tests share: a target with TLS on its client hop, a fake server with TLS, and last words.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use anyhow::Context;
 use anyhow::Result;
 use anyhow::ensure;
 use rustls::ServerConfig;
@@ -68,6 +70,14 @@ impl Front {
 
     pub(crate) fn port(&self) -> u16 {
         self.target.port()
+    }
+
+    /// Waits until the log says something: a thread of its own writes it.
+    pub(crate) fn wait_log(&self, text: &str) -> Result<()> {
+        weir_conformance::wait_until(text, Duration::from_secs(10), || {
+            Ok(self.log().contains(text))
+        })
+        .with_context(|| self.log())
     }
 
     /// What the subject has logged.
