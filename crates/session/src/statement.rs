@@ -2,7 +2,7 @@
 //! holds.
 //!
 //! A statement is found by a keyed hash but always compared by its full bytes (text and type oids) and by everything
-//! else that its meaning depends on ([`planning`]), so that no two statements can be taken for each other. Its name on
+//! else that its meaning depends on (`planning`), so that no two statements can be taken for each other. Its name on
 //! servers is ours and unique in the process; clients never see it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};

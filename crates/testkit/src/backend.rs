@@ -10,7 +10,7 @@
 //! Since release 14, a message that has no place in a COPY FROM STDIN ends the session ("protocol synchronization was
 //! lost"); so it does here.
 //!
-//! Statements are PostgreSQL's own in the forms that [`sql`] lists, enough for every kind of session state: settings with
+//! Statements are PostgreSQL's own in the forms that `sql` lists, enough for every kind of session state: settings with
 //! the truth of transactions and savepoints, roles, prepared statements of both kinds, temporary tables, advisory locks,
 //! channels, cursors that outlive a transaction, sequences. What several sessions share is in a [`Database`]. Generated
 //! programs of these are compared with PostgreSQL 15 by `conformance/tests/model.rs`.

@@ -13,7 +13,7 @@ pub struct Overflow;
 
 /// See the module's page.
 ///
-/// **Invariant:** `bytes` is the sum of the lengths in `messages` and at most [`BYTES_MAX`].
+/// **Invariant:** `bytes` is the sum of the lengths in `messages` and at most `BYTES_MAX`.
 #[derive(Debug, Default)]
 pub struct Mail {
     messages: VecDeque<Arc<[u8]>>,
