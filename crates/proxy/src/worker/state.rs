@@ -183,6 +183,7 @@ impl<D: Driver> Worker<D> {
         }
         let is_free = matches!(server.stage, Stage::Leased)
             && server.session.is_free()
+            && !server.session.is_uncertain()
             && self.driver.backlog(server.key) == 0;
         let client = server.lease.and_then(|index| self.clients.get(index));
         let lets_go = client.is_some_and(|client| {
