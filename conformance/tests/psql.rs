@@ -6,15 +6,16 @@ use std::io::BufReader;
 use std::io::Write;
 use std::path::Path;
 use std::process::Child;
-use std::process::ChildStdin;
-use std::process::ChildStdout;
 use std::process::Command;
-use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::Context;
 use anyhow::Result;
 use anyhow::ensure;
+use rustix::pty::OpenptFlags;
+use rustix::pty::grantpt;
+use rustix::pty::openpt;
+use rustix::pty::ptsname;
+use rustix::pty::unlockpt;
 use weir_conformance::PoolOptions;
 use weir_conformance::Postgres;
 use weir_conformance::Raw;
@@ -70,35 +71,38 @@ fn interrupt_cancels_the_statement_and_keeps_the_connection() -> Result<()> {
     terminal.write("select 'still ' || 'usable';\n")?;
     terminal.read_past("still usable")?;
     terminal.write("\\q\n")?;
-    // Told by the shell: script itself can report a status that it never got when it sees the end before the death.
-    terminal.read_past("psql ended with 0")?;
+    let status = terminal.child.wait()?;
+    ensure!(status.success(), "psql ended with {status}");
     target.check_healthy()
 }
 
 /// psql on a pseudo terminal, because only there it goes on after Ctrl-C.
 struct Terminal {
     child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
+    input: fs::File,
+    output: BufReader<fs::File>,
 }
 
 impl Terminal {
     fn start(port: u16) -> Result<Self> {
-        tools::require("script", "bsdutils")?;
+        tools::require("setsid", "util-linux")?;
+        let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        grantpt(&keyboard)?;
+        unlockpt(&keyboard)?;
+        let name = ptsname(&keyboard, Vec::new())?.into_string()?;
+        let screen = fs::File::options().read(true).write(true).open(name)?;
         let psql = psql(port, "postgres")?;
-        let arguments = psql.get_args().map(|argument| argument.to_string_lossy());
-        let line = arguments.fold("psql -n -A -t -P pager=off".to_owned(), |line, next| {
-            line + " " + &next
-        });
-        let line = line + "; echo psql ended with $?";
-        let mut child = Command::new("script")
-            .args(["-q", "-f", "-c", &line, "/dev/null"])
+        // setsid becomes psql, which then leads a session of its own on the terminal: its status is psql's.
+        let child = Command::new("setsid")
+            .args(["--ctty", "psql", "-n", "-A", "-t", "-P", "pager=off"])
+            .args(psql.get_args())
             .env("LC_ALL", "C")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
+            .stdin(screen.try_clone()?)
+            .stdout(screen.try_clone()?)
+            .stderr(screen)
             .spawn()?;
-        let input = child.stdin.take().context("no stdin")?;
-        let output = BufReader::new(child.stdout.take().context("no stdout")?);
+        let input = fs::File::from(keyboard);
+        let output = BufReader::new(input.try_clone()?);
         Ok(Self {
             child,
             input,

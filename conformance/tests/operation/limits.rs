@@ -204,7 +204,8 @@ fn min_pool_size_is_kept() -> Result<()> {
     for client in &mut clients {
         answer(client)?;
     }
-    ensure!(server.count()? == 5);
+    // Not counted at once: one that was more than enough may just be leaving.
+    server.wait_count(5)?;
     send_all(&mut clients, "commit")?;
     for client in &mut clients {
         answer(client)?;
