@@ -10,6 +10,7 @@ use std::sync::Arc;
 use weir_sql::Reasons;
 
 use crate::client::key;
+use crate::inserted::Inserted;
 use crate::statement::Statement;
 
 /// A request that owes a reply (or, for [`Kind::CopyEnd`], ends one).
@@ -116,6 +117,8 @@ pub struct Expected {
     pub renamed: Option<Renamed>,
     /// Its ReadyForQuery waits for the request of ours that follows.
     pub held_back: bool,
+    /// Query: statements of ours in it.
+    pub(crate) inserted: Option<Box<Inserted>>,
 }
 
 /// A request that defines or drops the unnamed statement.
@@ -145,6 +148,7 @@ impl Expected {
             unnamed: None,
             renamed: None,
             held_back: false,
+            inserted: None,
         }
     }
 
@@ -397,6 +401,41 @@ impl Queue {
     #[inline]
     pub fn front(&self) -> Option<&Expected> {
         self.entries.front()
+    }
+
+    /// What is ours in the Query in front, if anything is.
+    pub(crate) fn inserted(&self) -> Option<&Inserted> {
+        self.entries.front()?.inserted.as_deref()
+    }
+
+    /// A statement of the Query in front was answered by this tag. Answers to ours are for nobody. True if such have just
+    /// ended.
+    pub(crate) fn complete_inserted(&mut self, tag: &[u8]) -> bool {
+        let Some(front) = self.entries.front_mut() else {
+            return false;
+        };
+        let Some(inserted) = &mut front.inserted else {
+            return false;
+        };
+        let was_ours = inserted.is_ours();
+        inserted.complete(tag);
+        front.duty = if inserted.is_ours() {
+            Duty::Try
+        } else {
+            Duty::Forward
+        };
+        was_ours && !inserted.is_ours()
+    }
+
+    /// The Query in front has failed, wherever in it: the client hears that.
+    pub(crate) fn fail_inserted(&mut self) {
+        if let Some(front) = self
+            .entries
+            .front_mut()
+            .filter(|front| front.inserted.is_some())
+        {
+            front.duty = Duty::Forward;
+        }
     }
 
     /// The front entry's reply is complete.

@@ -44,6 +44,7 @@ pub mod client;
 pub mod expected;
 pub mod fault;
 pub mod hello;
+mod inserted;
 pub mod login;
 pub mod relay;
 pub mod server;

@@ -12,7 +12,7 @@ use weir_wire::encode;
 use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Undo, UnnamedEffect};
 use crate::settings::{Reported, Settings};
-use crate::state::{Answer, Question, Returned};
+use crate::state::{Answer, Question};
 use crate::statement::{Prepared, Statement};
 use crate::unnamed;
 
@@ -61,8 +61,10 @@ pub struct Server {
     pub(crate) bound: u32,
     /// More than one client has used it.
     pub(crate) has_past: bool,
-    /// Start-up values that have to be set behind the client's batch.
-    pub(crate) returned: Returned,
+    /// The client has discarded all, so its start-up values have to be set behind its batch.
+    pub(crate) discards: bool,
+    /// Portals of the client whose statements reset something, with what sets its own values then.
+    pub(crate) returning: Vec<(Box<[u8]>, Vec<String>)>,
     /// The number of the client that used it last.
     pub(crate) user: u64,
     /// What currval and lastval say may come from another client.
@@ -115,7 +117,8 @@ impl Server {
             asked: VecDeque::new(),
             bound: 0,
             has_past: false,
-            returned: Returned::default(),
+            discards: false,
+            returning: Vec::new(),
             user: 0,
             has_foreign_sequences: false,
             is_fresh: true,
@@ -196,6 +199,7 @@ impl Server {
     }
 
     /// Whether it may hold state that nobody has asked about.
+    #[inline]
     pub fn is_uncertain(&self) -> bool {
         !self.question.is_nothing() || !self.asked.is_empty()
     }
@@ -348,7 +352,7 @@ impl Server {
         self.forget_session();
         self.question = Question::default();
         self.asked.clear();
-        self.returned = Returned::default();
+        self.discards = false;
     }
 
     /// `DISCARD ALL` was run: nothing of a session is left.

@@ -4,6 +4,8 @@
 //! reported): what must follow a client from server to server. [`Reported`] is the set of ParameterStatus values: what a
 //! client has been told. Both are immutable and shared, so that "same as last time" is one pointer comparison.
 
+use std::fmt::Write;
+
 /// Parameters whose value is a list of quoted names: `SET x TO 'a, b'` would make one name of it, so they go through
 /// `set_config` (PostgreSQL marks them `GUC_LIST_QUOTE`).
 const QUOTED_LISTS: [&str; 5] = [
@@ -123,14 +125,33 @@ impl Settings {
             if self.get(name).is_some() && PARTIAL.contains(&name) {
                 push_statement(&mut sql, |sql| push_reset(sql, name));
             }
-            push_statement(&mut sql, |sql| push_set(sql, name, value));
+            push_statement(&mut sql, |sql| push_set(sql, name, value, false));
         }
         for name in IDENTITY {
             if let Some(value) = wanted.get(name) {
-                push_statement(&mut sql, |sql| push_set(sql, name, value));
+                push_statement(&mut sql, |sql| push_set(sql, name, value, false));
             }
         }
         sql
+    }
+
+    /// The statement that sets one value, for the session or for the transaction.
+    pub(crate) fn statement(name: &str, value: &str, is_local: bool) -> String {
+        let mut sql = String::new();
+        push_set(&mut sql, name, value, is_local);
+        sql
+    }
+
+    /// A statement for each value, in the order in which they can be set; with or without who the session is.
+    pub(crate) fn set_statements(&self, with_identity: bool) -> Vec<String> {
+        let plain = self.plain();
+        let identity = IDENTITY
+            .iter()
+            .filter(|_| with_identity)
+            .filter_map(|name| Some((*name, self.get(name)?)));
+        let all = plain.chain(identity);
+        all.map(|(name, value)| Self::statement(name, value, false))
+            .collect()
     }
 
     /// All values but who the session is.
@@ -152,15 +173,15 @@ fn push_statement(sql: &mut String, write: impl FnOnce(&mut String)) {
     write(sql);
 }
 
-fn push_set(sql: &mut String, name: &str, value: &str) {
+fn push_set(sql: &mut String, name: &str, value: &str, is_local: bool) {
     if QUOTED_LISTS.contains(&name) {
         sql.push_str("SELECT pg_catalog.set_config(");
         push_literal(sql, name);
         sql.push(',');
         push_literal(sql, value);
-        sql.push_str(",false)");
+        let _ = write!(sql, ",{is_local})");
     } else {
-        sql.push_str("SET ");
+        sql.push_str(if is_local { "SET LOCAL " } else { "SET " });
         push_name(sql, name);
         sql.push_str(" TO ");
         push_literal(sql, value);

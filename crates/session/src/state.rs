@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use weir_sql::{Asks, Effects, Reason, Reasons, Resets};
+use weir_sql::{Asks, Effects, Reason, Reasons};
 use weir_wire::backend::DataRow;
 
 use crate::settings::{Settings, push_literal};
@@ -47,8 +47,6 @@ pub struct Question {
     all: bool,
     /// What may have come or gone that pins.
     reasons: Reasons,
-    /// Something may have returned to what the client began with.
-    returns: bool,
     /// No statement gave a reason to ask.
     is_check: bool,
 }
@@ -104,7 +102,6 @@ impl Question {
             Asks::Settings(names) => names.iter().for_each(|name| self.add_name(name)),
             Asks::All => self.all = true,
         }
-        self.returns |= effects.resets != Resets::Nothing;
         if effects.frees {
             self.reasons = union(self.reasons, held);
             // What an EXECUTE did in the meantime was not asked about.
@@ -305,18 +302,6 @@ impl Answer {
             None => settings.unset(name),
         };
         self.change(&mut settings, user, unset);
-        if question.returns {
-            // A setting that no extension defines has no default but the empty text.
-            let names = self
-                .settings
-                .iter()
-                .filter(|(_, value)| value.as_deref() == Some(""));
-            for (name, _) in names.filter(|(name, _)| name.contains('.')) {
-                if let Some(value) = startup.get(name) {
-                    settings.set(name, value);
-                }
-            }
-        }
         settings
     }
 
@@ -327,49 +312,6 @@ impl Answer {
                 _ => unset(settings, name),
             }
         }
-    }
-}
-
-// === Resets ===
-
-/// Start-up values that a client has returned to, but its server does not know: to be set behind its request.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Returned {
-    settings: Settings,
-}
-
-impl Returned {
-    /// A statement with these effects was sent by a client that began with `startup`.
-    pub(crate) fn add(&mut self, resets: &Resets, startup: &Settings) {
-        match resets {
-            Resets::Nothing => {}
-            Resets::Names(names) => {
-                for name in names {
-                    if let Some(value) = startup.get(name) {
-                        self.settings.set(name, value);
-                    }
-                }
-            }
-            Resets::All => self.settings = Settings::clone(startup),
-        }
-    }
-
-    /// Their names.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.settings.iter().map(|(name, _)| name)
-    }
-
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.settings.is_empty()
-    }
-
-    /// The statements that set them; empty if there are none.
-    pub(crate) fn take(&mut self) -> String {
-        if self.settings.is_empty() {
-            return String::new();
-        }
-        Settings::default().statements_to(&std::mem::take(&mut self.settings))
     }
 }
 

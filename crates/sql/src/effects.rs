@@ -15,8 +15,7 @@ pub enum Asks {
     All,
 }
 
-/// Which settings return to the values that the client started with: RESET, `SET x TO DEFAULT`,
-/// DISCARD ALL.
+/// Which settings return to the values that the client started with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Resets {
     /// None.
@@ -24,8 +23,24 @@ pub enum Resets {
     Nothing,
     /// These, in lower case.
     Names(Box<[Box<str>]>),
-    /// All of them (but `role` and `session_authorization` only for DISCARD ALL).
+    /// All of them but who the session is: RESET ALL.
     All,
+    /// All of them: DISCARD ALL.
+    Session,
+}
+
+/// A statement after which settings have the values that the session started with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Return {
+    /// Where it ends in its text: at its `;` or at the end of the text, in bytes.
+    pub end: usize,
+    /// How many statements that begin with SET or RESET stand before it in the text. Each of them is
+    /// answered by the tag `SET`, `RESET` or `SET CONSTRAINTS`, and no other is.
+    pub nth: usize,
+    /// The settings.
+    pub resets: Resets,
+    /// Until the end of the transaction: `SET LOCAL x TO DEFAULT`.
+    pub is_local: bool,
 }
 
 /// What a text does with sequences, as far as names in it tell.
@@ -58,6 +73,10 @@ pub struct Effects {
     pub asks: Asks,
     /// Which settings return to where they started.
     pub resets: Resets,
+    /// The same until the end of the transaction.
+    pub resets_locally: Resets,
+    /// Where they do, in the order of the text; none if that depends on how the text is read.
+    pub returns: Vec<Return>,
     /// What may pin as a result, whether the server can be asked about it or not.
     pub reasons: Reasons,
     /// The part of `reasons` that no question to the server can confirm: pins at once.
@@ -83,6 +102,7 @@ impl Effects {
     pub fn is_harmless(&self) -> bool {
         self.asks == Asks::Nothing
             && self.resets == Resets::Nothing
+            && self.resets_locally == Resets::Nothing
             && self.reasons.is_empty()
             && !self.unseen
             && self.sequences == Sequences::Untouched
@@ -102,11 +122,9 @@ impl Effects {
             Asks::Settings(names) => names.iter().for_each(|name| self.ask(name)),
             Asks::All => self.asks = Asks::All,
         }
-        match other.resets {
-            Resets::Nothing => {}
-            Resets::Names(names) => names.iter().for_each(|name| self.reset(name)),
-            Resets::All => self.resets = Resets::All,
-        }
+        self.resets.join(other.resets);
+        self.resets_locally.join(other.resets_locally);
+        self.returns.extend(other.returns);
         self.reasons = self.reasons.union(other.reasons);
         self.certain = self.certain.union(other.certain);
         self.sequences(other.sequences);
@@ -127,10 +145,24 @@ impl Effects {
     }
 
     pub(crate) fn reset(&mut self, name: &str) {
-        match &mut self.resets {
-            Resets::Nothing => self.resets = Resets::Names([name.into()].into()),
-            Resets::Names(names) => push(names, name),
-            Resets::All => {}
+        self.resets.add(name);
+    }
+
+    pub(crate) fn reset_locally(&mut self, name: &str) {
+        self.resets_locally.add(name);
+    }
+
+    /// These are the effects of one statement, which ends there.
+    pub(crate) fn note_returns(&mut self, end: usize, nth: usize) {
+        for (resets, is_local) in [(&self.resets, false), (&self.resets_locally, true)] {
+            if *resets != Resets::Nothing {
+                self.returns.push(Return {
+                    end,
+                    nth,
+                    resets: resets.clone(),
+                    is_local,
+                });
+            }
         }
     }
 
@@ -156,6 +188,24 @@ impl Effects {
 
     pub(crate) fn sequences(&mut self, sequences: Sequences) {
         self.sequences = self.sequences.max(sequences);
+    }
+}
+
+impl Resets {
+    fn add(&mut self, name: &str) {
+        match self {
+            Self::Nothing => *self = Self::Names([name.into()].into()),
+            Self::Names(names) => push(names, name),
+            Self::All | Self::Session => {}
+        }
+    }
+
+    fn join(&mut self, other: Self) {
+        match (&*self, other) {
+            (_, Self::Nothing) | (Self::Session, _) | (Self::All, Self::Names(_)) => {}
+            (_, Self::Names(names)) => names.iter().for_each(|name| self.add(name)),
+            (_, other) => *self = other,
+        }
     }
 }
 

@@ -39,6 +39,10 @@ pub fn judge(text: &[u8], functions: &Functions) -> Effects {
             if unlistens != standard.unlistens {
                 standard.unlistens.clear();
             }
+            let returns = std::mem::take(&mut escaping.returns);
+            if returns != standard.returns {
+                standard.returns.clear();
+            }
             standard.join(escaping)
         }
     }
@@ -48,10 +52,13 @@ pub fn judge(text: &[u8], functions: &Functions) -> Effects {
 pub(crate) fn by_words(text: &[u8], functions: &Functions) -> Option<Effects> {
     let mut lexer = Lexer::new(text, Reading::Strict);
     let mut all = Effects::default();
-    while let Some(statement) = words::statement(&mut lexer, functions).ok()? {
+    let mut sets = 0;
+    while let Some(mut statement) = words::statement(&mut lexer, functions).ok()? {
         if !statement.is_exact {
             return None;
         }
+        statement.effects.note_returns(statement.end, sets);
+        sets += usize::from(statement.sets);
         all = all.join(statement.effects);
         all.statements += 1;
     }
@@ -79,13 +86,18 @@ fn read(text: &[u8], reading: Reading, functions: &Functions) -> Effects {
         bytes: 0,
     };
     let mut all = Effects::default();
+    let mut sets = 0;
     loop {
         let start = lexer.at();
         match words::statement(&mut lexer, functions) {
             Ok(Some(statement)) => {
                 let piece = text.get(start..statement.end).unwrap_or_default();
                 let is_deep = lexer.depth_max() > COMMENT_DEPTH_MAX;
-                all = all.join(parser.effects(piece, is_deep, statement));
+                let (end, is_set) = (statement.end, statement.sets);
+                let mut effects = parser.effects(piece, is_deep, statement);
+                effects.note_returns(end, sets);
+                sets += usize::from(is_set);
+                all = all.join(effects);
                 all.statements += 1;
             }
             Ok(None) => break,

@@ -34,7 +34,7 @@ mod words;
 mod tests;
 
 pub use cache::Judge;
-pub use effects::{Asks, Channel, Effects, Resets, Sequences};
+pub use effects::{Asks, Channel, Effects, Resets, Return, Sequences};
 pub use functions::Functions;
 pub use judge::judge;
 pub use reason::{Reason, Reasons};

@@ -103,7 +103,37 @@ pub(crate) fn is_transactional_set(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
     // The seed knows no transactions, and TO makes a setting of the word before it.
     Ok(scoped
         && matches!(ahead.token()?, Some(Token::Word(name) | Token::Quoted(name))
-            if !name.eq_ignore_ascii_case(b"seed") && !name.eq_ignore_ascii_case(b"to")))
+            if !name.eq_ignore_ascii_case(b"seed") && !name.eq_ignore_ascii_case(b"to"))
+        && !(word.eq_ignore_ascii_case(b"local") && may_end_in_default(lexer.clone())?))
+}
+
+/// SET LOCAL. Not `SET local.a = 1` or `SET local TO 1`.
+pub(crate) fn is_local_set(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
+    let mut ahead = lexer.clone();
+    let is_local = matches!(ahead.token()?, Some(Token::Word(word))
+        if word.eq_ignore_ascii_case(b"local"));
+    Ok(is_local
+        && matches!(ahead.token()?, Some(Token::Word(name) | Token::Quoted(name))
+            if !name.eq_ignore_ascii_case(b"to")))
+}
+
+/// Whether a `SET LOCAL` may give a setting the value that it started with: `TO DEFAULT`, `TIME ZONE LOCAL`, `NAMES`.
+fn may_end_in_default(mut lexer: Lexer<'_>) -> Result<bool, Unclear> {
+    lexer.token()?;
+    let mut before = lexer.token()?;
+    let is_names =
+        |token| matches!(token, Some(Token::Word(word)) if word.eq_ignore_ascii_case(b"names"));
+    let mut is_bare = is_names(before);
+    loop {
+        match lexer.token()? {
+            None | Some(Token::Other(b';')) => break,
+            token => before = token,
+        }
+        is_bare = false;
+    }
+    Ok(is_bare
+        || matches!(before, Some(Token::Word(last))
+            if last.eq_ignore_ascii_case(b"default") || last.eq_ignore_ascii_case(b"local")))
 }
 
 /// What the first word of a statement says.

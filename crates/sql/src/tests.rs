@@ -84,12 +84,18 @@ fn assert_no_less(ours: &Effects, tree: &Effects, who: &str, text: &str) {
 }
 
 fn assert_resets(ours: &Effects, tree: &Effects, text: &str) {
-    match (&ours.resets, &tree.resets) {
-        (Resets::All, _) | (_, Resets::Nothing) => {}
-        (Resets::Names(ours), Resets::Names(tree)) => {
-            assert!(tree.iter().all(|name| ours.contains(name)), "{text}");
+    let both = [
+        (&ours.resets, &tree.resets),
+        (&ours.resets_locally, &tree.resets_locally),
+    ];
+    for pair in both {
+        match pair {
+            (Resets::Session, _) | (Resets::All, Resets::All) | (_, Resets::Nothing) => {}
+            (Resets::Names(ours), Resets::Names(tree)) => {
+                assert!(tree.iter().all(|name| ours.contains(name)), "{text}");
+            }
+            _ => panic!("{text}"),
         }
-        _ => panic!("{text}"),
     }
 }
 

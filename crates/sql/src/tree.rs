@@ -199,7 +199,7 @@ fn discard(target: i64, effects: &mut Effects) {
         3 | 4 => effects.frees = true,
         _ => {
             effects.frees = true;
-            effects.resets = Resets::All;
+            effects.resets = Resets::Session;
             effects.ask_all();
         }
     }
@@ -211,6 +211,9 @@ fn set(node: &Value, effects: &mut Effects) {
     let local = node.get("is_local").and_then(Value::as_bool);
     // The generator knows no transactions.
     if local == Some(true) && name != "seed" {
+        if number(node, "kind") == 2 {
+            effects.reset_locally(&name);
+        }
         return;
     }
     match number(node, "kind") {

@@ -6,7 +6,8 @@ use crate::functions::{Functions, Kind, Meaning};
 use crate::lex::{Lexer, Token, Unclear};
 use crate::reason::Reason;
 use crate::scan::{
-    self, Lead, is_native, is_prepare_transaction, is_transactional_set, makes_temporary,
+    self, Lead, is_local_set, is_native, is_prepare_transaction, is_transactional_set,
+    makes_temporary,
 };
 use crate::setting::{self, Setting};
 use crate::tree;
@@ -19,6 +20,8 @@ pub(crate) struct Statement {
     pub(crate) effects: Effects,
     /// The tree would say no less.
     pub(crate) is_exact: bool,
+    /// It begins with SET or RESET.
+    pub(crate) sets: bool,
 }
 
 /// The next statement that has words in it; nothing at the end.
@@ -42,6 +45,7 @@ pub(crate) fn statement(
         end,
         effects: words.effects,
         is_exact: words.is_exact,
+        sets: matches!(lead, Lead::Reset | Lead::Set),
     }))
 }
 
@@ -68,12 +72,13 @@ impl Words<'_> {
             Lead::Prepare => effects.may_leave(Reason::Prepared),
             Lead::Set if is_transactional_set(lexer)? => {}
             Lead::Reset => self.setting(setting::reset(lexer.clone())?),
+            Lead::Set if is_local_set(lexer)? => self.local(setting::set(lexer.clone())?),
             Lead::Set => self.setting(setting::set(lexer.clone())?),
             Lead::Unlisten => self.inexact().frees = true,
             Lead::Discard => {
                 let effects = self.inexact();
                 effects.frees = true;
-                effects.resets = Resets::All;
+                effects.resets = Resets::Session;
                 effects.ask_all();
             }
             Lead::Unknown => self.inexact().may_leave(Reason::Unknown),
@@ -99,6 +104,19 @@ impl Words<'_> {
                 names.iter().for_each(|name| tree::ask(name, effects));
             }
             Setting::Unknown => self.inexact().leaves(Reason::Setting),
+        }
+    }
+
+    /// SET LOCAL, perhaps to a default.
+    fn local(&mut self, setting: Setting) {
+        match setting {
+            Setting::One(name, true) if name == "seed" => self.effects.leaves(Reason::Seed),
+            Setting::One(name, false) => self.effects.reset_locally(&name),
+            Setting::Special(names) => {
+                let effects = self.inexact();
+                names.iter().for_each(|name| effects.reset_locally(name));
+            }
+            Setting::All | Setting::One(..) | Setting::Unknown => self.is_exact = false,
         }
     }
 

@@ -111,7 +111,12 @@ fn learn(client: &mut Client, server: &mut Server) {
         let of_server = answer.of_server(&question, &server.settings, user);
         server.found |= question.is_check() && *client.settings != of_client;
         replace(&mut client.settings, of_client);
+        let made_temporary = client.makes_temporary;
         client.settings_changed();
+        if client.makes_temporary && !made_temporary {
+            // What was made since the path was set has not been asked about.
+            server.question.add_reason(Reason::TemporaryObject);
+        }
         replace(&mut server.settings, of_server);
         if client.settings == server.settings {
             server.settings = Arc::clone(&client.settings);
@@ -393,7 +398,13 @@ impl Work<'_, '_> {
             _ => {}
         }
         self.server.is_fresh = false;
-        self.ends_execute(tag::COMMAND_COMPLETE)
+        let verdict = self.ends_execute(tag::COMMAND_COMPLETE)?;
+        if self.server.queue.complete_inserted(body)
+            && !Arc::ptr_eq(&self.client.reported, &self.server.reported)
+        {
+            tell(self.client, self.server, self.to_client.insert());
+        }
+        Ok(verdict)
     }
 
     fn forget_names(&mut self) {
@@ -559,7 +570,10 @@ impl Work<'_, '_> {
         if !self.server.question.is_nothing() {
             self.server.question.widen();
         }
-        let refusal = self.refusal(body);
+        let inserted = self.server.queue.inserted();
+        let moved = inserted.and_then(|inserted| inserted.repositioned(tag::ERROR_RESPONSE, body));
+        self.server.queue.fail_inserted();
+        let refusal = self.refusal(body).or(moved);
         let verdict = self.error_of_server(body)?;
         match refusal {
             Some(message) if verdict == Verdict::Keep => {

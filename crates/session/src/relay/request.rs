@@ -16,6 +16,7 @@ use crate::sql::Deallocated;
 pub(crate) mod deallocate;
 mod effects;
 mod prepared;
+mod returning;
 mod settling;
 
 /// Bytes of a message before its body.
@@ -58,6 +59,7 @@ pub fn begin(
     to_client: &mut Vec<u8>,
 ) -> Result<(), encode::EncodeError> {
     server.is_fresh = true;
+    server.returning.clear();
     if server.user != client.number {
         server.has_past |= server.user != 0;
         server.has_foreign_sequences |= server.user != 0;
@@ -257,7 +259,10 @@ impl<'i> Work<'_, '_, 'i, '_> {
 
     fn execute(&mut self, message: Message) -> Result<(), ClientFault> {
         match self.execute_deallocate(message)? {
-            None => self.pass_extended(message, Kind::Execute),
+            None => {
+                self.pass_extended(message, Kind::Execute);
+                self.return_behind(message)?;
+            }
             Some(entry) => {
                 self.pass(message, None);
                 self.expect(entry);
@@ -307,10 +312,12 @@ impl<'i> Work<'_, '_, 'i, '_> {
             self.refuse_query(effects.reasons);
             return true;
         }
+        let mut insertions = None;
         if let Some(effects) = &effects {
             self.note(effects);
+            insertions = self.insertions(text, effects);
         }
-        self.pass_query(message, deallocated);
+        self.pass_query(message, deallocated, insertions);
         self.return_to_startup();
         true
     }

@@ -2,7 +2,7 @@
 
 use super::functions;
 use crate::judge::judge;
-use crate::{Asks, Channel, Effects, Reason, Reasons, Resets, Sequences};
+use crate::{Asks, Channel, Effects, Reason, Reasons, Resets, Return, Sequences};
 
 fn effects(text: &str) -> Effects {
     super::check(text);
@@ -114,6 +114,28 @@ fn set_config_names_its_setting_if_it_is_constant() {
 }
 
 #[test]
+fn it_is_told_where_settings_return_to_where_they_started() {
+    let returns = |text: &str| -> Vec<_> {
+        let of = |found: &Return| (found.end, found.nth, found.is_local);
+        effects(text).returns.iter().map(of).collect()
+    };
+    assert_eq!(returns("RESET a"), [(7, 0, false)]);
+    assert_eq!(
+        returns("begin; RESET a ; SET b = 1; reset all"),
+        [(14, 0, false), (37, 2, false)]
+    );
+    assert_eq!(returns("SET LOCAL a TO DEFAULT; select 1"), [(22, 0, true)]);
+    assert_eq!(returns("SET LOCAL TIME ZONE LOCAL"), [(25, 0, true)]);
+    assert_eq!(
+        returns("set names; set constraints all deferred; reset role"),
+        [(9, 0, false), (51, 2, false)]
+    );
+    assert_eq!(returns("SET LOCAL a TO 1; SET a TO 1"), []);
+    // Where a string ends depends on standard_conforming_strings.
+    assert_eq!(returns(r"select '\'; reset a; --'"), []);
+}
+
+#[test]
 fn resets_are_told_apart() {
     let resets = |text: &str| effects(text).resets;
     assert_eq!(resets("RESET A.b"), Resets::Names(names(&["a.b"])));
@@ -132,8 +154,10 @@ fn resets_are_told_apart() {
         Resets::Names(names(&["a", "b"]))
     );
     assert_eq!(resets("RESET ALL"), Resets::All);
-    assert_eq!(resets("DISCARD ALL"), Resets::All);
+    assert_eq!(resets("DISCARD ALL"), Resets::Session);
     assert_eq!(resets("SET LOCAL a TO DEFAULT"), Resets::Nothing);
+    let locally = effects("SET LOCAL a TO DEFAULT").resets_locally;
+    assert_eq!(locally, Resets::Names(names(&["a"])));
     assert_eq!(resets("DISCARD TEMP"), Resets::Nothing);
     assert_eq!(resets("SET a = 1"), Resets::Nothing);
 }

@@ -13,6 +13,7 @@ use super::prepared::put_parse;
 use super::{Message, Work};
 use crate::client::key;
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
+use crate::inserted::{Inserted, Piece};
 use crate::relay::ClientFault;
 use crate::sql::{self, Deallocated};
 use crate::unnamed;
@@ -52,7 +53,12 @@ impl Work<'_, '_, '_, '_> {
     }
 
     /// Passes a simple query on.
-    pub(super) fn pass_query(&mut self, message: Message, deallocated: Option<Deallocated>) {
+    pub(super) fn pass_query(
+        &mut self,
+        message: Message,
+        deallocated: Option<Deallocated>,
+        insertions: Option<(Inserted, Vec<Piece>)>,
+    ) {
         let mut entry = Expected::new(Kind::Query, Duty::Forward);
         match deallocated {
             Some(Deallocated::One(name)) if self.has_statement(&name) => {
@@ -66,7 +72,13 @@ impl Work<'_, '_, '_, '_> {
             _ => {}
         }
         let effect = self.define_unnamed(unnamed::NONE, &[], None);
-        self.pass(message, None);
+        match insertions {
+            None => self.pass(message, None),
+            Some((inserted, pieces)) => {
+                self.pass_with(message, &pieces);
+                entry.inserted = Some(Box::new(inserted));
+            }
+        }
         self.expect(entry.with_unnamed(effect));
     }
 

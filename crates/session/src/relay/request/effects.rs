@@ -9,7 +9,7 @@ use super::{Link, Message, Work};
 use crate::client::Pin;
 use crate::expected::{Duty, Expected, Kind, Undo};
 use crate::relay::StatePolicy;
-use crate::state::{Question, Returned};
+use crate::state::Question;
 use crate::statement::Statement;
 use crate::unnamed;
 
@@ -56,11 +56,9 @@ impl Work<'_, '_, '_, '_> {
     /// A statement without effects of its own: new objects are temporary where the client's `search_path` says so.
     #[inline]
     fn note_plain(&mut self) {
-        if self.link.client.makes_temporary {
-            self.link
-                .server
-                .question
-                .add_reason(Reason::TemporaryObject);
+        let Link { client, server, .. } = &mut *self.link;
+        if client.makes_temporary {
+            server.question.add_reason(Reason::TemporaryObject);
         }
     }
 
@@ -101,7 +99,7 @@ impl Work<'_, '_, '_, '_> {
     }
 
     /// A statement is bound, so it is about to run.
-    pub(super) fn note_bound(&mut self, name: &[u8]) {
+    pub(super) fn note_bound(&mut self, portal: &[u8], name: &[u8]) {
         if !self.is_judging() {
             return;
         }
@@ -117,6 +115,7 @@ impl Work<'_, '_, '_, '_> {
         } else {
             client.has_untracked_effects.then(unknown)
         };
+        self.note_portal(portal, effects.as_deref());
         match effects {
             Some(effects) => self.note(&effects),
             None => self.note_plain(),
@@ -150,10 +149,7 @@ impl Work<'_, '_, '_, '_> {
             return;
         }
         let Link { client, server, .. } = &mut *self.link;
-        if effects.statements == 1 {
-            // Of several, a later one may fail or set something else: what the session has in the end is asked.
-            server.returned.add(&effects.resets, &client.startup);
-        }
+        server.discards |= effects.resets == Resets::Session && !client.startup.is_empty();
         if self.link.rules.state == StatePolicy::Session {
             return;
         }
@@ -161,7 +157,6 @@ impl Work<'_, '_, '_, '_> {
             subscriptions.note(effects);
         }
         self.note_sequences(effects.sequences);
-        self.note_plain();
         let Link { client, server, .. } = &mut *self.link;
         let held = server.may_hold(client.held_reasons());
         if held.contains(Reason::Unknown) {
@@ -172,6 +167,7 @@ impl Work<'_, '_, '_, '_> {
             client.certain.insert(reason);
             server.spoiled |= spoils(reason);
         }
+        self.note_plain();
     }
 
     /// What currval says is the client's own, or nothing at all: then PostgreSQL says so. Who asks for it beyond the
@@ -194,28 +190,6 @@ impl Work<'_, '_, '_, '_> {
         if sequences == Sequences::Reads {
             client.certain.insert(Reason::Sequence);
         }
-    }
-
-    /// The values that a client returned to are not the server's defaults: they are set again, right behind what it asked
-    /// for. Not while a COPY may be going on, which would take them for its data.
-    pub(super) fn return_to_startup(&mut self) {
-        let server = &mut *self.link.server;
-        if server.returned.is_empty() || server.needs_sync || !server.queue.takes_queries() {
-            return;
-        }
-        if server.bound > 1 {
-            // As for texts of several statements.
-            server.returned = Returned::default();
-            return;
-        }
-        for name in server.returned.names() {
-            server.question.add_name(name);
-        }
-        let sql = server.returned.take();
-        // What the client is told must be true by then.
-        server.queue.hold_back();
-        // Values of a start-up packet hold no NUL and are short.
-        let _ = server.ask_for(&sql, Duty::Try, self.to_server.insert());
     }
 
     // --- refusing ---
@@ -292,4 +266,97 @@ fn everything(certain: Reasons) -> Arc<Effects> {
         certain,
         ..Effects::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use weir_sql::{Functions, Judge};
+    use weir_wire::backend::TransactionStatus;
+    use weir_wire::encode;
+
+    use crate::client::Client;
+    use crate::relay::{Link, Rules, StatePolicy, replies, requests};
+    use crate::server::Server;
+    use crate::settings::Settings;
+    use crate::splice::Splice;
+    use crate::statement::Registry;
+
+    /// What the server gets of these messages.
+    fn sent(client: &mut Client, server: &mut Server, messages: &[u8]) -> String {
+        let mut buffer = Vec::new();
+        let mut link = Link {
+            client,
+            server,
+            registry: &mut Registry::new(0, 1),
+            judge: &mut Judge::new(Functions::default()),
+            proven: &Arc::default(),
+            rules: Rules {
+                max_prepared: 10,
+                tracks_unnamed: true,
+                prepare_unnamed: 0,
+                refuse_simple_query: false,
+                state: StatePolicy::Track,
+            },
+        };
+        let mut out = Splice::new(messages, &mut buffer);
+        requests(&mut link, messages, &mut out, &mut Vec::new()).unwrap();
+        String::from_utf8_lossy(out.finish()).into_owned()
+    }
+
+    fn query(text: &str) -> Vec<u8> {
+        let mut message = Vec::new();
+        encode::query(&mut message, text.as_bytes()).unwrap();
+        message
+    }
+
+    #[test]
+    fn what_is_made_under_a_path_that_turns_out_to_be_temporary_is_asked_about() {
+        let asks = |path: &str| {
+            let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
+            let text = "set search_path to x; create table t (a int)";
+            sent(&mut client, &mut server, &query(text));
+            let mut answer = |bytes: &dyn Fn(&mut Vec<u8>)| {
+                let (mut message, mut buffer) = (Vec::new(), Vec::new());
+                bytes(&mut message);
+                encode::ready_for_query(&mut message, TransactionStatus::Idle).unwrap();
+                let mut out = Splice::new(&message, &mut buffer);
+                replies(&mut client, &mut server, &message, &mut out).unwrap();
+                let mut question = Vec::new();
+                server.ask_state(&mut question);
+                String::from_utf8_lossy(&question).into_owned()
+            };
+            answer(&|message| encode::command_complete(message, b"SET").unwrap());
+            let row = [Some(&b"s"[..]), Some(b"search_path"), Some(path.as_bytes())];
+            let question = answer(&|message| encode::data_row(message, &row).unwrap());
+            question.contains("pg_my_temp_schema")
+        };
+        assert!(asks("pg_temp, public"));
+        assert!(!asks("public"));
+    }
+
+    #[test]
+    fn cor_38_what_follows_a_reset_in_one_batch_finds_the_clients_own_value() {
+        let startup = Settings::from_pairs([("work_mem", "5MB")]);
+        let mut client = Client::new(startup.into(), Arc::default());
+        let mut server = Server::new(Arc::default());
+        let text = query("reset work_mem; show work_mem");
+        let sent_texts = sent(&mut client, &mut server, &text);
+        assert!(
+            sent_texts.contains("reset work_mem\n;SET \"work_mem\" TO E'5MB'; show work_mem\0")
+        );
+
+        let mut batch = Vec::new();
+        for text in ["set local work_mem to default", "show work_mem"] {
+            encode::parse(&mut batch, b"", text.as_bytes(), &[0, 0]).unwrap();
+            encode::bind_head(&mut batch, b"", b"", 6).unwrap();
+            batch.extend_from_slice(&[0; 6]);
+            encode::execute(&mut batch, b"", 0).unwrap();
+        }
+        encode::sync(&mut batch).unwrap();
+        let sent_texts = sent(&mut client, &mut server, &batch);
+        let place = |text: &str| sent_texts.find(text).unwrap();
+        assert!(place("SET LOCAL \"work_mem\" TO E'5MB'") < place("show work_mem"));
+    }
 }

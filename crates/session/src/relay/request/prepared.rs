@@ -262,7 +262,7 @@ impl Work<'_, '_, '_, '_> {
         }
         self.statements.binds += 1;
         self.link.server.bound += 1;
-        self.note_bound(head.statement);
+        self.note_bound(head.portal, head.statement);
         self.link.server.needs_sync = true;
         let stand_in = self.stood_in_for(head.statement);
         if head.statement.is_empty() && stand_in.is_none() {

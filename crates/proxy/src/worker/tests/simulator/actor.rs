@@ -129,12 +129,12 @@ impl Actor {
         let step = self.speaker.next(&self.twin, owed > 0, dice);
         self.states.insert(self.speaker.serial(), before);
         self.say(world, caller, &step.bytes);
-        // COPY's data belongs to the request before.
-        self.uncertain &= is_copying;
+        // COPY's data belongs to the request before, and requests sent ahead share one question.
+        self.uncertain &= is_copying || owed > 0;
         self.uncertain |= may_change(&step.text) || self.is_checked;
         // Names that are forgotten are not used again before the answer, and nothing is said behind a COPY that may
         // have failed.
-        self.waits = step.waits || self.twin.is_copying() || is_reset(&step.text);
+        self.waits = step.waits || self.twin.is_copying();
         Some(step.text)
     }
 
@@ -443,15 +443,6 @@ impl Actor {
             self.twin.visible_state()
         )
     }
-}
-
-/// What is sent behind a RESET before its answer may still find the server's default instead of a start-up value.
-fn is_reset(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    // Also by a statement that was prepared before.
-    ["reset", "default", "b("]
-        .iter()
-        .any(|word| text.contains(word))
 }
 
 /// Whether Weir has to ask the server what a request did to the session.
