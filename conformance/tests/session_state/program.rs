@@ -10,7 +10,6 @@ use std::fmt;
 use weir_conformance::frontend;
 use weir_conformance::random::Random;
 
-use crate::held_back;
 use crate::script::Action;
 use crate::session::Protocol;
 use crate::session::Session;
@@ -205,14 +204,14 @@ fn pipeline(random: &mut Random) -> Vec<String> {
         .map(|_| match random.below(5) {
             0 => "select 1/0".to_owned(),
             1 => "select 1".to_owned(),
-            _ => among_others(random),
+            _ => assignment(random),
         })
         .collect()
 }
 
 /// Several statements of one simple query.
 fn several(random: &mut Random) -> String {
-    let (one, two) = (among_others(random), among_others(random));
+    let (one, two) = (assignment(random), assignment(random));
     match random.below(8) {
         0 => format!("{one}; {two}"),
         1 => format!("{one}; select 1/0; {two}"),
@@ -254,17 +253,6 @@ fn statement(random: &mut Random, in_turns: bool) -> String {
 fn in_block(random: &mut Random) -> String {
     let (name, value) = value(random);
     format!("perform set_config('{name}', {value}, false)")
-}
-
-/// An assignment that shares its message or batch with others.
-fn among_others(random: &mut Random) -> String {
-    loop {
-        let sql = assignment(random);
-        let resets = sql.starts_with("reset") || sql.ends_with("to default");
-        if !resets || !held_back::holds("programs/reset among others") {
-            return sql;
-        }
-    }
 }
 
 fn assignment(random: &mut Random) -> String {
