@@ -6,12 +6,10 @@ use std::env;
 const HELD_BACK: &[&str] = &[
     "changed/column added",
     "deallocate/in the extended protocol",
-    "keeps/",
     "notify/channels are listed",
     "notify/own is own",
     "notify/to oneself at once",
     "paths/path changed behind Parse",
-    "reported/standard_conforming_strings",
     "sql_prepare/one namespace",
 ];
 

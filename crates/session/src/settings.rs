@@ -142,6 +142,18 @@ impl Settings {
         sql
     }
 
+    /// As [`Settings::statement`]; without a value, what sets the server's default.
+    pub(crate) fn statement_or_reset(name: &str, value: Option<&str>) -> String {
+        match value {
+            Some(value) => Self::statement(name, value, false),
+            None => {
+                let mut sql = String::new();
+                push_reset(&mut sql, name);
+                sql
+            }
+        }
+    }
+
     /// A statement for each value, in the order in which they can be set; with or without who the session is.
     pub(crate) fn set_statements(&self, with_identity: bool) -> Vec<String> {
         let plain = self.plain();

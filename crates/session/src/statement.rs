@@ -15,6 +15,7 @@ mod prepared;
 mod proven;
 mod registry;
 
+use crate::settings::Settings;
 use planning::Context;
 pub use prepared::{Prepared, Presence};
 pub use proven::Proven;
@@ -83,10 +84,18 @@ impl Statement {
         }
     }
 
-    /// Whether it is the statement of its text in this context.
+    /// Whether it is what its text means in this context, once it was parsed.
     pub(crate) fn is_of(&self, context: &Arc<Context>) -> bool {
         let mine = self.context.as_ref();
-        mine.is_some_and(|mine| Arc::ptr_eq(mine, context)) && !self.is_outdated()
+        mine.is_some_and(|mine| Arc::ptr_eq(mine, context) || mine.lasts_in(context))
+            && !self.is_outdated()
+    }
+
+    /// By which settings its literals have to be read, in place of a client's: what sets them, and what sets the client's
+    /// again.
+    pub(crate) fn literals(&self, client: &Settings) -> (Vec<String>, Vec<String>) {
+        let context = self.context.as_ref();
+        context.map_or_else(Default::default, |context| context.literals(client))
     }
 
     /// Tables have changed, so that no server may use what it has prepared (`cached plan must not change result type`).

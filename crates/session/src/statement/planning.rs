@@ -4,6 +4,10 @@
 //! literal under another `DateStyle`. So a statement belongs to a context, and two clients share one only if nothing
 //! that could make a difference differs. Comparing contexts is comparing pointers: a client's is worked out again only
 //! when its settings are another set.
+//!
+//! PostgreSQL reads a literal once, when its statement is parsed, and finds tables again whenever it has to. So a
+//! statement stays what it is when only settings change by which literals are read, and is prepared under the old ones
+//! wherever it is missing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,6 +44,20 @@ const HARMLESS: [&str; 16] = [
     "tcp_user_timeout",
 ];
 
+/// Settings by which a text is read when it is parsed, and never again (manual, 4.1, 8.1 to 8.15, 20.11, 20.13).
+const LITERAL: [&str; 10] = [
+    "array_nulls",
+    "backslash_quote",
+    "datestyle",
+    "escape_string_warning",
+    "intervalstyle",
+    "lc_monetary",
+    "standard_conforming_strings",
+    "timezone",
+    "transform_null_equals",
+    "xmloption",
+];
+
 /// Below so many contexts nobody looks for ones that are not used any more.
 const SWEEP_MIN: usize = 256;
 
@@ -52,6 +70,27 @@ pub(crate) struct Context {
     pub(super) proven: Arc<Proven>,
     /// Names and values, each with a NUL behind it; no name or value holds one.
     pub(super) settings: Box<[u8]>,
+    /// Those of them that count again and again.
+    lasting: Box<[u8]>,
+    /// The others: by which literals are read.
+    literal: Settings,
+}
+
+impl Context {
+    /// Whether a text that was parsed here means the same there, as far as it is not read again.
+    pub(super) fn lasts_in(&self, other: &Self) -> bool {
+        self.lasting == other.lasting && Arc::ptr_eq(&self.proven, &other.proven)
+    }
+
+    /// By which settings to read literals, in place of a client's: what sets them, and what sets the client's again.
+    pub(crate) fn literals(&self, client: &Settings) -> (Vec<String>, Vec<String>) {
+        let values = LITERAL.iter().filter_map(|name| {
+            let (old, now) = (self.literal.get(name), client.get(name));
+            let set = |value| Settings::statement_or_reset(name, value);
+            (old != now).then(|| (set(old), set(now)))
+        });
+        values.unzip()
+    }
 }
 
 /// A client's context, kept beside the settings that it was made from.
@@ -99,7 +138,10 @@ impl Default for Contexts {
 
 impl Contexts {
     pub(super) fn intern(&mut self, settings: &Settings, pool: &Arc<Proven>) -> Arc<Context> {
-        let key = (Arc::as_ptr(pool) as usize, planning_settings(settings));
+        let key = (
+            Arc::as_ptr(pool) as usize,
+            planning_settings(settings, |_| true),
+        );
         if let Some(known) = self.known.get(&key) {
             return Arc::clone(known);
         }
@@ -108,6 +150,8 @@ impl Contexts {
             id: self.next,
             proven: Arc::clone(pool),
             settings: key.1.clone(),
+            lasting: planning_settings(settings, |name| !LITERAL.contains(&name)),
+            literal: settings.only(&LITERAL),
         });
         self.known.insert(key, Arc::clone(&context));
         context
@@ -152,8 +196,8 @@ pub(crate) fn may_plan_locally(text: &[u8]) -> bool {
     })
 }
 
-fn planning_settings(settings: &Settings) -> Box<[u8]> {
-    let counts = |name: &str| HARMLESS.binary_search(&name).is_err();
+fn planning_settings(settings: &Settings, is_wanted: impl Fn(&str) -> bool) -> Box<[u8]> {
+    let counts = |name: &str| HARMLESS.binary_search(&name).is_err() && is_wanted(name);
     let mut bytes = Vec::new();
     for (name, value) in settings.iter().filter(|(name, _)| counts(name)) {
         for part in [name, value] {

@@ -281,17 +281,32 @@ mod tests {
     use crate::server::Server;
     use crate::settings::Settings;
     use crate::splice::Splice;
-    use crate::statement::Registry;
+    use crate::statement::{Proven, Registry};
 
     /// What the server gets of these messages.
     fn sent(client: &mut Client, server: &mut Server, messages: &[u8]) -> String {
+        sent_to(&mut pool(), client, server, messages)
+    }
+
+    type Pool = (Registry, Arc<Proven>);
+
+    fn pool() -> Pool {
+        (Registry::new(0, 1), Arc::default())
+    }
+
+    fn sent_to(
+        (registry, proven): &mut Pool,
+        client: &mut Client,
+        server: &mut Server,
+        messages: &[u8],
+    ) -> String {
         let mut buffer = Vec::new();
         let mut link = Link {
             client,
             server,
-            registry: &mut Registry::new(0, 1),
+            registry,
             judge: &mut Judge::new(Functions::default()),
-            proven: &Arc::default(),
+            proven,
             rules: Rules {
                 max_prepared: 10,
                 tracks_unnamed: true,
@@ -358,5 +373,33 @@ mod tests {
         let sent_texts = sent(&mut client, &mut server, &batch);
         let place = |text: &str| sent_texts.find(text).unwrap();
         assert!(place("SET LOCAL \"work_mem\" TO E'5MB'") < place("show work_mem"));
+    }
+
+    #[test]
+    fn cor_15_a_statement_is_prepared_elsewhere_under_the_settings_that_its_literals_were_read_by()
+    {
+        let (mut pool, mut client) = (pool(), Client::default());
+        client.settings = Settings::from_pairs([("datestyle", "ISO, DMY")]).into();
+        let mut batch = Vec::new();
+        encode::parse(&mut batch, b"s", b"select '3/2/1'::date", &[0, 0]).unwrap();
+        let mut server = Server::new(Arc::default());
+        let parsed = sent_to(&mut pool, &mut client, &mut server, &batch);
+        assert!(!parsed.contains("SET"), "{parsed}");
+
+        client.settings = Settings::from_pairs([("timezone", "CET")]).into();
+        let mut batch = Vec::new();
+        encode::bind_head(&mut batch, b"", b"s", 6).unwrap();
+        batch.extend_from_slice(&[0; 6]);
+        let mut server = Server::new(Arc::default());
+        let bound = sent_to(&mut pool, &mut client, &mut server, &batch);
+        let texts = [
+            "SET \"datestyle\" TO E'ISO, DMY'",
+            "RESET \"timezone\"",
+            "select '3/2/1'::date",
+            "RESET \"datestyle\"",
+            "SET \"timezone\" TO E'CET'",
+        ];
+        let places: Vec<_> = texts.iter().map(|text| bound.find(text).unwrap()).collect();
+        assert!(places.is_sorted(), "{bound}");
     }
 }

@@ -213,11 +213,19 @@ impl Work<'_, '_, '_, '_> {
             self.close_ours(&old, clear);
         }
         self.statements.server_parses += 1;
+        // One of the client's own is read by its settings anyway.
+        let (before, after) = match duty {
+            Duty::Forward => Default::default(),
+            _ => statement.literals(&self.link.client.settings),
+        };
+        before.iter().for_each(|sql| self.run(sql));
         put_parse(self.to_server.insert(), &statement.name, &statement.body);
         let mut entry = Expected::new(Kind::Parse, duty).with_statement(statement);
         entry.undo = undo.map(Box::new);
         // A Parse of the client may hold anything; one of ours has succeeded before.
-        self.expect_change(entry, statement, clear && duty == Duty::Swallow);
+        let sure = clear && duty == Duty::Swallow && before.is_empty();
+        self.expect_change(entry, statement, sure);
+        after.iter().for_each(|sql| self.run(sql));
     }
 
     /// Sends a Close of a statement of ours.

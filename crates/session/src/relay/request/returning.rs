@@ -94,8 +94,8 @@ impl Work<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Runs one statement of our own among the client's requests of the extended protocol: if it fails, they do.
-    fn run(&mut self, sql: &str) {
+    /// Runs one statement of our own among the client's requests of the extended protocol: if it fails, so do they.
+    pub(super) fn run(&mut self, sql: &str) {
         let out = self.to_server.insert();
         let body = [sql.as_bytes(), &[0, 0, 0]].concat();
         put_parse(out, NAME, &body);
