@@ -401,5 +401,12 @@ mod tests {
         ];
         let places: Vec<_> = texts.iter().map(|text| bound.find(text).unwrap()).collect();
         assert!(places.is_sorted(), "{bound}");
+
+        // Under another path it is another statement, of now.
+        let settings = [("timezone", "CET"), ("search_path", "there")];
+        client.settings = Settings::from_pairs(settings).into();
+        let mut server = Server::new(Arc::default());
+        let elsewhere = sent_to(&mut pool, &mut client, &mut server, &batch);
+        assert!(elsewhere.contains("select") && !elsewhere.contains("SET"));
     }
 }
