@@ -323,3 +323,29 @@ fn is_default(name: &str, value: &str, user: &str) -> bool {
         _ => false,
     }
 }
+
+/// Whether settings were found that nobody knew of. PostgreSQL writes some values that a client began with in its own way
+/// (`5MB` is 5120 to it): that is none.
+pub(crate) fn surprises(known: &Settings, found: &Settings, startup: &Settings) -> bool {
+    let is_new = |(name, value): (&str, &str)| match known.get(name) {
+        Some(known) => known != value && startup.get(name) != Some(known),
+        None => true,
+    };
+    found.iter().any(is_new) || known.iter().any(|(name, _)| found.get(name).is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_from_the_start_in_other_words_is_no_surprise() {
+        let of = |pairs: &[(&str, &str)]| Settings::from_pairs(pairs.iter().copied());
+        let start = of(&[("work_mem", "5MB")]);
+        assert!(!surprises(&start, &of(&[("work_mem", "5120")]), &start));
+        assert!(surprises(&start, &of(&[]), &start));
+        assert!(surprises(&of(&[]), &of(&[("work_mem", "5120")]), &of(&[])));
+        let set = of(&[("work_mem", "6MB")]);
+        assert!(surprises(&set, &of(&[("work_mem", "5120")]), &start));
+    }
+}

@@ -16,6 +16,7 @@ use crate::fault::Fault;
 use crate::server::Server;
 use crate::settings::{Settings, is_settable};
 use crate::splice::Splice;
+use crate::state::surprises;
 use crate::unnamed;
 
 /// Bytes of a message before its body.
@@ -109,7 +110,8 @@ fn learn(client: &mut Client, server: &mut Server) {
         let user = server.default_of("session_authorization").unwrap_or("");
         let of_client = answer.of_client(&question, &client.settings, &client.startup, user);
         let of_server = answer.of_server(&question, &server.settings, user);
-        server.found |= question.is_check() && *client.settings != of_client;
+        server.found |=
+            question.is_check() && surprises(&client.settings, &of_client, &client.startup);
         replace(&mut client.settings, of_client);
         let made_temporary = client.makes_temporary;
         client.settings_changed();
