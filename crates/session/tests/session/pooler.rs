@@ -170,7 +170,7 @@ impl Pooler {
         {
             self.release(server);
         }
-        if !self.clients[client].input.is_empty() {
+        if !self.clients[client].input.is_empty() || self.servers[server].session.has_to_repeat() {
             // It may have waited for this reply.
             self.serve(client);
         }
