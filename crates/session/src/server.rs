@@ -91,6 +91,8 @@ pub(crate) struct Comparison {
     pub of: Arc<Statement>,
     /// What takes its place if it returns the same; perhaps itself.
     pub next: Arc<Statement>,
+    /// What that returns, by the server's answer: a hash, or 0.
+    pub said: u64,
 }
 
 /// What has to happen before a server whose client left can be used again.

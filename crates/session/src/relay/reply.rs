@@ -340,9 +340,7 @@ impl Work<'_, '_> {
 
     /// What the statement in the front entry, if it is a Describe of one, returns.
     fn described(&mut self, shape: u64) {
-        if let Some(front) = self.server.queue.front() {
-            shape::described(front, self.client, shape);
-        }
+        shape::described(self.client, self.server, shape);
     }
 
     fn row_description(&mut self, header: Header, body: &[u8]) -> Result<Verdict, ServerFault> {

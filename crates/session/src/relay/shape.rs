@@ -5,11 +5,13 @@
 //! clients go by, so it is asked to describe what it has prepared, and the answer is compared.
 
 use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
 
 use weir_wire::encode;
 
 use crate::client::Client;
-use crate::expected::{Duty, Expected, Kind};
+use crate::expected::{Duty, Kind};
+use crate::server::Server;
 
 /// The text that PostgreSQL has for it.
 const TEXT: &[u8] = b"cached plan must not change result type";
@@ -35,13 +37,24 @@ pub(super) fn of_rows(body: &[u8]) -> u64 {
 
 /// The front entry is answered by what a statement returns. The client of this entry waits for the comparison, hears the
 /// answer itself, or does not rely on any other.
-pub(super) fn described(entry: &Expected, client: &mut Client, shape: u64) {
+pub(super) fn described(client: &mut Client, server: &mut Server, shape: u64) {
+    let Some(entry) = server.queue.front() else {
+        return;
+    };
     let renamed = entry.renamed.as_ref();
     let Some(renamed) = renamed.filter(|_| entry.kind == Kind::Describe) else {
         return;
     };
     let statement = &renamed.ours;
-    if !statement.returns_rows || statement.shape() == shape {
+    if !statement.returns_rows {
+        return;
+    }
+    if let Some(asked) = &mut server.comparison
+        && Arc::ptr_eq(&asked.next, statement)
+    {
+        asked.said = shape;
+    }
+    if statement.shape() == shape {
         return;
     }
     if statement.shape() == 0 {

@@ -623,7 +623,9 @@ fn cor_16_no_row_is_read_by_an_old_description() {
     assert_eq!(wire.replies(&not_there("weir_outdated")), CHANGED);
     // It has heard that, and can try again.
     let retry = wire.asks(&say().run("a").sync());
-    assert_eq!(retry, "Cweir_1 Pweir_2 Dweir_2 Bweir_2 E S");
+    assert_eq!(retry, "Cweir_1 Pweir_2 Dweir_2 H");
+    wire.replies(&[CLOSED, PARSED, PARAMETERS, &columns(25)].concat());
+    assert_eq!(wire.goes_on(), "Bweir_2 E S");
 }
 
 #[test]

@@ -120,29 +120,31 @@ impl Work<'_, '_, '_, '_> {
         if statement.is_useless() {
             self.link.server.prepared.lose(&statement);
         }
-        let asked = asked.filter(|asked| Arc::ptr_eq(&asked.of, &statement));
-        let is_asked = asked.is_some();
-        let next = asked.map_or_else(|| self.meant_now(&statement), |asked| asked.next);
-        let moves = !Arc::ptr_eq(&next, &statement);
         let relied_on = if is_fresh { 0 } else { statement.shape() };
-        if relied_on != 0 {
-            let is_open = if is_asked {
-                self.link.server.queue.describes(&next)
-            } else {
-                self.has_to_compare(&next, name, relied_on)
-            };
-            if is_open {
-                let of = statement;
-                self.link.server.comparison = Some(Box::new(Comparison { of, next }));
+        let asked = asked.filter(|asked| Arc::ptr_eq(&asked.of, &statement));
+        let next = match asked {
+            Some(asked) if self.link.server.queue.describes(&asked.next) => {
+                self.link.server.comparison = Some(asked);
                 return None;
             }
-            // 0: a server said nothing that could be compared.
-            let is_same = next.shape() == relied_on || next.shape() == 0;
-            if !is_same || next.is_useless() {
-                return Some(self.refused(name, &statement, next));
+            Some(asked) if asked.said != 0 && asked.said != relied_on => {
+                return Some(self.refused(name, &asked));
             }
-        }
-        if moves {
+            // Others went by something else, so it is theirs no more.
+            Some(asked) if asked.next.is_useless() => self.meant_now(&statement),
+            Some(asked) => asked.next,
+            None => {
+                let next = self.meant_now(&statement);
+                if relied_on != 0 && self.has_to_compare(&next, name, relied_on) {
+                    let of = statement;
+                    let asked = Comparison { of, next, said: 0 };
+                    self.link.server.comparison = Some(Box::new(asked));
+                    return None;
+                }
+                next
+            }
+        };
+        if !Arc::ptr_eq(&next, &statement) {
             let client = &mut *self.link.client;
             client.remember(Arc::clone(name), Some(Arc::clone(&next)));
         }
@@ -151,18 +153,16 @@ impl Work<'_, '_, '_, '_> {
 
     /// What is bound in place of a statement that returns something else by now. PostgreSQL refuses until the statement
     /// returns again what it did; where tables have changed we let the client have it after one error.
-    fn refused(
-        &mut self,
-        name: &Arc<[u8]>,
-        statement: &Arc<Statement>,
-        next: Arc<Statement>,
-    ) -> Arc<Statement> {
+    fn refused(&mut self, name: &Arc<[u8]>, asked: &Comparison) -> Arc<Statement> {
         let Link {
             client, registry, ..
         } = &mut *self.link;
-        if Arc::ptr_eq(&next, statement) {
-            client.returns_now(name, statement, 0);
-        } else if statement.is_useless() {
+        if asked.of.is_useless() {
+            let next = if asked.next.is_useless() {
+                Arc::new(asked.next.anew(asked.said))
+            } else {
+                Arc::clone(&asked.next)
+            };
             client.remember(Arc::clone(name), Some(next));
         }
         registry.outdated()
@@ -193,19 +193,17 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// The client goes by what a statement returns: asks the server what this one returns, unless that is known, and the
-    /// server's own affair from then on.
+    /// The client goes by what a statement returned: has the server say what it returns now, unless it is the server's
+    /// own affair to notice a change.
     fn has_to_compare(&mut self, next: &Arc<Statement>, name: &[u8], relied_on: u64) -> bool {
-        let is_known = next.shape() != 0;
-        if is_known && next.shape() != relied_on {
-            return false;
-        }
+        let shape = next.shape();
         let parses = match self.presence(next) {
-            Presence::Held if is_known => return false,
-            Presence::Held => false,
+            Presence::Held if shape == relied_on => return false,
             // The client did not wait for its own Parse, so it goes by nothing yet.
             Presence::Unsure if self.link.server.queue.is_named_last(next, name) => return false,
-            Presence::Unsure => {
+            Presence::Held if shape == 0 => false,
+            // What it returned when it was prepared says nothing about now.
+            Presence::Held | Presence::Unsure => {
                 self.close_ours(next, false);
                 true
             }
