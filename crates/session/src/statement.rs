@@ -103,6 +103,13 @@ impl Statement {
             && !self.is_outdated()
     }
 
+    /// The context in which to prepare its text anew for a client in this one: its own, as far as that lasts.
+    pub(crate) fn context_in<'c>(&'c self, context: &'c Arc<Context>) -> &'c Arc<Context> {
+        let mine = self.context.as_ref();
+        mine.filter(|mine| mine.lasts_in(context))
+            .unwrap_or(context)
+    }
+
     /// By which settings its literals have to be read, in place of a client's: what sets them, and what sets the client's
     /// again.
     pub(crate) fn literals(&self, client: &Settings) -> (Vec<String>, Vec<String>) {

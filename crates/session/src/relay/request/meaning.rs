@@ -189,7 +189,7 @@ impl Work<'_, '_, '_, '_> {
         if statement.is_of(context) {
             Arc::clone(statement)
         } else {
-            registry.intern(context, &statement.body)
+            registry.intern(&Arc::clone(statement.context_in(context)), &statement.body)
         }
     }
 
