@@ -15,7 +15,7 @@ use super::prepared::looks_like_ours;
 use crate::expected::{Duty, Expected, Kind, Renamed};
 use crate::relay::Link;
 use crate::server::Comparison;
-use crate::statement::{OUTDATED, Presence, Statement};
+use crate::statement::{Presence, Statement};
 
 /// What becomes of a name in a message.
 #[derive(Debug)]
@@ -58,6 +58,17 @@ impl Meaning {
     }
 }
 
+/// Whether what a statement returns has to be compared with what the client goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Compares {
+    /// The server was asked.
+    Asks,
+    /// It has the statement, or will have it exactly if the client's own Parse succeeds.
+    IsThere,
+    /// The client goes by nothing.
+    NeedsNot,
+}
+
 impl Work<'_, '_, '_, '_> {
     /// What a name in a Bind or Describe stands for.
     pub(super) fn meaning(&mut self, name: &[u8]) -> Meaning {
@@ -73,16 +84,16 @@ impl Work<'_, '_, '_, '_> {
             return Meaning::AsItIs;
         };
         let (known, statement) = (Arc::clone(known), Arc::clone(statement));
-        let ours = if self.link.server.status() == TransactionStatus::Failed {
+        let (ours, is_there) = if self.link.server.status() == TransactionStatus::Failed {
             // Only what ends the transaction runs, and that means the same everywhere.
-            statement
+            (statement, false)
         } else {
             match self.taken_now(&known, statement, is_fresh, asked) {
                 Some(ours) => ours,
                 None => return Meaning::Open,
             }
         };
-        if *ours.name != *OUTDATED {
+        if !is_there {
             self.ensure(&ours, &known);
         }
         // PostgreSQL repeats a name as it was sent, not as it compares it.
@@ -109,46 +120,53 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// A statement of the client, as PostgreSQL would take it now. None if the server has to say first what it returns.
+    /// A statement of the client, as PostgreSQL would take it now, and whether it is known that nothing has to be done for
+    /// the server to have it. None if the server has to say first what it returns.
     fn taken_now(
         &mut self,
         name: &Arc<[u8]>,
         statement: Arc<Statement>,
         is_fresh: bool,
         asked: Option<Box<Comparison>>,
-    ) -> Option<Arc<Statement>> {
+    ) -> Option<(Arc<Statement>, bool)> {
         if statement.is_useless() {
             self.link.server.prepared.lose(&statement);
         }
         let relied_on = if is_fresh { 0 } else { statement.shape() };
         let asked = asked.filter(|asked| Arc::ptr_eq(&asked.of, &statement));
-        let next = match asked {
+        let moved = match asked {
             Some(asked) if self.link.server.queue.describes(&asked.next) => {
                 self.link.server.comparison = Some(asked);
                 return None;
             }
             Some(asked) if asked.said != 0 && asked.said != relied_on => {
-                return Some(self.refused(name, &asked));
+                return Some((self.refused(name, &asked), true));
             }
             // Others went by something else, so it is theirs no more.
             Some(asked) if asked.next.is_useless() => self.meant_now(&statement),
-            Some(asked) => asked.next,
+            Some(asked) => (!Arc::ptr_eq(&asked.next, &statement)).then_some(asked.next),
             None => {
-                let next = self.meant_now(&statement);
-                if relied_on != 0 && self.has_to_compare(&next, name, relied_on) {
-                    let of = statement;
-                    let asked = Comparison { of, next, said: 0 };
-                    self.link.server.comparison = Some(Box::new(asked));
-                    return None;
+                let moved = self.meant_now(&statement);
+                let next = moved.as_ref().unwrap_or(&statement);
+                match self.compares(next, name, relied_on) {
+                    Compares::Asks => {
+                        let next = Arc::clone(next);
+                        let of = statement;
+                        let asked = Comparison { of, next, said: 0 };
+                        self.link.server.comparison = Some(Box::new(asked));
+                        return None;
+                    }
+                    Compares::IsThere if moved.is_none() => return Some((statement, true)),
+                    Compares::IsThere | Compares::NeedsNot => moved,
                 }
-                next
             }
         };
-        if !Arc::ptr_eq(&next, &statement) {
-            let client = &mut *self.link.client;
-            client.remember(Arc::clone(name), Some(Arc::clone(&next)));
-        }
-        Some(next)
+        let Some(next) = moved else {
+            return Some((statement, false));
+        };
+        let client = &mut *self.link.client;
+        client.remember(Arc::clone(name), Some(Arc::clone(&next)));
+        Some((next, false))
     }
 
     /// What is bound in place of a statement that returns something else by now. PostgreSQL refuses until the statement
@@ -168,8 +186,8 @@ impl Work<'_, '_, '_, '_> {
         registry.outdated()
     }
 
-    /// What the text is now: where settings that change planning have changed since its Parse, another statement.
-    fn meant_now(&mut self, statement: &Arc<Statement>) -> Arc<Statement> {
+    /// What the text is now, if it is another statement: settings that change planning, or tables, have changed.
+    fn meant_now(&mut self, statement: &Arc<Statement>) -> Option<Arc<Statement>> {
         let Link {
             client,
             server,
@@ -181,26 +199,28 @@ impl Work<'_, '_, '_, '_> {
             // What the server holds it plans again as it has to. What it does not hold nobody else may get.
             let presence = server.prepared.touch(statement, server.queue.batch());
             if presence != Presence::Absent || statement.is_private() {
-                return Arc::clone(statement);
+                return None;
             }
-            return registry.private(&statement.body);
+            return Some(registry.private(&statement.body));
         }
         let context = client.planned.context(&client.settings, registry, proven);
         if statement.is_of(context) {
-            Arc::clone(statement)
-        } else {
-            registry.intern(&Arc::clone(statement.context_in(context)), &statement.body)
+            return None;
         }
+        Some(registry.intern(statement.context_in(context), &statement.body))
     }
 
     /// The client goes by what a statement returned: has the server say what it returns now, unless it is the server's
     /// own affair to notice a change.
-    fn has_to_compare(&mut self, next: &Arc<Statement>, name: &[u8], relied_on: u64) -> bool {
+    fn compares(&mut self, next: &Arc<Statement>, name: &[u8], relied_on: u64) -> Compares {
         let shape = next.shape();
         let parses = match self.presence(next) {
-            Presence::Held if shape == relied_on => return false,
+            Presence::Held if shape == relied_on => return Compares::IsThere,
+            _ if relied_on == 0 => return Compares::NeedsNot,
             // The client did not wait for its own Parse, so it goes by nothing yet.
-            Presence::Unsure if self.link.server.queue.is_named_last(next, name) => return false,
+            Presence::Unsure if self.link.server.queue.is_named_last(next, name) => {
+                return Compares::IsThere;
+            }
             Presence::Held if shape == 0 => false,
             // What it returned when it was prepared says nothing about now.
             Presence::Held | Presence::Unsure => {
@@ -217,7 +237,7 @@ impl Work<'_, '_, '_, '_> {
         self.describe_ours(next, name, false);
         // Five bytes always fit.
         let _ = encode::flush(self.to_server.insert());
-        true
+        Compares::Asks
     }
 
     pub(super) fn presence(&mut self, statement: &Statement) -> Presence {
