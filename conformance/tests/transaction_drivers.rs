@@ -37,15 +37,7 @@ fn libpq_pipelines_are_told_the_same() -> Result<()> {
 
 #[test]
 fn psycopg_is_told_the_same() -> Result<()> {
-    python(
-        "psycopg",
-        &[
-            "prepared_after_ddl",
-            "settings",
-            "sequences",
-            "notifications",
-        ],
-    )
+    python("psycopg", &["settings", "sequences", "notifications"])
 }
 
 #[test]
@@ -55,7 +47,7 @@ fn rails_is_told_the_same() -> Result<()> {
 
 #[test]
 fn asyncpg_is_told_the_same() -> Result<()> {
-    python("asyncpg", &["after_ddl", "settings", "listeners"])
+    python("asyncpg", &["settings", "listeners"])
 }
 
 #[test]
@@ -70,7 +62,7 @@ fn django_is_told_the_same() -> Result<()> {
 
 #[test]
 fn pgx_is_told_the_same() -> Result<()> {
-    go("pgx", &["after_ddl", "notifications"])
+    go("pgx", &["notifications"])
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! An idle client is small: no buffer, and no table unless it prepared something.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -55,6 +56,16 @@ pub(crate) enum Rest {
 /// See [`Client::statement`].
 type KnownName<'c> = (&'c Arc<[u8]>, Option<&'c Arc<Statement>>);
 
+/// What a client has under a name.
+#[derive(Debug)]
+struct Named {
+    /// None: only the pinned server knows, under this name.
+    statement: Option<Arc<Statement>>,
+    /// Since the client prepared it no server has been asked about it, so the client relies on nothing that it returned
+    /// before.
+    is_fresh: Cell<bool>,
+}
+
 /// How much of what a client without a server sends is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Refusing {
@@ -69,7 +80,7 @@ pub(crate) enum Refusing {
 /// One client's side of the conversation.
 #[derive(Debug, Default)]
 pub struct Client {
-    names: HashMap<Arc<[u8]>, Option<Arc<Statement>>>,
+    names: HashMap<Arc<[u8]>, Named>,
     /// Boxed: most clients prepare nothing.
     unnamed: Option<Box<Unnamed>>,
     pub(crate) settings: Arc<Settings>,
@@ -225,8 +236,27 @@ impl Client {
         if self.names.is_empty() {
             return None;
         }
-        let (name, statement) = self.names.get_key_value(key(name))?;
-        Some((name, statement.as_ref()))
+        let (name, known) = self.names.get_key_value(key(name))?;
+        Some((name, known.statement.as_ref()))
+    }
+
+    /// As [`Client::statement`], to use it: also whether that is the first time since the client prepared it.
+    pub(crate) fn statement_to_use(&self, name: &[u8]) -> Option<(KnownName<'_>, bool)> {
+        if self.names.is_empty() {
+            return None;
+        }
+        let (name, known) = self.names.get_key_value(key(name))?;
+        let is_fresh = known.is_fresh.take();
+        Some(((name, known.statement.as_ref()), is_fresh))
+    }
+
+    /// That use has come to nothing.
+    pub(crate) fn was_not_used(&mut self, name: &[u8]) {
+        if name.is_empty() {
+            self.unnamed().was_not_used();
+        } else if let Some(known) = self.names.get(key(name)) {
+            known.is_fresh.set(true);
+        }
     }
 
     pub(crate) fn unnamed(&mut self) -> &mut Unnamed {
@@ -258,28 +288,51 @@ impl Client {
     }
 
     pub(crate) fn remember(&mut self, name: Arc<[u8]>, statement: Option<Arc<Statement>>) {
+        self.name(name, statement, false);
+    }
+
+    /// The same, though no server was asked.
+    pub(crate) fn remember_fresh(&mut self, name: Arc<[u8]>, statement: Arc<Statement>) {
+        self.name(name, Some(statement), true);
+    }
+
+    fn name(&mut self, name: Arc<[u8]>, statement: Option<Arc<Statement>>, is_fresh: bool) {
         let name = if name.len() > NAME_MAX {
             key(&name).into()
         } else {
             name
         };
-        self.names.insert(name, statement);
+        let is_fresh = Cell::new(is_fresh);
+        self.names.insert(
+            name,
+            Named {
+                statement,
+                is_fresh,
+            },
+        );
     }
 
-    /// It has heard that this name's statement returns something else by now: it may be prepared anew.
-    pub(crate) fn was_told(&mut self, name: &[u8]) {
-        if let Some(Some(statement)) = self.names.get_mut(key(name)) {
-            *statement = Arc::new(statement.anew());
+    /// What this statement, if the name is still its, returns by now: 0 if the client has only heard that it is something
+    /// else. It has to be prepared anew.
+    pub(crate) fn returns_now(&mut self, name: &[u8], statement: &Arc<Statement>, shape: u64) {
+        if let Some(known) = self.names.get_mut(key(name))
+            && let Some(mine) = &mut known.statement
+            && Arc::ptr_eq(mine, statement)
+        {
+            *mine = Arc::new(mine.anew(shape));
         }
     }
 
     pub(crate) fn forget(&mut self, name: &[u8]) -> Option<Option<Arc<Statement>>> {
-        self.names.remove(key(name))
+        self.names.remove(key(name)).map(|known| known.statement)
     }
 
     /// It wants all of its statements prepared anew, if it has them again.
     pub(crate) fn retire_all(&self) {
-        let statements = self.names.values().flatten();
+        let statements = self
+            .names
+            .values()
+            .filter_map(|known| known.statement.as_ref());
         statements.for_each(|statement| statement.retire());
     }
 

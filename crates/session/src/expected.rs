@@ -119,6 +119,10 @@ pub struct Expected {
     pub held_back: bool,
     /// Query: statements of ours in it.
     pub(crate) inserted: Option<Box<Inserted>>,
+    /// The client relies on nothing that the statement in it returned before.
+    pub is_fresh: bool,
+    /// Should it fail because of a statement of ours, the batch can be put to the server again, from here on.
+    pub begins: bool,
 }
 
 /// A request that defines or drops the unnamed statement.
@@ -149,6 +153,8 @@ impl Expected {
             renamed: None,
             held_back: false,
             inserted: None,
+            is_fresh: false,
+            begins: false,
         }
     }
 
@@ -383,6 +389,44 @@ impl Queue {
             }
         }
         false
+    }
+
+    /// Whether the server has still to say what this statement returns.
+    pub fn describes(&self, statement: &Statement) -> bool {
+        self.entries.iter().any(|entry| {
+            let renamed = entry
+                .renamed
+                .as_ref()
+                .filter(|_| entry.kind == Kind::Describe);
+            renamed.is_some_and(|renamed| renamed.ours.id == statement.id)
+        })
+    }
+
+    /// Whether nothing on its way but Parse and Close is the client's.
+    #[inline]
+    pub fn only_names(&self) -> bool {
+        let is_ours = |entry: &Expected| !matches!(entry.duty, Duty::Answer | Duty::Forward);
+        let mut entries = self.entries.iter();
+        entries.all(|entry| matches!(entry.kind, Kind::Parse | Kind::Close) || is_ours(entry))
+    }
+
+    /// After [`Queue::skip_to_sync`]: whether nothing is on its way behind the batch that has failed.
+    pub fn ends_with_batch(&self) -> bool {
+        let mut entries = self.entries.iter();
+        match entries.next() {
+            None => self.skipping,
+            Some(sync) => {
+                let is_last = entries.next().is_none() && !sync.held_back;
+                is_last && sync.kind == Kind::Sync && sync.duty == Duty::Forward
+            }
+        }
+    }
+
+    /// The ReadyForQuery that comes next is not for the client.
+    pub fn swallow_sync(&mut self) {
+        if let Some(front) = self.entries.front_mut() {
+            front.duty = Duty::Swallow;
+        }
     }
 
     /// What is on its way, in order.

@@ -47,6 +47,7 @@ pub mod hello;
 mod inserted;
 pub mod login;
 pub mod relay;
+mod repeat;
 pub mod server;
 pub mod settings;
 pub mod splice;

@@ -11,6 +11,7 @@ use weir_wire::encode;
 
 use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Undo, UnnamedEffect};
+use crate::repeat::Repeat;
 use crate::settings::{Reported, Settings};
 use crate::state::{Answer, Question};
 use crate::statement::{Prepared, Statement};
@@ -77,6 +78,21 @@ pub struct Server {
     pub(crate) owes_ready: bool,
     /// A question that no statement gave a reason for found something.
     pub(crate) found: bool,
+    /// The batch under way.
+    pub(crate) repeat: Repeat,
+    /// What it was asked before the client's next message, about the statement in that.
+    pub(crate) comparison: Option<Box<Comparison>>,
+}
+
+/// What a statement of the client returns is asked before the client's message may use it.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    /// What the client's name stands for so far.
+    pub of: Arc<Statement>,
+    /// What takes its place if it returns the same; perhaps itself.
+    pub next: Arc<Statement>,
+    /// What that returns, by the server's answer: a hash, or 0.
+    pub said: u64,
 }
 
 /// What has to happen before a server whose client left can be used again.
@@ -125,6 +141,8 @@ impl Server {
             spoiled: false,
             owes_ready: false,
             found: false,
+            repeat: Repeat::default(),
+            comparison: None,
         }
     }
 
@@ -235,6 +253,8 @@ impl Server {
             return Abandoned::Close;
         }
         self.tolerant = true;
+        self.repeat.forget();
+        self.comparison = None;
         let running = !self.queue.is_empty();
         if running {
             // What is running may be, or may yet become, a COPY that waits for data and takes no Sync. At any other
@@ -299,7 +319,14 @@ impl Server {
 
     /// As [`Server::is_free`], but perhaps inside a transaction.
     pub fn is_quiet_and_synced(&self) -> bool {
-        self.synced && self.owed == 0 && !self.dying && self.queue.is_quiet()
+        let is_done = self.synced && self.owed == 0 && !self.dying;
+        is_done && self.queue.is_quiet() && !self.repeat.is_due()
+    }
+
+    /// A batch has to be put to it again: [`crate::relay::requests`] has to be called, even without input.
+    #[inline]
+    pub fn has_to_repeat(&self) -> bool {
+        self.repeat.is_due()
     }
 
     /// Whether a request of the client may be running: a cancel would hit it. While a request of our own runs in front of
@@ -423,6 +450,12 @@ impl Server {
             if let Some(statement) = &entry.statement {
                 self.prepared.was_skipped(statement);
                 recall = true;
+            }
+            if let Some(renamed) = entry.renamed.as_ref()
+                && entry.is_fresh
+                && entry.duty == Duty::Forward
+            {
+                client.was_not_used(&renamed.theirs);
             }
             Self::take_back_name(entry, client);
         }

@@ -31,6 +31,100 @@ pub(crate) fn deallocated(sql: &[u8]) -> Option<Deallocated> {
     }
 }
 
+/// Commands that return no rows, or always the same columns, or (EXECUTE, FETCH) what something else returns. Sorted.
+const FIXED: [&[u8]; 41] = [
+    b"abort",
+    b"alter",
+    b"analyze",
+    b"begin",
+    b"checkpoint",
+    b"close",
+    b"cluster",
+    b"comment",
+    b"commit",
+    b"copy",
+    b"create",
+    b"deallocate",
+    b"declare",
+    b"discard",
+    b"do",
+    b"drop",
+    b"end",
+    b"execute",
+    b"explain",
+    b"fetch",
+    b"grant",
+    b"import",
+    b"listen",
+    b"load",
+    b"lock",
+    b"move",
+    b"notify",
+    b"prepare",
+    b"reassign",
+    b"refresh",
+    b"reindex",
+    b"release",
+    b"reset",
+    b"revoke",
+    b"rollback",
+    b"savepoint",
+    b"set",
+    b"show",
+    b"start",
+    b"truncate",
+    b"vacuum",
+];
+
+/// Whether a statement may return rows whose columns are its own: PostgreSQL refuses to run it when they are others by
+/// then.
+pub(crate) fn may_return_rows(sql: &[u8]) -> bool {
+    let rest = behind_comments(sql);
+    let word = rest.iter().take_while(|byte| byte.is_ascii_alphabetic());
+    let word: Vec<u8> = word.map(u8::to_ascii_lowercase).collect();
+    match word.as_slice() {
+        b"insert" | b"update" | b"delete" | b"merge" => {
+            let returning = b"returning";
+            let mut words = rest.windows(returning.len());
+            words.any(|word| word.eq_ignore_ascii_case(returning))
+        }
+        word => !rest.is_empty() && FIXED.binary_search(&word).is_err(),
+    }
+}
+
+fn behind_comments(sql: &[u8]) -> &[u8] {
+    let mut rest = trim(sql);
+    loop {
+        let end = if rest.starts_with(b"--") {
+            rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'))
+        } else if rest.starts_with(b"/*") {
+            end_of_comment(rest)
+        } else {
+            return rest;
+        };
+        rest = trim(rest.get(end.unwrap_or(rest.len())..).unwrap_or_default());
+    }
+}
+
+/// Comments of this kind nest (manual, 4.1.5).
+fn end_of_comment(sql: &[u8]) -> Option<usize> {
+    let (mut depth, mut at) = (0_usize, 0);
+    loop {
+        match sql.get(at..at + 2)? {
+            b"/*" => depth += 1,
+            b"*/" => depth -= 1,
+            _ => {
+                at += 1;
+                continue;
+            }
+        }
+        at += 2;
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+}
+
 fn deallocate(mut rest: &[u8]) -> Option<Deallocated> {
     let mut name = identifier(&mut rest)?;
     if name == Identifier::Word(b"prepare".to_vec()) {

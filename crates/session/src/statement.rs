@@ -10,6 +10,8 @@ use std::sync::{Arc, OnceLock};
 
 use weir_sql::Effects;
 
+use crate::sql::{self, Deallocated};
+
 pub(crate) mod planning;
 mod prepared;
 mod proven;
@@ -44,8 +46,12 @@ pub struct Statement {
     outdated: AtomicBool,
     /// The same, to no loss of anybody: it may return what it did.
     retired: AtomicBool,
-    /// What it returns, as a client was told: a hash, 0 if none was.
+    /// What it returned when it was prepared: a hash, 0 while that is not known.
     shape: AtomicU64,
+    /// Whether it may return rows, always the same columns (else PostgreSQL refuses it).
+    pub(crate) returns_rows: bool,
+    /// The name that it deallocates.
+    pub(crate) deallocates: Option<Box<[u8]>>,
     /// How often clients have prepared it without a name.
     unnamed: AtomicU32,
     /// Running it may change settings that count, for the rest of its transaction.
@@ -69,6 +75,7 @@ impl Statement {
     }
 
     fn new(id: u64, body: &[u8], context: Option<Arc<Context>>) -> Self {
+        let text = body.split(|byte| *byte == 0).next().unwrap_or_default();
         Self {
             id,
             name: format!("weir_{id}").into_bytes().into_boxed_slice(),
@@ -78,6 +85,11 @@ impl Statement {
             outdated: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             shape: AtomicU64::new(0),
+            returns_rows: sql::may_return_rows(text),
+            deallocates: match sql::deallocated(text) {
+                Some(Deallocated::One(name)) => Some(name.into()),
+                Some(Deallocated::All) | None => None,
+            },
             plans_locally: planning::may_plan_locally(body),
             unnamed: AtomicU32::new(0),
             effects: OnceLock::new(),
@@ -89,6 +101,13 @@ impl Statement {
         let mine = self.context.as_ref();
         mine.is_some_and(|mine| Arc::ptr_eq(mine, context) || mine.lasts_in(context))
             && !self.is_outdated()
+    }
+
+    /// The context in which to prepare its text anew for a client in this one: its own, as far as that lasts.
+    pub(crate) fn context_in<'c>(&'c self, context: &'c Arc<Context>) -> &'c Arc<Context> {
+        let mine = self.context.as_ref();
+        mine.filter(|mine| mine.lasts_in(context))
+            .unwrap_or(context)
     }
 
     /// By which settings its literals have to be read, in place of a client's: what sets them, and what sets the client's
@@ -116,10 +135,12 @@ impl Statement {
         self.shape.store(shape, Relaxed);
     }
 
-    /// The same text, to be prepared anew, for a client that knows that it may return something else.
-    pub(crate) fn anew(&self) -> Self {
+    /// The same text, to be prepared anew, for a client that knows that it returns something else by now: this, if it is
+    /// not 0.
+    pub(crate) fn anew(&self, shape: u64) -> Self {
         let anew = Self::new(self.id, &self.body, self.context.clone());
         anew.outdate();
+        anew.set_shape(shape);
         anew
     }
 
@@ -131,11 +152,6 @@ impl Statement {
     /// Whether no server can use what it has prepared.
     pub(crate) fn is_useless(&self) -> bool {
         self.outdated.load(Relaxed)
-    }
-
-    /// Whether it returns something else by now than who was told about it knows.
-    pub(crate) fn has_changed(&self) -> bool {
-        self.is_useless() && self.shape() != 0
     }
 
     /// Whether what is prepared from now on is another statement.

@@ -23,6 +23,8 @@ struct Definition {
     effects: Option<Arc<Effects>>,
     /// The named statement of ours that stands for it (`prepare_unnamed_after`).
     stand_in: Option<Arc<Statement>>,
+    /// A server was asked about that since the client prepared it.
+    is_used: bool,
 }
 
 /// See the module's page.
@@ -45,6 +47,7 @@ impl Unnamed {
             body: kept,
             effects,
             stand_in: None,
+            is_used: false,
         });
     }
 
@@ -59,6 +62,20 @@ impl Unnamed {
     pub(crate) fn stands_in(&self) -> Option<&Arc<Statement>> {
         let current = self.tentative.back().unwrap_or(&self.confirmed);
         current.stand_in.as_ref()
+    }
+
+    /// It is used: whether that is the first time since the client prepared it.
+    pub(crate) fn use_now(&mut self) -> bool {
+        !std::mem::replace(&mut self.current_mut().is_used, true)
+    }
+
+    /// That use has come to nothing.
+    pub(crate) fn was_not_used(&mut self) {
+        self.current_mut().is_used = false;
+    }
+
+    fn current_mut(&mut self) -> &mut Definition {
+        self.tentative.back_mut().unwrap_or(&mut self.confirmed)
     }
 
     /// The oldest change on its way has taken effect.

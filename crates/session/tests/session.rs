@@ -9,6 +9,8 @@
 
 #[path = "session/abandon.rs"]
 mod abandon;
+#[path = "session/changes.rs"]
+mod changes;
 #[path = "session/conversations.rs"]
 mod conversations;
 #[path = "session/hostile.rs"]

@@ -252,6 +252,11 @@ impl Backend {
         names.filter(|name| !name.is_empty())
     }
 
+    /// Drops what is prepared and says nothing, as a function may.
+    pub fn lose_prepared(&mut self) {
+        self.statements.clear();
+    }
+
     /// How many portals are open.
     pub fn portal_count(&self) -> usize {
         self.portals.len()
@@ -493,12 +498,15 @@ impl Backend {
 
     fn report(&mut self, severity: &str, code: &str, text: &str) {
         let severity = severity.as_bytes();
-        let fields = [
+        let mut fields = vec![
             (b'S', severity),
             (b'V', severity),
             (b'C', code.as_bytes()),
             (b'M', text.as_bytes()),
         ];
+        if text == extended::RESULT_CHANGED {
+            fields.push((b'R', b"RevalidateCachedQuery"));
+        }
         self.put(|out| encode::error_response(out, &fields));
         // The only reply that PostgreSQL never holds back, but for notices (elog.c, `send_message_to_frontend`).
         self.flush();

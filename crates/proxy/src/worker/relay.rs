@@ -360,6 +360,7 @@ impl<D: Driver> Worker<D> {
         if let Err(fault) = result {
             self.server_fault(server_index, &fault);
         }
+        self.repeat(index, server_index);
         let client = self.clients.get(index);
         let (flooding, stalled) = client.map_or((false, false), |c| (c.flooding, c.stalled));
         if flooding {
@@ -373,6 +374,17 @@ impl<D: Driver> Worker<D> {
             self.close_if_idle(index);
         }
         consumed
+    }
+
+    /// A batch that the client has sent has to be put to the server again.
+    #[inline]
+    fn repeat(&mut self, index: usize, server_index: usize) {
+        let server = self.servers.get(server_index);
+        let is_due = server
+            .is_some_and(|server| server.session.has_to_repeat() && server.lease == Some(index));
+        if is_due {
+            self.pass_requests(index, server_index, &[], false);
+        }
     }
 
     /// A client that was stopped because too many replies were owed goes on when half of them have come.

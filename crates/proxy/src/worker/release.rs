@@ -336,9 +336,6 @@ impl<D: Driver> Worker<D> {
                 ServerFault::Refused(body) => {
                     self.refuse_client(index, body, "invalid server parameter");
                 }
-                ServerFault::ResultChanged(body) => {
-                    self.refuse_client(index, body, "prepared statement changed its result");
-                }
                 // Unlike a FATAL, what the server said does not tell the client that it is over.
                 _ => self.lost_server(index, false),
             }

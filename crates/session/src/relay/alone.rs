@@ -97,7 +97,7 @@ impl Lobby<'_> {
         let statement = self.registry.intern(context, definition);
         let is_proven = statement.is_proven();
         if is_proven {
-            client.remember(parse.name.into(), Some(statement));
+            client.remember_fresh(parse.name.into(), statement);
         }
         is_proven
     }

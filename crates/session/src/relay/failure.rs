@@ -13,9 +13,26 @@ use crate::statement::OUTDATED;
 /// things are not supported (0A000), too.
 const REVALIDATE: &[u8] = b"RevalidateCachedQuery";
 
-/// Draws the consequences for what the server and others have prepared. The name of a statement that is dropped here has
-/// to be recalled ([`Server::take_back`] follows).
-pub(super) fn learn(client: &mut Client, server: &mut Server, failed: &Expected, body: &[u8]) {
+/// Whether the client is not to blame, and the whole batch can be put to the server again as if nothing had been: it is
+/// the server's copy of a statement that has grown old, or is lost. PostgreSQL itself says the former to who prepared
+/// the statement before its tables changed.
+pub(super) fn repeats(server: &Server, failed: &Expected, body: &[u8]) -> bool {
+    if !failed.begins || !server.repeat.is_whole() || !server.queue.ends_with_batch() {
+        return false;
+    }
+    let is_alive = !server.tolerant && !server.dying;
+    is_alive && (failed.is_fresh && is_outdated(body) || is_lost(server, failed, body))
+}
+
+/// Draws the consequences for what the server and others have prepared; the client hears of it unless the batch is
+/// repeated. The name of a statement that is dropped here has to be recalled ([`Server::take_back`] follows).
+pub(super) fn learn(
+    client: &mut Client,
+    server: &mut Server,
+    failed: &Expected,
+    body: &[u8],
+    is_heard: bool,
+) {
     if failed.kind == Kind::Parse
         && let Some(statement) = &failed.statement
     {
@@ -27,8 +44,10 @@ pub(super) fn learn(client: &mut Client, server: &mut Server, failed: &Expected,
     if is_outdated(body) {
         renamed.ours.outdate();
         server.prepared.lose(&renamed.ours);
-        client.was_told(&renamed.theirs);
-    } else if server.prepared.has_confirmed(&renamed.ours) && is_missing(failed, body) {
+        if is_heard {
+            client.returns_now(&renamed.theirs, &renamed.ours, 0);
+        }
+    } else if is_lost(server, failed, body) {
         // What dropped this one in silence (a function, perhaps) may well have dropped all.
         server.prepared.lose_all();
         server.recall_prepared();
@@ -40,6 +59,13 @@ fn is_outdated(body: &[u8]) -> bool {
     let field = |wanted| backend::ErrorFields::parse(body).ok()?.get(wanted);
     field(b'C') == Some(SqlState::FEATURE_NOT_SUPPORTED.as_str().as_bytes())
         && field(b'R') == Some(REVALIDATE)
+}
+
+/// The server does not know a statement that it should have.
+fn is_lost(server: &Server, failed: &Expected, body: &[u8]) -> bool {
+    let renamed = failed.renamed.as_ref();
+    renamed.is_some_and(|renamed| server.prepared.has_confirmed(&renamed.ours))
+        && is_missing(failed, body)
 }
 
 /// The server does not know a name of ours.

@@ -48,10 +48,6 @@ pub enum ServerFault {
     /// A reply that nobody asked for: whose it is cannot be known any more.
     #[error("unexpected message of type '{}'", char::from(*.0))]
     OutOfPlace(u8),
-    /// A statement of the client returns something else by now than the client was told, and it is too late to stop it;
-    /// the body of the ErrorResponse for the client.
-    #[error("a prepared statement returns something else by now")]
-    ResultChanged(Box<[u8]>),
     /// The server refused a request of our own (a setting of the client); the body of its ErrorResponse.
     #[error("the server refused a setting")]
     Refused(Box<[u8]>),
@@ -214,7 +210,7 @@ impl Work<'_, '_> {
             tag::PARSE_COMPLETE => self.ends(tag::PARSE_COMPLETE, Kind::Parse),
             tag::CLOSE_COMPLETE => self.ends(tag::CLOSE_COMPLETE, Kind::Close),
             tag::NO_DATA => {
-                self.described(shape::NO_DATA)?;
+                self.described(shape::NO_DATA);
                 self.ends(tag::NO_DATA, Kind::Describe)
             }
             tag::PORTAL_SUSPENDED => self.ends(tag::PORTAL_SUSPENDED, Kind::Execute),
@@ -345,9 +341,8 @@ impl Work<'_, '_> {
     }
 
     /// What the statement in the front entry, if it is a Describe of one, returns.
-    fn described(&mut self, shape: u64) -> Result<(), ServerFault> {
-        let (front, client) = (self.server.queue.front(), &mut *self.client);
-        front.map_or(Ok(()), |front| shape::described(front, client, shape))
+    fn described(&mut self, shape: u64) {
+        shape::described(self.client, self.server, shape);
     }
 
     fn row_description(&mut self, header: Header, body: &[u8]) -> Result<Verdict, ServerFault> {
@@ -356,7 +351,7 @@ impl Work<'_, '_> {
                 let front = self.server.queue.front();
                 let of_statement = front.is_some_and(|front| front.renamed.is_some());
                 if of_statement && body.len() == header.body_len() {
-                    self.described(shape::of_rows(body))?;
+                    self.described(shape::of_rows(body));
                 }
                 self.ends(tag::ROW_DESCRIPTION, Kind::Describe)
             }
@@ -651,11 +646,18 @@ impl Work<'_, '_> {
             .last()
             .and_then(|first| failure::renamed(first, body));
         let for_client = skipped.iter().any(|entry| entry.duty != Duty::Swallow);
+        let first = skipped.last();
+        let repeats = first.is_some_and(|failed| failure::repeats(self.server, failed, body));
         self.skip_unnamed(&skipped);
-        if let Some(failed) = skipped.last() {
-            failure::learn(self.client, self.server, failed, body);
+        if let Some(failed) = first {
+            failure::learn(self.client, self.server, failed, body, !repeats);
         }
         self.server.take_back(skipped, self.client);
+        if repeats {
+            self.server.repeat.fall_due();
+            self.server.queue.swallow_sync();
+            return Verdict::Drop;
+        }
         match renamed {
             Some(message) => {
                 self.to_client.insert().extend_from_slice(&message);

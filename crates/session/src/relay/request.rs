@@ -15,6 +15,7 @@ use crate::sql::Deallocated;
 
 pub(crate) mod deallocate;
 mod effects;
+mod meaning;
 mod prepared;
 mod returning;
 mod settling;
@@ -125,30 +126,13 @@ pub fn requests(
         stalled: false,
         statements: StatementCounts::default(),
     };
-    let mut at = work.streamed();
-    loop {
-        let rest = input.get(at..).unwrap_or_default();
-        let Some(header) = header(rest, Side::Frontend)? else {
-            break;
-        };
-        let total = header.total_len();
-        if header.tag == tag::TERMINATE {
-            return Ok(work.taken(at, true));
-        }
-        if rest.len() < total && total <= STREAM_MIN {
-            break;
-        }
-        let message = Message {
-            header,
-            at,
-            have: rest.len().min(total),
-        };
-        if !work.message(message)? {
-            break;
-        }
-        at += message.have;
+    if !work.repeat()? {
+        work.stalled = true;
+        return Ok(work.taken(0, false));
     }
-    Ok(work.taken(at, false))
+    let at = work.streamed();
+    let (at, terminate) = work.all(at)?;
+    Ok(work.taken(at, terminate))
 }
 
 /// One message in the input, perhaps cut.
@@ -186,6 +170,76 @@ impl<'i> Work<'_, '_, 'i, '_> {
             stalled: self.stalled,
             statements: self.statements,
         }
+    }
+
+    /// Every message from here on; returns how far that went, and whether the client said good-bye there.
+    fn all(&mut self, mut at: usize) -> Result<(usize, bool), ClientFault> {
+        loop {
+            let rest = self.input.get(at..).unwrap_or_default();
+            let Some(header) = header(rest, Side::Frontend)? else {
+                return Ok((at, false));
+            };
+            let total = header.total_len();
+            if header.tag == tag::TERMINATE {
+                return Ok((at, true));
+            }
+            if rest.len() < total && total <= STREAM_MIN {
+                return Ok((at, false));
+            }
+            let message = Message {
+                header,
+                at,
+                have: rest.len().min(total),
+            };
+            if !self.message(message)? {
+                return Ok((at, false));
+            }
+            self.record(message);
+            at += message.have;
+        }
+    }
+
+    /// A message was sent that may have to be sent again.
+    #[inline]
+    fn record(&mut self, message: Message) {
+        let repeat = &mut self.link.server.repeat;
+        if repeat.is_open() {
+            let bytes = self.input.get(message.at..message.at + message.have);
+            let missing = !message.is_whole();
+            repeat.add(message.header.tag, bytes.unwrap_or_default(), missing);
+        }
+    }
+
+    /// Puts a batch to the server again, if that has to be; false if a part of it has to wait for replies.
+    fn repeat(&mut self) -> Result<bool, ClientFault> {
+        let Some((bytes, behind_sync)) = self.link.server.repeat.take() else {
+            return Ok(true);
+        };
+        if behind_sync {
+            // The server skips everything else; five bytes always fit.
+            let _ = encode::sync(self.to_server.insert());
+            self.expect(Expected::new(Kind::Sync, Duty::Swallow));
+        }
+        self.link.server.bound = 0;
+        let mut buffer = Vec::new();
+        let mut to_server = Splice::new(&bytes, &mut buffer);
+        let mut work = Work {
+            link: &mut *self.link,
+            input: &bytes,
+            to_server: &mut to_server,
+            to_client: &mut *self.to_client,
+            stalled: false,
+            // The client has asked for it once.
+            statements: StatementCounts::default(),
+        };
+        let (said, _) = work.all(0)?;
+        let parses = work.statements.server_parses;
+        self.statements.server_parses += parses;
+        self.to_server
+            .insert()
+            .extend_from_slice(to_server.finish());
+        self.link.server.repeat.give_back(bytes, said);
+        Ok(!self.link.server.has_to_repeat())
     }
 
     /// The rest of a message that began earlier.

@@ -1,16 +1,17 @@
-//! What a statement returns: fixed for a client once it was told (manual, 55.2.3: Describe), whatever server it is on.
+//! What a statement returns: fixed for a client since it prepared it, whatever server it is on.
 //!
 //! PostgreSQL holds to it: when tables have changed so that a prepared statement would return something else, it refuses
 //! (`cached plan must not change result type`). A server that prepares the same text after the change cannot know what
-//! clients were told, so it is asked to describe what it has prepared, and the answer is compared.
+//! clients go by, so it is asked to describe what it has prepared, and the answer is compared.
 
 use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
 
 use weir_wire::encode;
 
-use super::reply::ServerFault;
 use crate::client::Client;
-use crate::expected::{Duty, Expected, Kind};
+use crate::expected::{Duty, Kind};
+use crate::server::Server;
 
 /// The text that PostgreSQL has for it.
 const TEXT: &[u8] = b"cached plan must not change result type";
@@ -34,50 +35,36 @@ pub(super) fn of_rows(body: &[u8]) -> u64 {
     hasher.finish().max(2)
 }
 
-/// The front entry is answered by what a statement returns. An error if the client was told something else, and does not
-/// hear this: its own requests are on their way to the server, so the server has to go with whatever comes of them, and
-/// the client has to hear it before it reads a row.
-pub(super) fn described(
-    entry: &Expected,
-    client: &mut Client,
-    shape: u64,
-) -> Result<(), ServerFault> {
+/// The front entry is answered by what a statement returns. The client of this entry waits for the comparison, hears the
+/// answer itself, or does not rely on any other.
+pub(super) fn described(client: &mut Client, server: &mut Server, shape: u64) {
+    let Some(entry) = server.queue.front() else {
+        return;
+    };
     let renamed = entry.renamed.as_ref();
     let Some(renamed) = renamed.filter(|_| entry.kind == Kind::Describe) else {
-        return Ok(());
+        return;
     };
     let statement = &renamed.ours;
-    if runs_another(statement.text()) {
-        return Ok(());
+    if !statement.returns_rows {
+        return;
+    }
+    if let Some(asked) = &mut server.comparison
+        && Arc::ptr_eq(&asked.next, statement)
+    {
+        asked.said = shape;
+    }
+    if statement.shape() == shape {
+        return;
     }
     if statement.shape() == 0 {
-        statement.set_shape(shape);
-    } else if statement.shape() != shape {
-        // Others were told something else.
-        statement.outdate();
-        if entry.duty == Duty::Swallow {
-            return Err(ServerFault::ResultChanged(error_body()));
-        }
-        client.was_told(&renamed.theirs);
+        return statement.set_shape(shape);
     }
-    Ok(())
-}
-
-/// EXECUTE and FETCH return what something else returns, which is looked up each time.
-fn runs_another(text: &[u8]) -> bool {
-    let text = text.trim_ascii_start();
-    [b"execute".as_slice(), b"fetch"].iter().any(|word| {
-        text.get(..word.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(word))
-    })
-}
-
-fn error_body() -> Box<[u8]> {
-    let message = error();
-    message
-        .get(weir_wire::frame::HEADER_LEN..)
-        .unwrap_or_default()
-        .into()
+    // Others go by something else.
+    statement.outdate();
+    if entry.is_fresh || entry.duty == Duty::Forward {
+        client.returns_now(&renamed.theirs, statement, shape);
+    }
 }
 
 /// PostgreSQL's own error, as it would come if the server had known.

@@ -167,9 +167,11 @@ impl Prepared {
 
     /// The server's copy is of no use any more.
     pub fn lose(&mut self, statement: &Arc<Statement>) {
-        self.held.pop(&statement.id);
-        self.confirmed.remove(&statement.id);
-        self.lost.insert(statement.id, Arc::clone(statement));
+        let was_held = self.held.pop(&statement.id).is_some();
+        let was_confirmed = self.confirmed.remove(&statement.id).is_some();
+        if was_held || was_confirmed {
+            self.lost.insert(statement.id, Arc::clone(statement));
+        }
     }
 
     /// The server does not have one that it should have: perhaps it has dropped all. [`Prepared::recall`] has to follow.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_session::client::Client;
-use weir_session::relay::{self, Link, Rules, ServerFault};
+use weir_session::relay::{self, Link, Rules};
 use weir_session::server::Server;
 use weir_session::splice::Splice;
 use weir_session::statement::{Proven, Registry};
@@ -200,23 +200,29 @@ struct Wire {
     registry: Registry,
     proven: Arc<Proven>,
     rules: Rules,
+    /// What the client has sent and what is not dealt with.
+    input: Vec<u8>,
 }
 
 impl Wire {
     fn new() -> Self {
+        let server = new_server();
         Self {
-            client: Client::default(),
-            server: new_server(),
+            client: Client::new(Arc::default(), Arc::clone(server.reported())),
+            server,
             registry: Registry::new(0, 1),
             proven: Arc::default(),
             rules: rules(10),
+            input: Vec::new(),
         }
     }
 
     /// What the server gets, message by message: tags, with the names of ours that are closed, prepared or used.
     fn asks(&mut self, what: &Say) -> String {
         let (mut buffer, mut answers) = (Vec::new(), Vec::new());
-        let mut out = Splice::new(what, &mut buffer);
+        self.input.extend_from_slice(what);
+        let input = std::mem::take(&mut self.input);
+        let mut out = Splice::new(&input, &mut buffer);
         let mut link = Link {
             client: &mut self.client,
             server: &mut self.server,
@@ -225,7 +231,8 @@ impl Wire {
             proven: &self.proven,
             rules: self.rules,
         };
-        relay::requests(&mut link, what, &mut out, &mut answers).unwrap();
+        let taken = relay::requests(&mut link, &input, &mut out, &mut answers).unwrap();
+        self.input = input[taken.consumed..].to_vec();
         let mut heard = Vec::new();
         let mut rest = out.finish();
         while let Some(frame) = frame(rest, Side::Frontend).unwrap() {
@@ -236,6 +243,11 @@ impl Wire {
             rest = &rest[frame.raw.len()..];
         }
         heard.join(" ")
+    }
+
+    /// What the server gets by and by, of what the client has said or what has to be said again.
+    fn goes_on(&mut self) -> String {
+        self.asks(&say())
     }
 
     fn replies(&mut self, bytes: &[u8]) -> String {
@@ -264,6 +276,19 @@ fn error(code: &str, text: &str, routine: &str) -> Vec<u8> {
     encode::error_response(&mut bytes, &fields).unwrap();
     [&bytes, READY].concat()
 }
+
+fn not_there(name: &str) -> Vec<u8> {
+    let text = format!("prepared statement \"{name}\" does not exist");
+    error("26000", &text, "FetchPreparedStatement")
+}
+
+fn changed() -> Vec<u8> {
+    let text = "cached plan must not change result type";
+    error("0A000", text, "RevalidateCachedQuery")
+}
+
+/// What the client hears of either.
+const CHANGED: &str = "E(0A000 cached plan must not change result type) Z(I)";
 
 /// A client has prepared two statements and used them.
 fn two_prepared() -> Wire {
@@ -322,23 +347,21 @@ fn other_things_that_are_not_supported_leave_the_statement_alone() {
 fn cor_16_what_a_server_has_lost_in_silence_is_prepared_again() {
     let mut wire = two_prepared();
     wire.asks(&say().run("a").sync());
-    let text = "prepared statement \"weir_1\" does not exist";
-    let failed = wire.replies(&error("26000", text, "FetchPreparedStatement"));
-    assert_eq!(
-        failed,
-        "E(26000 prepared statement \"a\" does not exist) Z(I)"
-    );
+    // The client is not to blame, and hears nothing.
+    assert_eq!(wire.replies(&not_there("weir_1")), "");
+    assert!(wire.server.has_to_repeat() && !wire.server.is_free());
     // Perhaps the other one is gone too, perhaps not.
-    let asked = wire.asks(&say().run("a").run("b").sync());
+    let asked = wire.asks(&say().run("b").sync());
     let one = asked.replace("Cweir_2 Cweir_1", "Cweir_1 Cweir_2");
     assert_eq!(
         one,
-        "Cweir_1 Cweir_2 Pweir_1 Bweir_1 E Cweir_2 Pweir_2 Bweir_2 E S"
+        "Cweir_1 Cweir_2 Pweir_1 Bweir_1 E S Cweir_2 Pweir_2 Bweir_2 E S"
     );
-    let replies = [
-        CLOSED, CLOSED, PARSED, BOUND, DONE, CLOSED, PARSED, BOUND, DONE, READY,
-    ];
-    assert_eq!(wire.replies(&replies.concat()), "2 C(DO) 2 C(DO) Z(I)");
+    let first = [CLOSED, CLOSED, PARSED, BOUND, DONE, READY].concat();
+    assert_eq!(wire.replies(&first), "2 C(DO) Z(I)");
+    let second = [CLOSED, PARSED, BOUND, DONE, READY].concat();
+    assert_eq!(wire.replies(&second), "2 C(DO) Z(I)");
+    assert!(wire.server.is_free());
     assert_eq!(
         wire.asks(&say().run("b").run("a").sync()),
         "Bweir_2 E Bweir_1 E S"
@@ -349,17 +372,128 @@ fn cor_16_what_a_server_has_lost_in_silence_is_prepared_again() {
 fn cor_16_a_loss_is_not_forgotten_by_a_batch_that_fails() {
     let mut wire = two_prepared();
     wire.asks(&say().run("a").sync());
-    let text = "prepared statement \"weir_1\" does not exist";
-    wire.replies(&error("26000", text, "FetchPreparedStatement"));
-    wire.asks(&say().bind("", "x").run("b").sync());
-    wire.replies(&error(
-        "26000",
-        "prepared statement \"x\" does not exist",
-        "F",
-    ));
+    wire.replies(&not_there("weir_1"));
+    wire.goes_on();
+    // It is refused once more, and that is said.
+    let heard = wire.replies(&[CLOSED, CLOSED, &error("53100", "disk full", "mdextend")].concat());
+    assert_eq!(heard, "E(53100 disk full) Z(I)");
     let asked = wire.asks(&say().run("b").sync());
-    let one = asked.replace("Cweir_2 Cweir_1", "Cweir_1 Cweir_2");
-    assert_eq!(one, "Cweir_1 Cweir_2 Pweir_2 Bweir_2 E S");
+    assert_eq!(asked, "Pweir_2 Bweir_2 E S");
+}
+
+// --- what is said again ---
+
+#[test]
+fn cor_16_a_new_parse_never_meets_an_old_copy() {
+    let ways = [
+        say().run("c").sync(),
+        say().describe_statement("c").sync(),
+        say()
+            .bind("p", "c")
+            .describe_portal("p")
+            .execute("p", 0)
+            .sync(),
+    ];
+    for way in ways {
+        let mut wire = two_prepared();
+        let prepare = say().parse("c", "do x").raw(&way);
+        let asked = wire.asks(&prepare);
+        let (first, rest) = asked.split_once(' ').unwrap();
+        assert!(first.ends_with("weir_1"), "{asked}");
+        assert_eq!(wire.replies(&changed()), "");
+        // All of the batch but what was answered without the server.
+        let renamed = first.replace("weir_1", "weir_3");
+        assert_eq!(wire.goes_on(), format!("Cweir_1 Pweir_3 {renamed} {rest}"));
+    }
+}
+
+#[test]
+fn cor_16_who_has_used_it_before_hears_of_the_change() {
+    let mut wire = two_prepared();
+    wire.asks(&say().parse("c", "do x").run("c").sync());
+    wire.replies(&[BOUND, DONE, READY].concat());
+    wire.asks(&say().run("c").sync());
+    assert_eq!(wire.replies(&changed()), CHANGED);
+}
+
+#[test]
+fn what_was_skipped_is_not_used() {
+    let mut wire = two_prepared();
+    let fails = say().parse("c", "do x").bind("", "nobody").run("c");
+    wire.asks(&fails.sync());
+    wire.replies(&not_there("nobody"));
+    wire.asks(&say().run("c").sync());
+    // Its Parse was answered before.
+    assert_eq!(wire.replies(&changed()), "");
+    assert_eq!(wire.goes_on(), "Cweir_1 Pweir_3 Bweir_3 E S");
+}
+
+#[test]
+fn a_batch_without_its_sync_is_said_again_behind_ours() {
+    let mut wire = two_prepared();
+    let batch = say().run("a").flush();
+    assert_eq!(wire.asks(&batch), "Bweir_1 E H");
+    let failed = not_there("weir_1");
+    assert_eq!(wire.replies(&failed[..failed.len() - READY.len()]), "");
+    let again = wire.asks(&say().sync());
+    let one = again.replace("Cweir_2 Cweir_1", "Cweir_1 Cweir_2");
+    assert_eq!(one, "S Cweir_1 Cweir_2 Pweir_1 Bweir_1 E H S");
+    let replies = [READY, CLOSED, CLOSED, PARSED, BOUND, DONE];
+    assert_eq!(wire.replies(&replies.concat()), "2 C(DO)");
+    assert_eq!(wire.replies(READY), "Z(I)");
+    assert!(wire.server.is_free());
+}
+
+#[test]
+fn a_batch_that_did_something_is_not_said_again() {
+    let text = "E(26000 prepared statement \"b\" does not exist) Z(I)";
+    let mut wire = two_prepared();
+    wire.asks(&say().run("a").run("b").sync());
+    let heard = wire.replies(&[BOUND, DONE, &not_there("weir_2")].concat());
+    assert_eq!(heard, format!("2 C(DO) {text}"));
+    // Nor inside of a transaction.
+    let mut wire = two_prepared();
+    wire.asks(&say().query("begin"));
+    wire.replies(b"C\0\0\0\x0aBEGIN\0Z\0\0\0\x05T");
+    wire.asks(&say().run("b").sync());
+    assert_eq!(wire.replies(&not_there("weir_2")), text);
+    // Nor if more is on its way.
+    let mut wire = two_prepared();
+    wire.asks(&say().run("b").sync().query("x"));
+    assert_eq!(wire.replies(&not_there("weir_2")), text);
+    assert!(!wire.server.has_to_repeat());
+}
+
+#[test]
+fn an_old_copy_is_found_behind_an_unnamed_statement_too() {
+    let mut wire = Wire::new();
+    wire.rules.prepare_unnamed = 1;
+    let batch = || say().parse("", "do x").run("").sync();
+    for replies in [
+        [PARSED, BOUND, DONE, READY].concat(),
+        [PARSED, PARSED, BOUND, DONE, READY].concat(),
+    ] {
+        wire.asks(&batch());
+        wire.replies(&replies);
+    }
+    let old = wire.asks(&batch());
+    let name = old.split(' ').next().unwrap().strip_prefix('B').unwrap();
+    assert_eq!(wire.replies(&changed()), "");
+    // It is the client's own again.
+    assert_eq!(wire.goes_on(), "P B E S", "{name}");
+    let replies = [PARSED, BOUND, DONE, READY].concat();
+    assert_eq!(wire.replies(&replies), "2 C(DO) Z(I)");
+}
+
+#[test]
+fn who_leaves_has_nothing_said_again() {
+    let mut wire = two_prepared();
+    wire.asks(&say().run("a").sync());
+    wire.replies(&not_there("weir_1"));
+    let mut out = Vec::new();
+    wire.server.abandon(&wire.client, &mut out);
+    assert!(!wire.server.has_to_repeat());
+    assert!(wire.server.is_free(), "nothing is left to be done");
 }
 
 // --- DEALLOCATE by the extended protocol ---
@@ -468,29 +602,44 @@ fn described() -> Wire {
 #[test]
 fn another_server_has_to_return_what_the_client_was_told() {
     let mut wire = described();
-    assert_eq!(
-        wire.asks(&say().run("a").sync()),
-        "Pweir_1 Dweir_1 Bweir_1 E S"
-    );
-    let replies = [PARSED, PARAMETERS, &columns(23), BOUND, DONE, READY];
-    assert_eq!(wire.replies(&replies.concat()), "2 C(DO) Z(I)");
+    // The rest waits for the answer.
+    assert_eq!(wire.asks(&say().run("a").sync()), "Pweir_1 Dweir_1 H");
+    let replies = [PARSED, PARAMETERS, &columns(23)];
+    for reply in replies {
+        assert_eq!(wire.goes_on(), "");
+        assert_eq!(wire.replies(reply), "");
+    }
+    assert_eq!(wire.goes_on(), "Bweir_1 E S");
+    assert_eq!(wire.replies(&[BOUND, DONE, READY].concat()), "2 C(DO) Z(I)");
     assert_eq!(wire.asks(&say().run("a").sync()), "Bweir_1 E S");
 }
 
 #[test]
-fn cor_16_a_server_that_returns_something_else_is_given_up_before_a_row_is_read() {
+fn cor_16_no_row_is_read_by_an_old_description() {
+    let mut wire = described();
+    assert_eq!(wire.asks(&say().run("a").sync()), "Pweir_1 Dweir_1 H");
+    wire.replies(&[PARSED, PARAMETERS, &columns(25)].concat());
+    assert_eq!(wire.goes_on(), "Bweir_outdated E S");
+    assert_eq!(wire.replies(&not_there("weir_outdated")), CHANGED);
+    // It has heard that, and can try again.
+    let retry = wire.asks(&say().run("a").sync());
+    assert_eq!(retry, "Cweir_1 Pweir_2 Dweir_2 H");
+    wire.replies(&[CLOSED, PARSED, PARAMETERS, &columns(25)].concat());
+    assert_eq!(wire.goes_on(), "Bweir_2 E S");
+}
+
+#[test]
+fn what_cannot_be_prepared_any_more_fails_for_the_reason_that_the_server_gives() {
     let mut wire = described();
     wire.asks(&say().run("a").sync());
-    let replies = [PARSED, PARAMETERS, &columns(25), BOUND, DONE, READY].concat();
-    let mut buffer = Vec::new();
-    let mut out = Splice::new(&replies, &mut buffer);
-    let fault = relay::replies(&mut wire.client, &mut wire.server, &replies, &mut out);
-    assert!(
-        matches!(fault, Err(ServerFault::ResultChanged(_))),
-        "{fault:?}"
-    );
-    assert_eq!(outline(out.finish()), "");
-    assert!(!wire.server.is_free());
+    let text = "relation \"x\" does not exist";
+    let failed = error("42P01", text, "parserOpenTable");
+    let failed = &failed[..failed.len() - READY.len()];
+    assert_eq!(wire.replies(failed), format!("E(42P01 {text})"));
+    // The server skips what is left.
+    assert_eq!(wire.goes_on(), "B E S");
+    assert_eq!(wire.replies(READY), "Z(I)");
+    assert!(wire.server.is_free());
 }
 
 #[test]
@@ -500,16 +649,15 @@ fn cor_16_who_was_told_something_else_hears_of_the_change_and_then_retries() {
     let first = std::mem::take(&mut wire.client);
     wire.asks(&say().parse("b", "row x").describe_statement("b").sync());
     let changed = [PARAMETERS, &columns(25)].concat();
-    let heard = wire.replies(&[PARSED, &changed, &changed, READY].concat());
+    let heard = wire.replies(&[PARSED, &changed, READY].concat());
     assert_eq!(heard, "1 t T Z(I)");
     wire.client = first;
     let run = say().run("a").sync();
-    assert_eq!(wire.asks(&run), "Bweir_outdated E S");
-    let text = "prepared statement \"weir_outdated\" does not exist";
-    let heard = wire.replies(&error("26000", text, "FetchPreparedStatement"));
-    let theirs = "E(0A000 cached plan must not change result type) Z(I)";
-    assert_eq!(heard, theirs);
-    assert_eq!(wire.asks(&run), "Cweir_1 Pweir_2 Bweir_2 E S");
+    assert_eq!(wire.asks(&run), "Cweir_1 Pweir_2 Dweir_2 H");
+    wire.replies(&[CLOSED, PARSED, &changed].concat());
+    assert_eq!(wire.goes_on(), "Bweir_outdated E S");
+    assert_eq!(wire.replies(&not_there("weir_outdated")), CHANGED);
+    assert_eq!(wire.asks(&run), "Bweir_2 E S");
 }
 
 #[test]
@@ -521,7 +669,6 @@ fn cor_16_after_deallocate_all_nobody_uses_an_old_copy() {
     wire.replies(&[&done[..], READY].concat());
     wire.server = other;
     let again = say().parse("b", "row x").run("b").sync();
-    // Who was told about the old one finds the same, or hears of it.
     assert_eq!(wire.asks(&again), "Pweir_2 Dweir_2 Bweir_2 E S");
     let changed = [PARAMETERS, &columns(25)].concat();
     let heard = wire.replies(&[PARSED, &changed, BOUND, DONE, READY].concat());

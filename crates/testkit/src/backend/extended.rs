@@ -10,6 +10,9 @@ use super::select::{Column, Rows};
 use super::sql::{self, Select, Sql};
 use super::{Backend, Failure};
 
+/// What PostgreSQL says when a statement would return something else than when it was prepared.
+pub(super) const RESULT_CHANGED: &str = "cached plan must not change result type";
+
 /// A prepared statement, of the protocol or of SQL.
 #[derive(Debug)]
 pub(super) struct Prepared {
@@ -185,8 +188,7 @@ impl Backend {
         }
         let columns = self.columns(sql)?;
         if columns != found.columns {
-            let text = "cached plan must not change result type";
-            return Err(Failure::new("0A000", text));
+            return Err(Failure::new("0A000", RESULT_CHANGED));
         }
         Ok((Some(sql.clone()), columns))
     }

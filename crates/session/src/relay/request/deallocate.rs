@@ -4,11 +4,14 @@
 //! the server has, so PostgreSQL is given a statement to deallocate in its place: its answers and errors are the right
 //! ones, and come exactly when they would come directly.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 use weir_wire::frontend::{self, tag};
 
+use super::meaning::Meaning;
 use super::prepared::put_parse;
 use super::{Message, Work};
 use crate::client::key;
@@ -27,14 +30,36 @@ const TEXT: &[u8] = b"DEALLOCATE weir_deallocate\0\0\0";
 /// What is prepared to be deallocated: a Parse of no statement, as it takes no time.
 const NOTHING: &[u8] = b"\0\0\0";
 
-/// A client's unnamed statement that deallocates a name of the client's.
-#[derive(Debug)]
+/// Portals that are remembered; one that is not is answered as if there were nothing to deallocate.
+const PORTALS_MAX: usize = 64;
+
+/// What deallocates names of the client's.
+#[derive(Debug, Default)]
 pub(crate) struct Deallocating {
-    name: Box<[u8]>,
-    /// The number of the unnamed statement.
-    serial: u64,
-    /// The portal that the statement was bound to last.
-    portal: Option<Box<[u8]>>,
+    /// The number of its unnamed statement, if that does, and the name.
+    unnamed: Option<(u64, Box<[u8]>)>,
+    /// Portals that do when they are run, and the names.
+    portals: VecDeque<Portal>,
+}
+
+/// A portal and the name that it deallocates.
+type Portal = (Box<[u8]>, Box<[u8]>);
+
+impl Deallocating {
+    /// The portal is another one from now on.
+    fn bind(&mut self, portal: &[u8], name: Option<Box<[u8]>>) {
+        self.portals.retain(|(bound, _)| **bound != *portal);
+        if let Some(name) = name {
+            self.portals.truncate(PORTALS_MAX - 1);
+            self.portals.push_front((portal.into(), name));
+        }
+    }
+
+    fn name(&self, portal: &[u8]) -> Option<&[u8]> {
+        let mut portals = self.portals.iter();
+        let found = portals.find(|(bound, _)| **bound == *portal);
+        found.map(|(_, name)| &**name)
+    }
 }
 
 impl Work<'_, '_, '_, '_> {
@@ -87,11 +112,8 @@ impl Work<'_, '_, '_, '_> {
         if !self.has_statement(&name) {
             return false;
         }
-        self.link.client.deallocating = Some(Box::new(Deallocating {
-            name: name.into(),
-            serial,
-            portal: None,
-        }));
+        let deallocating = self.link.client.deallocating.get_or_insert_default();
+        deallocating.unnamed = Some((serial, name.into()));
         self.link.server.needs_sync = true;
         let effect = self.define_unnamed(serial, TEXT, None);
         put_parse(self.to_server.insert(), b"", TEXT);
@@ -99,17 +121,47 @@ impl Work<'_, '_, '_, '_> {
         true
     }
 
-    /// A Bind: remembers where a statement that deallocates goes.
-    pub(super) fn bind_deallocate(&mut self, portal: &[u8], statement: &[u8]) {
+    /// A Bind: remembers where a statement that deallocates goes. A named one is another statement then.
+    pub(super) fn bind_deallocate(
+        &mut self,
+        portal: &[u8],
+        statement: &[u8],
+        meaning: Meaning,
+    ) -> Meaning {
         let client = &mut *self.link.client;
         let current = client.current_unnamed().0;
-        let Some(deallocating) = &mut client.deallocating else {
-            return;
-        };
-        if statement.is_empty() && current == deallocating.serial {
-            deallocating.portal = Some(portal.into());
-        } else if deallocating.portal.as_deref() == Some(portal) {
-            deallocating.portal = None;
+        let deallocating = client.deallocating.get_or_insert_default();
+        if statement.is_empty() {
+            let unnamed = deallocating.unnamed.as_ref();
+            let unnamed = unnamed.filter(|(serial, _)| *serial == current);
+            let name = unnamed.map(|(_, name)| name.clone());
+            deallocating.bind(portal, name);
+            return meaning;
+        }
+        let name = meaning
+            .statement()
+            .and_then(|ours| ours.deallocates.clone());
+        let name = name.filter(|name| self.has_statement(name));
+        if let Some(name) = &name
+            && self.is_unsettled(name, false)
+        {
+            return Meaning::Open;
+        }
+        let has_name = name.is_some();
+        let client = &mut *self.link.client;
+        let deallocating = client.deallocating.get_or_insert_default();
+        deallocating.bind(portal, name);
+        if !has_name || self.link.server.status() == TransactionStatus::Failed {
+            return meaning;
+        }
+        let ours = self.intern(TEXT);
+        self.ensure(&ours, statement);
+        Meaning::Ours {
+            renamed: Renamed {
+                ours,
+                theirs: statement.into(),
+            },
+            is_fresh: false,
         }
     }
 
@@ -123,10 +175,10 @@ impl Work<'_, '_, '_, '_> {
         };
         let execute = frontend::Execute::parse(self.body(message))
             .map_err(|_| ClientFault::Malformed(tag::EXECUTE))?;
-        if deallocating.portal.as_deref() != Some(execute.portal) {
+        let Some(name) = deallocating.name(execute.portal) else {
             return Ok(None);
-        }
-        let name: Arc<[u8]> = (&*deallocating.name).into();
+        };
+        let name: Arc<[u8]> = name.into();
         let ours = self.link.registry.victim();
         let entry = Expected::new(Kind::Execute, Duty::Forward).with_renamed(Some(Renamed {
             ours: Arc::clone(&ours),

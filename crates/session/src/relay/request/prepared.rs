@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
+use weir_wire::frame::{Side, frame};
 use weir_wire::frontend::{self, BindHead, tag};
 
+use super::meaning::Meaning;
 use super::{HEAD, Message, Work};
 use crate::client::{Pin, Rest};
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
 use crate::relay::{ClientFault, Link, STATEMENT_MAX, STATEMENTS_MAX};
-use crate::statement::{NAME_PREFIX, OUTDATED, Presence, Statement};
+use crate::statement::{NAME_PREFIX, Presence, Statement};
 use crate::unnamed;
 
 impl Work<'_, '_, '_, '_> {
@@ -81,21 +83,34 @@ impl Work<'_, '_, '_, '_> {
         }
         let name: Arc<[u8]> = name.into();
         let undo = Undo::Named(Arc::clone(&name), Arc::clone(&statement));
-        self.link
-            .client
-            .remember(Arc::clone(&name), Some(Arc::clone(&statement)));
         let presence = self.presence(&statement);
         if presence == Presence::Held && self.link.server.would_parse() {
+            let client = &mut *self.link.client;
+            client.remember_fresh(name, statement);
             self.expect(Expected::new(Kind::Parse, Duty::Answer).with_undo(undo));
         } else {
+            let client = &mut *self.link.client;
+            client.remember(Arc::clone(&name), Some(Arc::clone(&statement)));
             // What comes of the Parse is for the server to say, so it has to be a real one.
             if presence != Presence::Absent {
                 self.close_ours(&statement, false);
             }
             self.prepare(&statement, Duty::Forward, Some(undo));
-            // This client was told nothing yet; the next one that finds the statement here may have been.
-            self.compare(&statement, &name, Duty::Try);
+            if !self.is_described_next(message, &name) {
+                self.compare(&statement, &name);
+            }
         }
+    }
+
+    /// Whether the client itself asks next what a statement returns.
+    fn is_described_next(&self, message: Message, name: &[u8]) -> bool {
+        let rest = self.input.get(message.at + message.have..);
+        let next = rest.and_then(|rest| frame(rest, Side::Frontend).ok()?);
+        let Some(next) = next.filter(|next| next.header.tag == tag::DESCRIBE) else {
+            return false;
+        };
+        let describe = frontend::Describe::parse(next.body);
+        describe.is_ok_and(|next| next.kind == frontend::Kind::Statement && next.name == name)
     }
 
     /// A name that is taken: PostgreSQL refuses (42P05), in its own words, so it is asked to prepare what it has.
@@ -126,81 +141,6 @@ impl Work<'_, '_, '_, '_> {
         }
         let context = client.planned.context(&client.settings, registry, proven);
         registry.intern(context, body)
-    }
-
-    /// A statement of the client, as PostgreSQL would take it now: where settings that change planning have changed since
-    /// its Parse, that is another one (hazard COR-15).
-    pub(super) fn as_meant_now(
-        &mut self,
-        name: &Arc<[u8]>,
-        statement: Arc<Statement>,
-    ) -> Arc<Statement> {
-        let Link {
-            client,
-            server,
-            registry,
-            proven,
-            ..
-        } = &mut *self.link;
-        if server.status() == TransactionStatus::Failed {
-            // Only what ends the transaction runs, and that means the same everywhere.
-            return statement;
-        }
-        if statement.is_useless() {
-            server.prepared.lose(&statement);
-        }
-        let next = if server.is_settings_unsure() {
-            // What the server holds it plans again as it has to. What it does not hold nobody else may get.
-            let presence = server.prepared.touch(&statement, server.queue.batch());
-            if presence != Presence::Absent || statement.is_private() {
-                return statement;
-            }
-            registry.private(&statement.body)
-        } else {
-            let context = client.planned.context(&client.settings, registry, proven);
-            if statement.is_of(context) {
-                return statement;
-            }
-            registry.intern(context, &statement.body)
-        };
-        client.remember(Arc::clone(name), Some(Arc::clone(&next)));
-        if statement.has_changed() && statement.shape() != next.shape() {
-            return registry.outdated();
-        }
-        next
-    }
-
-    pub(super) fn presence(&mut self, statement: &Statement) -> Presence {
-        let server = &mut *self.link.server;
-        server.prepared.touch(statement, server.queue.batch())
-    }
-
-    /// Makes sure that the server has a statement by the time of the next message, if the client has it by then.
-    pub(super) fn ensure(&mut self, statement: &Arc<Statement>, name: &[u8]) {
-        match self.presence(statement) {
-            Presence::Held => return,
-            // The client did not wait for its own Parse: if that fails, what comes next has to fail too.
-            Presence::Unsure if self.link.server.queue.is_named_last(statement, name) => return,
-            Presence::Unsure => self.close_ours(statement, false),
-            Presence::Absent => {}
-        }
-        self.prepare(statement, Duty::Swallow, None);
-        self.compare(statement, name, Duty::Swallow);
-    }
-
-    /// Has the server say what it has just prepared, if clients rely on what they were told about it.
-    fn compare(&mut self, statement: &Arc<Statement>, name: &[u8], duty: Duty) {
-        if statement.shape() == 0 {
-            return;
-        }
-        let kind = frontend::Kind::Statement;
-        // Names of ours are short and hold no NUL.
-        let _ = encode::describe(self.to_server.insert(), kind, &statement.name);
-        let renamed = Renamed {
-            ours: Arc::clone(statement),
-            theirs: name.into(),
-        };
-        self.expect(Expected::new(Kind::Describe, duty).with_renamed(Some(renamed)));
     }
 
     /// Sends a Parse under our own name, after a Close for each statement that has to make room.
@@ -268,27 +208,53 @@ impl Work<'_, '_, '_, '_> {
         if self.is_unsettled(head.statement, true) {
             return Ok(self.stall());
         }
+        self.note_bound(head.portal, head.statement);
+        let meaning = match self.meaning_of_bind(head.portal, head.statement) {
+            Meaning::Open => return Ok(self.stall()),
+            meaning => meaning,
+        };
+        let begins = meaning.is_ours() && self.begins_batch();
         self.statements.binds += 1;
         self.link.server.bound += 1;
-        self.note_bound(head.portal, head.statement);
         self.link.server.needs_sync = true;
-        let stand_in = self.stood_in_for(head.statement);
-        if head.statement.is_empty() && stand_in.is_none() {
-            self.ensure_unnamed();
-        }
-        if self.link.client.deallocating.is_some() {
-            self.bind_deallocate(head.portal, head.statement);
-        }
-        let renamed = stand_in.or_else(|| self.renamed(head.statement));
-        match &renamed {
-            Some(renamed) => {
-                self.link.server.plans_locally |= renamed.ours.plans_locally;
-                self.bind_renamed(message, &head, &renamed.ours)?;
+        match meaning.statement() {
+            Some(ours) => {
+                self.link.server.plans_locally |= ours.plans_locally;
+                self.bind_renamed(message, &head, ours)?;
             }
             None => self.pass(message, None),
         }
-        self.expect(Expected::new(Kind::Bind, Duty::Forward).with_renamed(renamed));
+        self.expect(meaning.entry(Kind::Bind, begins));
         Ok(true)
+    }
+
+    fn meaning_of_bind(&mut self, portal: &[u8], name: &[u8]) -> Meaning {
+        if let Some(stand_in) = self.stood_in_for(name) {
+            return stand_in;
+        }
+        if name.is_empty() {
+            self.ensure_unnamed();
+        }
+        let meaning = self.meaning(name);
+        let deallocates = meaning
+            .statement()
+            .is_some_and(|ours| ours.deallocates.is_some());
+        if !deallocates && self.link.client.deallocating.is_none() {
+            return meaning;
+        }
+        self.bind_deallocate(portal, name, meaning)
+    }
+
+    /// The next message is the first of its batch that uses a statement, and the batch is a transaction of its own: should
+    /// that message fail because of a statement of ours, all can be said again.
+    fn begins_batch(&mut self) -> bool {
+        let server = &mut *self.link.server;
+        let is_first = server.bound == 0 && !server.repeat.is_open() && server.queue.only_names();
+        let begins = is_first && server.status() == TransactionStatus::Idle;
+        if begins {
+            server.repeat.begin();
+        }
+        begins
     }
 
     pub(super) fn bind_renamed(
@@ -311,33 +277,6 @@ impl Work<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// If a client's name has to be replaced: by what. The server has that statement by the time of the next message.
-    pub(super) fn renamed(&mut self, name: &[u8]) -> Option<Renamed> {
-        if name.is_empty() || !self.tracks_names() || self.link.server.queue.is_skipping() {
-            return None;
-        }
-        if let Some((known, statement)) = self.link.client.statement(name) {
-            let (known, statement) = (Arc::clone(known), Arc::clone(statement?));
-            let renamed = Renamed {
-                ours: self.as_meant_now(&known, statement),
-                // PostgreSQL repeats a name as it was sent, not as it compares it.
-                theirs: if known.len() == name.len() {
-                    Arc::clone(&known)
-                } else {
-                    name.into()
-                },
-            };
-            if *renamed.ours.name != *OUTDATED {
-                self.ensure(&renamed.ours, &known);
-            }
-            return Some(renamed);
-        }
-        looks_like_ours(name).then(|| Renamed {
-            ours: self.link.registry.nobody(),
-            theirs: name.into(),
-        })
-    }
-
     pub(super) fn describe(&mut self, message: Message) -> Result<bool, ClientFault> {
         let describe = frontend::Describe::parse(self.body(message))
             .map_err(|_| ClientFault::Malformed(tag::DESCRIBE))?;
@@ -345,34 +284,34 @@ impl Work<'_, '_, '_, '_> {
         if statement && self.is_unsettled(describe.name, true) {
             return Ok(self.stall());
         }
+        let meaning = match describe.kind {
+            frontend::Kind::Portal => Meaning::AsItIs,
+            frontend::Kind::Statement => match self.meaning_of_describe(describe.name) {
+                Meaning::Open => return Ok(self.stall()),
+                meaning => meaning,
+            },
+        };
+        let begins = meaning.is_ours() && self.begins_batch();
         self.link.server.needs_sync = true;
-        let stand_in = match describe.kind {
-            frontend::Kind::Statement => self.stood_in_for(describe.name),
-            frontend::Kind::Portal => None,
-        };
-        if describe.kind == frontend::Kind::Statement
-            && describe.name.is_empty()
-            && stand_in.is_none()
-        {
-            self.ensure_unnamed();
-        }
-        let renamed = match describe.kind {
-            _ if stand_in.is_some() => stand_in,
-            frontend::Kind::Statement => self.renamed(describe.name),
-            frontend::Kind::Portal => None,
-        };
-        if let Some(renamed) = &renamed {
+        if let Some(ours) = meaning.statement() {
+            let out = self.to_server.insert();
             // Names of ours are short and hold no NUL.
-            let _ = encode::describe(
-                self.to_server.insert(),
-                frontend::Kind::Statement,
-                &renamed.ours.name,
-            );
+            let _ = encode::describe(out, frontend::Kind::Statement, &ours.name);
         } else {
             self.pass(message, None);
         }
-        self.expect(Expected::new(Kind::Describe, Duty::Forward).with_renamed(renamed));
+        self.expect(meaning.entry(Kind::Describe, begins));
         Ok(true)
+    }
+
+    fn meaning_of_describe(&mut self, name: &[u8]) -> Meaning {
+        if let Some(stand_in) = self.stood_in_for(name) {
+            return stand_in;
+        }
+        if name.is_empty() {
+            self.ensure_unnamed();
+        }
+        self.meaning(name)
     }
 
     /// Other clients may use the statement: only the name goes. The server is asked to close the client's name, which it
@@ -409,7 +348,7 @@ impl Work<'_, '_, '_, '_> {
 }
 
 /// A name that could be one that we gave to a statement of another client.
-fn looks_like_ours(name: &[u8]) -> bool {
+pub(super) fn looks_like_ours(name: &[u8]) -> bool {
     name.starts_with(NAME_PREFIX)
 }
 

@@ -7,6 +7,7 @@ use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 use weir_wire::frontend;
 
+use super::meaning::Meaning;
 use super::prepared::put_parse;
 use super::{Message, Work};
 use crate::client;
@@ -141,7 +142,7 @@ impl Work<'_, '_, '_, '_> {
 
     /// What the unnamed statement of the client is called on servers, if one of ours stands in for it and still means the
     /// same. The server has it by the time of the next message.
-    pub(super) fn stood_in_for(&mut self, name: &[u8]) -> Option<Renamed> {
+    pub(super) fn stood_in_for(&mut self, name: &[u8]) -> Option<Meaning> {
         let Link { client, server, .. } = &*self.link;
         if !name.is_empty() || server.queue.is_skipping() || server.is_settings_unsure() {
             return None;
@@ -151,9 +152,12 @@ impl Work<'_, '_, '_, '_> {
             return None;
         }
         self.ensure(&statement, b"");
-        Some(Renamed {
-            ours: statement,
-            theirs: b"".as_slice().into(),
+        Some(Meaning::Ours {
+            is_fresh: self.link.client.unnamed().use_now(),
+            renamed: Renamed {
+                ours: statement,
+                theirs: b"".as_slice().into(),
+            },
         })
     }
 
