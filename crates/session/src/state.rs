@@ -350,6 +350,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_report_is_asked_for_and_says_nothing() {
+        let mut question = Question::default();
+        question.report();
+        assert!(!question.is_nothing() && !question.is_about_settings());
+        let sql = question.sql(&Settings::default());
+        assert!(sql.contains("pg_stat_force_next_flush"), "{sql}");
+        let mut answer = Answer::default();
+        answer.row(b"\0\x03\0\0\0\x01r\0\0\0\0\0\0\0\0");
+        assert_eq!(answer, Answer::default());
+        let everything = Question::everything().sql(&Settings::default());
+        assert!(!everything.contains("flush"), "{everything}");
+    }
+
+    #[test]
     fn a_value_from_the_start_in_other_words_is_no_surprise() {
         let of = |pairs: &[(&str, &str)]| Settings::from_pairs(pairs.iter().copied());
         let start = of(&[("work_mem", "5MB")]);

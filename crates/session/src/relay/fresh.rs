@@ -68,9 +68,11 @@ mod tests {
     use weir_wire::encode;
 
     use super::*;
-    use crate::relay::begin;
+    use crate::relay::{Link, begin, requests};
     use crate::server::Server;
+    use crate::settings::Reported;
     use crate::splice::Splice;
+    use crate::statement::Registry;
 
     fn rules(state: StatePolicy) -> Rules {
         Rules {
@@ -182,5 +184,60 @@ mod tests {
         let mut judge = Judge::new(Functions::default());
         let rules = rules(StatePolicy::Off);
         assert!(!wants_new(&mut client(1), &mut judge, rules, &query));
+    }
+
+    /// A server of this version after the client has sent these texts.
+    fn after(version: &str, state: StatePolicy, texts: &[&str]) -> Server {
+        let mut reported = Reported::default();
+        reported.set("server_version", version);
+        let (mut client, mut server) = (Client::default(), Server::new(reported.into()));
+        let mut registry = Registry::new(0, 1);
+        for text in texts {
+            let mut message = Vec::new();
+            encode::query(&mut message, text.as_bytes()).unwrap();
+            let mut link = Link {
+                client: &mut client,
+                server: &mut server,
+                registry: &mut registry,
+                judge: &mut Judge::new(Functions::default()),
+                proven: &Default::default(),
+                rules: rules(state),
+            };
+            let (mut buffer, mut answers) = (Vec::new(), Vec::new());
+            let mut out = Splice::new(&message, &mut buffer);
+            requests(&mut link, &message, &mut out, &mut answers).unwrap();
+        }
+        server
+    }
+
+    #[test]
+    fn what_a_reader_of_statistics_does_is_reported_before_its_server_goes_on() {
+        let reads = [
+            "SELECT * FROM pg_stat_user_tables",
+            "INSERT INTO t VALUES (1)",
+        ];
+        let asks = |version, state, texts| {
+            let mut out = Vec::new();
+            after(version, state, texts).ask_state(&mut out);
+            String::from_utf8(out).unwrap().contains("flush")
+        };
+        assert!(asks("15.18 (Debian)", StatePolicy::Track, &reads));
+        assert!(asks("18beta1", StatePolicy::Track, &reads));
+        assert!(!asks("14.9", StatePolicy::Track, &reads));
+        assert!(!asks("15.18", StatePolicy::Session, &reads));
+        assert!(!asks(
+            "15.18",
+            StatePolicy::Track,
+            &["INSERT INTO t VALUES (1)"]
+        ));
+    }
+
+    #[test]
+    fn what_nothing_takes_away_spoils_a_server_in_session_mode_too() {
+        let spoils = |text| after("15.18", StatePolicy::Session, &[text]).is_spoiled();
+        assert!(spoils("LOAD 'auto_explain'"));
+        assert!(spoils("SELECT setseed(0.5)"));
+        assert!(!spoils("SET work_mem = '1MB'"));
+        assert!(!spoils("SELECT 1"));
     }
 }
