@@ -103,6 +103,10 @@ pub struct Client {
     pub(crate) number: u64,
     /// Its `search_path` names the temporary schema, so anything that it creates may be temporary.
     pub(crate) makes_temporary: bool,
+    /// What it does next wants a server that nobody else has used.
+    pub(crate) wants_new: bool,
+    /// It reads what sessions have counted, and expects to find there what it did itself.
+    pub(crate) reads_statistics: bool,
     /// It moved a sequence, and may ask for what currval says.
     pub(crate) moves_sequences: bool,
     /// Statements under names that are not followed may change the session.
@@ -177,6 +181,15 @@ impl Client {
     pub fn pin(&self) -> Option<Pin> {
         let reason = || self.held_reasons().iter().next();
         self.pin.or_else(|| reason().map(Pin::State))
+    }
+
+    /// Whether a server that others have used would answer it in another way than one of its own.
+    pub(crate) fn wants_new_server(&self) -> bool {
+        let begins_temporary = || {
+            let path = self.settings.get("search_path").unwrap_or_default();
+            path.trim_start_matches([' ', '"']).starts_with("pg_temp")
+        };
+        self.wants_new || self.makes_temporary && begins_temporary()
     }
 
     /// Its settings are known anew.

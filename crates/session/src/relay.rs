@@ -15,12 +15,14 @@ use crate::statement::{Proven, Registry};
 
 mod alone;
 mod failure;
+mod fresh;
 mod idle;
 mod reply;
 pub(crate) mod request;
 mod shape;
 
 pub use alone::Lobby;
+pub use fresh::wants_new;
 pub use idle::{Idle, Next, idle};
 pub use reply::{Replied, ServerFault, replies};
 pub use request::{StatementCounts, Taken, begin, requests};

@@ -234,11 +234,21 @@ impl Server {
             || (self.asked.iter()).any(|asked| asked.0.is_about_settings())
     }
 
-    /// Whether this client may do on it what it would do on a connection of its own. Where whatever is created is
-    /// temporary, PostgreSQL tells whether the session has had temporary objects before.
+    /// Whether this client may do on it what it would do on a connection of its own. What others have used answers a few
+    /// things in another way ([`crate::relay::wants_new`]); and where whatever is created is temporary, PostgreSQL tells
+    /// whether the session has had temporary objects before.
     #[inline]
     pub fn suits(&self, client: &Client) -> bool {
-        !self.has_past || !client.makes_temporary
+        let has_past = self.has_past || (self.user != 0 && self.user != client.number);
+        !has_past || !client.wants_new_server()
+    }
+
+    /// Whether it can be told to report what it has counted: since PostgreSQL 15.
+    pub(crate) fn can_report(&self) -> bool {
+        let version = self.reported.get("server_version").unwrap_or_default();
+        let end = version.find(|letter: char| !letter.is_ascii_digit());
+        let major = version.get(..end.unwrap_or(version.len()));
+        major.and_then(|major| major.parse().ok()).unwrap_or(0_u32) >= 15
     }
 
     /// Whether it holds something that nothing takes away, so that it can serve nobody else.

@@ -49,6 +49,8 @@ pub struct Question {
     reasons: Reasons,
     /// No statement gave a reason to ask.
     is_check: bool,
+    /// Nothing is asked by this: the session is to report what it has counted.
+    reports: bool,
 }
 
 impl Question {
@@ -77,7 +79,7 @@ impl Question {
     /// Whether there is nothing to ask.
     #[inline]
     pub fn is_nothing(&self) -> bool {
-        !self.is_about_settings() && self.reasons.is_empty()
+        !self.is_about_settings() && self.reasons.is_empty() && !self.reports
     }
 
     /// Whether settings may have changed.
@@ -127,13 +129,18 @@ impl Question {
         self.reasons.insert(reason);
     }
 
+    /// What the session has counted is to be reported.
+    pub(crate) fn report(&mut self) {
+        self.reports = true;
+    }
+
     /// Something has failed, so it is not known which of the names were set: only what the session really has counts.
     pub(crate) fn widen(&mut self) {
         self.all |= !self.names.is_empty();
     }
 
     /// The one statement that asks it. Its rows have three columns: what it is about (`s`: a setting, `p`: something that
-    /// pins), a name, and a value. `known` is what was set before.
+    /// pins, `r`: a report, which says nothing), a name, and a value. `known` is what was set before.
     pub fn sql(&self, known: &Settings) -> String {
         let mut sql = String::new();
         let mut ask = |part: &str| {
@@ -158,6 +165,9 @@ impl Question {
             if let Some(condition) = condition(reason).filter(|_| self.reasons.contains(reason)) {
                 ask(&format!("SELECT 'p', '{word}', '' WHERE {condition}"));
             }
+        }
+        if self.reports {
+            ask("SELECT 'r', '', pg_catalog.pg_stat_force_next_flush()::pg_catalog.text");
         }
         sql
     }
@@ -249,6 +259,7 @@ impl Answer {
                 let (reason, _) = ASKABLE.iter().find(|(_, word)| *word == name)?;
                 self.reasons.insert(*reason);
             }
+            b"r" => {}
             _ => return None,
         }
         Some(())
@@ -337,6 +348,20 @@ pub(crate) fn surprises(known: &Settings, found: &Settings, startup: &Settings) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_report_is_asked_for_and_says_nothing() {
+        let mut question = Question::default();
+        question.report();
+        assert!(!question.is_nothing() && !question.is_about_settings());
+        let sql = question.sql(&Settings::default());
+        assert!(sql.contains("pg_stat_force_next_flush"), "{sql}");
+        let mut answer = Answer::default();
+        answer.row(b"\0\x03\0\0\0\x01r\0\0\0\0\0\0\0\0");
+        assert_eq!(answer, Answer::default());
+        let everything = Question::everything().sql(&Settings::default());
+        assert!(!everything.contains("flush"), "{everything}");
+    }
 
     #[test]
     fn a_value_from_the_start_in_other_words_is_no_surprise() {

@@ -93,6 +93,11 @@ pub struct Effects {
     pub unlistens: Vec<Channel>,
     /// May end something that pins.
     pub frees: bool,
+    /// What comes of it depends on what the session has done before, and not by this client alone: it wants one that
+    /// nobody else has used.
+    pub wants_new: bool,
+    /// It names views or functions of what sessions have counted: it wants to see what its own session did.
+    pub reads_statistics: bool,
     /// How many statements the text has; more if one holds others (CREATE RULE, BEGIN ATOMIC).
     pub statements: usize,
 }
@@ -107,6 +112,7 @@ impl Effects {
             && !self.unseen
             && self.sequences == Sequences::Untouched
             && self.channel.is_none()
+            && !self.reads_statistics
     }
 
     /// Whether it cannot end a pin either.
@@ -132,6 +138,8 @@ impl Effects {
         self.unlistens.extend(other.unlistens);
         self.frees |= other.frees;
         self.unseen |= other.unseen;
+        self.wants_new |= other.wants_new;
+        self.reads_statistics |= other.reads_statistics;
         self.statements = self.statements.max(other.statements);
         self
     }

@@ -18,6 +18,8 @@ pub(crate) enum Meaning {
     Language,
     /// The view of all settings: an UPDATE of it sets them.
     Settings,
+    /// A view or function of what sessions have counted.
+    Statistics,
     /// A name that begins with `pg_temp`.
     TemporarySchema,
     /// Too long to tell, or its case folds by a locale that we do not know.
@@ -43,6 +45,8 @@ pub(crate) enum Kind {
     Seed,
     /// `set_config`
     SetConfig,
+    /// Reports what the session has counted so far.
+    Statistics,
     /// `set_limit` of pg_trgm: a setting in disguise.
     TrigramLimit,
 }
@@ -80,6 +84,7 @@ const BUILT_IN: &[(&str, Kind)] = &[
     ("pg_replication_origin_session_reset", Kind::Opaque),
     ("pg_replication_origin_session_setup", Kind::Opaque),
     ("pg_start_backup", Kind::Opaque),
+    ("pg_stat_force_next_flush", Kind::Statistics),
     ("pg_stop_backup", Kind::Opaque),
     ("pg_try_advisory_lock", Kind::AdvisoryLock),
     ("pg_try_advisory_lock_shared", Kind::AdvisoryLock),
@@ -104,6 +109,17 @@ const WORDS: [(&str, Meaning); 5] = [
 ];
 
 const TEMPORARY_SCHEMA: &[u8] = b"pg_temp";
+
+/// How names of counters begin that sessions report when they find the time (manual 28.2.2): not those of processes, nor of
+/// what has servers of its own to count it.
+const STATISTICS: [&[u8]; 6] = [
+    b"pg_stat_all_",
+    b"pg_stat_database",
+    b"pg_stat_get_",
+    b"pg_stat_sys_",
+    b"pg_stat_user_",
+    b"pg_statio_",
+];
 
 /// PostgreSQL cuts names at NAMEDATALEN - 1 bytes.
 pub(crate) const NAME_MAX: usize = 63;
@@ -198,6 +214,9 @@ impl Functions {
         let known = WORDS.iter().find(|(known, _)| known.as_bytes() == folded);
         match known {
             Some((_, meaning)) => Some(*meaning),
+            None if STATISTICS.iter().any(|name| folded.starts_with(name)) => {
+                Some(Meaning::Statistics)
+            }
             None => (self.wide && !folded.is_ascii()).then_some(Meaning::Unknown),
         }
     }

@@ -23,6 +23,7 @@ mod effects;
 mod functions;
 mod judge;
 mod lex;
+mod library;
 mod reason;
 mod scan;
 mod setting;

@@ -12,7 +12,7 @@ pub enum Reason {
     /// A function with effects on the session that the server cannot be asked about: one that the
     /// administrator lists, or a built-in one such as `dblink_connect`.
     Function,
-    /// A library that LOAD brought in.
+    /// A library that LOAD brought in, or a setting that one would take away when it is loaded.
     Library,
     /// LISTEN.
     Listen,

@@ -50,6 +50,7 @@ fn is_rest_harmless(
                 Some(
                     Meaning::Listed
                     | Meaning::Settings
+                    | Meaning::Statistics
                     | Meaning::TemporarySchema
                     | Meaning::Unknown,
                 ) => false,

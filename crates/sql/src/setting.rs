@@ -1,6 +1,6 @@
 //! Which setting a SET or RESET names, as far as its words tell.
 
-use crate::functions::NAME_MAX;
+use crate::functions::{NAME_MAX, is_temporary_schema};
 use crate::lex::{Lexer, Token, Unclear};
 
 /// What the words behind SET or RESET say.
@@ -40,6 +40,21 @@ const SPECIALS: [(&[u8], &[&str]); 7] = [
 pub(crate) fn set(mut lexer: Lexer<'_>) -> Result<Setting, Unclear> {
     skip_scope(&mut lexer)?;
     setting(lexer, false)
+}
+
+/// Reads on behind SET: whether new objects are temporary from then on, because `search_path` begins with that schema.
+pub(crate) fn makes_temporary(mut lexer: Lexer<'_>) -> Result<bool, Unclear> {
+    skip_scope(&mut lexer)?;
+    let (Some(Token::Word(name) | Token::Quoted(name)), Some(_)) = (lexer.token()?, lexer.token()?)
+    else {
+        return Ok(false);
+    };
+    let first = match lexer.token()? {
+        Some(Token::Word(word) | Token::Quoted(word)) => word,
+        Some(Token::Text([b'\'', text @ ..])) => text,
+        _ => return Ok(false),
+    };
+    Ok(name.eq_ignore_ascii_case(b"search_path") && is_temporary_schema(first))
 }
 
 /// Reads on behind RESET.

@@ -74,6 +74,7 @@ fn assert_no_less(ours: &Effects, tree: &Effects, who: &str, text: &str) {
     assert!(ours.sequences >= tree.sequences, "{told}");
     assert!(ours.frees || !tree.frees, "{told}");
     assert!(ours.unseen || !tree.unseen, "{told}");
+    assert!(ours.wants_new || !tree.wants_new, "{told}");
     match (&ours.asks, &tree.asks) {
         (Asks::All, _) | (_, Asks::Nothing) => {}
         (Asks::Settings(ours), Asks::Settings(tree)) => {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::effects::{Channel, Effects, Resets};
 use crate::functions::{Functions, Kind, NAME_MAX, built_in, is_temporary_schema};
+use crate::library;
 use crate::reason::Reason;
 use crate::words;
 
@@ -263,6 +264,10 @@ const ALSO: [(&str, &str); 5] = [
 pub(crate) fn ask(name: &str, effects: &mut Effects) {
     if name.contains(char::REPLACEMENT_CHARACTER) {
         effects.leaves(Reason::Setting);
+    }
+    if library::refuses(name) {
+        effects.leaves(Reason::Library);
+        effects.wants_new = true;
     }
     effects.ask(name);
     for (_, also) in ALSO.iter().filter(|(known, _)| *known == name) {

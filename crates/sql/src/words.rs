@@ -73,7 +73,10 @@ impl Words<'_> {
             Lead::Set if is_transactional_set(lexer)? => {}
             Lead::Reset => self.setting(setting::reset(lexer.clone())?),
             Lead::Set if is_local_set(lexer)? => self.local(setting::set(lexer.clone())?),
-            Lead::Set => self.setting(setting::set(lexer.clone())?),
+            Lead::Set => {
+                self.setting(setting::set(lexer.clone())?);
+                self.effects.wants_new |= setting::makes_temporary(lexer.clone())?;
+            }
             Lead::Unlisten => self.inexact().frees = true,
             Lead::Discard => {
                 let effects = self.inexact();
@@ -166,6 +169,7 @@ impl Words<'_> {
             Some(Meaning::TemporarySchema) => self.temporary(),
             Some(Meaning::Language) if is_native(lexer)? => self.effects.leaves(Reason::Library),
             Some(Meaning::Settings) => self.effects.ask_all(),
+            Some(Meaning::Statistics) => self.effects.reads_statistics = true,
             None
             | Some(Meaning::Call(_) | Meaning::Hold | Meaning::Language | Meaning::Temporary) => {}
             Some(Meaning::Listed | Meaning::Unknown) => self.inexact().leaves(Reason::Function),
@@ -225,7 +229,10 @@ impl Words<'_> {
             }
             Some(Meaning::Listed) => effects.leaves(Reason::Function),
             // What has no name in here is asked about anyway.
-            None | Some(Meaning::Language | Meaning::Settings | Meaning::Unknown) => {}
+            None
+            | Some(
+                Meaning::Language | Meaning::Settings | Meaning::Statistics | Meaning::Unknown,
+            ) => {}
         }
         let next = behind.iter().find(|byte| !byte.is_ascii_whitespace());
         let constant = matches!(next, Some(b'\'' | b'$'));
@@ -296,6 +303,10 @@ pub(crate) fn call(kind: Kind, effects: &mut Effects) {
         Kind::RunsText => effects.runs_unseen(),
         Kind::SetConfig => effects.leaves(Reason::Setting),
         Kind::Seed => effects.leaves(Reason::Seed),
+        Kind::Statistics => {
+            effects.leaves(Reason::Function);
+            effects.wants_new = true;
+        }
         Kind::TrigramLimit if effects.asks != Asks::All => {
             effects.ask("pg_trgm.similarity_threshold");
         }

@@ -98,6 +98,7 @@ impl<D: Driver> Worker<D> {
             blocked: false,
             flooding: false,
             stalled: false,
+            declined: 0,
             wait_since: self.now,
             request_at: self.now,
             replied_at: self.now,

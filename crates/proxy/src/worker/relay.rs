@@ -1,6 +1,6 @@
 //! Leases: a client gets a server, messages pass, the server is let go. The hot path.
 
-use weir_pool::{Checkout, ClientId, ServerId};
+use weir_pool::{Checkin, Checkout, ClientId, Moment, ServerId};
 use weir_session::fault::Fault;
 use weir_session::relay::{self, Link, Lobby, Next, Replied};
 use weir_session::splice::Splice;
@@ -11,6 +11,12 @@ use super::listening::listener_of;
 use super::slots::{Client, Phase, Stage};
 use super::{Worker, trim};
 use crate::driver::Driver;
+
+/// Why a server is closed that its next client cannot use.
+const NEW_SESSION: &str = "a client needs a new session";
+
+/// Of the servers that a client declines while it waits, every so many'th is closed to make room for a new one.
+const DECLINED_PER_CLOSED: u8 = 16;
 
 /// Replies that a server may owe a client before we stop reading from the client.
 const REPLIES_MAX: usize = 16 * 1024;
@@ -65,9 +71,7 @@ impl<D: Driver> Worker<D> {
                 if let Some(taken) = self.listen_request(index, rest) {
                     return seen.consumed + taken;
                 }
-                if let Some(client) = self.clients.get_mut(index) {
-                    client.request_at = self.now;
-                }
+                self.begin_request(index, rest);
                 self.check_out(index);
                 let Some(client) = self.clients.get(index) else {
                     return input.len();
@@ -89,6 +93,18 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// What a client without a server sent is for one.
+    #[inline]
+    fn begin_request(&mut self, index: usize, input: &[u8]) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        client.request_at = self.now;
+        if let Some(pool) = self.pools.get_mut(client.pool) {
+            relay::wants_new(&mut client.session, &mut pool.judge, pool.rules, input);
+        }
+    }
+
     /// The same of one that has a server, or is about to.
     #[inline]
     fn leased_input(&mut self, index: usize, server: usize, input: &[u8]) -> usize {
@@ -100,11 +116,26 @@ impl<D: Driver> Worker<D> {
             .servers
             .get(server)
             .is_some_and(|server| server.lease == Some(index));
-        if is_checked {
+        if is_checked && !self.waits_for_new(index, server, input) {
             self.pass_requests(index, server, input, false)
         } else {
             0
         }
+    }
+
+    /// Whether a client whose server is only being asked what it left there wants another one for what it sent: then the
+    /// answer comes first.
+    fn waits_for_new(&mut self, index: usize, server_index: usize, input: &[u8]) -> bool {
+        let server = self.servers.get(server_index);
+        if !server.is_some_and(|server| server.session.is_asked_only()) {
+            return false;
+        }
+        self.begin_request(index, input);
+        let waits = !self.suits(index, server_index);
+        if let Some(client) = self.clients.get_mut(index) {
+            client.stalled |= waits;
+        }
+        waits
     }
 
     /// Sends a client what needs no server. One that does not read is not listened to either.
@@ -131,6 +162,11 @@ impl<D: Driver> Worker<D> {
 
     /// Asks the pool for a server. True if the client has one now.
     pub(super) fn check_out(&mut self, index: usize) -> bool {
+        self.check_out_since(index, self.now)
+    }
+
+    /// As [`Worker::check_out`], for a client that has been waiting since then.
+    fn check_out_since(&mut self, index: usize, since: Moment) -> bool {
         let Some(client) = self.clients.get_mut(index) else {
             return false;
         };
@@ -138,8 +174,9 @@ impl<D: Driver> Worker<D> {
         let Some(pool) = self.pools.get_mut(pool_index) else {
             return false;
         };
-        client.wait_since = self.now;
-        let granted = match pool.shard.checkout(self.now, ClientId(index as u64)) {
+        client.wait_since = since;
+        let id = ClientId(index as u64);
+        let granted = match pool.shard.checkout_since(self.now, id, since) {
             Checkout::Granted(ServerId(server)) => self.lease_idle(index, server_index(server)),
             Checkout::Check(ServerId(server)) => {
                 self.check_before_use(index, server_index(server));
@@ -172,10 +209,34 @@ impl<D: Driver> Worker<D> {
             return false;
         }
         if !self.suits(index, server_index) {
-            self.close_server(server_index, "a client needs a new session");
+            self.close_server(server_index, NEW_SESSION);
             return self.check_out(index);
         }
         self.lease(index, server_index)
+    }
+
+    /// A waiting client got a server that others have used, and wants a new one: the first makes room for that, most
+    /// others go to whoever waits behind it. It waits on in its place.
+    fn decline(&mut self, index: usize, server_index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let makes_room = client.declined.is_multiple_of(DECLINED_PER_CLOSED);
+        client.declined = client.declined.wrapping_add(1);
+        client.ticket = None;
+        client.lease = None;
+        let (since, pool_index) = (client.wait_since, client.pool);
+        let verdict = (self.pools.get_mut(pool_index).filter(|_| !makes_room))
+            .map(|pool| pool.shard.checkin(self.now, ServerId(server_index as u64)));
+        match verdict {
+            None | Some(Checkin::Idle) => self.close_server(server_index, NEW_SESSION),
+            Some(verdict) => self.place(server_index, verdict),
+        }
+        if self.check_out_since(index, since)
+            && let Some(server) = self.clients.get(index).and_then(|client| client.lease)
+        {
+            self.start_leased(index, server);
+        }
     }
 
     fn suits(&self, index: usize, server_index: usize) -> bool {
@@ -195,6 +256,7 @@ impl<D: Driver> Worker<D> {
         client.ticket = None;
         client.lease = Some(server_index);
         client.transaction_at = self.now;
+        client.declined = 0;
         server.lease = Some(index);
         server.stage = Stage::Leased;
         server.request_at = self.now;
@@ -210,9 +272,15 @@ impl<D: Driver> Worker<D> {
         if let Some(listener) = listener_of(index) {
             return self.listener_up(listener, server);
         }
-        if !self.lease(index, server) {
-            return;
+        if !self.suits(index, server) {
+            return self.decline(index, server);
         }
+        if self.lease(index, server) {
+            self.start_leased(index, server);
+        }
+    }
+
+    fn start_leased(&mut self, index: usize, server: usize) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -416,13 +484,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn count(
-        &mut self,
-        index: usize,
-        request_at: weir_pool::Moment,
-        bytes: usize,
-        replied: Option<&Replied>,
-    ) {
+    fn count(&mut self, index: usize, request_at: Moment, bytes: usize, replied: Option<&Replied>) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };

@@ -149,6 +149,8 @@ pub(super) struct Client {
     pub(super) flooding: bool,
     /// What it sent last waits for a reply of its server to what it sent before.
     pub(super) stalled: bool,
+    /// How many servers that it could not use it has been given since it waits.
+    pub(super) declined: u8,
     pub(super) wait_since: Moment,
     pub(super) request_at: Moment,
     /// When its last request was answered.

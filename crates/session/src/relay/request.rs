@@ -61,6 +61,7 @@ pub fn begin(
 ) -> Result<(), encode::EncodeError> {
     server.is_fresh = true;
     server.returning.clear();
+    client.wants_new = false;
     if server.user != client.number {
         server.has_past |= server.user != 0;
         server.has_foreign_sequences |= server.user != 0;

@@ -51,6 +51,7 @@ fn ours(text: &str) -> Vec<Seen> {
             Token::Text(constant) => {
                 let start = lexer.at() - constant.len();
                 if let Some(Seen::Constant(end)) = seen.last()
+                    && constant.starts_with(b"'")
                     && is_continued(&text[*end..start])
                 {
                     seen.pop();
@@ -87,6 +88,7 @@ fn pieces_stand_where_postgresql_sees_them() {
         "'a\\' 'b'",
         "$é$ ' $é$ $a ",
         "E'\\'' 'x'",
+        "'a' -- b's\nE'\\''",
         "E'\\'' \n 'x\\'' 'y'",
         "",
     ] {

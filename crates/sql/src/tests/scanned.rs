@@ -149,6 +149,7 @@ fn calls_are_found_wherever_they_stand() {
         "DECLARE c CURSOR FOR SELECT set_config('a', 'b', false)",
         "SELECT dblink_connect('x')",
         "SELECT pg_backup_start('x')",
+        "SELECT pg_stat_force_next_flush()",
         "SELECT query_to_xml('select 1', true, true, '')",
         "SELECT 1=1AND setseed(1)IS NULL",
         "SELECT $1setseed(1)",

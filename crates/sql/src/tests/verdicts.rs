@@ -271,6 +271,61 @@ fn functions_in_c_load_their_library() {
 }
 
 #[test]
+fn what_an_older_session_answers_in_another_way_wants_a_new_one() {
+    for text in [
+        "SET plpgsql.extra_foo_warnings = true",
+        "SELECT set_config('plperl.a', 'b', false)",
+        "SELECT pg_stat_force_next_flush()",
+        "SET search_path TO 'pg_temp'",
+        "set session search_path = pg_temp, public",
+        "SET Search_Path TO \"pg_temp\"",
+    ] {
+        assert!(effects(text).wants_new, "{text}");
+    }
+    for text in [
+        "SET plpgsql.extra_warnings = 'all'",
+        "SET search_path TO public, pg_temp",
+        "SET app.search_path = 'pg_temp'",
+        "SELECT set_config('app.a', 'b', false)",
+        "LOAD 'x'",
+    ] {
+        assert!(!effects(text).wants_new, "{text}");
+    }
+}
+
+#[test]
+fn who_reads_what_sessions_counted_is_known() {
+    for text in [
+        "SELECT seq_scan FROM pg_stat_user_tables",
+        "CREATE TEMP TABLE t AS SELECT * FROM Pg_Catalog.PG_STATIO_USER_TABLES",
+        "SELECT pg_stat_get_function_calls(1)",
+        "SELECT sessions FROM \"pg_stat_database\"",
+    ] {
+        assert!(effects(text).reads_statistics, "{text}");
+    }
+    for text in [
+        "SELECT * FROM pg_stat_activity",
+        "SELECT * FROM pg_stats",
+        "SELECT 'pg_stat_user_tables'",
+        "SET a = 1",
+    ] {
+        assert!(!effects(text).reads_statistics, "{text}");
+    }
+    let reads = effects("SELECT seq_scan FROM pg_stat_user_tables");
+    assert!(reads.reasons.is_empty() && reads.asks == Asks::Nothing);
+}
+
+#[test]
+fn what_a_library_would_take_away_cannot_move() {
+    reasons("SET plpgsql.foo = 1", &[], &[Reason::Library]);
+    reasons("RESET plpgsql.foo", &[], &[Reason::Library]);
+    asks(
+        "SET plpgsql.extra_warnings = 'all'",
+        &["plpgsql.extra_warnings"],
+    );
+}
+
+#[test]
 fn settings_can_be_set_by_update() {
     let text = "UPDATE pg_settings SET setting = '5MB' WHERE name = 'work_mem'";
     assert_eq!(effects(text).asks, Asks::All);

@@ -43,14 +43,10 @@ impl Work<'_, '_, '_, '_> {
     }
 
     /// Whether anybody has to know what a statement does: also where clients keep their servers, since they may return to
-    /// what they began with.
+    /// what they began with, and leave behind what nothing takes away.
     #[inline]
     fn is_judging(&self) -> bool {
-        match self.link.rules.state {
-            StatePolicy::Off => false,
-            StatePolicy::Session => !self.link.client.startup.is_empty(),
-            StatePolicy::Pin | StatePolicy::Refuse | StatePolicy::Track => true,
-        }
+        self.link.rules.state != StatePolicy::Off
     }
 
     /// A statement without effects of its own: new objects are temporary where the client's `search_path` says so.
@@ -59,6 +55,25 @@ impl Work<'_, '_, '_, '_> {
         let Link { client, server, .. } = &mut *self.link;
         if client.makes_temporary {
             server.question.add_reason(Reason::TemporaryObject);
+        }
+        if client.reads_statistics {
+            self.note_counted();
+        }
+    }
+
+    /// What a client does that reads statistics is to be found there, whichever server it reads them from: each reports what
+    /// it counted before it goes to anybody else. A server does so by itself in a second or ten (manual 28.2.2).
+    #[cold]
+    fn note_counted(&mut self) {
+        let Link {
+            client,
+            server,
+            rules,
+            ..
+        } = &mut *self.link;
+        let shares = matches!(rules.state, StatePolicy::Track | StatePolicy::Refuse);
+        if shares && client.pin().is_none() && server.can_report() {
+            server.question.report();
         }
     }
 
@@ -151,8 +166,10 @@ impl Work<'_, '_, '_, '_> {
         let Link { client, server, .. } = &mut *self.link;
         server.discards |= effects.resets == Resets::Session && !client.startup.is_empty();
         if self.link.rules.state == StatePolicy::Session {
+            self.link.server.spoiled |= effects.certain.iter().any(spoils);
             return;
         }
+        self.link.client.reads_statistics |= effects.reads_statistics;
         if let Some(subscriptions) = &mut self.link.client.subscriptions {
             subscriptions.note(effects);
         }

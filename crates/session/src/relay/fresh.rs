@@ -1,0 +1,243 @@
+//! What a server that others have used answers in another way than a new one, and no setting of ours can hide: what it
+//! has loaded, created or counted before. A client that is about to ask for it is given a server of its own.
+
+use weir_sql::Judge;
+use weir_wire::frame::{Side, frame};
+use weir_wire::frontend::{Parse, Query, tag};
+
+use super::{Rules, StatePolicy};
+use crate::client::Client;
+
+/// Longer texts are none of those that count.
+const TEXT_MAX: usize = 4096;
+
+/// Functions that count, as a text that calls one begins.
+const CALLS: [&[u8]; 4] = [
+    b"pg_catalog.pg_stat_force",
+    b"pg_catalog.set_config",
+    b"pg_stat_force",
+    b"set_config",
+];
+
+/// Looks whether what a client without a server sent begins with a statement that wants a server which nobody else has
+/// used, and remembers that for [`crate::server::Server::suits`] until the client has one. True if it does.
+pub fn wants_new(client: &mut Client, judge: &mut Judge, rules: Rules, input: &[u8]) -> bool {
+    let frame = || frame(input, Side::Frontend).ok().flatten();
+    let text = match input.first() {
+        _ if rules.state == StatePolicy::Off => None,
+        Some(&tag::QUERY) => {
+            frame().and_then(|frame| Query::parse(frame.body).ok().map(|query| query.sql))
+        }
+        Some(&tag::PARSE) => {
+            frame().and_then(|frame| Parse::parse(frame.body).ok().map(|parse| parse.sql))
+        }
+        _ => None,
+    };
+    client.wants_new = text.is_some_and(|text| {
+        may_want_new(text) && (judge.effects(text, false)).is_some_and(|effects| effects.wants_new)
+    });
+    client.wants_new
+}
+
+/// Tells nearly every other text apart by its first letters.
+#[inline]
+fn may_want_new(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    let begins = |text: &[u8], with: &[u8]| {
+        let start = text.get(..with.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(with))
+    };
+    if text.len() > TEXT_MAX {
+        return false;
+    }
+    if begins(text, b"set") {
+        // The name of a library's setting, or the path itself.
+        let names_path = || text.windows(7).any(|part| begins(part, b"pg_temp"));
+        return text.contains(&b'.') || names_path();
+    }
+    if let Some(rest) = text.get(6..).filter(|_| begins(text, b"select")) {
+        let rest = rest.trim_ascii_start();
+        return CALLS.iter().any(|call| begins(rest, call));
+    }
+    begins(text, b"reset") && text.contains(&b'.')
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_sql::Functions;
+    use weir_wire::encode;
+
+    use super::*;
+    use crate::relay::{Link, begin, requests};
+    use crate::server::Server;
+    use crate::settings::Reported;
+    use crate::splice::Splice;
+    use crate::statement::Registry;
+
+    fn rules(state: StatePolicy) -> Rules {
+        Rules {
+            max_prepared: 10,
+            tracks_unnamed: true,
+            prepare_unnamed: 0,
+            refuse_simple_query: false,
+            state,
+        }
+    }
+
+    fn check(client: &mut Client, text: &str) -> bool {
+        let mut judge = Judge::new(Functions::default());
+        let rules = rules(StatePolicy::Track);
+        let (mut query, mut parse) = (Vec::new(), Vec::new());
+        encode::query(&mut query, text.as_bytes()).unwrap();
+        encode::parse(&mut parse, b"s", text.as_bytes(), &[0, 0]).unwrap();
+        let wants = wants_new(client, &mut judge, rules, &query);
+        assert_eq!(
+            wants_new(client, &mut judge, rules, &parse),
+            wants,
+            "{text}"
+        );
+        wants
+    }
+
+    /// The server, as it is after this client used it.
+    fn used(server: &mut Server, client: &mut Client) {
+        let mut buffer = Vec::new();
+        begin(
+            client,
+            server,
+            &mut Splice::new(&[], &mut buffer),
+            &mut Vec::new(),
+        )
+        .unwrap();
+    }
+
+    fn client(number: u64) -> Client {
+        let mut client = Client::default();
+        client.set_number(number);
+        client
+    }
+
+    #[test]
+    fn what_shows_the_past_of_a_server_wants_a_new_one() {
+        let mut client = client(1);
+        for text in [
+            "SET plpgsql.extra_foo_warnings = true",
+            " reset plpgsql.foo",
+            "SELECT pg_stat_force_next_flush()",
+            "select pg_catalog.set_config('plpgsql.foo', '', false)",
+            "SET search_path TO 'pg_temp'",
+        ] {
+            assert!(check(&mut client, text), "{text}");
+        }
+        for text in [
+            "",
+            "SELECT 1",
+            "SET work_mem = '1MB'",
+            "SET app.tenant = '1'",
+            "SET plpgsql.extra_warnings = 'all'",
+            "SELECT set_config('app.tenant', '1', false)",
+            "SET search_path = app, pg_temp",
+        ] {
+            assert!(!check(&mut client, text), "{text}");
+        }
+    }
+
+    #[test]
+    fn who_wants_a_new_server_is_not_suited_by_one_that_others_used() {
+        let (mut one, mut other) = (client(1), client(2));
+        let mut server = Server::new(Default::default());
+        let new = Server::new(Default::default());
+        used(&mut server, &mut one);
+        assert!(check(&mut one, "SET plpgsql.foo = 1"));
+        assert!(check(&mut other, "SET plpgsql.foo = 1"));
+        assert!(server.suits(&one) && !server.suits(&other));
+        assert!(new.suits(&one) && new.suits(&other));
+        // Until it has one, or asks for something else.
+        used(&mut server, &mut other);
+        assert!(server.suits(&other) && !server.suits(&one));
+        assert!(!check(&mut one, "SELECT 1"));
+        assert!(server.suits(&one));
+    }
+
+    #[test]
+    fn who_makes_temporary_objects_by_default_wants_a_new_server() {
+        for (path, suits) in [
+            ("pg_temp", false),
+            ("\"pg_temp\", public", false),
+            ("public, pg_temp", true),
+        ] {
+            let mut settings = crate::settings::Settings::default();
+            settings.set("search_path", path);
+            let mut one = client(1);
+            let mut other = Client::new(settings.into(), Default::default());
+            other.set_number(2);
+            let mut server = Server::new(Default::default());
+            used(&mut server, &mut one);
+            assert_eq!(server.suits(&other), suits, "{path}");
+        }
+    }
+
+    #[test]
+    fn nobody_looks_where_state_is_off() {
+        let mut query = Vec::new();
+        encode::query(&mut query, b"SET plpgsql.foo = 1").unwrap();
+        let mut judge = Judge::new(Functions::default());
+        let rules = rules(StatePolicy::Off);
+        assert!(!wants_new(&mut client(1), &mut judge, rules, &query));
+    }
+
+    /// A server of this version after the client has sent these texts.
+    fn after(version: &str, state: StatePolicy, texts: &[&str]) -> Server {
+        let mut reported = Reported::default();
+        reported.set("server_version", version);
+        let (mut client, mut server) = (Client::default(), Server::new(reported.into()));
+        let mut registry = Registry::new(0, 1);
+        for text in texts {
+            let mut message = Vec::new();
+            encode::query(&mut message, text.as_bytes()).unwrap();
+            let mut link = Link {
+                client: &mut client,
+                server: &mut server,
+                registry: &mut registry,
+                judge: &mut Judge::new(Functions::default()),
+                proven: &Default::default(),
+                rules: rules(state),
+            };
+            let (mut buffer, mut answers) = (Vec::new(), Vec::new());
+            let mut out = Splice::new(&message, &mut buffer);
+            requests(&mut link, &message, &mut out, &mut answers).unwrap();
+        }
+        server
+    }
+
+    #[test]
+    fn what_a_reader_of_statistics_does_is_reported_before_its_server_goes_on() {
+        let reads = [
+            "SELECT * FROM pg_stat_user_tables",
+            "INSERT INTO t VALUES (1)",
+        ];
+        let asks = |version, state, texts| {
+            let mut out = Vec::new();
+            after(version, state, texts).ask_state(&mut out);
+            String::from_utf8(out).unwrap().contains("flush")
+        };
+        assert!(asks("15.18 (Debian)", StatePolicy::Track, &reads));
+        assert!(asks("18beta1", StatePolicy::Track, &reads));
+        assert!(!asks("14.9", StatePolicy::Track, &reads));
+        assert!(!asks("15.18", StatePolicy::Session, &reads));
+        assert!(!asks(
+            "15.18",
+            StatePolicy::Track,
+            &["INSERT INTO t VALUES (1)"]
+        ));
+    }
+
+    #[test]
+    fn what_nothing_takes_away_spoils_a_server_in_session_mode_too() {
+        let spoils = |text| after("15.18", StatePolicy::Session, &[text]).is_spoiled();
+        assert!(spoils("LOAD 'auto_explain'"));
+        assert!(spoils("SELECT setseed(0.5)"));
+        assert!(!spoils("SET work_mem = '1MB'"));
+        assert!(!spoils("SELECT 1"));
+    }
+}
