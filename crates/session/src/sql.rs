@@ -221,6 +221,34 @@ mod tests {
     }
 
     #[test]
+    fn what_may_return_other_columns_by_and_by() {
+        assert!(FIXED.is_sorted());
+        for sql in [
+            "select 1",
+            " -- why\n /* not /* so */ */ SELECT 1",
+            "(values (1))",
+            "with a as (select) table a",
+            "insert into t values (1) RETURNING *",
+            "call p()",
+            "unheard of",
+        ] {
+            assert!(may_return_rows(sql.as_bytes()), "{sql}");
+        }
+        for sql in [
+            "",
+            " /* nothing",
+            "-- nothing",
+            "update t set a = 1",
+            "/* x */ execute p",
+            "FETCH c",
+            "show all",
+            "begin",
+        ] {
+            assert!(!may_return_rows(sql.as_bytes()), "{sql}");
+        }
+    }
+
+    #[test]
     fn all_of_them_are_told_apart() {
         for sql in [
             "deallocate all",

@@ -568,6 +568,24 @@ fn cor_14_the_name_can_be_given_again_in_the_same_batch() {
 }
 
 #[test]
+fn cor_14_a_named_statement_deallocates_too() {
+    let mut wire = two_prepared();
+    wire.asks(&say().parse("d", "deallocate a").sync());
+    wire.replies(&[PARSED, READY].concat());
+    let run = say().bind("p", "d").execute("p", 0).sync();
+    // Another one, of ours, takes its place.
+    assert_eq!(
+        wire.asks(&run),
+        "Pweir_4 Bweir_4 Cweir_deallocate Pweir_deallocate E S"
+    );
+    let done = b"C\0\0\0\x0fDEALLOCATE\0";
+    let replies = [PARSED, BOUND, CLOSED, PARSED, done, READY];
+    assert_eq!(wire.replies(&replies.concat()), "2 C(DEALLOCATE) Z(I)");
+    // Now there is nothing to deallocate, as the server can say.
+    assert_eq!(wire.asks(&run), "Bweir_3 E S");
+}
+
+#[test]
 fn cor_14_a_name_that_is_not_of_the_protocol_is_deallocated_by_the_server() {
     let mut wire = two_prepared();
     let other = say().parse("", "deallocate x").run("").sync();
