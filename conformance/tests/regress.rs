@@ -12,34 +12,11 @@ use weir_conformance::Kind;
 use weir_conformance::target;
 use weir_conformance::tools;
 
-/// Tests that look at the server's session, which is older than the client's. With a server for each transaction
-/// (`server_lifetime = 0`) they see what they expect.
-const LOOK_AT_THE_SERVER: &str = "guc temp stats";
-
-/// What they may see: that a library is loaded, that there was a temporary schema, that there is no new session.
-const SEEN: [&str; 7] = [
-    "+ERROR:  invalid configuration parameter name \"plpgsql.extra_foo_warnings\"",
-    "+DETAIL:  \"plpgsql\" is a reserved prefix.",
-    "-WARNING:  invalid configuration parameter name \"plpgsql.extra_foo_warnings\", removing it",
-    "-DETAIL:  \"plpgsql\" is now a reserved prefix.",
-    "-ERROR:  cannot PREPARE a transaction that has operated on temporary objects",
-    "- t",
-    "+ f",
-];
-
 /// One at a time, since what a loaded machine is slow with looks like a difference; the other ways to run it are for hand.
 #[test]
 fn suite_prints_the_same_in_transaction_mode() -> Result<()> {
-    let (output, success) = run(&["--may-fail", LOOK_AT_THE_SERVER])?;
-    let mut changes = output.lines().filter(|line| {
-        (line.starts_with('+') && !line.starts_with("+++ "))
-            || (line.starts_with('-') && !line.starts_with("--- "))
-            || *line == "[...]"
-    });
-    ensure!(
-        success && changes.all(|line| SEEN.contains(&line)),
-        "{output}"
-    );
+    let (output, success) = run(&[])?;
+    ensure!(success, "{output}");
     Ok(())
 }
 

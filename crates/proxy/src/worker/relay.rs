@@ -216,7 +216,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A waiting client got a server that others have used, and wants a new one: the first makes room for that, most
-    /// others go to whoever waits behind it. It waits on in its place.
+    /// others go to whoever waits behind it, if anybody does. It waits on in its place.
     fn decline(&mut self, index: usize, server_index: usize) {
         let Some(client) = self.clients.get_mut(index) else {
             return;

@@ -4,6 +4,7 @@
 mod cancel;
 mod conversation;
 mod flow;
+mod fresh;
 mod inquiry;
 mod lanes;
 mod lifecycle;
