@@ -52,6 +52,8 @@ pub struct Statement {
     pub(crate) returns_rows: bool,
     /// The name that it deallocates.
     pub(crate) deallocates: Option<Box<[u8]>>,
+    /// A Parse of it gives notices, which each client has to hear.
+    talks: AtomicBool,
     /// How often clients have prepared it without a name.
     unnamed: AtomicU32,
     /// Running it may change settings that count, for the rest of its transaction.
@@ -91,6 +93,7 @@ impl Statement {
                 Some(Deallocated::All) | None => None,
             },
             plans_locally: planning::may_plan_locally(body),
+            talks: AtomicBool::new(false),
             unnamed: AtomicU32::new(0),
             effects: OnceLock::new(),
         }
@@ -161,11 +164,23 @@ impl Statement {
 
     /// A server of the pool has prepared it, with these settings: it would again.
     pub(crate) fn prove(&self) {
-        let Some(context) = &self.context else { return };
+        let Some(context) = self.context.as_ref().filter(|_| !self.talks()) else {
+            return;
+        };
         let era = context.proven.era();
         if self.proven_in.swap(era, Relaxed) != era {
             context.proven.add(context, &self.body);
         }
+    }
+
+    /// A Parse of it has given a notice.
+    pub(crate) fn has_talked(&self) {
+        self.talks.store(true, Relaxed);
+    }
+
+    /// Whether only a server can answer a Parse of it.
+    pub(crate) fn talks(&self) -> bool {
+        self.talks.load(Relaxed)
     }
 
     /// A server of the pool has refused it: perhaps its tables are gone.

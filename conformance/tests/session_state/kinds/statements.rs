@@ -322,6 +322,22 @@ fn sql_prepare_is_each_clients_own() -> Result<()> {
 }
 
 #[test]
+fn a_notice_about_a_text_is_for_everybody_who_prepares_it() -> Result<()> {
+    let name = "n".repeat(70);
+    let script = format!(
+        "A parse s: select 1 as {name}
+         A sync
+         B parse s: select 1 as {name}
+         B sync
+         B parse t: select 1 as {name}
+         B bind - t
+         B execute -
+         B sync"
+    );
+    check("notices", "", &[on_one_server("of a Parse", &script)])
+}
+
+#[test]
 fn deallocate_all_takes_the_clients_own_only() -> Result<()> {
     let scripts = [
         on_two_servers(

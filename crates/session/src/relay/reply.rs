@@ -477,6 +477,10 @@ impl Work<'_, '_> {
 
     /// A notice about what we prepare again was seen when the client did.
     fn notice(&self) -> Verdict {
+        let parsed = (self.server.queue.front()).filter(|front| front.kind == Kind::Parse);
+        if let Some(statement) = parsed.and_then(|front| front.statement.as_ref()) {
+            statement.has_talked();
+        }
         match self.duty() {
             Some((_, duty)) if duty != Duty::Forward => Verdict::Drop,
             _ => Verdict::Keep,

@@ -84,7 +84,8 @@ impl Work<'_, '_, '_, '_> {
         let name: Arc<[u8]> = name.into();
         let undo = Undo::Named(Arc::clone(&name), Arc::clone(&statement));
         let presence = self.presence(&statement);
-        if presence == Presence::Held && self.link.server.would_parse() {
+        let may_answer = presence == Presence::Held && !statement.talks();
+        if may_answer && self.link.server.would_parse() {
             let client = &mut *self.link.client;
             client.remember_fresh(name, statement);
             self.expect(Expected::new(Kind::Parse, Duty::Answer).with_undo(undo));

@@ -104,6 +104,7 @@ impl Work<'_, '_, '_, '_> {
         };
         if let Some(statement) = &often
             && self.presence(statement) == Presence::Held
+            && !statement.talks()
             && self.link.server.would_parse()
         {
             self.link.client.unnamed().define(serial, kept, None);
