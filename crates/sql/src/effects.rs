@@ -85,6 +85,9 @@ pub struct Effects {
     /// code ran (DEALLOCATE, after EXECUTE): anything that the server can be asked about may have come
     /// of it, though no reason is given.
     pub unseen: bool,
+    /// It deals with prepared statements by name (PREPARE, EXECUTE, DEALLOCATE): the names are those of the
+    /// protocol, too.
+    pub names: bool,
     /// What it does with sequences.
     pub sequences: Sequences,
     /// Set if the text is exactly one LISTEN or UNLISTEN.
@@ -110,6 +113,7 @@ impl Effects {
             && self.resets_locally == Resets::Nothing
             && self.reasons.is_empty()
             && !self.unseen
+            && !self.names
             && self.sequences == Sequences::Untouched
             && self.channel.is_none()
             && !self.reads_statistics
@@ -140,6 +144,7 @@ impl Effects {
         self.unseen |= other.unseen;
         self.wants_new |= other.wants_new;
         self.reads_statistics |= other.reads_statistics;
+        self.names |= other.names;
         self.statements = self.statements.max(other.statements);
         self
     }

@@ -8,6 +8,8 @@ use crate::table::PerByte;
 pub(crate) enum Meaning {
     /// A built-in function, if a parenthesis follows.
     Call(Kind),
+    /// EXECUTE, where it may be about a prepared statement (EXPLAIN, CREATE TABLE AS).
+    Execute,
     /// HOLD
     Hold,
     /// A function that the administrator lists.
@@ -100,7 +102,8 @@ const BUILT_IN: &[(&str, Kind)] = &[
 ];
 
 /// Words that are no functions.
-const WORDS: [(&str, Meaning); 5] = [
+const WORDS: [(&str, Meaning); 6] = [
+    ("execute", Meaning::Execute),
     ("hold", Meaning::Hold),
     ("language", Meaning::Language),
     ("pg_settings", Meaning::Settings),
@@ -138,6 +141,8 @@ pub struct Functions {
 struct Listed {
     schema: Option<Box<str>>,
     name: Box<str>,
+    /// The name between its quotes as a text has it: with two quotes for each.
+    written: Box<str>,
 }
 
 /// Lets every word of interest through, and few others.
@@ -156,8 +161,8 @@ impl Default for Functions {
 }
 
 impl Functions {
-    /// The built-in ones and these: as in the catalogue (lower case unless they were quoted there),
-    /// each with or without its schema: `set_tenant`, `app.set_tenant`.
+    /// The built-in ones and these, each with or without its schema, in quotes where they need any: `set_tenant`,
+    /// `app.set_tenant`, `"App"."set.tenant"`.
     pub fn new<S: AsRef<str>>(listed: impl IntoIterator<Item = S>) -> Self {
         let listed: Vec<Listed> = listed
             .into_iter()
@@ -170,7 +175,7 @@ impl Functions {
             sieve.pass(name.as_bytes());
         }
         for listed in &listed {
-            sieve.pass(listed.name.as_bytes());
+            sieve.pass(listed.written.as_bytes());
         }
         let wide = listed.iter().any(|listed| !listed.name.is_ascii());
         Self {
@@ -207,7 +212,7 @@ impl Functions {
         if let Some(kind) = built_in(folded) {
             return Some(Meaning::Call(kind));
         }
-        let listed = |listed: &Listed| listed.name.as_bytes().eq_ignore_ascii_case(folded);
+        let listed = |listed: &Listed| listed.written.as_bytes().eq_ignore_ascii_case(folded);
         if self.listed.iter().any(listed) {
             return Some(Meaning::Listed);
         }
@@ -280,14 +285,35 @@ const fn length_bit(length: usize) -> u64 {
 
 impl Listed {
     fn new(name: &str) -> Self {
-        let (schema, name) = match name.rsplit_once('.') {
-            Some((schema, name)) => (Some(schema), name),
-            None => (None, name),
+        let (first, rest) = identifier(name.trim());
+        let (schema, name) = match rest.trim_start().strip_prefix('.') {
+            Some(name) => (Some(first.into()), identifier(name.trim()).0),
+            None => (None, first),
         };
-        let bare = |name: &str| Box::from(name.trim().trim_matches('"'));
         Self {
-            schema: schema.map(bare),
-            name: bare(name),
+            schema,
+            written: name.replace('"', "\"\"").into(),
+            name: name.into(),
+        }
+    }
+}
+
+/// The identifier at the front of a text, and what follows it. One that lacks its second quote goes to the end.
+fn identifier(text: &str) -> (String, &str) {
+    let Some(mut rest) = text.strip_prefix('"') else {
+        let (name, _) = text.split_once('.').unwrap_or((text, ""));
+        return (name.trim().to_owned(), text.get(name.len()..).unwrap_or(""));
+    };
+    let mut name = String::new();
+    loop {
+        let (part, behind) = rest.split_once('"').unwrap_or((rest, ""));
+        name.push_str(part);
+        match behind.strip_prefix('"') {
+            Some(more) => {
+                name.push('"');
+                rest = more;
+            }
+            None => return (name, behind),
         }
     }
 }
@@ -339,6 +365,34 @@ mod tests {
         ] {
             assert!(!functions.may_mean(word.as_bytes()), "{word}");
         }
+    }
+
+    #[test]
+    fn dots_and_quotes_in_quotes_are_part_of_a_name() {
+        let functions = Functions::new(["\"App\".\"set.tenant\"", "\"a.b\"", "\"c\"\"d\""]);
+        for (schema, name) in [
+            (Some("App"), "set.tenant"),
+            (None, "a.b"),
+            (Some("x"), "a.b"),
+            (None, "c\"d"),
+        ] {
+            assert!(functions.is_listed(schema, name), "{name}");
+        }
+        for (schema, name) in [
+            (None, "tenant"),
+            (Some("a"), "b"),
+            (None, "b"),
+            (None, "App"),
+        ] {
+            assert!(!functions.is_listed(schema, name), "{name}");
+        }
+        for word in ["set.tenant", "a.b", "c\"\"d"] {
+            assert!(functions.may_mean(word.as_bytes()), "{word}");
+            let meaning = functions.meaning(word.as_bytes());
+            assert_eq!(meaning, Some(Meaning::Listed), "{word}");
+        }
+        let text = "SELECT \"App\".\"set.tenant\"(1)";
+        assert!(!crate::is_harmless(text.as_bytes(), &functions));
     }
 
     #[test]

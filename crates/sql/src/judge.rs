@@ -136,13 +136,17 @@ impl Parser<'_> {
         let text = String::from_utf8_lossy(text);
         let escapes = self.reading == Reading::Escaping;
         let tree = tree::effects(&text, escapes, self.functions);
-        // Only words tell these two.
-        let (wants_new, reads_statistics) =
-            (words.effects.wants_new, words.effects.reads_statistics);
+        // Only words tell these.
+        let (wants_new, reads_statistics, names) = (
+            words.effects.wants_new,
+            words.effects.reads_statistics,
+            words.effects.names,
+        );
         tree.map_or(words.effects, |tree| Effects {
             statements: 0,
             wants_new: wants_new || tree.wants_new,
             reads_statistics,
+            names,
             ..tree
         })
     }

@@ -20,7 +20,7 @@ fn scan(text: &[u8], functions: &Functions, pinned: bool) -> Result<bool, Unclea
     let mut lexer = Lexer::new(text, Reading::Strict);
     while let Some((lead, word)) = lead(&mut lexer)? {
         let harmless = match lead {
-            Lead::Declare | Lead::Execute | Lead::Harmless => true,
+            Lead::Declare | Lead::Harmless => true,
             Lead::Frees => !pinned,
             Lead::Prepare => is_prepare_transaction(&lexer)?,
             Lead::Set => is_transactional_set(&lexer)?,
@@ -44,6 +44,7 @@ fn is_rest_harmless(
             let harmless = match functions.meaning(word) {
                 None => true,
                 Some(Meaning::Call(_)) => lexer.clone().token()? != Some(Token::Other(b'(')),
+                Some(Meaning::Execute) => !names_statement(lexer)?,
                 Some(Meaning::Hold) => lead != Lead::Declare,
                 Some(Meaning::Language) => !is_native(lexer)?,
                 Some(Meaning::Temporary) => !makes_temporary(before),
@@ -69,6 +70,17 @@ pub(crate) fn makes_temporary(before: &[u8]) -> bool {
     [&b"create"[..], b"replace", b"local", b"global", b"into"]
         .iter()
         .any(|known| before.eq_ignore_ascii_case(known))
+}
+
+/// Whether what comes behind EXECUTE may be a prepared statement: not a trigger's function, nor what is granted.
+pub(crate) fn names_statement(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
+    Ok(match lexer.clone().token()? {
+        Some(Token::Word(word)) => ![&b"function"[..], b"procedure", b"on"]
+            .iter()
+            .any(|known| word.eq_ignore_ascii_case(known)),
+        Some(Token::Quoted(_) | Token::Unicode) => true,
+        _ => false,
+    })
 }
 
 /// Whether the language that comes next is C.
@@ -150,7 +162,7 @@ pub(crate) enum Lead {
     Discard,
     /// DO
     Do,
-    /// EXECUTE: judged when it was prepared.
+    /// EXECUTE: what it does was judged when it was prepared.
     Execute,
     /// Ends what may pin: DROP, CLOSE.
     Frees,

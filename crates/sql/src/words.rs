@@ -7,7 +7,7 @@ use crate::lex::{Lexer, Token, Unclear};
 use crate::reason::Reason;
 use crate::scan::{
     self, Lead, is_local_set, is_native, is_prepare_transaction, is_transactional_set,
-    makes_temporary,
+    makes_temporary, names_statement,
 };
 use crate::setting::{self, Setting};
 use crate::tree;
@@ -62,14 +62,18 @@ impl Words<'_> {
     fn lead(&mut self, lexer: &Lexer<'_>) -> Result<(), Unclear> {
         let effects = &mut self.effects;
         match self.lead {
-            Lead::Declare | Lead::Execute | Lead::Harmless => {}
+            Lead::Declare | Lead::Harmless => {}
+            Lead::Execute => effects.names = true,
             Lead::Call | Lead::Do => effects.runs_unseen(),
             Lead::Deallocate => deallocate(effects),
             Lead::Frees => effects.frees = true,
             Lead::Listen => self.inexact().may_leave(Reason::Listen),
             Lead::Load => effects.leaves(Reason::Library),
             Lead::Prepare if is_prepare_transaction(lexer)? => {}
-            Lead::Prepare => effects.may_leave(Reason::Prepared),
+            Lead::Prepare => {
+                effects.may_leave(Reason::Prepared);
+                effects.names = true;
+            }
             Lead::Set if is_transactional_set(lexer)? => {}
             Lead::Reset => self.setting(setting::reset(lexer.clone())?),
             Lead::Set if is_local_set(lexer)? => self.local(setting::set(lexer.clone())?),
@@ -162,6 +166,7 @@ impl Words<'_> {
                     call(kind, &mut self.effects);
                 }
             }
+            Some(Meaning::Execute) if names_statement(lexer)? => self.effects.names = true,
             Some(Meaning::Hold) if self.lead == Lead::Declare => {
                 self.inexact().may_leave(Reason::Cursor);
             }
@@ -171,7 +176,13 @@ impl Words<'_> {
             Some(Meaning::Settings) => self.effects.ask_all(),
             Some(Meaning::Statistics) => self.effects.reads_statistics = true,
             None
-            | Some(Meaning::Call(_) | Meaning::Hold | Meaning::Language | Meaning::Temporary) => {}
+            | Some(
+                Meaning::Call(_)
+                | Meaning::Execute
+                | Meaning::Hold
+                | Meaning::Language
+                | Meaning::Temporary,
+            ) => {}
             Some(Meaning::Listed | Meaning::Unknown) => self.inexact().leaves(Reason::Function),
         }
         Ok(())
@@ -223,6 +234,7 @@ impl Words<'_> {
         let effects = &mut self.effects;
         match self.functions.meaning(word) {
             Some(Meaning::Call(kind)) => call(kind, effects),
+            Some(Meaning::Execute) => effects.names = true,
             Some(Meaning::Hold) => effects.may_leave(Reason::Cursor),
             Some(Meaning::Temporary | Meaning::TemporarySchema) => {
                 effects.may_leave(Reason::TemporaryObject);
@@ -242,7 +254,9 @@ impl Words<'_> {
             effects.may_leave(Reason::Listen);
         } else if word.eq_ignore_ascii_case(b"prepare") {
             effects.may_leave(Reason::Prepared);
+            effects.names = true;
         }
+        effects.names |= word.eq_ignore_ascii_case(b"deallocate");
     }
 }
 
@@ -289,6 +303,7 @@ fn config(lexer: &mut Lexer<'_>) -> Result<Option<Config>, Unclear> {
 /// What SQL-level EXECUTE did while the client was pinned comes to light when the pin ends.
 pub(crate) fn deallocate(effects: &mut Effects) {
     effects.frees = true;
+    effects.names = true;
     effects.runs_unseen();
 }
 

@@ -1,7 +1,7 @@
 //! Step 1 by tables of texts.
 
 use super::functions;
-use crate::{is_harmless, is_harmless_while_pinned};
+use crate::{is_harmless, is_harmless_while_pinned, judge};
 
 #[track_caller]
 fn harmless(texts: &[&str]) {
@@ -267,7 +267,6 @@ fn other_commands_without_effects_are_harmless() {
         "MOVE 1 c",
         "CLOSE c",
         "DROP TABLE t",
-        "EXECUTE p(1, 'set')",
         "NOTIFY x, 'y'",
         "COPY t FROM STDIN",
         "COPY t TO PROGRAM 'x'",
@@ -370,4 +369,31 @@ fn names_too_long_to_compare_are_not_cleared() {
     let name = "a".repeat(64);
     suspicious(&[&format!("SELECT {name}(1)")]);
     harmless(&[&format!("SELECT {}(1)", "a".repeat(62))]);
+}
+
+#[test]
+fn what_deals_with_statements_by_name_is_looked_at() {
+    for text in [
+        "EXECUTE p(1, 'set')",
+        "EXPLAIN (ANALYZE) EXECUTE p",
+        "CREATE TABLE t AS EXECUTE \"P q\"(1)",
+        "PREPARE p AS SELECT 1",
+        "DEALLOCATE p",
+        "SELECT 1; EXECUTE p",
+        "DO $$ BEGIN EXECUTE 'EXECUTE p'; END $$",
+        "DO $$ BEGIN EXECUTE 'DEALLOCATE p'; END $$",
+    ] {
+        assert!(!is_harmless(text.as_bytes(), &functions()), "{text}");
+        assert!(judge(text.as_bytes(), &functions()).names, "{text}");
+    }
+    for text in [
+        "GRANT EXECUTE ON FUNCTION f() TO r",
+        "CREATE TRIGGER g BEFORE INSERT ON t EXECUTE FUNCTION f()",
+        "CREATE TRIGGER g BEFORE INSERT ON t EXECUTE PROCEDURE f()",
+        "PREPARE TRANSACTION 'x'",
+        "SELECT 'EXECUTE p'",
+    ] {
+        assert!(is_harmless(text.as_bytes(), &functions()), "{text}");
+        assert!(!judge(text.as_bytes(), &functions()).names, "{text}");
+    }
 }
