@@ -7,7 +7,6 @@ const HELD_BACK: &[&str] = &[
     "notify/channels are listed",
     "notify/own is own",
     "notify/to oneself at once",
-    "sql_prepare/one namespace",
 ];
 
 /// True when a script is not played; `SESSION_STATE_HELD=1` plays all.

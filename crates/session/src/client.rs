@@ -3,7 +3,7 @@
 //! An idle client is small: no buffer, and no table unless it prepared something.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use weir_sql::{Effects, Reason, Reasons};
@@ -12,13 +12,15 @@ use weir_wire::frontend::tag;
 use crate::channels::Subscriptions;
 use crate::expected::Undo;
 use crate::relay::request::deallocate::Deallocating;
+use crate::relay::request::own_names::OwnNames;
 use crate::settings::{Reported, Settings};
+use crate::sql;
 use crate::statement::Statement;
 use crate::statement::planning::Planned;
 use crate::unnamed::{self, Unnamed};
 
 /// PostgreSQL compares statement names up to `NAMEDATALEN - 1` bytes (commands/prepare.c keys its table so).
-const NAME_MAX: usize = 63;
+pub(crate) const NAME_MAX: usize = 63;
 
 /// Why a client keeps its server beyond a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +68,9 @@ struct Named {
     is_fresh: Cell<bool>,
 }
 
+/// A name, and the statement behind it unless it is on the client's server under that name.
+pub(crate) type Mentioned = (Arc<[u8]>, Option<Arc<Statement>>);
+
 /// How much of what a client without a server sends is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Refusing {
@@ -88,6 +93,8 @@ pub struct Client {
     pub(crate) planned: Planned,
     /// Its unnamed statement deallocates a named one.
     pub(crate) deallocating: Option<Box<Deallocating>>,
+    /// Since SQL deals with its statements, too, its server has them under their own names.
+    pub(crate) own_names: Option<Box<OwnNames>>,
     pub(crate) reported: Arc<Reported>,
     /// Bytes still to come of a message that is passed on while it arrives.
     pub(crate) owed: u64,
@@ -340,6 +347,51 @@ impl Client {
         self.names.remove(key(name)).map(|known| known.statement)
     }
 
+    /// The server has prepared one under the client's own name.
+    pub(crate) fn owns(&mut self, name: &Arc<[u8]>, statement: &Arc<Statement>) {
+        if let Some(own) = &mut self.own_names {
+            own.known.insert(key(name).into(), Arc::clone(statement));
+        }
+    }
+
+    /// Of the statements under their own names its server has these, and no others.
+    pub(crate) fn owns_only(&mut self, names: &HashSet<Box<[u8]>>) {
+        if let Some(own) = &mut self.own_names {
+            own.known.retain(|name, _| names.contains(&**name));
+        }
+    }
+
+    /// It has no server any more: its statements may have names of ours again.
+    #[inline]
+    pub(crate) fn leave_own_names(&mut self) {
+        if let Some(own) = self.own_names.take() {
+            self.names.retain(|_, known| known.statement.is_some());
+            for (name, statement) in own.known {
+                self.remember(name, Some(statement));
+            }
+        }
+    }
+
+    /// Its statements whose names may stand in a text.
+    pub(crate) fn statements_in(&self, text: &[u8]) -> Vec<Mentioned> {
+        if self.names.is_empty() {
+            return Vec::new();
+        }
+        let mut found = HashMap::new();
+        let all = sql::names_in(text, &mut |name| {
+            if let Some((name, known)) = self.names.get_key_value(key(name)) {
+                found.insert(Arc::clone(name), known.statement.clone());
+            }
+        });
+        if all {
+            return found.into_iter().collect();
+        }
+        let names = self.names.iter();
+        names
+            .map(|(name, known)| (Arc::clone(name), known.statement.clone()))
+            .collect()
+    }
+
     /// It wants all of its statements prepared anew, if it has them again.
     pub(crate) fn retire_all(&self) {
         let statements = self
@@ -352,11 +404,15 @@ impl Client {
     /// All names are gone but for what requests on their way do to them.
     pub(crate) fn forget_all<'a>(&mut self, coming: impl Iterator<Item = &'a Undo>) {
         self.names.clear();
+        if let Some(own) = &mut self.own_names {
+            own.known.clear();
+        }
         for change in coming {
             match change {
                 Undo::Named(name, statement) => {
                     self.remember(Arc::clone(name), Some(Arc::clone(statement)));
                 }
+                Undo::Owned(name, ..) => self.remember(Arc::clone(name), None),
                 Undo::Closed(name, _) => drop(self.forget(name)),
                 // They take names away when they succeed.
                 Undo::Deallocate(_) | Undo::DeallocateAll | Undo::Refused(_) => {}

@@ -62,6 +62,8 @@ pub enum Undo {
     DeallocateAll,
     /// A Parse added this name.
     Named(Arc<[u8]>, Arc<Statement>),
+    /// A Parse gives the server this statement under the client's own name; if `true`, it has had a name of ours so far.
+    Owned(Arc<[u8]>, Arc<Statement>, bool),
     /// Nothing to undo: another statement was sent in place of the client's, to fail; these are why.
     Refused(Reasons),
 }
@@ -70,7 +72,9 @@ impl Undo {
     /// Whether what becomes of this name (as PostgreSQL compares it) is a matter of the request.
     fn concerns(&self, name: &[u8]) -> bool {
         match self {
-            Self::Closed(changed, _) | Self::Named(changed, _) => key(changed) == name,
+            Self::Closed(changed, _) | Self::Named(changed, _) | Self::Owned(changed, ..) => {
+                key(changed) == name
+            }
             Self::Deallocate(changed) => key(changed) == name,
             Self::DeallocateAll => true,
             Self::Refused(_) => false,

@@ -82,6 +82,8 @@ pub struct Server {
     pub(crate) repeat: Repeat,
     /// What it was asked before the client's next message, about the statement in that.
     pub(crate) comparison: Option<Box<Comparison>>,
+    /// It has statements under names of its client's.
+    pub(crate) has_own_names: bool,
 }
 
 /// What a statement of the client returns is asked before the client's message may use it.
@@ -143,6 +145,7 @@ impl Server {
             found: false,
             repeat: Repeat::default(),
             comparison: None,
+            has_own_names: false,
         }
     }
 
@@ -181,7 +184,10 @@ impl Server {
         if self.question.is_nothing() {
             return false;
         }
-        let question = std::mem::take(&mut self.question);
+        let mut question = std::mem::take(&mut self.question);
+        if self.has_own_names {
+            question.add_statements();
+        }
         // Names in it come from a message of the client, and are far shorter than one.
         if self
             .ask_for(&question.sql(&self.settings), Duty::Learn, out)
@@ -387,6 +393,7 @@ impl Server {
     /// Our own reset query was run: nothing of a session is left, and nothing has to be asked.
     pub fn was_reset(&mut self) {
         self.forget_session();
+        self.has_own_names = false;
         self.question = Question::default();
         self.asked.clear();
         self.discards = false;
@@ -397,6 +404,16 @@ impl Server {
         self.forget_statements();
         self.settings = Arc::default();
         self.has_foreign_sequences = false;
+    }
+
+    /// Takes statements away that bear names of the last client's, in front of whatever comes next.
+    pub(crate) fn forget_own_names(
+        &mut self,
+        out: &mut Vec<u8>,
+    ) -> Result<(), encode::EncodeError> {
+        self.has_own_names = false;
+        self.forget_statements();
+        self.ask("DEALLOCATE ALL", out)
     }
 
     /// `DEALLOCATE ALL` was run: what is left is what is on its way.
@@ -478,7 +495,10 @@ impl Server {
         match entry.undo.map(|undo| *undo) {
             Some(Undo::Named(name, _)) => drop(client.forget(&name)),
             Some(Undo::Closed(name, statement)) => client.remember(name, statement),
-            Some(Undo::Deallocate(_) | Undo::DeallocateAll | Undo::Refused(_)) => {}
+            Some(Undo::Owned(name, statement, true)) => client.remember(name, Some(statement)),
+            Some(
+                Undo::Deallocate(_) | Undo::DeallocateAll | Undo::Owned(..) | Undo::Refused(_),
+            ) => {}
             None => {}
         }
     }

@@ -4,6 +4,46 @@
 //! Read by PostgreSQL's lexical rules (manual, 4.1), never guessed: a text that is anything else, or only looks like it
 //! (comments, several statements, Unicode escapes), is left to the server as it is.
 
+use crate::client::NAME_MAX;
+
+/// Calls `found` with every word and quoted identifier in a text, as PostgreSQL may read it, and with more. False if there
+/// may be others: names behind Unicode escapes are not read.
+pub(crate) fn names_in(text: &[u8], found: &mut impl FnMut(&[u8])) -> bool {
+    let is_part =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || *byte >= 0x80;
+    for word in text
+        .split(|byte| !is_part(byte))
+        .filter(|word| !word.is_empty())
+    {
+        found(&word.to_ascii_lowercase());
+        if !word.is_ascii() {
+            // In UTF-8; another encoding's letters are folded in few locales.
+            found(String::from_utf8_lossy(word).to_lowercase().as_bytes());
+        }
+    }
+    // From each quote on: where a constant holds one, pairs are not what they seem.
+    let quotes = text.iter().enumerate().filter(|(_, byte)| **byte == b'"');
+    for (at, _) in quotes {
+        found(&quoted_name(text.get(at + 1..).unwrap_or_default()));
+    }
+    !text
+        .windows(3)
+        .any(|letters| letters.eq_ignore_ascii_case(b"u&\""))
+}
+
+/// What follows a double quote, as far as PostgreSQL looks at a name.
+fn quoted_name(text: &[u8]) -> Vec<u8> {
+    let mut name = Vec::new();
+    let mut bytes = text.iter().peekable();
+    while let Some(byte) = bytes.next()
+        && name.len() < NAME_MAX
+        && (*byte != b'"' || bytes.next_if_eq(&&b'"').is_some())
+    {
+        name.push(*byte);
+    }
+    name
+}
+
 /// What a statement deallocates.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Deallocated {
@@ -268,6 +308,28 @@ mod tests {
         check("deallocate prepare", Some("prepare"));
         check("deallocate \"all\"", Some("all"));
         check("deallocate s$1", Some("s$1"));
+    }
+
+    #[test]
+    fn every_name_in_a_text_is_found() {
+        let names = |text: &str| {
+            let mut names = Vec::new();
+            let all = names_in(text.as_bytes(), &mut |name| {
+                names.push(String::from_utf8(name.to_vec()).unwrap());
+            });
+            (names, all)
+        };
+        let has = |text: &str, name: &str| names(text).0.iter().any(|one| one == name);
+        assert!(has("explain execute P(1)", "p"));
+        assert!(has("EXECUTE/**/s$1;", "s$1"));
+        assert!(has("execute \"A \"\"b\"(1)", "A \"b"));
+        assert!(has("select '\"'; execute \"P\"", "P"));
+        assert!(has("execute F\u{dc}R", "f\u{fc}r"));
+        let long = "x".repeat(100);
+        assert!(has(&format!("execute \"{long}\""), &long[..NAME_MAX]));
+        assert!(names("execute p").1 && !names("execute U&\"p\"").1);
+        let hostile = "\"".repeat(30_000);
+        assert!(names(&hostile).1);
     }
 
     #[test]

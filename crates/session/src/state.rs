@@ -4,6 +4,7 @@
 //! the server goes to anybody else, the question is put to the server. Its [`Answer`] is the truth, whatever a ROLLBACK
 //! undid and whatever a function did: settings become the client's own and follow it, what cannot move pins it.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use weir_sql::{Asks, Effects, Reason, Reasons};
@@ -37,6 +38,10 @@ const ASKABLE: [(Reason, &str); 5] = [
 const ALL_SETTINGS: &str = "SELECT 's', name, setting FROM pg_catalog.pg_settings \
      WHERE source OPERATOR(pg_catalog.=) 'session'";
 
+/// Statements of the protocol.
+const STATEMENTS: &str =
+    "SELECT 'n', name, '' FROM pg_catalog.pg_prepared_statements WHERE NOT from_sql";
+
 /// What the server has to be asked when the transaction is over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Question {
@@ -51,6 +56,8 @@ pub struct Question {
     is_check: bool,
     /// Nothing is asked by this: the session is to report what it has counted.
     reports: bool,
+    /// Which of its statements the client has under their own names.
+    statements: bool,
 }
 
 impl Question {
@@ -134,13 +141,23 @@ impl Question {
         self.reports = true;
     }
 
+    /// Statements of the protocol are asked for by name.
+    pub(crate) fn add_statements(&mut self) {
+        self.statements = true;
+    }
+
+    /// Whether they are.
+    pub(crate) fn is_about_statements(&self) -> bool {
+        self.statements
+    }
+
     /// Something has failed, so it is not known which of the names were set: only what the session really has counts.
     pub(crate) fn widen(&mut self) {
         self.all |= !self.names.is_empty();
     }
 
     /// The one statement that asks it. Its rows have three columns: what it is about (`s`: a setting, `p`: something that
-    /// pins, `r`: a report, which says nothing), a name, and a value. `known` is what was set before.
+    /// pins, `n`: a statement, `r`: a report, which says nothing), a name, and a value. `known` is what was set before.
     pub fn sql(&self, known: &Settings) -> String {
         let mut sql = String::new();
         let mut ask = |part: &str| {
@@ -165,6 +182,9 @@ impl Question {
             if let Some(condition) = condition(reason).filter(|_| self.reasons.contains(reason)) {
                 ask(&format!("SELECT 'p', '{word}', '' WHERE {condition}"));
             }
+        }
+        if self.statements {
+            ask(STATEMENTS);
         }
         if self.reports {
             ask("SELECT 'r', '', pg_catalog.pg_stat_force_next_flush()::pg_catalog.text");
@@ -230,6 +250,8 @@ fn condition(reason: Reason) -> Option<&'static str> {
 pub struct Answer {
     settings: Vec<(Box<str>, Option<Box<str>>)>,
     reasons: Reasons,
+    /// Statements of the protocol.
+    pub(crate) statements: HashSet<Box<[u8]>>,
     /// Something in it could not be read, or the server refused: nothing is known.
     is_bad: bool,
 }
@@ -246,7 +268,12 @@ impl Answer {
         let row = DataRow::parse(body).ok()?;
         let mut columns = row;
         let kind = columns.next()??;
-        let name = std::str::from_utf8(columns.next()??).ok()?;
+        let name = columns.next()??;
+        if kind == b"n" {
+            self.statements.insert(name.into());
+            return Some(());
+        }
+        let name = std::str::from_utf8(name).ok()?;
         let value = columns.next()?;
         match kind {
             b"s" if OF_TRANSACTIONS.contains(&name) => {}

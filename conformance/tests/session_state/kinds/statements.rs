@@ -321,6 +321,130 @@ fn sql_prepare_is_each_clients_own() -> Result<()> {
     check("sql_prepare", "create table t(a int)", &scripts)
 }
 
+/// Nothing of it outlives its transaction, so B has the same server in between.
+#[test]
+fn sql_deals_with_statements_of_the_protocol() -> Result<()> {
+    let scripts = [
+        on_one_server(
+            "execute",
+            "A parse p int4: select $1 + 1
+             A parse P: select 'capital'
+             A sync
+             B parse p int4: select $1 + 100
+             B sync
+             A simple: execute p(1)
+             B simple: execute p(1)
+             A: execute p(2)
+             B: execute p(2)
+             A simple: execute \"P\"
+             B simple: execute \"P\"
+             A simple: explain (costs off) execute p(3)
+             A simple: create table made as execute p(4)
+             A: table made
+             A simple: begin; execute p(5); commit; execute p(6)
+             A free
+             B free
+             A bind - p 7
+             A execute -
+             A sync
+             A simple: execute p('x')
+             A simple: begin
+             A simple: execute nothing
+             A simple: execute p(1)
+             A simple: rollback
+             A simple: execute p(1)
+             B simple: execute p(3)",
+        ),
+        on_one_server(
+            "deallocate among others",
+            "A parse p: select 'p of a'
+             A parse q: select 'q of a'
+             A sync
+             B parse p: select 'p of b'
+             B sync
+             A simple: deallocate p; select 1
+             A bind - p
+             A sync
+             A bind - q
+             A execute -
+             A sync
+             A parse p: select 'p again'
+             A sync
+             A simple: execute p; deallocate p; execute p
+             A parse p: select 'third'
+             A sync
+             B bind - p
+             B execute -
+             B sync
+             A simple: do $$ begin execute 'deallocate q'; end $$
+             A bind - q
+             A sync
+             B simple: execute p",
+        ),
+        on_one_server(
+            "a name is taken",
+            "A parse p: select 'p of a'
+             A sync
+             B: select 1
+             A simple: prepare p as select 2
+             B: select 2
+             A simple: begin; prepare x as select 3; deallocate x; commit
+             B: select 3
+             A simple: begin
+             A simple: prepare x as select 4
+             A parse x: select 5
+             A sync
+             A simple: rollback; deallocate x
+             B: select 4
+             A parse x: select 6
+             A bind - x
+             A execute -
+             A sync",
+        ),
+        on_one_server(
+            "in one batch",
+            "A parse p int4: select $1 + 1
+             A parse -: execute p(1)
+             A describe S -
+             A bind - -
+             A execute -
+             A sync
+             B: select 1
+             A bind - p 1
+             A execute -
+             A sync
+             A parse e: execute p(2)
+             A sync
+             B: select 2
+             A describe S e
+             A bind - e
+             A describe P -
+             A execute -
+             A close S p
+             A sync
+             B: select 3
+             A bind - e
+             A execute -
+             A sync
+             A parse p int4: select $1 + 10
+             A bind - e
+             A execute -
+             A sync",
+        ),
+        on_one_server(
+            "what it does",
+            "A parse p: select set_config('work_mem', '5MB', false)
+             A sync
+             A simple: execute p
+             B: show work_mem
+             A: show work_mem
+             A: reset work_mem
+             A: deallocate p",
+        ),
+    ];
+    check("shared_names", "", &scripts)
+}
+
 #[test]
 fn a_notice_about_a_text_is_for_everybody_who_prepares_it() -> Result<()> {
     let name = "n".repeat(70);

@@ -45,6 +45,7 @@ pub fn idle(
     to_client: &mut Vec<u8>,
 ) -> Result<Idle, ClientFault> {
     let client = &mut *lobby.client;
+    client.leave_own_names();
     let streamed = usize::try_from(client.owed)
         .unwrap_or(usize::MAX)
         .min(input.len());

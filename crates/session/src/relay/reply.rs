@@ -120,6 +120,9 @@ fn learn(client: &mut Client, server: &mut Server) {
             server.settings = Arc::clone(&client.settings);
         }
     }
+    if question.is_about_statements() {
+        client.owns_only(&answer.statements);
+    }
     let mut held = Reasons::default();
     for reason in client.held.iter() {
         if !question.reasons().contains(reason) && reason != Reason::Unknown {
@@ -301,6 +304,9 @@ impl Work<'_, '_> {
                 self.server.prepared.was_closed(statement);
             }
         }
+        if let Some(Undo::Owned(name, statement, _)) = entry.undo.as_deref() {
+            self.client.owns(name, statement);
+        }
         if let Some(effect) = entry.unnamed {
             self.server.unnamed_confirmed = effect.serial;
             if effect.serial == self.server.unnamed {
@@ -367,6 +373,11 @@ impl Work<'_, '_> {
         }
     }
 
+    /// Whether the front entry is a request of the client's.
+    fn is_clients(&self) -> bool {
+        matches!(self.duty(), Some((_, Duty::Forward)))
+    }
+
     fn complete(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
         match body {
             b"PREPARE\0" if self.deallocates().is_some() => {
@@ -383,10 +394,12 @@ impl Work<'_, '_> {
                 self.client.forget_session();
                 self.forget_names();
             }
-            b"DISCARD SEQUENCES\0" => self.client.certain.remove(Reason::Sequence),
+            b"DISCARD SEQUENCES\0" if self.is_clients() => {
+                self.client.certain.remove(Reason::Sequence);
+            }
             b"ROLLBACK\0" => self.doubt(),
             b"BEGIN\0" => return self.ends_execute(tag::COMMAND_COMPLETE),
-            b"DEALLOCATE ALL\0" => {
+            b"DEALLOCATE ALL\0" if self.is_clients() => {
                 self.server.forget_statements();
                 // Drivers do it when tables have changed: what other servers have may be of no use.
                 self.client.retire_all();

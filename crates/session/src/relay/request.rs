@@ -16,6 +16,7 @@ use crate::sql::Deallocated;
 pub(crate) mod deallocate;
 mod effects;
 mod meaning;
+pub(crate) mod own_names;
 mod prepared;
 mod returning;
 mod settling;
@@ -59,6 +60,10 @@ pub fn begin(
     to_server: &mut Splice<'_>,
     to_client: &mut Vec<u8>,
 ) -> Result<(), encode::EncodeError> {
+    client.leave_own_names();
+    if server.has_own_names {
+        server.forget_own_names(to_server.insert())?;
+    }
     server.is_fresh = true;
     server.returning.clear();
     client.wants_new = false;
@@ -369,6 +374,12 @@ impl<'i> Work<'_, '_, 'i, '_> {
         }
         let mut insertions = None;
         if let Some(effects) = &effects {
+            let is_ours =
+                matches!(&deallocated, Some(Deallocated::One(name)) if self.has_statement(name));
+            let body = self.body(message);
+            if effects.names && !is_ours && !self.share_names(effects, text.unwrap_or(body), true) {
+                return false;
+            }
             self.note(effects);
             insertions = self.insertions(text, effects);
         }

@@ -195,6 +195,13 @@ impl Prepared {
         }
     }
 
+    /// Everything that the server may have.
+    pub(crate) fn all(&self) -> Vec<Arc<Statement>> {
+        let held = self.held.iter().map(|(_, statement)| statement);
+        let lost = self.lost.values();
+        held.chain(lost).map(Arc::clone).collect()
+    }
+
     /// All of them, most recently used first.
     pub fn iter(&self) -> impl Iterator<Item = &Statement> {
         self.held.iter().map(|(_, statement)| &**statement)

@@ -73,7 +73,7 @@ impl Work<'_, '_, '_, '_> {
         sql::deallocated(text)
     }
 
-    fn has_statement(&self, name: &[u8]) -> bool {
+    pub(super) fn has_statement(&self, name: &[u8]) -> bool {
         matches!(self.link.client.statement(name), Some((_, Some(_))))
     }
 

@@ -113,10 +113,10 @@ impl Work<'_, '_, '_, '_> {
         self.link.judge.effects(text, pinned)
     }
 
-    /// A statement is bound, so it is about to run.
-    pub(super) fn note_bound(&mut self, portal: &[u8], name: &[u8]) {
+    /// A statement is bound, so it is about to run. False if it has to wait.
+    pub(super) fn note_bound(&mut self, portal: &[u8], name: &[u8]) -> bool {
         if !self.is_judging() {
-            return;
+            return true;
         }
         let client = &mut *self.link.client;
         let effects = if name.is_empty() {
@@ -127,14 +127,39 @@ impl Work<'_, '_, '_, '_> {
                 .effects
                 .get_or_init(|| judge.effects(statement.text(), true));
             effects.clone()
+        } else if client.own_names.is_some() {
+            return self.note_own(portal, name);
         } else {
             client.has_untracked_effects.then(unknown)
         };
         self.note_portal(portal, effects.as_deref());
         match effects {
+            Some(effects) if effects.names && !self.share_names_for(name, &effects, true) => {
+                return false;
+            }
             Some(effects) => self.note(&effects),
             None => self.note_plain(),
         }
+        true
+    }
+
+    /// The same for one whose name its server knows as well.
+    fn note_own(&mut self, portal: &[u8], name: &[u8]) -> bool {
+        let all = self.effects_of_own(name);
+        self.note_portal(portal, all.last().map(|effects| &**effects));
+        if self.link.client.has_untracked_effects {
+            self.note(&unknown());
+        }
+        for effects in &all {
+            if effects.names && !self.share_names_for(name, effects, true) {
+                return false;
+            }
+            self.note(effects);
+        }
+        if all.is_empty() {
+            self.note_plain();
+        }
+        true
     }
 
     /// A function is called by its number.
@@ -266,7 +291,10 @@ fn unseen(beginning: &[u8]) -> Arc<Effects> {
     if is_about_data {
         everything(Reasons::EMPTY)
     } else {
-        unknown()
+        Arc::new(Effects {
+            names: true,
+            ..Effects::clone(&unknown())
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_sql::Reason;
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 use weir_wire::frame::{Side, frame};
@@ -57,30 +58,50 @@ impl Work<'_, '_, '_, '_> {
         if self.link.client.statement_count() >= STATEMENTS_MAX {
             return Err(ClientFault::TooManyStatements);
         }
-        self.parse_named(message, name, definition);
-        Ok(true)
+        Ok(self.parse_named(message, name, definition))
     }
 
-    pub(super) fn parse_named(&mut self, message: Message, name: &[u8], definition: &[u8]) {
-        self.link.server.needs_sync = true;
+    /// False if it has to wait.
+    pub(super) fn parse_named(&mut self, message: Message, name: &[u8], definition: &[u8]) -> bool {
         match self.link.client.statement(name) {
-            Some((_, None)) => return self.pass_extended(message, Kind::Parse),
+            Some((_, None)) if self.link.client.own_names.is_none() => {
+                self.pass_extended(message, Kind::Parse);
+                return true;
+            }
             Some((known, Some(statement))) => {
                 let renamed = Renamed {
                     ours: Arc::clone(statement),
                     theirs: Arc::clone(known),
                 };
-                return self.parse_duplicate(name, definition, renamed);
+                self.link.server.needs_sync = true;
+                self.parse_duplicate(name, definition, renamed);
+                return true;
             }
-            None => {}
+            Some((_, None)) | None => {}
         }
-        self.statements.client_parses += 1;
         let statement = self.intern(definition);
-        if let Some(effects) = self.effects_of(&statement)
-            && self.refuses(&effects)
-        {
-            return self.refuse_parse(name, effects.reasons);
+        if let Some(effects) = self.effects_of(&statement) {
+            if self.refuses(&effects) {
+                self.link.server.needs_sync = true;
+                self.refuse_parse(name, effects.reasons);
+                return true;
+            }
+            if effects.names && !self.share_names(&effects, statement.text(), false) {
+                return false;
+            }
         }
+        self.link.server.needs_sync = true;
+        self.statements.client_parses += 1;
+        if self.keeps_names() {
+            self.parse_own(message, name, &statement);
+        } else {
+            self.parse_mapped(message, name, statement);
+        }
+        true
+    }
+
+    /// A Parse of a name that is new, by our name for it.
+    fn parse_mapped(&mut self, message: Message, name: &[u8], statement: Arc<Statement>) {
         let name: Arc<[u8]> = name.into();
         let undo = Undo::Named(Arc::clone(&name), Arc::clone(&statement));
         let presence = self.presence(&statement);
@@ -209,7 +230,9 @@ impl Work<'_, '_, '_, '_> {
         if self.is_unsettled(head.statement, true) {
             return Ok(self.stall());
         }
-        self.note_bound(head.portal, head.statement);
+        if !self.note_bound(head.portal, head.statement) {
+            return Ok(false);
+        }
         let meaning = match self.meaning_of_bind(head.portal, head.statement) {
             Meaning::Open => return Ok(self.stall()),
             meaning => meaning,
@@ -285,6 +308,9 @@ impl Work<'_, '_, '_, '_> {
         if statement && self.is_unsettled(describe.name, true) {
             return Ok(self.stall());
         }
+        if statement && !self.share_names_to_describe(describe.name) {
+            return Ok(false);
+        }
         let meaning = match describe.kind {
             frontend::Kind::Portal => Meaning::AsItIs,
             frontend::Kind::Statement => match self.meaning_of_describe(describe.name) {
@@ -329,6 +355,9 @@ impl Work<'_, '_, '_, '_> {
         if close.kind == frontend::Kind::Statement && close.name.is_empty() {
             entry = entry.with_unnamed(self.define_unnamed(unnamed::NONE, &[], None));
         } else if close.kind == frontend::Kind::Statement && self.tracks_names() {
+            if self.link.client.own_names.is_some() {
+                self.link.server.question.add_reason(Reason::Prepared);
+            }
             let Link { client, .. } = &mut *self.link;
             if let Some((name, Some(_))) = client.statement(close.name) {
                 let name = Arc::clone(name);

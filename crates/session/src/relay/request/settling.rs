@@ -92,6 +92,12 @@ impl Work<'_, '_, '_, '_> {
             self.refuse_parse(b"", effects.reasons);
             return true;
         }
+        if let Some(effects) = &effects
+            && effects.names
+            && !self.share_names(effects, text.unwrap_or(definition), false)
+        {
+            return false;
+        }
         if let Some(effects) = &effects {
             // Here, since nothing can be put in front of its Bind in the same batch.
             self.note_sequences(effects.sequences);

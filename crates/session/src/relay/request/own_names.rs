@@ -1,0 +1,351 @@
+//! One namespace: statements of the protocol and of SQL's PREPARE share their names in PostgreSQL, so that `EXECUTE p` may
+//! run what a Parse has prepared, and whoever comes second to a name is refused (42P05).
+//!
+//! On servers a client's statements have names of ours, which keeps clients apart and these two kinds as well. So before a
+//! text deals with statements by name, those of the client's that it may mean are given their own names there, and what
+//! the client prepares from then on keeps its name. The server answers for itself; when the transaction is over it is
+//! asked which of the client's names it has. With the lease this ends: the names are ours again, and the server forgets
+//! all statements in front of whatever comes next.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use weir_sql::{Effects, Reason};
+use weir_wire::backend::TransactionStatus;
+use weir_wire::encode;
+use weir_wire::frontend;
+
+use super::prepared::put_parse;
+use super::{Message, Work};
+use crate::client::key;
+use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
+use crate::sql::{self, Deallocated};
+use crate::statement::{NAME_PREFIX, Statement};
+
+/// Statements that a client's server has under the client's own names.
+#[derive(Debug, Default)]
+pub(crate) struct OwnNames {
+    /// As far as the server has said.
+    pub(crate) known: HashMap<Arc<[u8]>, Arc<Statement>>,
+}
+
+impl Work<'_, '_, '_, '_> {
+    /// A text that deals with statements by name is about to be run, or only parsed. False if it has to wait.
+    pub(super) fn share_names(&mut self, effects: &Effects, text: &[u8], runs: bool) -> bool {
+        let queue = &self.link.server.queue;
+        if !self.tracks_names() || queue.is_skipping() {
+            return true;
+        }
+        self.hide_others(text);
+        if self.is_about_nothing_here(text) {
+            return true;
+        }
+        let queue = &self.link.server.queue;
+        if queue.changes_names_apart() {
+            return self.stall();
+        }
+        let fails = queue.is_empty() && self.link.server.status() == TransactionStatus::Failed;
+        let named = self.link.client.statements_in(text);
+        let prepares = effects.unseen || effects.reasons.contains(Reason::Prepared);
+        if fails || named.is_empty() && !prepares {
+            return true;
+        }
+        self.begin_own_names();
+        for (name, statement) in named {
+            if runs {
+                self.note_named(&name, statement.as_ref());
+            }
+            if let Some(statement) = statement {
+                self.give_own_name(name, &statement);
+            }
+        }
+        true
+    }
+
+    /// The same for a statement that is about to be bound, or described. It knows what it means by a name from when it is
+    /// parsed, so it comes behind those.
+    pub(super) fn share_names_for(
+        &mut self,
+        statement: &[u8],
+        effects: &Effects,
+        runs: bool,
+    ) -> bool {
+        let client = &*self.link.client;
+        let mapped = client.statement(statement);
+        let mapped = mapped.and_then(|(name, known)| Some((Arc::clone(name), Arc::clone(known?))));
+        let text = match &mapped {
+            Some((_, known)) => known.text().to_vec(),
+            None if statement.is_empty() => {
+                let mut parts = client.current_unnamed().1.split(|byte| *byte == 0);
+                parts.next().unwrap_or_default().to_vec()
+            }
+            None => {
+                let own = client.own_names.as_ref();
+                let known = own.and_then(|own| own.known.get(key(statement)));
+                known.map_or_else(Vec::new, |known| known.text().to_vec())
+            }
+        };
+        if !self.share_names(effects, &text, runs) {
+            return false;
+        }
+        if let Some((name, known)) = mapped
+            && self.link.client.own_names.is_some()
+            && self.has_statement(&name)
+        {
+            self.give_own_name(name, &known);
+        }
+        true
+    }
+
+    /// As [`Work::share_names_for`], for a Describe.
+    pub(super) fn share_names_to_describe(&mut self, statement: &[u8]) -> bool {
+        let known = match self.link.client.statement(statement) {
+            Some((_, Some(known))) => Arc::clone(known),
+            _ => return true,
+        };
+        match self.effects_of(&known) {
+            Some(effects) if effects.names => self.share_names_for(statement, &effects, false),
+            _ => true,
+        }
+    }
+
+    /// Whether a text is a DEALLOCATE that is not about a statement of the protocol, or about all of them.
+    fn is_about_nothing_here(&self, text: &[u8]) -> bool {
+        match sql::deallocated(text) {
+            Some(Deallocated::All) => true,
+            Some(Deallocated::One(name)) => self.link.client.statement(&name).is_none(),
+            None => false,
+        }
+    }
+
+    fn begin_own_names(&mut self) {
+        self.link.client.own_names.get_or_insert_default();
+        self.link.server.has_own_names = true;
+        self.link.server.question.add_reason(Reason::Prepared);
+    }
+
+    /// What other clients have prepared here is not to be had by our names for it.
+    fn hide_others(&mut self, text: &[u8]) {
+        let places = text.windows(NAME_PREFIX.len());
+        if !places
+            .into_iter()
+            .any(|word| word.eq_ignore_ascii_case(NAME_PREFIX))
+        {
+            return;
+        }
+        for statement in self.link.server.prepared.all() {
+            self.link.server.prepared.lose(&statement);
+            self.close_ours(&statement, false);
+        }
+    }
+
+    /// A text may run what is behind this name.
+    fn note_named(&mut self, name: &[u8], mapped: Option<&Arc<Statement>>) {
+        let mut effects = Vec::new();
+        match mapped {
+            Some(statement) => effects.extend(self.effects_of(statement)),
+            None => effects = self.effects_of_own(name),
+        }
+        effects.iter().for_each(|effects| self.note(effects));
+    }
+
+    /// What a statement under its own name may do: as the server has it, or as it will.
+    pub(super) fn effects_of_own(&mut self, name: &[u8]) -> Vec<Arc<Effects>> {
+        let Some(own) = &self.link.client.own_names else {
+            return Vec::new();
+        };
+        let known = own.known.get(key(name)).cloned();
+        let coming =
+            self.link
+                .server
+                .queue
+                .iter()
+                .filter_map(|entry| match entry.undo.as_deref() {
+                    Some(Undo::Owned(own, statement, _)) if key(own) == key(name) => {
+                        Some(Arc::clone(statement))
+                    }
+                    _ => None,
+                });
+        let statements: Vec<_> = known.into_iter().chain(coming).collect();
+        let effects = statements.iter().filter_map(|one| self.effects_of(one));
+        effects.collect()
+    }
+
+    /// Prepares a statement of the client's under the client's name. If that fails it keeps ours.
+    fn give_own_name(&mut self, name: Arc<[u8]>, statement: &Arc<Statement>) {
+        let is_first = !self.link.server.needs_sync;
+        self.link.client.remember(Arc::clone(&name), None);
+        put_parse(self.to_server.insert(), &name, &statement.body);
+        let undo = Undo::Owned(Arc::clone(&name), Arc::clone(statement), true);
+        self.expect(Expected::new(Kind::Parse, Duty::Swallow).with_undo(undo));
+        if statement.shape() != 0 {
+            // A name of the client's holds no NUL.
+            let kind = frontend::Kind::Statement;
+            let _ = encode::describe(self.to_server.insert(), kind, &name);
+            let renamed = Renamed {
+                ours: Arc::clone(statement),
+                theirs: name,
+            };
+            let entry = Expected::new(Kind::Describe, Duty::Swallow);
+            self.expect(entry.with_renamed(Some(renamed)));
+        }
+        if is_first {
+            // Nothing of the client's is skipped should it fail. Five bytes always fit.
+            let _ = encode::sync(self.to_server.insert());
+            self.expect(Expected::new(Kind::Sync, Duty::Swallow));
+        }
+    }
+
+    /// Whether a Parse keeps its name: SQL may have taken it.
+    pub(super) fn keeps_names(&self) -> bool {
+        let client = &*self.link.client;
+        client.own_names.is_some() || client.held_reasons().contains(Reason::Prepared)
+    }
+
+    /// A Parse that keeps its name.
+    pub(super) fn parse_own(&mut self, message: Message, name: &[u8], statement: &Arc<Statement>) {
+        self.begin_own_names();
+        let client = &mut *self.link.client;
+        let name: Arc<[u8]> = name.into();
+        if client.statement(&name).is_none() {
+            client.remember(Arc::clone(&name), None);
+        }
+        self.pass(message, None);
+        let undo = Undo::Owned(name, Arc::clone(statement), false);
+        self.expect(Expected::new(Kind::Parse, Duty::Forward).with_undo(undo));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use weir_sql::{Functions, Judge};
+    use weir_wire::frame::{Side, header};
+    use weir_wire::frontend::tag;
+
+    use super::*;
+    use crate::client::Client;
+    use crate::relay::{Link, Rules, StatePolicy, requests};
+    use crate::server::Server;
+    use crate::splice::Splice;
+    use crate::statement::{Proven, Registry};
+
+    /// What a server gets of messages that are sent one by one: tags and the names behind them.
+    fn sent(client: &mut Client, server: &mut Server, messages: &[Vec<u8>]) -> Vec<String> {
+        let mut registry = Registry::new(0, 1);
+        let (mut judge, proven) = (Judge::new(Functions::default()), Arc::<Proven>::default());
+        let mut all = Vec::new();
+        for message in messages {
+            let (mut buffer, mut answers) = (Vec::new(), Vec::new());
+            let mut link = Link {
+                client,
+                server,
+                registry: &mut registry,
+                judge: &mut judge,
+                proven: &proven,
+                rules: Rules {
+                    max_prepared: 10,
+                    tracks_unnamed: true,
+                    prepare_unnamed: 0,
+                    refuse_simple_query: false,
+                    state: StatePolicy::Track,
+                },
+            };
+            let mut out = Splice::new(message, &mut buffer);
+            requests(&mut link, message, &mut out, &mut answers).unwrap();
+            all.extend_from_slice(out.finish());
+        }
+        let mut told = Vec::new();
+        let mut rest = &all[..];
+        while let Some(head) = header(rest, Side::Frontend).unwrap() {
+            let body = &rest[5..head.total_len()];
+            let name = body.split(|byte| *byte == 0).next().unwrap_or_default();
+            told.push(format!("{} {}", char::from(head.tag), name.escape_ascii()));
+            rest = &rest[head.total_len()..];
+        }
+        told
+    }
+
+    fn parse(name: &str, text: &str) -> Vec<u8> {
+        let mut message = Vec::new();
+        encode::parse(&mut message, name.as_bytes(), text.as_bytes(), &[0, 0]).unwrap();
+        message
+    }
+
+    fn query(text: &str) -> Vec<u8> {
+        let mut message = Vec::new();
+        encode::query(&mut message, text.as_bytes()).unwrap();
+        message
+    }
+
+    #[test]
+    fn what_sql_may_mean_gets_its_own_name_and_nothing_else() {
+        let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
+        let first = [parse("p", "select 1"), parse("q", "select 2")];
+        let told = sent(&mut client, &mut server, &first);
+        assert!(
+            told.iter().all(|one| one.starts_with("P weir_")),
+            "{told:?}"
+        );
+        assert_eq!(first.len(), told.len());
+        // A Sync would end the batch that is open.
+        let told = sent(&mut client, &mut server, &[query("EXECUTE P(1)")]);
+        assert_eq!(told, ["P p", "Q EXECUTE P(1)"]);
+        let told = sent(
+            &mut client,
+            &mut server,
+            &[query("execute p"), parse("r", "x")],
+        );
+        assert_eq!(told, ["Q execute p", "P r"]);
+    }
+
+    #[test]
+    fn a_failure_of_ours_is_not_the_clients() {
+        let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
+        client.remember(
+            b"p".as_slice().into(),
+            Some(Registry::new(0, 1).private(b"select 1\0\0\0")),
+        );
+        let told = sent(&mut client, &mut server, &[query("PREPARE p AS SELECT 1")]);
+        assert_eq!(told, ["P p", "S ", "Q PREPARE p AS SELECT 1"]);
+        let entry = server.queue.pop().unwrap();
+        server.take_back([entry], &mut client);
+        assert!(matches!(client.statement(b"p"), Some((_, Some(_)))));
+    }
+
+    #[test]
+    fn with_the_lease_the_names_are_ours_again() {
+        let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
+        let statement = Registry::new(0, 1).private(b"select 1\0\0\0");
+        client.remember(b"p".as_slice().into(), Some(Arc::clone(&statement)));
+        sent(&mut client, &mut server, &[query("EXECUTE p")]);
+        client.owns(&b"p".as_slice().into(), &statement);
+        client.owns(&b"gone".as_slice().into(), &statement);
+        client.owns_only(&[b"p".as_slice().into()].into());
+        client.leave_own_names();
+        assert!(matches!(client.statement(b"p"), Some((_, Some(_)))));
+        assert!(client.statement(b"gone").is_none());
+        let mut out = Vec::new();
+        assert!(server.has_own_names);
+        server.forget_own_names(&mut out).unwrap();
+        assert!(out.starts_with(&[tag::QUERY]) && out.ends_with(b"DEALLOCATE ALL\0"));
+    }
+
+    #[test]
+    fn nobody_runs_what_others_have_prepared() {
+        let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
+        let foreign = Registry::new(0, 1).private(b"select 'secret'\0\0\0");
+        server.prepared.add(&foreign, 10, 0);
+        client.remember(
+            b"p".as_slice().into(),
+            Some(Registry::new(0, 1).private(b"select 1\0\0\0")),
+        );
+        let text = format!("EXECUTE {}", String::from_utf8_lossy(&foreign.name));
+        let told = sent(&mut client, &mut server, &[query(&text)]);
+        assert!(
+            told[0].starts_with("C S") && told[1].starts_with("Q "),
+            "{told:?}"
+        );
+    }
+}
