@@ -93,6 +93,8 @@ pub struct Client {
     pub(crate) planned: Planned,
     /// Its unnamed statement deallocates a named one.
     pub(crate) deallocating: Option<Box<Deallocating>>,
+    /// Whether its statements have names of ours on servers; settled by its first one, whatever a reload says later.
+    pub(crate) maps_names: Option<bool>,
     /// Since SQL deals with its statements, too, its server has them under their own names.
     pub(crate) own_names: Option<Box<OwnNames>>,
     pub(crate) reported: Arc<Reported>,
@@ -417,6 +419,9 @@ impl Client {
                 // They take names away when they succeed.
                 Undo::Deallocate(_) | Undo::DeallocateAll | Undo::Refused(_) => {}
             }
+        }
+        if self.names.is_empty() {
+            self.maps_names = None;
         }
     }
 }

@@ -82,6 +82,8 @@ pub struct Server {
     pub(crate) repeat: Repeat,
     /// What it was asked before the client's next message, about the statement in that.
     pub(crate) comparison: Option<Box<Comparison>>,
+    /// A LOAD is on its way, and its success counts.
+    pub(crate) may_load: bool,
     /// It has statements under names of its client's.
     pub(crate) has_own_names: bool,
 }
@@ -145,6 +147,7 @@ impl Server {
             found: false,
             repeat: Repeat::default(),
             comparison: None,
+            may_load: false,
             has_own_names: false,
         }
     }

@@ -96,7 +96,7 @@ impl Walk<'_> {
                 effects.frees = true;
             }
             "ListenStmt" | "UnlistenStmt" => listen(kind, text(node, "conditionname"), effects),
-            "LoadStmt" => effects.leaves(Reason::Library),
+            "LoadStmt" => words::load(effects),
             "CallStmt" | "DoStmt" => effects.runs_unseen(),
             "DeclareCursorStmt" if number(node, "options") & CURSOR_OPT_HOLD != 0 => {
                 effects.may_leave(Reason::Cursor);

@@ -68,7 +68,7 @@ impl Words<'_> {
             Lead::Deallocate => deallocate(effects),
             Lead::Frees => effects.frees = true,
             Lead::Listen => self.inexact().may_leave(Reason::Listen),
-            Lead::Load => effects.leaves(Reason::Library),
+            Lead::Load => load(effects),
             Lead::Prepare if is_prepare_transaction(lexer)? => {}
             Lead::Prepare => {
                 effects.may_leave(Reason::Prepared);
@@ -305,6 +305,12 @@ pub(crate) fn deallocate(effects: &mut Effects) {
     effects.frees = true;
     effects.names = true;
     effects.runs_unseen();
+}
+
+/// LOAD by itself: the server says whether it has loaded anything.
+pub(crate) fn load(effects: &mut Effects) {
+    effects.may_leave(Reason::Library);
+    effects.ask_all();
 }
 
 /// What a built-in function does, whatever its arguments.

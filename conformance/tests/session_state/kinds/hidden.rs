@@ -177,6 +177,7 @@ fn a_library_is_loaded_for_its_own_client() -> Result<()> {
         on_two_servers(
             "load that fails",
             "A: load 'no_such_library'
+             A free
              B: select 1
              C: select 1
              A: select 1",

@@ -239,7 +239,7 @@ fn prepared(
     }
     let known = client
         .statement(name)
-        .filter(|_| rules.max_prepared > 0)
+        .filter(|_| client.maps_names.unwrap_or(rules.max_prepared > 0))
         .and_then(|(_, statement)| statement);
     let statement = known.ok_or(Stop::Nothing)?;
     let effects = statement

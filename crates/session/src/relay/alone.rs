@@ -87,6 +87,7 @@ impl Lobby<'_> {
             return false;
         };
         let taken = self.client.statement(parse.name).is_some();
+        let taken = taken || self.client.maps_names == Some(false);
         if taken || self.client.statement_count() >= STATEMENTS_MAX {
             return false;
         }
@@ -97,6 +98,7 @@ impl Lobby<'_> {
         let statement = self.registry.intern(context, definition);
         let is_proven = statement.is_proven();
         if is_proven {
+            client.maps_names = Some(true);
             client.remember_fresh(parse.name.into(), statement);
         }
         is_proven
@@ -106,6 +108,9 @@ impl Lobby<'_> {
         let Ok(close) = frontend::Close::parse(body) else {
             return false;
         };
+        if self.client.maps_names == Some(false) {
+            return false;
+        }
         // Portals do not outlive the transaction; those that do keep the client on its server.
         if close.kind == frontend::Kind::Statement && !close.name.is_empty() {
             self.client.forget(close.name);

@@ -394,6 +394,10 @@ impl Work<'_, '_> {
                 self.client.forget_session();
                 self.forget_names();
             }
+            b"LOAD\0" if self.server.may_load => {
+                self.client.certain.insert(Reason::Library);
+                self.server.spoiled = true;
+            }
             b"DISCARD SEQUENCES\0" if self.is_clients() => {
                 self.client.certain.remove(Reason::Sequence);
             }

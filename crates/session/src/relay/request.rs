@@ -64,6 +64,7 @@ pub fn begin(
     if server.has_own_names {
         server.forget_own_names(to_server.insert())?;
     }
+    server.may_load = false;
     server.is_fresh = true;
     server.returning.clear();
     client.wants_new = false;

@@ -54,6 +54,24 @@ fn cor_15_a_statement_stays_when_only_its_literals_would_be_read_in_another_way(
     }
 }
 
+#[test]
+fn names_that_clients_have_outlive_a_reload_that_takes_them_from_new_ones() {
+    let mut pooler = pooler(1, 2);
+    let one = "2 D(x) C(SELECT 1) Z(I)";
+    hears(&mut pooler, 0, &say().parse("s", "row x").sync());
+    pooler.rules.max_prepared = 0;
+    for _ in 0..3 {
+        assert_eq!(hears(&mut pooler, 0, &say().run("s").sync()), one);
+    }
+    let heard = hears(&mut pooler, 0, &say().parse("t", "row x").run("t").sync());
+    assert_eq!(heard, format!("1 {one}"));
+    pooler.rules.max_prepared = 10;
+    for _ in 0..3 {
+        assert_eq!(hears(&mut pooler, 0, &say().run("s").sync()), one);
+        assert_eq!(hears(&mut pooler, 0, &say().run("t").sync()), one);
+    }
+}
+
 /// All servers are taken by others.
 fn without_servers() -> Pooler {
     let mut pooler = pooler(3, 1);

@@ -174,7 +174,7 @@ fn reasons_are_told_apart() {
         &[],
     );
     reasons("DECLARE c CURSOR WITH HOLD FOR SELECT 1", &[Cursor], &[]);
-    reasons("LOAD 'x'", &[], &[Library]);
+    reasons("LOAD 'x'", &[Library], &[]);
     reasons("LISTEN x", &[Listen], &[]);
     reasons("PREPARE p AS SELECT 1", &[Prepared], &[]);
     reasons("PREPARE p AS SELECT setseed(0.1)", &[Prepared], &[Seed]);
@@ -423,7 +423,7 @@ fn both_readings_of_a_backslash_count() {
     assert_eq!(effects(text).asks, Asks::Settings(names(&["a", "b"])));
     let text = "SELECT '\\'; --'; LOAD 'x'";
     assert!(
-        effects(text).certain.contains(Reason::Library),
+        effects(text).reasons.contains(Reason::Library),
         "one reading of two"
     );
 }

@@ -205,6 +205,7 @@ impl Work<'_, '_, '_, '_> {
             server.question = Question::everything();
         }
         server.question.add(effects, held);
+        server.may_load |= effects.reasons.contains(Reason::Library);
         for reason in effects.certain.iter() {
             client.certain.insert(reason);
             server.spoiled |= spoils(reason);

@@ -233,6 +233,15 @@ mod tests {
 
     /// What a server gets of messages that are sent one by one: tags and the names behind them.
     fn sent(client: &mut Client, server: &mut Server, messages: &[Vec<u8>]) -> Vec<String> {
+        sent_by_rule(10, client, server, messages)
+    }
+
+    fn sent_by_rule(
+        max_prepared: usize,
+        client: &mut Client,
+        server: &mut Server,
+        messages: &[Vec<u8>],
+    ) -> Vec<String> {
         let mut registry = Registry::new(0, 1);
         let (mut judge, proven) = (Judge::new(Functions::default()), Arc::<Proven>::default());
         let mut all = Vec::new();
@@ -245,7 +254,7 @@ mod tests {
                 judge: &mut judge,
                 proven: &proven,
                 rules: Rules {
-                    max_prepared: 10,
+                    max_prepared,
                     tracks_unnamed: true,
                     prepare_unnamed: 0,
                     refuse_simple_query: false,
@@ -330,6 +339,20 @@ mod tests {
         assert!(server.has_own_names);
         server.forget_own_names(&mut out).unwrap();
         assert!(out.starts_with(&[tag::QUERY]) && out.ends_with(b"DEALLOCATE ALL\0"));
+    }
+
+    #[test]
+    fn a_reload_changes_no_name_that_a_client_has() {
+        let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
+        let told = sent_by_rule(0, &mut client, &mut server, &[parse("p", "x")]);
+        assert_eq!(told, ["P p"]);
+        let told = sent_by_rule(10, &mut client, &mut server, &[parse("q", "x")]);
+        assert_eq!(told, ["P q"]);
+        let mut other = Client::default();
+        let told = sent_by_rule(10, &mut other, &mut server, &[parse("p", "x")]);
+        assert_ne!(told, ["P p"]);
+        let told = sent_by_rule(0, &mut other, &mut server, &[parse("q", "y")]);
+        assert_ne!(told, ["P q"]);
     }
 
     #[test]

@@ -16,6 +16,9 @@ use crate::relay::{ClientFault, Link, STATEMENT_MAX, STATEMENTS_MAX};
 use crate::statement::{NAME_PREFIX, Presence, Statement};
 use crate::unnamed;
 
+/// Statements per server where new clients have none, for those that had some before a reload.
+const KEPT_MAX: usize = 100;
+
 impl Work<'_, '_, '_, '_> {
     pub(super) fn parse(&mut self, message: Message) -> Result<bool, ClientFault> {
         let body = self.body(message);
@@ -33,7 +36,9 @@ impl Work<'_, '_, '_, '_> {
         if name.is_empty() {
             return Ok(self.parse_unnamed(message, definition));
         }
-        if !self.tracks_names() {
+        let maps_names = self.tracks_names();
+        self.link.client.maps_names = Some(maps_names);
+        if !maps_names {
             self.link.client.has_untracked_effects |=
                 self.effects_of_parse(message, definition).is_some();
             self.pass_extended(message, Kind::Parse);
@@ -167,7 +172,10 @@ impl Work<'_, '_, '_, '_> {
 
     /// Sends a Parse under our own name, after a Close for each statement that has to make room.
     pub(super) fn prepare(&mut self, statement: &Arc<Statement>, duty: Duty, undo: Option<Undo>) {
-        let max = self.link.rules.max_prepared;
+        let max = match self.link.rules.max_prepared {
+            0 => KEPT_MAX,
+            max => max,
+        };
         let clear = self.link.server.is_clear();
         let server = &mut *self.link.server;
         let evicted = server.prepared.add(statement, max, server.queue.batch());

@@ -46,13 +46,9 @@ impl Work<'_, '_, '_, '_> {
     /// A text (None: one that is not all here) is on its way: from here on, what a Parse finds may depend on settings that
     /// only this transaction has. A statement that is a transaction of its own has none.
     pub(super) fn note_local(&mut self, text: Option<&[u8]>) {
-        let Link {
-            client,
-            server,
-            rules,
-            ..
-        } = &mut *self.link;
-        if server.plans_locally || rules.max_prepared == 0 {
+        let tracks_names = self.tracks_names();
+        let Link { client, server, .. } = &mut *self.link;
+        if server.plans_locally || !tracks_names {
             return;
         }
         let is_alone = client.statement_count() == 0
@@ -238,6 +234,7 @@ impl Work<'_, '_, '_, '_> {
     }
 
     pub(super) fn tracks_names(&self) -> bool {
-        self.link.rules.max_prepared > 0
+        let is_wanted = self.link.rules.max_prepared > 0;
+        self.link.client.maps_names.unwrap_or(is_wanted)
     }
 }
