@@ -175,6 +175,8 @@ impl Work<'_, '_, '_, '_> {
     fn give_own_name(&mut self, name: Arc<[u8]>, statement: &Arc<Statement>) {
         let is_first = !self.link.server.needs_sync;
         self.link.client.remember(Arc::clone(&name), None);
+        let (before, after) = statement.literals(&self.link.client.settings);
+        before.iter().for_each(|sql| self.run(sql));
         put_parse(self.to_server.insert(), &name, &statement.body);
         let undo = Undo::Owned(Arc::clone(&name), Arc::clone(statement), true);
         self.expect(Expected::new(Kind::Parse, Duty::Swallow).with_undo(undo));
@@ -189,6 +191,7 @@ impl Work<'_, '_, '_, '_> {
             let entry = Expected::new(Kind::Describe, Duty::Swallow);
             self.expect(entry.with_renamed(Some(renamed)));
         }
+        after.iter().for_each(|sql| self.run(sql));
         if is_first {
             // Nothing of the client's is skipped should it fail. Five bytes always fit.
             let _ = encode::sync(self.to_server.insert());
