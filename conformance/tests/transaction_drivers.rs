@@ -37,7 +37,7 @@ fn libpq_pipelines_are_told_the_same() -> Result<()> {
 
 #[test]
 fn psycopg_is_told_the_same() -> Result<()> {
-    python("psycopg", &["settings", "sequences", "notifications"])
+    python("psycopg", &["settings", "notifications"])
 }
 
 #[test]

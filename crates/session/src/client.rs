@@ -13,6 +13,7 @@ use crate::channels::Subscriptions;
 use crate::expected::Undo;
 use crate::relay::request::deallocate::Deallocating;
 use crate::relay::request::own_names::OwnNames;
+use crate::sequences;
 use crate::settings::{Reported, Settings};
 use crate::sql;
 use crate::statement::Statement;
@@ -118,6 +119,10 @@ pub struct Client {
     pub(crate) reads_statistics: bool,
     /// It moved a sequence, and may ask for what currval says.
     pub(crate) moves_sequences: bool,
+    /// What else it does with them.
+    pub(crate) sequences: sequences::Use,
+    /// Counts its leases.
+    pub(crate) leases: u64,
     /// Statements under names that are not followed may change the session.
     pub(crate) has_untracked_effects: bool,
     /// What it listens to on a connection that is not its own; boxed, since few do.
@@ -146,13 +151,33 @@ impl Client {
     /// Whether nothing in its session keeps it on a server, not even for a while.
     #[inline]
     pub fn is_plain(&self) -> bool {
-        self.pin.is_none() && self.held_reasons().is_empty() && !self.moves_sequences
+        self.pin.is_none() && self.held_reasons().is_empty() && !self.is_reluctant()
     }
 
     /// Whether it would rather keep its server, as long as nobody else needs it: it may ask there what a sequence gave it.
     #[inline]
     pub fn is_reluctant(&self) -> bool {
-        self.moves_sequences
+        self.moves_sequences || self.is_on_trial()
+    }
+
+    /// Whether its next request will show if it asks there for what a sequence gave it: it would keep its server for a
+    /// moment even if others need it.
+    #[inline]
+    pub fn is_on_trial(&self) -> bool {
+        self.sequences.is_on_trial()
+    }
+
+    /// Nobody waits for that request.
+    pub fn end_trial(&mut self) {
+        self.sequences.end_trial();
+    }
+
+    /// It has run something that may have moved a sequence.
+    pub(crate) fn inserted(&mut self) {
+        self.sequences.moved();
+        if self.sequences.reads {
+            self.certain.insert(Reason::Sequence);
+        }
     }
 
     /// Keeps its server from now on.
@@ -213,6 +238,7 @@ impl Client {
         self.settings_changed();
         self.certain = Reasons::default();
         self.moves_sequences = false;
+        self.sequences.forget();
         if let Some(subscriptions) = &mut self.subscriptions {
             subscriptions.discard();
         }

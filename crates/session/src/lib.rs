@@ -48,6 +48,7 @@ mod inserted;
 pub mod login;
 pub mod relay;
 mod repeat;
+mod sequences;
 pub mod server;
 pub mod settings;
 pub mod splice;

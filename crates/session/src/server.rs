@@ -68,10 +68,16 @@ pub struct Server {
     pub(crate) returning: Vec<(Box<[u8]>, Vec<String>)>,
     /// The number of the client that used it last.
     pub(crate) user: u64,
-    /// What currval and lastval say may come from another client.
+    /// Which lease of that client this was.
+    pub(crate) lease: u64,
+    /// What currval and lastval say may come from another client, or be older than what the client got elsewhere since.
     pub(crate) has_foreign_sequences: bool,
     /// The client has not yet done anything on this lease, but for beginning a transaction.
     pub(crate) is_fresh: bool,
+    /// The same for the transaction.
+    pub(crate) is_beginning: bool,
+    /// Nothing has been done on it since its sequences were discarded for the client.
+    pub(crate) is_emptied: bool,
     /// It holds something that nothing takes away: it serves nobody else.
     pub(crate) spoiled: bool,
     /// A ReadyForQuery for the client waits for what we ask on its behalf.
@@ -140,8 +146,11 @@ impl Server {
             discards: false,
             returning: Vec::new(),
             user: 0,
+            lease: 0,
             has_foreign_sequences: false,
             is_fresh: true,
+            is_beginning: true,
+            is_emptied: false,
             spoiled: false,
             owes_ready: false,
             found: false,

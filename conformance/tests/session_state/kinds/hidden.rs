@@ -12,8 +12,9 @@ use crate::world::check_with;
 #[test]
 fn sequences_remember_for_their_own_client() -> Result<()> {
     let scripts = [
-        on_two_servers(
+        on_servers(
             "currval",
+            3,
             "A: select nextval('s')
              B: select currval('s')
              B: select nextval('s')

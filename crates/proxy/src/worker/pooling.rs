@@ -43,6 +43,7 @@ impl<D: Driver> Worker<D> {
             draw: seed,
             pins: BTreeMap::new(),
             reluctant: VecDeque::new(),
+            trials: state::Trials::new(self.now),
             reset_always: settled.settings.global.server_reset_query_always,
             has_timeouts: has_timeouts(&settings),
             settings,

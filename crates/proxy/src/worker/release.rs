@@ -26,12 +26,16 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
+        let is_tried = server.trial.is_some();
         let client = server.lease.take();
         if let Some(client) = client.and_then(|index| self.clients.get_mut(index)) {
             client.lease = None;
             server.is_used |= client.session.pin().is_some();
         }
         self.driver.resume(server.key);
+        if is_tried {
+            self.end_trial(server_index);
+        }
         self.put_back(server_index);
     }
 

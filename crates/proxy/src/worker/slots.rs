@@ -24,7 +24,7 @@ use super::access::{Directory, Learnt};
 use super::inquiry::Inquiry;
 use super::listening::Ears;
 use super::secure::Securing;
-use super::state::Pinned;
+use super::state::{Pinned, Trials};
 use crate::console::Role;
 use crate::driver::Key;
 use crate::global::GlobalPool;
@@ -286,6 +286,8 @@ pub(super) struct Server {
     pub(super) is_checked: bool,
     /// Its client would rather keep it: it is in the pool's list of these.
     pub(super) is_reluctant: bool,
+    /// Its client keeps it though others wait: since when, to see what it asks for next.
+    pub(super) trial: Option<Moment>,
     /// It has to go on release.
     pub(super) doomed: Option<&'static str>,
     pub(super) facts: Box<Facts>,
@@ -320,6 +322,7 @@ impl Server {
             is_used: false,
             is_checked: false,
             is_reluctant: false,
+            trial: None,
             doomed: None,
             facts: Box::new(facts),
             outgoing: None,
@@ -348,6 +351,8 @@ pub(super) struct Pool {
     pub(super) pins: BTreeMap<&'static str, u64>,
     /// Servers that their clients would rather keep, the longest first; some may have better reasons by now.
     pub(super) reluctant: VecDeque<usize>,
+    /// What clients may keep others waiting for, to see whether they need what a sequence gave them.
+    pub(super) trials: Trials,
     pub(super) counters: Counters,
     /// The counters when the current and the last period began.
     pub(super) period: [Counters; 2],

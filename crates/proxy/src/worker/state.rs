@@ -148,14 +148,28 @@ impl<D: Driver> Worker<D> {
         let Some(pool) = self.pools.get_mut(client.pool) else {
             return false;
         };
-        if pool.rules.state != StatePolicy::Track || pool.shard.waiting() > 0 {
+        if pool.rules.state != StatePolicy::Track {
             return false;
         }
-        if !server.is_reluctant {
-            server.is_reluctant = true;
+        let mut longest = if client.session.is_on_trial() {
+            TRIAL_MAX
+        } else {
+            RELUCTANT_MAX
+        };
+        if pool.shard.waiting() > 0 {
+            let is_on_trial = client.session.is_on_trial();
+            match pool.trials.grant(self.now).filter(|_| is_on_trial) {
+                None => return false,
+                Some(granted) => {
+                    server.trial = Some(self.now);
+                    longest = granted;
+                }
+            }
+        } else if !server.is_reluctant {
             pool.reluctant.push_back(server_index);
         }
-        self.arm_server(server_index, Some(RELUCTANT_MAX));
+        server.is_reluctant = true;
+        self.arm_server(server_index, Some(longest));
         true
     }
 
@@ -166,11 +180,42 @@ impl<D: Driver> Worker<D> {
             .get_mut(pool_index)
             .and_then(|pool| pool.reluctant.pop_front())
         {
-            if self.release_reluctant(server_index) {
+            if !self.tries(pool_index, server_index) && self.release_reluctant(server_index) {
                 return true;
             }
         }
         false
+    }
+
+    /// Whether a client keeps its server for a moment though somebody waits for one by now.
+    fn tries(&mut self, pool_index: usize, server_index: usize) -> bool {
+        let (Some(pool), Some(server)) = (
+            self.pools.get_mut(pool_index),
+            self.servers.get_mut(server_index),
+        ) else {
+            return false;
+        };
+        let client = server.lease.and_then(|index| self.clients.get(index));
+        let is_on_trial = client.is_some_and(|client| client.session.is_on_trial());
+        let keeps = is_on_trial && server.is_reluctant && server.session.is_free();
+        let granted = pool.trials.grant(self.now).filter(|_| keeps);
+        if granted.is_some() {
+            server.trial = Some(self.now);
+            self.arm_server(server_index, granted);
+        }
+        granted.is_some()
+    }
+
+    /// What was kept on trial is not any more.
+    pub(super) fn end_trial(&mut self, server_index: usize) {
+        if let Some(server) = self.servers.get_mut(server_index)
+            && let Some(since) = server.trial.take()
+        {
+            server.is_reluctant = false;
+            if let Some(pool) = self.pools.get_mut(server.pool) {
+                pool.trials.spend(self.now.since(since));
+            }
+        }
     }
 
     /// Releases a server that its client only would rather keep; false if it has a better reason by now.
@@ -181,6 +226,10 @@ impl<D: Driver> Worker<D> {
         if !std::mem::take(&mut server.is_reluctant) {
             return false;
         }
+        self.end_trial(server_index);
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return false;
+        };
         let is_free = matches!(server.stage, Stage::Leased)
             && server.session.is_free()
             && !server.session.is_uncertain()
@@ -197,10 +246,50 @@ impl<D: Driver> Worker<D> {
             && let Some(client) = self.clients.get_mut(index)
         {
             client.lease = None;
+            client.session.end_trial();
         }
         self.arm_server(server_index, None);
         self.release_later(server_index);
         true
+    }
+}
+
+// === Trials ===
+
+/// The longest that one client keeps others waiting.
+const TRIAL_MAX: Duration = Duration::from_millis(250);
+
+/// The most that all of them do, if none did for a while.
+const TRIALS_MAX: Duration = Duration::from_secs(2);
+
+/// Of the time, clients may keep others waiting for one part in so many.
+const TRIALS_SHARE: u32 = 100;
+
+/// How long clients may keep a server that others wait for, to see by their next request whether they need what a
+/// sequence gave them there (see `weir_session::client::Client::is_on_trial`).
+pub(super) struct Trials {
+    left: Duration,
+    at: Moment,
+}
+
+impl Trials {
+    pub(super) fn new(now: Moment) -> Self {
+        Self {
+            left: TRIALS_MAX,
+            at: now,
+        }
+    }
+
+    /// How long a client may wait now, if at all.
+    fn grant(&mut self, now: Moment) -> Option<Duration> {
+        let more = now.since(self.at) / TRIALS_SHARE;
+        self.left = self.left.saturating_add(more).min(TRIALS_MAX);
+        self.at = now;
+        (self.left >= TRIAL_MAX).then_some(TRIAL_MAX)
+    }
+
+    fn spend(&mut self, time: Duration) {
+        self.left = self.left.saturating_sub(time.min(TRIAL_MAX));
     }
 }
 

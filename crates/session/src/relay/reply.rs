@@ -13,6 +13,7 @@ use super::{STREAM_MIN, failure, shape};
 use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::fault::Fault;
+use crate::sequences;
 use crate::server::Server;
 use crate::settings::{Settings, is_settable};
 use crate::splice::Splice;
@@ -249,6 +250,7 @@ impl Work<'_, '_> {
             self.server.synced = self.server.queue.is_empty();
             let is_over = self.server.status == TransactionStatus::Idle;
             self.server.plans_locally &= !(self.server.synced && is_over);
+            self.server.is_beginning |= is_over;
         }
     }
 
@@ -400,8 +402,11 @@ impl Work<'_, '_> {
             }
             b"DISCARD SEQUENCES\0" if self.is_clients() => {
                 self.client.certain.remove(Reason::Sequence);
+                self.client.sequences.forget();
+                self.server.has_foreign_sequences = false;
             }
             b"ROLLBACK\0" => self.doubt(),
+            tag if sequences::may_move(tag) && self.is_clients() => self.client.inserted(),
             b"BEGIN\0" => return self.ends_execute(tag::COMMAND_COMPLETE),
             b"DEALLOCATE ALL\0" if self.is_clients() => {
                 self.server.forget_statements();
@@ -411,7 +416,11 @@ impl Work<'_, '_> {
             }
             _ => {}
         }
-        self.server.is_fresh = false;
+        if self.is_clients() {
+            self.server.is_fresh = false;
+            self.server.is_beginning = false;
+            self.server.is_emptied = false;
+        }
         let verdict = self.ends_execute(tag::COMMAND_COMPLETE)?;
         if self.server.queue.complete_inserted(body)
             && !Arc::ptr_eq(&self.client.reported, &self.server.reported)

@@ -19,6 +19,7 @@ mod meaning;
 pub(crate) mod own_names;
 mod prepared;
 mod returning;
+mod sequences;
 mod settling;
 
 /// Bytes of a message before its body.
@@ -68,11 +69,15 @@ pub fn begin(
     server.is_fresh = true;
     server.returning.clear();
     client.wants_new = false;
-    if server.user != client.number {
-        server.has_past |= server.user != 0;
+    client.leases += 1;
+    let is_next = server.user == client.number && server.lease + 1 == client.leases;
+    if !is_next {
+        server.has_past |= server.user != client.number && server.user != 0;
         server.has_foreign_sequences |= server.user != 0;
         server.user = client.number;
+        server.is_emptied = false;
     }
+    server.lease = client.leases;
     if !Arc::ptr_eq(&client.settings, &server.settings) {
         if client.settings == server.settings {
             share(&mut client.settings, &mut server.settings);
@@ -125,6 +130,7 @@ pub fn requests(
     to_server: &mut Splice<'_>,
     to_client: &mut Vec<u8>,
 ) -> Result<Taken, ClientFault> {
+    link.look_at_sequences();
     let mut work = Work {
         link,
         input,
@@ -137,6 +143,7 @@ pub fn requests(
         work.stalled = true;
         return Ok(work.taken(0, false));
     }
+    work.discard_sequences_for_readers();
     let at = work.streamed();
     let (at, terminate) = work.all(at)?;
     Ok(work.taken(at, terminate))

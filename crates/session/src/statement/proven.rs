@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use lru::LruCache;
 
 use super::planning::Context;
+use crate::sequences::Readers;
 
 /// Statements that a pool remembers.
 const ENTRIES_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("it is not zero");
@@ -26,6 +27,8 @@ pub struct Proven {
     /// Never 0.
     era: AtomicU64,
     kept: Mutex<Kept>,
+    /// Which of the pool's applications read what sequences gave them.
+    pub(crate) readers: Readers,
 }
 
 #[derive(Debug)]
@@ -43,6 +46,7 @@ impl Default for Proven {
                 entries: LruCache::new(ENTRIES_MAX),
                 bytes: 0,
             }),
+            readers: Readers::default(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_sql::{Asks, Effects, Reason, Reasons, Resets, Sequences};
+use weir_sql::{Asks, Effects, Reason, Reasons, Resets};
 use weir_wire::encode;
 
 use super::{Link, Message, Work};
@@ -211,28 +211,6 @@ impl Work<'_, '_, '_, '_> {
             server.spoiled |= spoils(reason);
         }
         self.note_plain();
-    }
-
-    /// What currval says is the client's own, or nothing at all: then PostgreSQL says so. Who asks for it beyond the
-    /// transaction keeps the server from then on.
-    pub(super) fn note_sequences(&mut self, sequences: Sequences) {
-        let Link { client, server, .. } = &mut *self.link;
-        if sequences == Sequences::Untouched {
-            return;
-        }
-        client.moves_sequences = true;
-        if !server.is_fresh || !server.queue.is_ours() {
-            return;
-        }
-        if server.has_foreign_sequences && !server.needs_sync {
-            // A constant text fits.
-            let out = self.to_server.insert();
-            let _ = server.ask_for("DISCARD SEQUENCES", Duty::Try, out);
-            server.has_foreign_sequences = false;
-        }
-        if sequences == Sequences::Reads {
-            client.certain.insert(Reason::Sequence);
-        }
     }
 
     // --- refusing ---

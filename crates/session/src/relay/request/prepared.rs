@@ -94,6 +94,8 @@ impl Work<'_, '_, '_, '_> {
             if effects.names && !self.share_names(&effects, statement.text(), false) {
                 return false;
             }
+            // Here, since nothing can be put in front of its Bind in the same batch.
+            self.clean_sequences(effects.sequences);
         }
         self.link.server.needs_sync = true;
         self.statements.client_parses += 1;

@@ -1,0 +1,164 @@
+//! What sequences gave a session (`currval`, `lastval`; manual, 9.17): it stays on the server where it was given.
+//!
+//! An INSERT moves the sequence of a `serial` column, and no text shows it. To pin whoever inserts would be too much for
+//! nearly all applications, since few ask for such values beyond their transaction. So a pool learns which ones do: those
+//! whose clients read, at the beginning of a transaction, after they have moved a sequence before. From then on their
+//! clients keep the server on which they insert, and find no values of others there.
+//!
+//! So that already the first read is right, a client is *on trial* when it has moved a sequence for the first time: it
+//! keeps its server until its next request shows whether it reads, if that comes soon.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Applications that are told apart; with more of them reading, every one counts as reading.
+const APPLICATIONS_MAX: usize = 16;
+
+/// The applications of a pool (by `application_name`) that read what sequences gave them in an earlier transaction.
+#[derive(Debug, Default)]
+pub(crate) struct Readers {
+    /// Counts the changes; what is looked at in steady state.
+    version: AtomicU32,
+    names: Mutex<Vec<Box<str>>>,
+}
+
+impl Readers {
+    pub(crate) fn version(&self) -> u32 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn has(&self, application: &str) -> bool {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.len() >= APPLICATIONS_MAX || names.iter().any(|name| **name == *application)
+    }
+
+    /// A client of this application has read.
+    pub(crate) fn learn(&self, application: &str) {
+        if self.has(application) {
+            return;
+        }
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.len() < APPLICATIONS_MAX {
+            names.push(application.into());
+            self.version.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+/// What a client does with sequences.
+#[derive(Debug, Default)]
+pub(crate) struct Use {
+    /// It may have moved one.
+    pub(crate) has_moved: bool,
+    /// Its application reads.
+    pub(crate) reads: bool,
+    /// [`Readers::version`] when that was found out.
+    version: u32,
+    trial: Trial,
+}
+
+/// Whether a client's first move is followed by a read.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Trial {
+    /// It has moved one just now.
+    Due,
+    /// Nobody asks any more.
+    Over,
+    #[default]
+    Untried,
+}
+
+impl Use {
+    /// What is known of its application by now.
+    #[inline]
+    pub(crate) fn refresh(&mut self, readers: &Readers, application: impl FnOnce() -> String) {
+        let version = readers.version();
+        if version != self.version {
+            self.version = version;
+            self.reads = readers.has(&application());
+        }
+    }
+
+    /// It may just have moved one.
+    pub(crate) fn moved(&mut self) {
+        self.has_moved = true;
+        if self.trial == Trial::Untried {
+            self.trial = Trial::Due;
+        }
+    }
+
+    /// Its next request is here, or nobody waits for that.
+    #[inline]
+    pub(crate) fn end_trial(&mut self) {
+        if self.trial == Trial::Due {
+            self.trial = Trial::Over;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_on_trial(&self) -> bool {
+        self.trial == Trial::Due
+    }
+
+    /// Nothing of its session is left.
+    pub(crate) fn forget(&mut self) {
+        self.has_moved = false;
+        self.end_trial();
+    }
+}
+
+/// Whether a statement with this tag may have moved a sequence that its text does not name.
+#[inline]
+pub(crate) fn may_move(tag: &[u8]) -> bool {
+    [&b"INSERT "[..], b"COPY ", b"MERGE "]
+        .iter()
+        .any(|word| tag.starts_with(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn applications_are_told_apart_up_to_a_number() {
+        let readers = Readers::default();
+        readers.learn("web");
+        readers.learn("web");
+        assert_eq!(readers.version(), 1);
+        assert!(readers.has("web") && !readers.has("psql"));
+        for number in 0..2 * APPLICATIONS_MAX {
+            readers.learn(&number.to_string());
+        }
+        assert!(readers.has("psql"));
+        assert_eq!(readers.names.lock().unwrap().len(), APPLICATIONS_MAX);
+    }
+
+    #[test]
+    fn only_the_first_move_is_a_trial() {
+        let mut used = Use::default();
+        assert!(!used.is_on_trial());
+        used.moved();
+        assert!(used.is_on_trial());
+        used.end_trial();
+        used.moved();
+        assert!(!used.is_on_trial() && used.has_moved);
+    }
+
+    #[test]
+    fn what_a_pool_learns_its_clients_find_out() {
+        let (readers, mut used) = (Readers::default(), Use::default());
+        used.refresh(&readers, || unreachable!("nothing is new"));
+        readers.learn("web");
+        used.refresh(&readers, || "psql".to_owned());
+        assert!(!used.reads);
+        readers.learn("psql");
+        used.refresh(&readers, || "psql".to_owned());
+        assert!(used.reads);
+    }
+
+    #[test]
+    fn tags_of_what_may_insert_are_told_apart() {
+        assert!(may_move(b"INSERT 0 1\0") && may_move(b"COPY 5\0") && may_move(b"MERGE 1\0"));
+        assert!(!may_move(b"SELECT 1\0") && !may_move(b"UPDATE 1\0"));
+    }
+}
