@@ -68,6 +68,10 @@ pub struct Server {
     pub(crate) returning: Vec<(Box<[u8]>, Vec<String>)>,
     /// The number of the client that used it last.
     pub(crate) user: u64,
+    /// Its process id.
+    pub(crate) process: u32,
+    /// What ends that it listens to what its client listens to elsewhere ([`crate::channels`]).
+    pub(crate) lent: Option<Box<str>>,
     /// What currval and lastval say may come from another client.
     pub(crate) has_foreign_sequences: bool,
     /// The client has not yet done anything on this lease, but for beginning a transaction.
@@ -136,6 +140,8 @@ impl Server {
             discards: false,
             returning: Vec::new(),
             user: 0,
+            process: 0,
+            lent: None,
             has_foreign_sequences: false,
             is_fresh: true,
             spoiled: false,
@@ -181,6 +187,10 @@ impl Server {
         if self.question.is_nothing() {
             return false;
         }
+        if let Some(sql) = self.lent.take() {
+            // Quoted names hold no NUL.
+            let _ = self.ask_for(&sql, Duty::Try, out);
+        }
         let question = std::mem::take(&mut self.question);
         // Names in it come from a message of the client, and are far shorter than one.
         if self
@@ -192,6 +202,16 @@ impl Server {
         self.asked
             .push_back(Box::new((question, Answer::default())));
         true
+    }
+
+    /// Its process id, which notifications that were said on it show.
+    pub fn set_process(&mut self, pid: u32) {
+        self.process = pid;
+    }
+
+    /// The number of the client that used it last; 0 is nobody.
+    pub fn user(&self) -> u64 {
+        self.user
     }
 
     /// Asks for everything the next time, whatever its client did (`session_state_check`).
@@ -388,6 +408,7 @@ impl Server {
     pub fn was_reset(&mut self) {
         self.forget_session();
         self.question = Question::default();
+        self.lent = None;
         self.asked.clear();
         self.discards = false;
     }

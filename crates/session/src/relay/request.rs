@@ -62,11 +62,27 @@ pub fn begin(
     server.is_fresh = true;
     server.returning.clear();
     client.wants_new = false;
-    if server.user != client.number {
-        server.has_past |= server.user != 0;
-        server.has_foreign_sequences |= server.user != 0;
-        server.user = client.number;
+    if server.user == client.number {
+        return settings(client, server, to_server, to_client);
     }
+    server.has_past |= server.user != 0;
+    server.has_foreign_sequences |= server.user != 0;
+    server.user = client.number;
+    settings(client, server, to_server, to_client)?;
+    match client.subscriptions.as_ref().and_then(|own| own.mark()) {
+        Some(mark) => server.ask_for(&mark, Duty::Try, to_server.insert()),
+        None => Ok(()),
+    }
+}
+
+/// The client's settings, on the server, and what the client has to be told about it.
+#[inline]
+fn settings(
+    client: &mut Client,
+    server: &mut Server,
+    to_server: &mut Splice<'_>,
+    to_client: &mut Vec<u8>,
+) -> Result<(), encode::EncodeError> {
     if !Arc::ptr_eq(&client.settings, &server.settings) {
         if client.settings == server.settings {
             share(&mut client.settings, &mut server.settings);
@@ -340,6 +356,10 @@ impl<'i> Work<'_, '_, 'i, '_> {
         server.synced &= entry.kind == Kind::CopyEnd;
         if let Some(refused) = server.queue.expect(entry) {
             server.take_back_refused(refused, client);
+        }
+        if client.is_behind() {
+            // Behind the ReadyForQuery that it waits for.
+            return;
         }
         while let Some(answer) = server.queue.next_answer() {
             super::reply::answer(self.to_client, answer.kind);

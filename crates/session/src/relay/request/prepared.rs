@@ -62,7 +62,7 @@ impl Work<'_, '_, '_, '_> {
     }
 
     pub(super) fn parse_named(&mut self, message: Message, name: &[u8], definition: &[u8]) {
-        self.link.server.needs_sync = true;
+        let begins = !std::mem::replace(&mut self.link.server.needs_sync, true);
         match self.link.client.statement(name) {
             Some((_, None)) => return self.pass_extended(message, Kind::Parse),
             Some((known, Some(statement))) => {
@@ -80,6 +80,9 @@ impl Work<'_, '_, '_, '_> {
             && self.refuses(&effects)
         {
             return self.refuse_parse(name, effects.reasons);
+        }
+        if let Some(effects) = self.effects_of(&statement) {
+            self.lend_channels(&effects, begins);
         }
         let name: Arc<[u8]> = name.into();
         let undo = Undo::Named(Arc::clone(&name), Arc::clone(&statement));
