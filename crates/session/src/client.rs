@@ -111,6 +111,8 @@ pub struct Client {
     pub(crate) certain: Reasons,
     /// Tells clients apart; 0 is nobody.
     pub(crate) number: u64,
+    /// The process id that it takes for its own.
+    pub(crate) process: u32,
     /// Its `search_path` names the temporary schema, so anything that it creates may be temporary.
     pub(crate) makes_temporary: bool,
     /// What it does next wants a server that nobody else has used.
@@ -148,10 +150,13 @@ impl Client {
         self.number = number;
     }
 
-    /// Whether nothing in its session keeps it on a server, not even for a while.
+    /// Whether nothing in its session keeps it on a server, not even for a while (until it has heard everything).
     #[inline]
     pub fn is_plain(&self) -> bool {
-        self.pin.is_none() && self.held_reasons().is_empty() && !self.is_reluctant()
+        self.pin.is_none()
+            && self.held_reasons().is_empty()
+            && !self.is_reluctant()
+            && self.subscriptions.is_none()
     }
 
     /// Whether it would rather keep its server, as long as nobody else needs it: it may ask there what a sequence gave it.
@@ -208,6 +213,18 @@ impl Client {
     /// It listens to nothing on such a connection any more.
     pub fn drop_subscriptions(&mut self) {
         self.subscriptions = None;
+    }
+
+    /// Whether it waits for its ReadyForQuery until it has heard everything ([`Subscriptions::is_behind`]).
+    #[inline]
+    pub fn is_behind(&self) -> bool {
+        let subscriptions = self.subscriptions.as_deref();
+        subscriptions.is_some_and(Subscriptions::is_behind)
+    }
+
+    /// The number that it was given at login, which its own notifications have to show; 0 if there is none.
+    pub fn set_process(&mut self, pid: u32) {
+        self.process = pid;
     }
 
     /// Why it keeps its server, if it does.

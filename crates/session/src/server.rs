@@ -70,6 +70,10 @@ pub struct Server {
     pub(crate) user: u64,
     /// Which lease of that client this was.
     pub(crate) lease: u64,
+    /// Its process id.
+    pub(crate) process: u32,
+    /// What ends that it listens to what its client listens to elsewhere ([`crate::channels`]).
+    pub(crate) lent: Option<Box<str>>,
     /// What currval and lastval say may come from another client, or be older than what the client got elsewhere since.
     pub(crate) has_foreign_sequences: bool,
     /// The client has not yet done anything on this lease, but for beginning a transaction.
@@ -147,6 +151,8 @@ impl Server {
             returning: Vec::new(),
             user: 0,
             lease: 0,
+            process: 0,
+            lent: None,
             has_foreign_sequences: false,
             is_fresh: true,
             is_beginning: true,
@@ -196,6 +202,10 @@ impl Server {
         if self.question.is_nothing() {
             return false;
         }
+        if let Some(sql) = self.lent.take() {
+            // Quoted names hold no NUL.
+            let _ = self.ask_for(&sql, Duty::Try, out);
+        }
         let mut question = std::mem::take(&mut self.question);
         if self.has_own_names {
             question.add_statements();
@@ -210,6 +220,16 @@ impl Server {
         self.asked
             .push_back(Box::new((question, Answer::default())));
         true
+    }
+
+    /// Its process id, which notifications that were said on it show.
+    pub fn set_process(&mut self, pid: u32) {
+        self.process = pid;
+    }
+
+    /// The number of the client that used it last; 0 is nobody.
+    pub fn user(&self) -> u64 {
+        self.user
     }
 
     /// Asks for everything the next time, whatever its client did (`session_state_check`).
@@ -407,6 +427,7 @@ impl Server {
         self.forget_session();
         self.has_own_names = false;
         self.question = Question::default();
+        self.lent = None;
         self.asked.clear();
         self.discards = false;
     }

@@ -55,7 +55,7 @@ pub enum Sequences {
     Reads,
 }
 
-/// A text that is one LISTEN or UNLISTEN. Names are folded and cut to 63 bytes as PostgreSQL does.
+/// A LISTEN or UNLISTEN. Names are folded and cut to 63 bytes as PostgreSQL does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Channel {
     /// `LISTEN name`
@@ -90,8 +90,10 @@ pub struct Effects {
     pub names: bool,
     /// What it does with sequences.
     pub sequences: Sequences,
-    /// Set if the text is exactly one LISTEN or UNLISTEN.
-    pub channel: Option<Channel>,
+    /// All that the text does, in order, if that is nothing but LISTEN and UNLISTEN; else none.
+    pub channels: Vec<Channel>,
+    /// It asks what the session listens to.
+    pub lists_channels: bool,
     /// Every UNLISTEN in it, in order; none if that depends on how the text is read.
     pub unlistens: Vec<Channel>,
     /// May end something that pins.
@@ -115,8 +117,9 @@ impl Effects {
             && !self.unseen
             && !self.names
             && self.sequences == Sequences::Untouched
-            && self.channel.is_none()
             && !self.reads_statistics
+            && self.channels.is_empty()
+            && !self.lists_channels
     }
 
     /// Whether it cannot end a pin either.
@@ -124,7 +127,7 @@ impl Effects {
         self.is_harmless() && !self.frees
     }
 
-    /// What either may do. Statements and the channel stay those of the first that has any.
+    /// What either may do. Statements stay those of the first that has any.
     #[must_use]
     pub(crate) fn join(mut self, other: Self) -> Self {
         match other.asks {
@@ -138,7 +141,8 @@ impl Effects {
         self.reasons = self.reasons.union(other.reasons);
         self.certain = self.certain.union(other.certain);
         self.sequences(other.sequences);
-        self.channel = self.channel.or(other.channel);
+        self.channels.extend(other.channels);
+        self.lists_channels |= other.lists_channels;
         self.unlistens.extend(other.unlistens);
         self.frees |= other.frees;
         self.unseen |= other.unseen;

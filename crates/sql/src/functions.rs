@@ -35,6 +35,8 @@ pub(crate) enum Kind {
     AdvisoryLock,
     /// Gives one back.
     AdvisoryUnlock,
+    /// Says what the session listens to.
+    ListsChannels,
     /// Moves a sequence.
     MovesSequence,
     /// Leaves something that the server cannot be asked about.
@@ -83,6 +85,7 @@ const BUILT_IN: &[(&str, Kind)] = &[
     ("pg_copy_physical_replication_slot", Kind::Opaque),
     ("pg_create_logical_replication_slot", Kind::Opaque),
     ("pg_create_physical_replication_slot", Kind::Opaque),
+    ("pg_listening_channels", Kind::ListsChannels),
     ("pg_replication_origin_session_reset", Kind::Opaque),
     ("pg_replication_origin_session_setup", Kind::Opaque),
     ("pg_start_backup", Kind::Opaque),

@@ -43,6 +43,10 @@ pub fn judge(text: &[u8], functions: &Functions) -> Effects {
             if returns != standard.returns {
                 standard.returns.clear();
             }
+            let channels = std::mem::take(&mut escaping.channels);
+            if channels != standard.channels {
+                standard.channels.clear();
+            }
             standard.join(escaping)
         }
     }
@@ -108,8 +112,8 @@ fn read(text: &[u8], reading: Reading, functions: &Functions) -> Effects {
             }
         }
     }
-    if all.statements != 1 {
-        all.channel = None;
+    if all.statements != all.channels.len() {
+        all.channels.clear();
     }
     all
 }

@@ -187,7 +187,7 @@ fn listen(kind: &str, name: &str, effects: &mut Effects) {
         if kind == "UnlistenStmt" {
             effects.unlistens.push(channel.clone());
         }
-        effects.channel = Some(channel);
+        effects.channels.push(channel);
     }
 }
 

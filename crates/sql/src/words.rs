@@ -318,6 +318,7 @@ pub(crate) fn call(kind: Kind, effects: &mut Effects) {
     match kind {
         Kind::AdvisoryLock => effects.may_leave(Reason::AdvisoryLock),
         Kind::AdvisoryUnlock => effects.frees = true,
+        Kind::ListsChannels => effects.lists_channels = true,
         Kind::MovesSequence => effects.sequences(Sequences::Moves),
         Kind::Opaque => effects.leaves(Reason::Function),
         Kind::ReadsSequence => effects.sequences(Sequences::Reads),

@@ -108,6 +108,7 @@ pub struct Backend {
     /// What the client knows of them.
     told: BTreeMap<&'static str, String>,
     closed: bool,
+    process: u32,
 }
 
 /// A statement failed: SQLSTATE and text.
@@ -189,6 +190,7 @@ impl Backend {
             reported,
             told: BTreeMap::new(),
             closed: false,
+            process: 0,
         };
         made.told = made.reported_now().collect();
         made
@@ -431,6 +433,11 @@ impl Backend {
         self.close();
     }
 
+    /// The process id that its notifications show; 0 if nobody has said.
+    pub fn set_process(&mut self, process: u32) {
+        self.process = process;
+    }
+
     /// The session ends.
     pub fn close(&mut self) {
         self.closed = true;
@@ -459,17 +466,10 @@ impl Backend {
     /// Notifications that have come.
     fn deliver(&mut self) {
         let letters = self.database.shared().letters.remove(&self.session.number);
-        for (channel, payload) in letters.unwrap_or_default() {
-            let len = 4 + 4 + channel.len() + payload.len() + 2;
-            let len = u32::try_from(len).unwrap_or_default();
-            self.buffered.push(b'A');
-            self.buffered.extend_from_slice(&len.to_be_bytes());
-            // The process that notified is of no interest here.
-            self.buffered.extend_from_slice(&[0; 4]);
-            for text in [channel, payload] {
-                self.buffered.extend_from_slice(text.as_bytes());
-                self.buffered.push(0);
-            }
+        for letter in letters.unwrap_or_default() {
+            let (channel, payload) = (letter.channel.as_bytes(), letter.payload.as_bytes());
+            let process = letter.process;
+            self.put(|out| encode::notification_response(out, process, channel, payload));
         }
     }
 

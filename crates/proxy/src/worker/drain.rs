@@ -38,7 +38,7 @@ impl<D: Driver> Worker<D> {
         let keeps_server = client.lease.and_then(|server| self.servers.get(server));
         // A pinned client whose server is free has nothing running either.
         let busy = match keeps_server {
-            Some(server) => !server.session.is_free(),
+            Some(server) => !server.session.is_free() || client.session.is_behind(),
             None => client.lease.is_some(),
         };
         if !busy && !matches!(client.phase, Phase::Cancelling) {

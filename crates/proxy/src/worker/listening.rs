@@ -21,6 +21,7 @@ use crate::global::{GlobalPool, Purpose, lock};
 use crate::mailbox::Message;
 
 mod ears;
+mod flush;
 mod outbox;
 
 pub(super) use ears::Ears;
@@ -33,12 +34,19 @@ const LISTENERS_FROM: usize = 1 << 31;
 /// twice that time.
 const CHECK_EVERY: Duration = Duration::from_secs(15);
 
-/// A client wants to listen, or to stop.
+/// What a client that listens wants.
 pub(crate) struct Asking {
     /// The client's pool.
     pool: Arc<GlobalPool>,
     seat: Seat,
-    request: Request,
+    wish: Wish,
+}
+
+enum Wish {
+    /// To hear what is committed by now.
+    Flush,
+    /// To listen, or to stop.
+    Request(Request),
 }
 
 /// A client does not listen any more.
@@ -53,6 +61,10 @@ pub(crate) struct Leaver {
 pub(crate) enum Heard {
     /// A request was carried out.
     Done(Seat),
+    /// Everything is told that the client wanted to have heard.
+    Flushed(Seat),
+    /// What this process says from here on is the client's own, as long as it has that server.
+    Leased(Seat, u32),
     /// Nothing is heard for these clients any more.
     Lost(Vec<Seat>, Loss),
     /// A NotificationResponse as it came.
@@ -136,13 +148,13 @@ impl<D: Driver> Worker<D> {
     // --- what clients want ---
 
     pub(super) fn listen_asked(&mut self, asking: Asking) {
-        let Asking {
-            pool,
-            seat,
-            request,
-        } = asking;
+        let Asking { pool, seat, wish } = asking;
         let index = match self.listening.by_database.get(&pool.database) {
             Some(index) => *index,
+            None if matches!(wish, Wish::Flush) => {
+                // There was one, and the client has been told what became of it.
+                return self.tell(seat.lane, vec![Heard::Flushed(seat)]);
+            }
             None => match self.add_listener(&pool) {
                 Some(index) => index,
                 None => {
@@ -153,7 +165,10 @@ impl<D: Driver> Worker<D> {
             },
         };
         if let Some(listener) = self.listening.listeners.get_mut(index) {
-            listener.hub.request(seat, request);
+            match wish {
+                Wish::Flush => listener.hub.flush(seat),
+                Wish::Request(request) => listener.hub.request(seat, request),
+            }
         }
         self.pump_listener(index);
     }
@@ -192,22 +207,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let output = listener.hub.take_output();
-        let mut heard: Vec<Vec<Heard>> = Vec::new();
-        let mut put = |lane: usize, one| {
-            if heard.len() <= lane {
-                heard.resize_with(lane + 1, Vec::new);
-            }
-            if let Some(of_lane) = heard.get_mut(lane) {
-                of_lane.push(one);
-            }
-        };
-        while let Some(event) = listener.hub.poll() {
-            match event {
-                Event::Deliver { lane, message, to } => put(lane, Heard::Notification(message, to)),
-                Event::Done(seat) => put(seat.lane, Heard::Done(seat)),
-                Event::Refused(seat, body) => put(seat.lane, Heard::Refused(seat, body)),
-            }
-        }
+        let heard = heard(&mut listener.hub, self.global.lanes());
         let link = listener.link;
         let (is_idle, wants) = (listener.hub.is_idle(), listener.hub.wants_connection());
         if let Link::Up(server) = link
@@ -396,11 +396,15 @@ impl<D: Driver> Worker<D> {
         };
         self.listening.by_database.remove(&listener.database);
         let seats = listener.hub.disconnected();
+        let lanes = self.global.lanes();
         for of_lane in seats.chunk_by(|one, next| one.lane == next.lane) {
             if let Some(first) = of_lane.first() {
                 let lost = Heard::Lost(of_lane.to_vec(), loss.clone());
                 self.tell(first.lane, vec![lost]);
             }
+        }
+        for (lane, heard) in heard(&mut listener.hub, lanes).into_iter().enumerate() {
+            self.tell(lane, heard);
         }
     }
 
@@ -423,4 +427,28 @@ impl<D: Driver> Worker<D> {
             self.mail(lane, Message::Heard(heard));
         }
     }
+}
+
+/// What a hub has to tell, by lane. Marks of leases come from anybody who knows the channel, so their lane may be none.
+fn heard(hub: &mut Hub, lanes: usize) -> Vec<Vec<Heard>> {
+    let mut heard = Vec::new();
+    while let Some(event) = hub.poll() {
+        let (lane, one) = match event {
+            Event::Deliver { lane, message, to } => (lane, Heard::Notification(message, to)),
+            Event::Done(seat) => (seat.lane, Heard::Done(seat)),
+            Event::Flushed(seat) => (seat.lane, Heard::Flushed(seat)),
+            Event::Leased(seat, pid) => (seat.lane, Heard::Leased(seat, pid)),
+            Event::Refused(seat, body) => (seat.lane, Heard::Refused(seat, body)),
+        };
+        if lane >= lanes {
+            continue;
+        }
+        if heard.len() <= lane {
+            heard.resize_with(lane + 1, Vec::new);
+        }
+        if let Some(of_lane) = heard.get_mut(lane) {
+            of_lane.push(one);
+        }
+    }
+    heard
 }

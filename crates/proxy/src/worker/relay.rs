@@ -255,6 +255,7 @@ impl<D: Driver> Worker<D> {
         };
         client.ticket = None;
         client.lease = Some(server_index);
+        client.takes_over(server);
         client.transaction_at = self.now;
         client.declined = 0;
         server.lease = Some(index);

@@ -48,9 +48,16 @@ impl Drop for Pinned {
 impl<D: Driver> Worker<D> {
     /// Whether a client lets go of its free server as far as its session's state goes. Most have none, and do not get here.
     pub(super) fn settle_state(&mut self, index: usize, server_index: usize) -> bool {
-        !self.asks_state(index, server_index)
+        !self.is_behind(index)
+            && !self.asks_state(index, server_index)
             && self.settle_pin(index, server_index)
             && !self.stays_reluctantly(index, server_index)
+    }
+
+    /// Whether a client keeps its server until it has heard everything.
+    fn is_behind(&self, index: usize) -> bool {
+        let client = self.clients.get(index);
+        client.is_some_and(|client| client.session.is_behind())
     }
 
     /// Whether a server that is free has to answer a question about its client's session before it goes to anybody else.
@@ -236,7 +243,9 @@ impl<D: Driver> Worker<D> {
             && self.driver.backlog(server.key) == 0;
         let client = server.lease.and_then(|index| self.clients.get(index));
         let lets_go = client.is_some_and(|client| {
-            client.session.pin().is_none() && !client.session.is_sending_to_server()
+            client.session.pin().is_none()
+                && !client.session.is_sending_to_server()
+                && !client.session.is_behind()
         });
         if !is_free || !lets_go {
             return false;

@@ -239,6 +239,7 @@ impl<D: Driver> Worker<D> {
             let key = key.get(..key_len).unwrap_or_default();
             if pid != 0 && self.global.register(pid, Secret::new(key.to_vec()), place) {
                 client.identity.cancel_pid = pid;
+                client.session.set_process(pid);
                 // A number and at most 32 bytes fit.
                 let _ = encode::backend_key_data(message, pid, key);
                 return Ok(());

@@ -1,5 +1,5 @@
-//! A request of a client that is one LISTEN or UNLISTEN and nothing else: as a Query, or as one batch of the extended
-//! protocol up to its Sync. Everything else is for a server.
+//! A request of a client that is nothing but LISTEN and UNLISTEN: as a Query, or, one of them, as one batch of the
+//! extended protocol up to its Sync. Everything else is for a server.
 
 use std::sync::Arc;
 
@@ -36,8 +36,8 @@ pub enum Recognized<'i> {
 pub struct Found<'i> {
     /// Bytes of the input.
     pub consumed: usize,
-    /// What it asks for.
-    pub request: Request,
+    /// What it asks for: at least one, in order.
+    pub requests: Vec<Request>,
     /// The answers that come before its CommandComplete, or before its error.
     pub before: Vec<u8>,
     statement: Defined<'i>,
@@ -108,7 +108,7 @@ fn query<'i>(judge: &mut Judge, input: &'i [u8]) -> Result<Found<'i>, Stop> {
     let effects = judged(judge, text.ok_or(Stop::Nothing)?.sql)?;
     Ok(Found {
         consumed: frame.raw.len(),
-        request: Request::of(&effects).ok_or(Stop::Nothing)?,
+        requests: Request::all_of(&effects).ok_or(Stop::Nothing)?,
         before: Vec::new(),
         statement: Defined::Dropped,
     })
@@ -164,7 +164,9 @@ fn batch<'i>(
         Some(_) => return Err(Stop::Nothing),
         None => (prepared(client, judge, rules, name)?, Defined::Nothing),
     };
-    let request = Request::of(&effects).ok_or(Stop::Nothing)?;
+    // PostgreSQL prepares one statement at a time.
+    let requests = Request::all_of(&effects).filter(|all| all.len() == 1);
+    let requests = requests.ok_or(Stop::Nothing)?;
     complete(&mut before, answer::BIND_COMPLETE);
     next = steps.next()?;
     if describes(&next, Kind::Portal, b"") {
@@ -178,7 +180,7 @@ fn batch<'i>(
     }
     Ok(Found {
         consumed: steps.at,
-        request,
+        requests,
         before,
         statement,
     })
@@ -203,7 +205,7 @@ fn parsed<'i>(
     let effects = judged(judge, parse.sql)?;
     // No parameter types.
     let is_plain = parse.rest == [0, 0] && parse.name.is_empty() && rules.tracks_unnamed;
-    if !is_plain || Request::of(&effects).is_none() {
+    if !is_plain || effects.channels.len() != 1 {
         return Err(Stop::Nothing);
     }
     Ok(Some(Parsed {

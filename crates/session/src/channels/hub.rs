@@ -12,7 +12,7 @@ use weir_wire::backend::{self, ErrorFields, NotificationResponse, tag};
 use weir_wire::encode;
 use weir_wire::frame::{Frame, FrameError, Side, frame};
 
-use super::{Channel, Request, Seat};
+use super::{Channel, LEASES, Request, Seat, lease, statement};
 
 /// What the server said that has no place here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +46,10 @@ pub enum Event {
     },
     /// A request was carried out.
     Done(Seat),
+    /// Everything was told that was committed before this client asked for it ([`Hub::flush`]).
+    Flushed(Seat),
+    /// What this server process says from here on is said for that client, as long as it has it.
+    Leased(Seat, u32),
     /// The server refused it: the body of its ErrorResponse.
     Refused(Seat, Box<[u8]>),
 }
@@ -72,14 +76,20 @@ struct Asked {
 enum What {
     /// Whether the connection lives.
     Check,
+    /// Everything that is known by now is to be told.
+    Flush,
     /// Nobody listens to this channel any more.
     Forget(Channel),
+    /// Marks of leases are to be heard.
+    Leases,
+    /// They are not any more.
+    NoLeases,
     Request(Request),
 }
 
 /// One database's listeners.
 ///
-/// Commands: [`Hub::request`], [`Hub::leave`], [`Hub::connected`], [`Hub::disconnected`], [`Hub::check`]. What the
+/// Commands: [`Hub::request`], [`Hub::flush`], [`Hub::leave`], [`Hub::connected`], [`Hub::disconnected`], [`Hub::check`]. What the
 /// server sends goes to [`Hub::handle`]. After any of them drain [`Hub::poll`] and send [`Hub::take_output`].
 ///
 /// ```text
@@ -102,6 +112,8 @@ pub struct Hub {
     /// Questions that the server has to answer, oldest first.
     asked: VecDeque<Asked>,
     is_up: bool,
+    /// The server tells marks of leases, or is about to: as long as there is a channel.
+    hears_leases: bool,
     /// The error in answer to the oldest question.
     error: Option<Box<[u8]>>,
     /// The FATAL error that ends the connection.
@@ -130,6 +142,12 @@ impl Hub {
         }
         if let Request::Listen(channel) = &request {
             self.channels.entry(Arc::clone(channel)).or_default().coming += 1;
+            if !std::mem::replace(&mut self.hears_leases, true) {
+                self.ask(Asked {
+                    seat: None,
+                    what: What::Leases,
+                });
+            }
         }
         self.askers.insert(seat);
         self.ask(Asked {
@@ -138,10 +156,24 @@ impl Hub {
         });
     }
 
+    /// A client wants to have heard what is committed by now: [`Event::Flushed`] comes behind it.
+    pub fn flush(&mut self, seat: Seat) {
+        if !self.is_up {
+            // It does not listen, or is about to be told that it does not.
+            return self.events.push_back(Event::Flushed(seat));
+        }
+        self.ask(Asked {
+            seat: Some(seat),
+            what: What::Flush,
+        });
+    }
+
     /// A client is gone, or wants to hear nothing more and waits for no answer. Unknown clients are nobody.
     pub fn leave(&mut self, seat: Seat) {
         if self.askers.remove(&seat) {
-            let asked = self.asked.iter_mut().find(|asked| asked.seat == Some(seat));
+            let is_request =
+                |asked: &Asked| asked.seat == Some(seat) && matches!(asked.what, What::Request(_));
+            let asked = self.asked.iter_mut().find(|asked| is_request(asked));
             if let Some(asked) = asked {
                 asked.seat = None;
             }
@@ -192,11 +224,16 @@ impl Hub {
         }
     }
 
-    /// The connection is gone or could not be had: nothing is heard any more, and these clients have to know it.
+    /// The connection is gone or could not be had: nothing is heard any more, and these clients have to know it. Those
+    /// that only waited to have heard everything have.
     pub fn disconnected(&mut self) -> Vec<Seat> {
-        self.is_up = false;
+        (self.is_up, self.hears_leases) = (false, false);
         self.channels.clear();
-        self.asked.clear();
+        for asked in self.asked.drain(..) {
+            if let (What::Flush, Some(seat)) = (asked.what, asked.seat) {
+                self.events.push_back(Event::Flushed(seat));
+            }
+        }
         self.waiting.clear();
         self.output.clear();
         let mut seats: Vec<_> = self.askers.drain().collect();
@@ -282,15 +319,14 @@ impl Hub {
         if !self.is_up {
             return self.waiting.push_back(asked);
         }
-        let (command, channel) = match &asked.what {
-            What::Request(Request::Listen(channel)) => ("LISTEN ", Some(channel)),
-            What::Forget(channel) => ("UNLISTEN ", Some(channel)),
+        let mut sql = Vec::new();
+        match &asked.what {
+            What::Request(Request::Listen(channel)) => statement("LISTEN", channel, &mut sql),
+            What::Forget(channel) => statement("UNLISTEN", channel, &mut sql),
+            What::Leases => statement("LISTEN", LEASES, &mut sql),
+            What::NoLeases => statement("UNLISTEN", LEASES, &mut sql),
             // An empty query: its answer comes after everything that was committed before.
-            What::Check | What::Request(_) => ("", None),
-        };
-        let mut sql = command.as_bytes().to_vec();
-        if let Some(channel) = channel {
-            quote(channel, &mut sql);
+            What::Check | What::Flush | What::Request(_) => {}
         }
         // A name of at most 63 bytes without NUL fits.
         let _ = encode::query(&mut self.output, &sql);
@@ -313,6 +349,9 @@ impl Hub {
     fn notified(&mut self, frame: &Frame<'_>) -> Result<(), HubFault> {
         let notification = NotificationResponse::parse(frame.body)
             .map_err(|_| HubFault::Malformed(tag::NOTIFICATION_RESPONSE))?;
+        if let Some(seat) = lease::seat(&notification) {
+            self.events.push_back(Event::Leased(seat, notification.pid));
+        }
         let Some(listeners) = self.channels.get(notification.channel) else {
             return Ok(());
         };
@@ -350,12 +389,17 @@ impl Hub {
         let Asked { seat, what } = asked.ok_or(HubFault::OutOfPlace(tag::READY_FOR_QUERY))?;
         self.answered += 1;
         let error = self.error.take();
+        let request = match (what, seat) {
+            (What::Request(request), _) => request,
+            (What::Flush, Some(seat)) => {
+                self.events.push_back(Event::Flushed(seat));
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
         if let Some(seat) = seat {
             self.askers.remove(&seat);
         }
-        let What::Request(request) = what else {
-            return Ok(());
-        };
         match (&request, seat) {
             (Request::Listen(channel), _) => {
                 self.answer_listen(channel, seat.filter(|_| error.is_none()), error.is_none());
@@ -412,25 +456,25 @@ impl Hub {
             return;
         }
         let dropped = self.channels.remove(channel);
-        if dropped.is_some_and(|listeners| listeners.is_listened) && self.is_up {
-            self.ask(Asked {
-                seat: None,
-                what: What::Forget(Arc::clone(channel)),
-            });
+        let is_last = self.channels.is_empty();
+        if is_last {
+            self.hears_leases = false;
+        }
+        if !self.is_up {
+            if is_last {
+                // Nothing but the marks of leases.
+                self.waiting.clear();
+            }
+            return;
+        }
+        let mut forget = |what| self.ask(Asked { seat: None, what });
+        if dropped.is_some_and(|listeners| listeners.is_listened) {
+            forget(What::Forget(Arc::clone(channel)));
+        }
+        if is_last {
+            forget(What::NoLeases);
         }
     }
-}
-
-/// A channel's name as a quoted identifier (manual, 4.1.1).
-fn quote(channel: &[u8], sql: &mut Vec<u8>) {
-    sql.push(b'"');
-    for byte in channel {
-        if *byte == b'"' {
-            sql.push(b'"');
-        }
-        sql.push(*byte);
-    }
-    sql.push(b'"');
 }
 
 #[cfg(test)]

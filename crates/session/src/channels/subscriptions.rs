@@ -5,19 +5,34 @@ use std::sync::Arc;
 
 use weir_sql::Effects;
 
-use super::{CHANNELS_MAX, Channel, Request};
+use super::{CHANNELS_MAX, Channel, Request, Seat, lease, statement};
 
 /// See the module's page.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     /// Confirmed.
     channels: HashSet<Channel>,
+    /// Where the client is, for [`super::Hub`].
+    seat: Option<Seat>,
+    ready: Ready,
     /// UNLISTENs in the transaction in progress on the client's own server.
     asked: Vec<Request>,
     /// Something in that transaction failed or was rolled back, perhaps those.
     is_doubtful: bool,
     /// Those whose transaction was committed.
     ended: Vec<Request>,
+}
+
+/// A ReadyForQuery outside of a transaction, which the client gets when it has heard all that was said before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Ready {
+    /// It is owed, and the client has heard all.
+    Due,
+    /// None is owed.
+    #[default]
+    Told,
+    /// It is owed.
+    Waits,
 }
 
 impl Subscriptions {
@@ -56,6 +71,67 @@ impl Subscriptions {
             Request::Unlisten(channel) => drop(self.channels.remove(channel)),
             Request::UnlistenAll => self.channels.clear(),
         }
+    }
+
+    /// Where the client is.
+    pub fn sit(&mut self, seat: Seat) {
+        self.seat = Some(seat);
+    }
+
+    /// Whether the client waits for its ReadyForQuery until it has heard everything.
+    #[inline]
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.ready == Ready::Waits
+    }
+
+    /// Whether it has not got its ReadyForQuery yet.
+    #[must_use]
+    pub fn is_owed_ready(&self) -> bool {
+        self.ready != Ready::Told
+    }
+
+    /// It has heard everything that was committed before. False if it was not waiting for that.
+    pub fn is_told(&mut self) -> bool {
+        let was_behind = self.is_behind();
+        if was_behind {
+            self.ready = Ready::Due;
+        }
+        was_behind
+    }
+
+    /// A ReadyForQuery outside of a transaction has come.
+    pub(crate) fn fall_behind(&mut self) {
+        debug_assert!(self.ready == Ready::Told, "nothing is read behind one");
+        self.ready = Ready::Waits;
+    }
+
+    /// Whether it is to be sent now.
+    pub(crate) fn take_due(&mut self) -> bool {
+        let is_due = self.ready == Ready::Due;
+        if is_due {
+            self.ready = Ready::Told;
+        }
+        is_due
+    }
+
+    /// What to say on a server that comes from another client ([`lease`]).
+    pub(crate) fn mark(&self) -> Option<String> {
+        self.seat.map(lease::mark)
+    }
+
+    /// What makes a server listen to the same, and what makes it stop; None if a name is not UTF-8.
+    pub(crate) fn statements(&self) -> Option<(String, String)> {
+        let of = |command: &str| {
+            let mut sql = Vec::new();
+            for channel in &self.channels {
+                statement(command, channel, &mut sql);
+                sql.push(b';');
+            }
+            String::from_utf8(sql).ok()
+        };
+        (!self.channels.is_empty()).then_some(())?;
+        Some((of("LISTEN")?, of("UNLISTEN")?))
     }
 
     /// UNLISTENs that took effect on the client's own server since the last call: they hold here too.

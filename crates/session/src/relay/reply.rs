@@ -65,6 +65,9 @@ pub fn replies(
     input: &[u8],
     to_client: &mut Splice<'_>,
 ) -> Result<Replied, ServerFault> {
+    if client.is_behind() {
+        return Ok(Replied::default());
+    }
     let mut work = Work {
         client,
         server,
@@ -163,6 +166,7 @@ impl Work<'_, '_> {
     /// Everything that has arrived; returns how much of it is dealt with.
     fn all(&mut self, input: &[u8]) -> Result<usize, ServerFault> {
         let mut at = self.streamed(input);
+        self.catch_up();
         loop {
             let rest = input.get(at..).unwrap_or_default();
             let Some(header) = header(rest, Side::Backend)? else {
@@ -185,6 +189,9 @@ impl Work<'_, '_> {
             }
             self.settle(header.tag);
             at += have;
+            if header.tag == tag::READY_FOR_QUERY && self.client.is_behind() {
+                break;
+            }
         }
         Ok(at)
     }
@@ -240,7 +247,8 @@ impl Work<'_, '_> {
         if matches!(tag, tag::DATA_ROW | tag::COPY_DATA) {
             return;
         }
-        while let Some(entry) = self.server.queue.next_answer() {
+        let is_behind = tag == tag::READY_FOR_QUERY && self.client.is_behind();
+        while !is_behind && let Some(entry) = self.server.queue.next_answer() {
             answer(self.to_client.insert(), entry.kind);
             if entry.unnamed.is_some() {
                 self.client.unnamed().confirm();
@@ -436,7 +444,30 @@ impl Work<'_, '_> {
             .forget_all(queue.filter_map(|entry| entry.undo.as_deref()));
     }
 
+    /// A client that listens gets its ReadyForQuery outside of a transaction when it has heard everything.
     fn ready(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
+        let verdict = self.ready_of_server(body)?;
+        let is_over = self.server.status == TransactionStatus::Idle;
+        match &mut self.client.subscriptions {
+            Some(own) if is_over && verdict == Verdict::Keep => {
+                own.fall_behind();
+                Ok(Verdict::Drop)
+            }
+            _ => Ok(verdict),
+        }
+    }
+
+    /// The client has heard everything that it waited for: its ReadyForQuery, and what comes behind that.
+    fn catch_up(&mut self) {
+        let own = self.client.subscriptions.as_mut();
+        if own.is_some_and(|own| own.take_due()) {
+            // Six bytes always fit.
+            let _ = encode::ready_for_query(self.to_client.insert(), TransactionStatus::Idle);
+            self.settle(tag::READY_FOR_QUERY);
+        }
+    }
+
+    fn ready_of_server(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
         let status = backend::ReadyForQuery::parse(body)
             .map_err(|_| ServerFault::Malformed(tag::READY_FOR_QUERY))?
             .0;
@@ -475,22 +506,38 @@ impl Work<'_, '_> {
         if !Arc::ptr_eq(&self.client.reported, &server.reported) {
             tell(self.client, server, self.to_client.insert());
         }
-        if std::mem::take(&mut server.owes_ready) {
-            // Six bytes always fit.
-            let _ = encode::ready_for_query(self.to_client.insert(), status);
-        }
-        Ok(Verdict::Drop)
+        // This one will do for the one that waited for it.
+        Ok(if std::mem::take(&mut server.owes_ready) {
+            Verdict::Keep
+        } else {
+            Verdict::Drop
+        })
     }
 
-    /// A client that listens to the channel on another connection too hears it from there.
-    fn notified(&self, body: &[u8]) -> Verdict {
-        let Some(subscriptions) = &self.client.subscriptions else {
+    /// A client that listens to the channel on another connection too hears it from there. Its own has to show the number
+    /// that it takes for its own: nobody else says anything on its server as long as that listens for it.
+    fn notified(&mut self, body: &[u8]) -> Verdict {
+        let Ok(told) = backend::NotificationResponse::parse(body) else {
             return Verdict::Keep;
         };
-        match backend::NotificationResponse::parse(body) {
-            Ok(told) if subscriptions.contains(told.channel) => Verdict::Drop,
-            _ => Verdict::Keep,
+        let Client {
+            process,
+            subscriptions,
+            ..
+        } = &*self.client;
+        if subscriptions
+            .as_ref()
+            .is_some_and(|own| own.contains(told.channel))
+        {
+            return Verdict::Drop;
         }
+        if *process == 0 || told.pid != self.server.process {
+            return Verdict::Keep;
+        }
+        // It came in a message of that length.
+        let out = self.to_client.insert();
+        let _ = encode::notification_response(out, *process, told.channel, told.payload);
+        Verdict::Drop
     }
 
     /// Whether what the front entry does to settings is not to be seen before our own request behind it is answered.

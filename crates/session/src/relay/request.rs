@@ -70,14 +70,30 @@ pub fn begin(
     server.returning.clear();
     client.wants_new = false;
     client.leases += 1;
-    let is_next = server.user == client.number && server.lease + 1 == client.leases;
-    if !is_next {
-        server.has_past |= server.user != client.number && server.user != 0;
+    let is_same = server.user == client.number;
+    if !is_same || server.lease + 1 != client.leases {
+        server.has_past |= !is_same && server.user != 0;
         server.has_foreign_sequences |= server.user != 0;
         server.user = client.number;
         server.is_emptied = false;
     }
     server.lease = client.leases;
+    settings(client, server, to_server, to_client)?;
+    let own = client.subscriptions.as_ref().filter(|_| !is_same);
+    match own.and_then(|own| own.mark()) {
+        Some(mark) => server.ask_for(&mark, Duty::Try, to_server.insert()),
+        None => Ok(()),
+    }
+}
+
+/// The client's settings, on the server, and what the client has to be told about it.
+#[inline]
+fn settings(
+    client: &mut Client,
+    server: &mut Server,
+    to_server: &mut Splice<'_>,
+    to_client: &mut Vec<u8>,
+) -> Result<(), encode::EncodeError> {
     if !Arc::ptr_eq(&client.settings, &server.settings) {
         if client.settings == server.settings {
             share(&mut client.settings, &mut server.settings);
@@ -353,6 +369,10 @@ impl<'i> Work<'_, '_, 'i, '_> {
         server.synced &= entry.kind == Kind::CopyEnd;
         if let Some(refused) = server.queue.expect(entry) {
             server.take_back_refused(refused, client);
+        }
+        if client.is_behind() {
+            // Behind the ReadyForQuery that it waits for.
+            return;
         }
         while let Some(answer) = server.queue.next_answer() {
             super::reply::answer(self.to_client, answer.kind);

@@ -346,30 +346,41 @@ fn sequences_are_told_apart() {
 }
 
 #[test]
-fn a_channel_is_named_if_it_stands_alone() {
-    let channel = |text: &str| effects(text).channel;
+fn channels_are_named_if_they_are_all_that_a_text_is_about() {
+    let channels = |text: &str| effects(text).channels;
+    let listen = |name: &str| Channel::Listen(name.as_bytes().into());
     let long = "x".repeat(80);
+    assert_eq!(channels("LISTEN Orders;"), [listen("orders")]);
+    assert_eq!(channels("LISTEN \"Orders\""), [listen("Orders")]);
     assert_eq!(
-        channel("LISTEN Orders;"),
-        Some(Channel::Listen(b"orders".as_slice().into()))
+        channels("/* x */ UNLISTEN a"),
+        [Channel::Unlisten(b"a".as_slice().into())]
     );
+    assert_eq!(channels("UNLISTEN *"), [Channel::UnlistenAll]);
+    let cut = &long[..63];
+    assert_eq!(channels(&format!("LISTEN {long}")), [listen(cut)]);
     assert_eq!(
-        channel("LISTEN \"Orders\""),
-        Some(Channel::Listen(b"Orders".as_slice().into()))
+        channels("LISTEN a;; UNLISTEN *; LISTEN \"B\""),
+        [listen("a"), Channel::UnlistenAll, listen("B")]
     );
-    assert_eq!(
-        channel("/* x */ UNLISTEN a"),
-        Some(Channel::Unlisten(b"a".as_slice().into()))
-    );
-    assert_eq!(channel("UNLISTEN *"), Some(Channel::UnlistenAll));
-    assert_eq!(
-        channel(&format!("LISTEN {long}")),
-        Some(Channel::Listen(long.as_bytes()[..63].into()))
-    );
-    assert_eq!(channel("LISTEN a; LISTEN b"), None);
-    assert_eq!(channel("BEGIN; LISTEN a"), None);
-    assert_eq!(channel("LISTEN a; SELECT 1"), None);
-    assert_eq!(judge(b"LISTEN gr\xfcn", &functions()).channel, None);
+    for text in ["BEGIN; LISTEN a", "LISTEN a; SELECT 1", "SELECT 1"] {
+        assert_eq!(channels(text), [], "{text}");
+    }
+    assert_eq!(judge(b"LISTEN gr\xfcn", &functions()).channels, []);
+    // Beyond what is parsed.
+    assert_eq!(channels(&"LISTEN a;".repeat(200)), []);
+}
+
+#[test]
+fn who_asks_for_its_channels_is_known() {
+    for text in [
+        "SELECT pg_listening_channels()",
+        "select * from pg_catalog.PG_LISTENING_CHANNELS ( ) AS c",
+        "SELECT EXISTS (SELECT FROM \"pg_listening_channels\"())",
+    ] {
+        assert!(effects(text).lists_channels, "{text}");
+    }
+    assert!(!effects("SELECT 'pg_listening_channels()'").lists_channels);
 }
 
 #[test]

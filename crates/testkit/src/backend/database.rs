@@ -38,8 +38,14 @@ impl Lock {
     }
 }
 
-/// One notification: channel and payload.
-pub(super) type Letter = (String, String);
+/// One notification.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Letter {
+    /// The process that said it.
+    pub(super) process: u32,
+    pub(super) channel: String,
+    pub(super) payload: String,
+}
 
 impl Database {
     pub(super) fn shared(&self) -> MutexGuard<'_, Shared> {
@@ -135,7 +141,7 @@ impl Shared {
     /// Delivers to all that listen.
     pub(super) fn notify(&mut self, letter: &Letter) {
         for (session, channels) in &self.listeners {
-            if channels.contains(&letter.0) {
+            if channels.contains(&letter.channel) {
                 self.letters
                     .entry(*session)
                     .or_default()

@@ -3,6 +3,7 @@
 use weir_wire::backend::TransactionStatus::{Failed, Idle, InTransaction};
 use weir_wire::encode;
 
+use super::database::Letter;
 use super::extended::{Portal, Prepared};
 use super::session::{Intent, Table};
 use super::sql::{Notice, OnCommit, Part, Select, Sql};
@@ -122,7 +123,11 @@ impl Backend {
                 self.complete("UNLISTEN");
             }
             Sql::Notify(channel, payload) => {
-                let letter = (channel.clone(), payload.clone());
+                let letter = Letter {
+                    process: self.process,
+                    channel: channel.clone(),
+                    payload: payload.clone(),
+                };
                 if !self.session.letters.contains(&letter) {
                     self.session.letters.push(letter);
                 }

@@ -127,6 +127,7 @@ impl Backend {
 
     fn column_of(&self, select: &Select) -> Result<Column, Failure> {
         Ok(match select {
+            Select::Channels => column("pg_listening_channels", TEXT),
             Select::Currval(_) => column("currval", INT8),
             Select::CurrentSetting(_) => column("current_setting", TEXT),
             Select::CurrentUser => column("current_user", NAME),
@@ -181,6 +182,10 @@ impl Backend {
 
     fn select(&mut self, select: &Select) -> Result<Vec<Vec<Option<String>>>, Failure> {
         let value = match select {
+            Select::Channels => {
+                let channels = self.session.channels.iter();
+                return Ok(channels.map(|name| vec![Some(name.clone())]).collect());
+            }
             Select::Question(asks) => return Ok(self.answer(asks)),
             Select::Rows(count, what) => {
                 let row = |row| match row {

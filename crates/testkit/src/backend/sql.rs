@@ -107,6 +107,8 @@ pub(super) struct Setting {
 /// What a SELECT selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Select {
+    /// `pg_listening_channels()`
+    Channels,
     Currval(String),
     CurrentSetting(String),
     CurrentUser,

@@ -14,19 +14,38 @@ use super::super::Worker;
 use super::super::client::Leaving;
 use super::super::slots::{Client, Phase, Stage};
 use super::super::welcome::as_fatal;
-use super::{Asking, Heard, Leaver, Loss};
+use super::{Heard, Leaver, Loss, Wish};
 use crate::driver::Driver;
 use crate::mailbox::Message;
 
 /// A client that listens, or is about to.
 #[derive(Default)]
 pub(in super::super) struct Ears {
-    /// The request that is not answered yet, and what its answer begins with.
-    waiting: Option<(Request, Vec<u8>)>,
+    /// The requests that are not answered yet.
+    waiting: Option<Waiting>,
     /// What it sent is such a request, for when its server has said what it left there.
     is_next: bool,
     /// What may not be sent yet.
-    mail: Mail,
+    pub(super) mail: Mail,
+    /// The process of its server, once everything that was said there for others has been heard.
+    pub(super) own: Option<u32>,
+    /// It was asked to have everything told before the client's ReadyForQuery.
+    pub(super) is_flushing: bool,
+}
+
+/// Requests that are carried out one by one and answered together.
+struct Waiting {
+    requests: Vec<Request>,
+    /// How many are done.
+    done: usize,
+    /// What the answer begins with.
+    before: Vec<u8>,
+}
+
+impl Waiting {
+    fn next(&self) -> Option<&Request> {
+        self.requests.get(self.done)
+    }
 }
 
 impl Ears {
@@ -38,12 +57,9 @@ impl Ears {
 
 impl Client {
     /// Forgets what is of no use any more.
-    fn rest_ears(&mut self) {
-        if self
-            .session
-            .subscriptions()
-            .is_some_and(Subscriptions::is_empty)
-        {
+    pub(super) fn rest_ears(&mut self) {
+        let is_unused = |own: &Subscriptions| own.is_empty() && !own.is_owed_ready();
+        if self.session.subscriptions().is_some_and(is_unused) {
             self.session.drop_subscriptions();
         }
         let is_used = |ears: &Ears| ears.is_waiting() || ears.is_next || !ears.mail.is_empty();
@@ -74,7 +90,12 @@ impl<D: Driver> Worker<D> {
         let Some(found) = found else { return Some(0) };
         found.take(&mut client.session, &mut self.registry);
         client.request_at = self.now;
-        self.listen(index, found.request, found.before);
+        let waiting = Waiting {
+            requests: found.requests,
+            done: 0,
+            before: found.before,
+        };
+        self.listen(index, waiting);
         Some(found.consumed)
     }
 
@@ -130,54 +151,45 @@ impl<D: Driver> Worker<D> {
         ears.is_some_and(|ears| ears.is_next)
     }
 
-    fn listen(&mut self, index: usize, request: Request, before: Vec<u8>) {
-        let Some(client) = self.clients.get_mut(index) else {
+    /// Goes on to the next request that changes anything; behind the last comes the answer.
+    fn listen(&mut self, index: usize, mut waiting: Waiting) {
+        let seat = self.seat(index);
+        let (Some(client), Some(seat)) = (self.clients.get_mut(index), seat) else {
             return;
         };
-        let subscriptions = client.session.subscriptions();
-        let is_so = match &request {
-            Request::Listen(_) => subscriptions.is_some_and(|own| own.is_so(&request)),
-            _ => subscriptions.is_none_or(|own| own.is_so(&request)),
+        let is_so = |request: &Request| match (client.session.subscriptions(), request) {
+            (Some(own), _) => own.is_so(request),
+            (None, Request::Listen(_)) => false,
+            (None, _) => true,
         };
-        if is_so {
-            return self.answer_request(index, before, &request, None);
+        while waiting.next().is_some_and(is_so) {
+            waiting.done += 1;
         }
-        let is_full = subscriptions.is_some_and(|own| own.len() >= CHANNELS_MAX);
-        if is_full && matches!(request, Request::Listen(_)) {
+        let Some(request) = waiting.next() else {
+            return self.answer_requests(index, waiting, None);
+        };
+        let count = client.session.subscriptions().map_or(0, Subscriptions::len);
+        if count >= CHANNELS_MAX && matches!(request, Request::Listen(_)) {
             let mut error = Vec::new();
             Fault::TooManyChannels.encode(&mut error);
-            return self.answer_request(index, before, &request, Some(&error));
+            return self.answer_requests(index, waiting, Some(&error));
         }
-        let Some(pool) = self.pools.get(client.pool) else {
-            return;
-        };
-        client.ears.get_or_insert_default().waiting = Some((request.clone(), before));
-        let asking = Asking {
-            pool: Arc::clone(&pool.global),
-            seat: Seat {
-                lane: self.lane,
-                index,
-                id: client.id,
-            },
-            request,
-        };
-        let lane = self.listening_lane(&asking.pool.database);
-        self.mail(lane, Message::Listen(Box::new(asking)));
+        let wish = Wish::Request(request.clone());
+        client.ears.get_or_insert_default().waiting = Some(waiting);
+        self.mail_wish(seat, wish);
     }
 
-    /// The answer to a request; `error` is a whole ErrorResponse.
-    fn answer_request(
-        &mut self,
-        index: usize,
-        before: Vec<u8>,
-        request: &Request,
-        error: Option<&[u8]>,
-    ) {
-        let mut message = before;
+    /// The answer to requests; `error` is a whole ErrorResponse.
+    fn answer_requests(&mut self, index: usize, waiting: Waiting, error: Option<&[u8]>) {
+        let mut message = waiting.before;
         match error {
             Some(error) => message.extend_from_slice(error),
-            // A constant text fits.
-            None => drop(encode::command_complete(&mut message, request.tag())),
+            None => {
+                for request in &waiting.requests {
+                    // A constant text fits.
+                    let _ = encode::command_complete(&mut message, request.tag());
+                }
+            }
         }
         // Six bytes always fit.
         let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
@@ -209,6 +221,8 @@ impl<D: Driver> Worker<D> {
             self.deliver_mails(&mut told);
             match one {
                 Heard::Done(seat) => self.request_done(seat, None),
+                Heard::Flushed(seat) => self.flushed(seat),
+                Heard::Leased(seat, pid) => self.leased(seat, pid),
                 Heard::Refused(seat, body) => self.request_done(seat, Some(&body)),
                 Heard::Lost(seats, loss) => self.stopped_hearing(&seats, &loss),
                 Heard::Notification(..) => {}
@@ -239,7 +253,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn seated(&mut self, seat: Seat) -> Option<&mut Client> {
+    pub(super) fn seated(&mut self, seat: Seat) -> Option<&mut Client> {
         let client = self.clients.get_mut(seat.index)?;
         (client.id == seat.id).then_some(client)
     }
@@ -252,15 +266,21 @@ impl<D: Driver> Worker<D> {
         let Some(ears) = client.ears.as_deref_mut() else {
             return;
         };
-        let Some((request, before)) = ears.waiting.take() else {
+        let Some(mut waiting) = ears.waiting.take() else {
             return;
         };
-        if refusal.is_none() {
-            client.session.subscriptions_mut().done(&request);
+        let error = refusal.map(as_it_was);
+        if let (None, Some(request)) = (&error, waiting.next()) {
+            let own = client.session.subscriptions_mut();
+            own.sit(seat);
+            own.done(request);
+            waiting.done += 1;
         }
         client.rest_ears();
-        let error = refusal.map(as_it_was);
-        self.answer_request(seat.index, before, &request, error.as_deref());
+        match error {
+            None => self.listen(seat.index, waiting),
+            Some(error) => self.answer_requests(seat.index, waiting, Some(&error)),
+        }
         if self.draining.is_some() {
             self.close_if_idle(seat.index);
         }
@@ -305,6 +325,8 @@ impl<D: Driver> Worker<D> {
             let Some(client) = self.seated(seat) else {
                 return false;
             };
+            let own = client.own_notification(message);
+            let message = own.as_ref().unwrap_or(message);
             let ears = client.ears.get_or_insert_default();
             match ears.mail.push(message, max) {
                 // With more than this one in it, there is something that will have it sent.
@@ -355,9 +377,16 @@ impl<D: Driver> Worker<D> {
                     && server.session.is_free()
             }),
         };
-        if !may_be_told || self.driver.backlog(client.key) > 0 {
-            return;
+        if may_be_told && self.driver.backlog(client.key) == 0 {
+            self.send_mail(index);
         }
+    }
+
+    /// Sends a client everything that waits for it.
+    pub(super) fn send_mail(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
         let Some(ears) = client.ears.as_deref_mut() else {
             return;
         };
@@ -392,6 +421,7 @@ impl<D: Driver> Worker<D> {
         if self.clients.get(index).is_some_and(listens) {
             self.end_unlistened(index);
             self.deliver_mail(index);
+            self.flush_if_behind(index);
             self.take_next(index);
         }
     }

@@ -33,12 +33,13 @@ fn listen(world: &mut World, client: usize, channel: &str) {
     assert_eq!(heard, LISTENS);
 }
 
-/// Says something on a channel; what the client hears with it is its own answer only.
+/// Says something on a channel; what the client hears with it is its own only.
 #[track_caller]
 fn notify(world: &mut World, client: usize, channel: &str, payload: &str) {
     let text = format!("notify {channel}, '{payload}'");
     let heard = world.ask(client, &say().query(&text));
-    assert!(heard.starts_with("C(NOTIFY) Z(I)"), "{heard}");
+    let own = format!("C(NOTIFY) A({channel}: {payload}) Z(I)");
+    assert!(heard == "C(NOTIFY) Z(I)" || heard == own, "{heard}");
 }
 
 /// The server that listens.
@@ -128,12 +129,121 @@ fn the_extended_protocol_is_answered_message_by_message() {
 }
 
 #[test]
-fn a_clients_own_notification_comes_back_to_it() {
+fn a_clients_own_notification_comes_back_to_it_before_it_may_go_on() {
     let mut world = world(2);
     let client = world.login();
     listen(&mut world, client, "a");
     let heard = world.ask(client, &say().query("notify a, 'me'"));
-    assert_eq!(heard, "C(NOTIFY) Z(I) A(a: me)");
+    assert_eq!(heard, "C(NOTIFY) A(a: me) Z(I)");
+    // Also where it does not wait for the answers; there, what it says later may come early.
+    let both = say().query("notify a, '1'").query("notify a, '2'");
+    let heard = world.ask(client, &both.query("select 'x'"));
+    let early = "C(NOTIFY) A(a: 1) A(a: 2) Z(I) C(NOTIFY) Z(I) T D(x) C(SELECT 1) Z(I)";
+    assert_eq!(heard, early);
+}
+
+/// Payloads and senders of the notifications that have come.
+fn senders(world: &mut World, client: usize) -> Vec<(String, u32)> {
+    let caller = &mut world.callers[client];
+    let (messages, _) = weir_testkit::reading::messages(caller.new_bytes());
+    let notifications = messages.iter().filter(|message| message.tag == b'A');
+    let read = |body| weir_wire::backend::NotificationResponse::parse(body).unwrap();
+    let told = notifications.map(|message| read(message.body));
+    told.map(|told| (String::from_utf8_lossy(told.payload).into_owned(), told.pid))
+        .collect()
+}
+
+#[test]
+fn own_notifications_show_the_clients_own_number_and_no_others_do() {
+    for lanes in [1, 2] {
+        let mut world = world(lanes);
+        let (one, other) = (world.login(), world.login());
+        let number = world.callers[one].cancel_key().0;
+        listen(&mut world, one, "a");
+        let at = listener(&world);
+        // One server works for both, and what is said on it comes late.
+        for round in 0..3 {
+            world.servers[at].stalled = true;
+            for (client, text) in [(other, "theirs"), (one, "own"), (one, "own again")] {
+                let sql = format!("notify a, '{text}'");
+                world.callers[client].say(&say().query(&sql));
+                world.settle();
+            }
+            world.servers[at].stalled = false;
+            world.settle();
+            world.callers[other].say(&say().query("notify a, 'theirs'"));
+            world.settle();
+            let own: Vec<_> = senders(&mut world, one)
+                .into_iter()
+                .map(|(text, pid)| (text, pid == number))
+                .collect();
+            let expected = [
+                ("theirs", false),
+                ("own", true),
+                ("own again", true),
+                ("theirs", false),
+            ];
+            let expected = expected.map(|(text, is_own)| (text.to_owned(), is_own));
+            assert_eq!(own, expected, "{round}");
+        }
+    }
+}
+
+#[test]
+fn what_is_said_on_a_server_of_its_own_is_its_own_too() {
+    let mut world = world_with(1, "pool_mode = session\ndefault_pool_size = 2");
+    let (one, other) = (world.login(), world.login());
+    let number = world.callers[one].cancel_key().0;
+    world.ask(one, &say().query("listen a"));
+    senders(&mut world, one);
+    for client in [one, other] {
+        world.callers[client].say(&say().query("notify a, 'x'"));
+        world.settle();
+    }
+    let senders = senders(&mut world, one);
+    let is_own: Vec<_> = senders.iter().map(|(_, pid)| *pid == number).collect();
+    assert_eq!(is_own, [true, false]);
+}
+
+#[test]
+fn channels_are_listed_as_if_the_client_had_a_server_of_its_own() {
+    let mut world = world(1);
+    let client = world.login();
+    listen(&mut world, client, "a");
+    let question = say().query("select pg_listening_channels()");
+    assert_eq!(world.ask(client, &question), "T D(a) C(SELECT 1) Z(I)");
+    let batch = say()
+        .parse("", "select pg_listening_channels()")
+        .run("")
+        .sync();
+    assert_eq!(world.ask(client, &batch), "1 2 D(a) C(SELECT 1) Z(I)");
+    let named = say().parse("s", "select pg_listening_channels()");
+    assert_eq!(
+        world.ask(client, &named.run("s").sync()),
+        "1 2 D(a) C(SELECT 1) Z(I)"
+    );
+    let again = world.ask(client, &say().run("s").sync());
+    assert_eq!(again, "2 D(a) C(SELECT 1) Z(I)");
+    // Its server forgets them at once.
+    let other = world.login();
+    assert_eq!(world.ask(other, &question), "T C(SELECT 0) Z(I)");
+    assert_eq!(world.ask(client, &say().query("unlisten *")), UNLISTENS);
+    assert_eq!(world.ask(client, &question), "T C(SELECT 0) Z(I)");
+    // And keeps nobody.
+    assert_eq!(world.live_servers(), 2);
+}
+
+#[test]
+fn several_in_one_text_need_no_server_either() {
+    let mut world = world(2);
+    let (one, other) = (world.login(), world.login());
+    let text = say().query("listen a; LISTEN b;unlisten a; listen b");
+    let told = world.ask(one, &text);
+    assert_eq!(told, "C(LISTEN) C(LISTEN) C(UNLISTEN) C(LISTEN) Z(I)");
+    assert_eq!(counts(&world), (1, 1));
+    notify(&mut world, other, "a", "1");
+    notify(&mut world, other, "b", "2");
+    assert_eq!(heard(&mut world, one), "A(b: 2)");
 }
 
 #[test]
@@ -169,7 +279,7 @@ fn a_client_in_a_transaction_hears_when_it_is_over() {
     );
     assert_eq!(
         world.ask(ears, &say().query("commit")),
-        "C(COMMIT) Z(I) A(a: 1)"
+        "C(COMMIT) A(a: 1) Z(I)"
     );
 }
 
@@ -392,7 +502,7 @@ fn the_end_of_the_listening_server_is_told_to_all_who_listen() {
         // The others notice nothing, and whoever listens then is heard.
         listen(&mut world, third, "a");
         let told = world.ask(third, &say().query("notify a, 'x'"));
-        assert_eq!(told, "C(NOTIFY) Z(I) A(a: x)");
+        assert_eq!(told, "C(NOTIFY) A(a: x) Z(I)");
         assert_eq!(counts(&world), (1, 1));
     }
 }
@@ -510,6 +620,9 @@ fn a_request_that_comes_while_the_server_is_asked_waits_and_pins_nobody() {
             world.callers[one].serve();
             world.turn(0);
             world.servers[0].serve();
+            if let Some(listener) = world.servers.get_mut(1) {
+                listener.serve();
+            }
             world.turn(0);
             world.callers[one].receive();
             told.push_str(&heard(&mut world, one));

@@ -364,6 +364,7 @@ impl Postgres {
             let settings = self.parameters.iter().filter(|(name, _)| own(name));
             let settings: Vec<_> = settings.map(|(n, v)| (n.as_str(), v.as_str())).collect();
             self.backend = Backend::open(database, self.user(), &settings);
+            self.backend.set_process(self.pid);
         }
         for (name, value) in self.backend.greeting() {
             encode::parameter_status(&mut out, name.as_bytes(), value.as_bytes()).unwrap();

@@ -90,6 +90,12 @@ impl Caller {
         line
     }
 
+    /// The same as it came.
+    pub(super) fn new_bytes(&mut self) -> &[u8] {
+        let seen = std::mem::replace(&mut self.seen, self.got.len());
+        &self.got[seen..]
+    }
+
     /// The next line begins with the first thing it got.
     pub(super) fn hear_again(&mut self) {
         self.seen = 0;

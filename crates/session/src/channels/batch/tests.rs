@@ -27,13 +27,18 @@ fn look(input: &[u8]) -> Recognized<'_> {
     request(&client().0, &mut judge(), RULES, input)
 }
 
+fn one(requests: Vec<Request>) -> Request {
+    assert_eq!(requests.len(), 1);
+    requests.into_iter().next().unwrap()
+}
+
 /// The request is recognized and taken.
 fn take(client: &mut Client, registry: &mut Registry, batch: &[u8]) -> Option<(Request, Vec<u8>)> {
     match request(client, &mut judge(), RULES, batch) {
         Recognized::Request(found) => {
             assert_eq!(found.consumed, batch.len());
             found.take(client, registry);
-            Some((found.request, found.before))
+            Some((one(found.requests), found.before))
         }
         _ => None,
     }
@@ -58,6 +63,21 @@ fn a_query_is_recognized_and_what_follows_it_is_left() {
     assert_eq!(before(&one.query("select 1"), len), "");
     assert_eq!(look(&say().query("select 1")), Recognized::Nothing);
     assert_eq!(look(&say().sync()), Recognized::Nothing);
+}
+
+#[test]
+fn several_in_a_query_are_one_request() {
+    let text = say().query("listen a; unlisten *;listen \"B\"");
+    let Recognized::Request(found) = look(&text) else {
+        panic!("it is one");
+    };
+    let listen = |name: &str| Request::Listen(name.as_bytes().into());
+    assert_eq!(
+        found.requests,
+        [listen("a"), Request::UnlistenAll, listen("B")]
+    );
+    let text = say().query("listen a; listen b; select 1");
+    assert_eq!(look(&text), Recognized::Nothing);
 }
 
 #[test]
@@ -166,13 +186,12 @@ fn texts_are_read_as_postgresql_reads_them() {
         ("listen table", None),
         ("listen *", None),
         ("listen a, b", None),
-        ("listen a; listen b", None),
         ("unlisten", None),
         ("unlistened", None),
         (&long, None),
     ] {
         let found = match look(&say().query(sql)) {
-            Recognized::Request(found) => Some(found.request),
+            Recognized::Request(found) => Some(one(found.requests)),
             _ => None,
         };
         assert_eq!(found, expected, "{sql}");

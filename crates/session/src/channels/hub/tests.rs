@@ -27,8 +27,8 @@ fn unlisten(name: &str) -> Request {
     Request::Unlisten(channel(name))
 }
 
-/// The texts of the queries that the hub sends.
-fn sent(hub: &mut Hub) -> Vec<String> {
+/// The texts of the queries that the hub sends, about marks of leases too.
+fn all_sent(hub: &mut Hub) -> Vec<String> {
     let output = hub.take_output();
     let mut rest = output.as_slice();
     let mut found = Vec::new();
@@ -38,6 +38,16 @@ fn sent(hub: &mut Hub) -> Vec<String> {
         rest = &rest[frame.raw.len()..];
     }
     assert!(rest.is_empty());
+    found
+}
+
+/// The same without those about marks, which are answered.
+fn sent(hub: &mut Hub) -> Vec<String> {
+    let mut found = all_sent(hub);
+    let about_marks = |text: &String| text.ends_with("LISTEN \"weir_lease\"");
+    let is_mark = |what: &What| matches!(what, What::Leases | What::NoLeases);
+    hub.asked.retain(|asked| !is_mark(&asked.what));
+    found.retain(|text| !about_marks(text));
     found
 }
 
@@ -85,6 +95,8 @@ fn told(hub: &mut Hub) -> Vec<String> {
         found.push(match event {
             Event::Done(seat) => format!("done {}", seat.id),
             Event::Refused(seat, _) => format!("refused {}", seat.id),
+            Event::Flushed(seat) => format!("flushed {}", seat.id),
+            Event::Leased(seat, pid) => format!("leased {} {pid}", seat.id),
             Event::Deliver { lane, message, to } => {
                 assert!(to.iter().all(|seat| seat.lane == lane));
                 let (messages, rest) = messages(&message);
@@ -240,6 +252,51 @@ fn a_lost_connection_names_everybody_who_listens_or_waits_once() {
 }
 
 #[test]
+fn marks_of_leases_are_heard_as_long_as_anybody_listens() {
+    let mut hub = Hub::default();
+    hub.request(seat(1), listen("a"));
+    hub.connected();
+    let marks = "LISTEN \"weir_lease\"";
+    assert_eq!(all_sent(&mut hub), [marks, "LISTEN \"a\""]);
+    let heard = hear(&mut hub, &[answer("LISTEN"), answer("LISTEN")].concat());
+    assert_eq!(heard, ["done 1"]);
+    hub.request(seat(3), listen("b"));
+    assert_eq!(all_sent(&mut hub), ["LISTEN \"b\""]);
+    assert_eq!(hear(&mut hub, &answer("LISTEN")), ["done 3"]);
+    let said = [
+        notification("a", "old"),
+        notification("weir_lease", "1.3.3"),
+        notification("weir_lease", "nonsense"),
+        notification("a", "own"),
+    ];
+    let heard = hear(&mut hub, &said.concat());
+    assert_eq!(heard, ["1<-old", "leased 3 7", "1<-own"]);
+    hub.leave(seat(1));
+    assert_eq!(all_sent(&mut hub), ["UNLISTEN \"a\""]);
+    hub.leave(seat(3));
+    let rest = ["UNLISTEN \"b\"", "UNLISTEN \"weir_lease\""];
+    assert_eq!(all_sent(&mut hub), rest);
+    assert!(!hub.is_idle());
+    hear(&mut hub, &answer("UNLISTEN").repeat(3));
+    assert!(hub.is_idle() && hub.give_back());
+}
+
+#[test]
+fn what_was_said_before_a_flush_is_told_before_its_answer() {
+    let mut hub = hub(&[1]);
+    hub.flush(seat(1));
+    hub.flush(seat(3));
+    assert_eq!(sent(&mut hub), ["", ""]);
+    let said = [notification("a", "x"), answer("")].concat();
+    assert_eq!(hear(&mut hub, &said), ["1<-x", "flushed 1"]);
+    // With the connection, everything is over.
+    assert_eq!(hub.disconnected(), [seat(1)]);
+    assert_eq!(told(&mut hub), ["flushed 3"]);
+    hub.flush(seat(1));
+    assert_eq!(told(&mut hub), ["flushed 1"]);
+}
+
+#[test]
 fn a_connection_that_does_not_answer_is_found_out() {
     let mut hub = hub(&[1]);
     assert!(hub.check(), "asks");
@@ -272,6 +329,7 @@ fn a_changed_session_is_not_given_back_as_it_was() {
         &put(|out| encode::parameter_status(out, b"a", b"b")),
     );
     hub.leave(seat(1));
+    sent(&mut hub);
     hear(&mut hub, &answer("UNLISTEN"));
     assert!(hub.is_idle() && !hub.give_back());
 }

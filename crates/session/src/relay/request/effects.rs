@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_sql::{Asks, Effects, Reason, Reasons, Resets};
+use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 
 use super::{Link, Message, Work};
@@ -197,6 +198,7 @@ impl Work<'_, '_, '_, '_> {
         self.link.client.reads_statistics |= effects.reads_statistics;
         if let Some(subscriptions) = &mut self.link.client.subscriptions {
             subscriptions.note(effects);
+            self.lend_channels(effects, !self.link.server.needs_sync);
         }
         self.note_sequences(effects.sequences);
         let Link { client, server, .. } = &mut *self.link;
@@ -211,6 +213,33 @@ impl Work<'_, '_, '_, '_> {
             server.spoiled |= spoils(reason);
         }
         self.note_plain();
+    }
+
+    /// A statement that asks what the session listens to finds what the client listens to elsewhere: the server listens to
+    /// it too, until the transaction is over. Not if one has begun, in which LISTEN would have no effect yet; `begins` says
+    /// that the message is the first of its batch.
+    pub(super) fn lend_channels(&mut self, effects: &Effects, begins: bool) {
+        let Link { client, server, .. } = &mut *self.link;
+        let Some(own) = client
+            .subscriptions
+            .as_ref()
+            .filter(|_| effects.lists_channels)
+        else {
+            return;
+        };
+        let is_outside = server.status() == TransactionStatus::Idle && server.queue.is_ours();
+        if server.lent.is_some() || !is_outside || !begins {
+            return;
+        }
+        let Some((listen, unlisten)) = own.statements() else {
+            return;
+        };
+        // Quoted names hold no NUL.
+        let out = self.to_server.insert();
+        if server.ask_for(&listen, Duty::Try, out).is_ok() {
+            server.lent = Some(unlisten.into());
+            server.question.add_reason(Reason::Listen);
+        }
     }
 
     // --- refusing ---

@@ -68,6 +68,7 @@ impl Work<'_, '_, '_, '_> {
 
     /// False if it has to wait.
     pub(super) fn parse_named(&mut self, message: Message, name: &[u8], definition: &[u8]) -> bool {
+        let begins = !self.link.server.needs_sync;
         match self.link.client.statement(name) {
             Some((_, None)) if self.link.client.own_names.is_none() => {
                 self.pass_extended(message, Kind::Parse);
@@ -96,6 +97,7 @@ impl Work<'_, '_, '_, '_> {
             }
             // Here, since nothing can be put in front of its Bind in the same batch.
             self.clean_sequences(effects.sequences);
+            self.lend_channels(&effects, begins);
         }
         self.link.server.needs_sync = true;
         self.statements.client_parses += 1;

@@ -97,6 +97,7 @@ impl Work<'_, '_, '_, '_> {
         if let Some(effects) = &effects {
             // Here, since nothing can be put in front of its Bind in the same batch.
             self.note_sequences(effects.sequences);
+            self.lend_channels(effects, !self.link.server.needs_sync);
         }
         self.link.server.needs_sync = true;
         let often = if message.is_whole() && effects.is_none() {

@@ -334,6 +334,7 @@ fn call(function: &str, rest: &mut Reader<'_>) -> Option<Select> {
         "pg_advisory_xact_lock" => Select::Lock(Lock::Transaction, rest.number()?),
         "pg_try_advisory_lock" => Select::Lock(Lock::Try, rest.number()?),
         "pg_advisory_unlock" => Select::Lock(Lock::Unlock, rest.number()?),
+        "pg_listening_channels" => Select::Channels,
         "pg_advisory_unlock_all" => Select::Lock(Lock::UnlockAll, 0),
         _ => return None,
     })

@@ -11,6 +11,7 @@ const CHANNELS: [&str; 3] = ["a", "b", "c"];
 
 #[derive(Debug, Clone)]
 enum Step {
+    Flush(u64),
     Leave(u64),
     Listen(u64, usize),
     Notify(usize),
@@ -26,6 +27,7 @@ fn step() -> impl Strategy<Value = Step> {
     let client = || 0..6_u64;
     let channel = || 0..CHANNELS.len();
     prop_oneof![
+        2 => client().prop_map(Step::Flush),
         1 => client().prop_map(Step::Leave),
         4 => (client(), channel()).prop_map(|(who, what)| Step::Listen(who, what)),
         6 => channel().prop_map(Step::Notify),
@@ -57,14 +59,18 @@ struct World {
     input: Vec<u8>,
     due: BTreeMap<(u64, usize), Due>,
     pending: BTreeMap<u64, Request>,
+    /// What each client has to have heard when its flush is answered: channel and number.
+    flushes: BTreeMap<u64, Vec<(usize, u32)>>,
     number: u32,
 }
 
 impl World {
     fn step(&mut self, step: &Step) {
         match step {
+            Step::Flush(who) => self.flush(*who),
             Step::Leave(who) => {
                 self.hub.leave(seat(*who));
+                self.flushes.remove(who);
                 self.pending.remove(who);
                 // Nobody is there to hear what was on its way.
                 self.due.retain(|(client, _), due| {
@@ -81,7 +87,7 @@ impl World {
             Step::Serve => self.serve(),
             Step::Arrive(count) => self.arrive(*count),
         }
-        self.requests.extend(sent(&mut self.hub));
+        self.requests.extend(all_sent(&mut self.hub));
         self.listen_to_hub();
     }
 
@@ -106,6 +112,16 @@ impl World {
         }
         self.pending.insert(who, request.clone());
         self.hub.request(seat(who), request);
+    }
+
+    fn flush(&mut self, who: u64) {
+        if self.flushes.contains_key(&who) {
+            return;
+        }
+        let mine = (self.due.iter()).filter(|((client, _), due)| *client == who && due.is_sure);
+        let all = mine.flat_map(|((_, what), due)| due.must.iter().map(|said| (*what, *said)));
+        self.flushes.insert(who, all.collect());
+        self.hub.flush(seat(who));
     }
 
     fn notify(&mut self, what: usize) {
@@ -149,6 +165,16 @@ impl World {
         while let Some(event) = self.hub.poll() {
             match event {
                 Event::Refused(..) => panic!("nothing is refused here"),
+                Event::Leased(..) => panic!("nobody marks anything"),
+                Event::Flushed(seat) => {
+                    let due = self.flushes.remove(&seat.id).unwrap_or_default();
+                    for (what, said) in due {
+                        let due = self.due.get(&(seat.id, what));
+                        // One that has left, or has stopped, need not hear it any more.
+                        let listens = due.filter(|due| due.is_sure);
+                        assert!(listens.is_none_or(|due| due.heard.contains(&said)));
+                    }
+                }
                 Event::Done(seat) => {
                     let request = self.pending.remove(&seat.id).expect("it had asked");
                     for what in Self::channels(&request) {
@@ -186,13 +212,17 @@ impl World {
             self.step(&Step::Arrive(usize::MAX));
         }
         assert!(self.pending.is_empty(), "everybody is answered");
+        assert!(self.flushes.is_empty(), "and told");
         for due in self.due.values() {
             due.check_all();
         }
         let held = self.hub.channels.keys();
-        let held: BTreeSet<_> = held
+        let mut held: BTreeSet<_> = held
             .map(|name| String::from_utf8(name.to_vec()).unwrap())
             .collect();
+        if !held.is_empty() {
+            held.insert("weir_lease".to_owned());
+        }
         assert_eq!(held, self.listened, "the server listens to what is needed");
     }
 }

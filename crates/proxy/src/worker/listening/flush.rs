@@ -1,0 +1,136 @@
+//! A client that listens hears what was said before its ReadyForQuery, its own included, as it would from PostgreSQL: the
+//! ReadyForQuery waits until the connection that listens has told everything that was committed by then, and the client
+//! keeps its server for so long, so that nobody else speaks there.
+
+use std::sync::Arc;
+
+use weir_session::channels::Seat;
+use weir_wire::backend::NotificationResponse;
+use weir_wire::encode;
+use weir_wire::frame::{Side, frame};
+
+use super::super::Worker;
+use super::super::slots::{Client, Server};
+use super::{Asking, Wish};
+use crate::driver::Driver;
+use crate::mailbox::Message;
+
+impl Client {
+    /// It gets a server: what is said there is its own, unless another client has used it last. Then there is a mark to
+    /// wait for ([`Worker::leased`]).
+    #[inline]
+    pub(in super::super) fn takes_over(&mut self, server: &Server) {
+        if let Some(ears) = self.ears.as_deref_mut() {
+            let is_own = server.session.user() == self.id;
+            ears.own = is_own.then_some(server.facts.pid);
+        }
+    }
+
+    /// The same notification with the number that the client takes for its own, if that is whose it is.
+    pub(super) fn own_notification(&self, message: &[u8]) -> Option<Arc<[u8]>> {
+        let own = self.ears.as_ref()?.own.filter(|_| self.lease.is_some())?;
+        let frame = frame(message, Side::Backend).ok()??;
+        let said = NotificationResponse::parse(frame.body).ok()?;
+        let number = self.identity.cancel_pid;
+        if said.pid != own || number == 0 {
+            return None;
+        }
+        let mut renamed = Vec::with_capacity(message.len());
+        encode::notification_response(&mut renamed, number, said.channel, said.payload).ok()?;
+        Some(renamed.into())
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Asks for all that was said to be told, if a client's ReadyForQuery waits for that.
+    pub(super) fn flush_if_behind(&mut self, index: usize) {
+        let seat = self.seat(index);
+        let (Some(client), Some(seat)) = (self.clients.get_mut(index), seat) else {
+            return;
+        };
+        if !client.session.is_behind() {
+            return;
+        }
+        let ears = client.ears.get_or_insert_default();
+        if std::mem::replace(&mut ears.is_flushing, true) {
+            return;
+        }
+        // What its server says next is not read before.
+        if let Some(server) = client.lease.and_then(|server| self.servers.get(server)) {
+            self.driver.pause(server.key);
+        }
+        self.mail_wish(seat, Wish::Flush);
+    }
+
+    /// Everything has been told.
+    pub(super) fn flushed(&mut self, seat: Seat) {
+        let Some(client) = self.seated(seat) else {
+            return;
+        };
+        if let Some(ears) = client.ears.as_deref_mut() {
+            ears.is_flushing = false;
+        }
+        if !client.session.is_behind() || !client.session.subscriptions_mut().is_told() {
+            return;
+        }
+        let key = client.key;
+        let server_index = client.lease;
+        self.send_mail(seat.index);
+        let Some(server_index) = server_index else {
+            debug_assert!(false, "it keeps its server until it is told");
+            return;
+        };
+        if self.driver.backlog(key) == 0
+            && let Some(server) = self.servers.get(server_index)
+        {
+            self.driver.resume(server.key);
+        }
+        // Its ReadyForQuery, and what has come behind it.
+        self.server_received(server_index, &[]);
+    }
+
+    /// Everything that others have said on a client's server has been heard.
+    pub(super) fn leased(&mut self, seat: Seat, pid: u32) {
+        let Some(client) = self.seated(seat) else {
+            return;
+        };
+        let lease = client.lease;
+        let is_server = |server: &Server| server.facts.pid == pid;
+        let is_its = lease.and_then(|server| self.servers.get(server));
+        if !is_its.is_some_and(is_server) {
+            return;
+        }
+        if let Some(ears) = self
+            .clients
+            .get_mut(seat.index)
+            .and_then(|c| c.ears.as_deref_mut())
+        {
+            ears.own = Some(pid);
+        }
+    }
+
+    /// Where a client is, for the listener.
+    pub(super) fn seat(&self, index: usize) -> Option<Seat> {
+        let client = self.clients.get(index)?;
+        Some(Seat {
+            lane: self.lane,
+            index,
+            id: client.id,
+        })
+    }
+
+    /// Tells the listener of a client's database what it wants.
+    pub(super) fn mail_wish(&mut self, seat: Seat, wish: Wish) {
+        let pool = self.clients.get(seat.index).map(|client| client.pool);
+        let Some(pool) = pool.and_then(|pool| self.pools.get(pool)) else {
+            return;
+        };
+        let asking = Asking {
+            pool: Arc::clone(&pool.global),
+            seat,
+            wish,
+        };
+        let lane = self.listening_lane(&asking.pool.database);
+        self.mail(lane, Message::Listen(Box::new(asking)));
+    }
+}
