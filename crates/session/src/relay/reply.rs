@@ -221,7 +221,7 @@ impl Work<'_, '_> {
             tag::PARSE_COMPLETE => self.ends(tag::PARSE_COMPLETE, Kind::Parse),
             tag::CLOSE_COMPLETE => self.ends(tag::CLOSE_COMPLETE, Kind::Close),
             tag::NO_DATA => {
-                self.described(shape::NO_DATA);
+                self.described(shape::NO_DATA)?;
                 self.ends(tag::NO_DATA, Kind::Describe)
             }
             tag::PORTAL_SUSPENDED => self.ends(tag::PORTAL_SUSPENDED, Kind::Execute),
@@ -357,8 +357,29 @@ impl Work<'_, '_> {
     }
 
     /// What the statement in the front entry, if it is a Describe of one, returns.
-    fn described(&mut self, shape: u64) {
+    ///
+    /// # Errors
+    /// If a statement that was prepared under the client's own name returns something else than the client goes by: its
+    /// request is on its way, and the server does not know that it has to refuse.
+    fn described(&mut self, shape: u64) -> Result<(), ServerFault> {
+        if let Some((Kind::Describe, Duty::Swallow)) = self.duty()
+            && let Some(renamed) = self
+                .server
+                .queue
+                .front()
+                .and_then(|front| front.renamed.as_ref())
+        {
+            if renamed.ours.shape() == shape {
+                return Ok(());
+            }
+            renamed.ours.outdate();
+            let error = shape::error();
+            return Err(ServerFault::Refused(
+                error.get(HEAD..).unwrap_or_default().into(),
+            ));
+        }
         shape::described(self.client, self.server, shape);
+        Ok(())
     }
 
     fn row_description(&mut self, header: Header, body: &[u8]) -> Result<Verdict, ServerFault> {
@@ -367,7 +388,7 @@ impl Work<'_, '_> {
                 let front = self.server.queue.front();
                 let of_statement = front.is_some_and(|front| front.renamed.is_some());
                 if of_statement && body.len() == header.body_len() {
-                    self.described(shape::of_rows(body));
+                    self.described(shape::of_rows(body))?;
                 }
                 self.ends(tag::ROW_DESCRIPTION, Kind::Describe)
             }

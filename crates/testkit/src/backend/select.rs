@@ -300,6 +300,11 @@ impl Backend {
                     rows.push(row("p", word, Some(String::new())));
                 }
                 Ask::Pinned(..) => {}
+                Ask::Statements => {
+                    let known = self.statements.iter().filter(|(_, known)| !known.from_sql);
+                    let names = known.map(|(name, _)| String::from_utf8_lossy(name).into_owned());
+                    rows.extend(names.map(|name| row("n", &name, Some(String::new()))));
+                }
             }
         }
         rows

@@ -155,6 +155,8 @@ pub(super) enum Ask {
     /// The word to answer with, and what it is about.
     Pinned(String, Held),
     Setting(String),
+    /// The names of what the protocol has prepared.
+    Statements,
 }
 
 /// What a session may hold.

@@ -190,6 +190,7 @@ impl Work<'_, '_, '_, '_> {
             return;
         }
         let Link { client, server, .. } = &mut *self.link;
+        server.may_load |= effects.reasons.contains(Reason::Library);
         server.discards |= effects.resets == Resets::Session && !client.startup.is_empty();
         if self.link.rules.state == StatePolicy::Session {
             self.link.server.spoiled |= effects.certain.iter().any(spoils);
@@ -207,7 +208,6 @@ impl Work<'_, '_, '_, '_> {
             server.question = Question::everything();
         }
         server.question.add(effects, held);
-        server.may_load |= effects.reasons.contains(Reason::Library);
         for reason in effects.certain.iter() {
             client.certain.insert(reason);
             server.spoiled |= spoils(reason);

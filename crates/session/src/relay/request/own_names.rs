@@ -19,7 +19,7 @@ use super::prepared::put_parse;
 use super::{Message, Work};
 use crate::client::key;
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
-use crate::sql::{self, Deallocated};
+use crate::sql;
 use crate::statement::{NAME_PREFIX, Statement};
 
 /// Statements that a client's server has under the client's own names.
@@ -37,7 +37,8 @@ impl Work<'_, '_, '_, '_> {
             return true;
         }
         self.hide_others(text);
-        if self.is_about_nothing_here(text) {
+        // DEALLOCATE by itself is known by the client's names (see `deallocate`).
+        if sql::deallocated(text).is_some() {
             return true;
         }
         let queue = &self.link.server.queue;
@@ -109,18 +110,8 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// Whether a text is a DEALLOCATE that is not about a statement of the protocol, or about all of them.
-    fn is_about_nothing_here(&self, text: &[u8]) -> bool {
-        match sql::deallocated(text) {
-            Some(Deallocated::All) => true,
-            Some(Deallocated::One(name)) => self.link.client.statement(&name).is_none(),
-            None => false,
-        }
-    }
-
     fn begin_own_names(&mut self) {
         self.link.client.own_names.get_or_insert_default();
-        self.link.server.has_own_names = true;
         self.link.server.question.add_reason(Reason::Prepared);
     }
 
@@ -174,14 +165,15 @@ impl Work<'_, '_, '_, '_> {
     /// Prepares a statement of the client's under the client's name. If that fails it keeps ours.
     fn give_own_name(&mut self, name: Arc<[u8]>, statement: &Arc<Statement>) {
         let is_first = !self.link.server.needs_sync;
+        self.link.server.has_own_names = true;
         self.link.client.remember(Arc::clone(&name), None);
         let (before, after) = statement.literals(&self.link.client.settings);
         before.iter().for_each(|sql| self.run(sql));
         put_parse(self.to_server.insert(), &name, &statement.body);
         let undo = Undo::Owned(Arc::clone(&name), Arc::clone(statement), true);
         self.expect(Expected::new(Kind::Parse, Duty::Swallow).with_undo(undo));
-        if statement.shape() != 0 {
-            // A name of the client's holds no NUL.
+        if statement.returns_rows && statement.shape() != 0 {
+            // What it returns is compared with what the client goes by. A name of the client's holds no NUL.
             let kind = frontend::Kind::Statement;
             let _ = encode::describe(self.to_server.insert(), kind, &name);
             let renamed = Renamed {
@@ -208,6 +200,7 @@ impl Work<'_, '_, '_, '_> {
     /// A Parse that keeps its name.
     pub(super) fn parse_own(&mut self, message: Message, name: &[u8], statement: &Arc<Statement>) {
         self.begin_own_names();
+        self.link.server.has_own_names = true;
         let client = &mut *self.link.client;
         let name: Arc<[u8]> = name.into();
         if client.statement(&name).is_none() {
@@ -294,7 +287,7 @@ mod tests {
     #[test]
     fn what_sql_may_mean_gets_its_own_name_and_nothing_else() {
         let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
-        let first = [parse("p", "select 1"), parse("q", "select 2")];
+        let first = [parse("p", "delete from t"), parse("q", "delete from u")];
         let told = sent(&mut client, &mut server, &first);
         assert!(
             told.iter().all(|one| one.starts_with("P weir_")),

@@ -384,6 +384,9 @@ fn part(text: &str) -> Option<Ask> {
     if text.contains("pg_catalog.pg_settings") {
         return Some(Ask::AllSettings);
     }
+    if text.starts_with("SELECT 'n', name") {
+        return text.ends_with("NOT from_sql").then_some(Ask::Statements);
+    }
     let tokens = super::token::statements(text)?;
     let mut rest = Reader(&tokens.first()?.1);
     rest.expect("select")?;
