@@ -524,7 +524,11 @@ impl Work<'_, '_> {
         if duty == Duty::Learn {
             learn(self.client, server);
         }
-        if !Arc::ptr_eq(&self.client.reported, &server.reported) {
+        // What another request of ours sets right is not worth telling.
+        let next = server.queue.front();
+        let is_last =
+            next.is_none_or(|next| next.kind != Kind::Query || next.duty == Duty::Forward);
+        if (is_last || server.owes_ready) && !Arc::ptr_eq(&self.client.reported, &server.reported) {
             tell(self.client, server, self.to_client.insert());
         }
         // This one will do for the one that waited for it.
