@@ -303,6 +303,19 @@ impl Queue {
         }
     }
 
+    /// Whether the last request of the client, or the batch it belongs to, is complete and not answered: the next one is
+    /// another. Not while a COPY reads data: then it is an error, and its own answer.
+    pub fn owes_ready(&self) -> bool {
+        let is_read = matches!(self.copy, CopyState::In { open: true });
+        let of_client = |entry: &&Expected| {
+            entry.kind != Kind::CopyEnd && matches!(entry.duty, Duty::Answer | Duty::Forward)
+        };
+        let last = self.entries.iter().rev().find(of_client);
+        let ends =
+            |entry: &Expected| matches!(entry.kind, Kind::FunctionCall | Kind::Query | Kind::Sync);
+        !is_read && last.is_some_and(ends)
+    }
+
     /// Whether nothing on its way is the client's.
     pub fn is_ours(&self) -> bool {
         self.entries.iter().all(|entry| entry.duty != Duty::Forward)

@@ -104,8 +104,8 @@ fn counted() -> Totals {
         binds: 7,
         client_logins: 8,
         errors: 9,
-        notifications: 0,
-        listen_overflows: 0,
+        notifications: 13,
+        listen_overflows: 14,
         pins: 10,
         state_questions: 11,
         state_misses: 12,
@@ -366,9 +366,9 @@ fn show_stats_has_totals_and_averages() {
     check_show(
         "SHOW STATS",
         expect![[r#"
-            T database:text total_server_assignment_count:numeric total_xact_count:numeric total_query_count:numeric total_received:numeric total_sent:numeric total_xact_time:numeric total_query_time:numeric total_wait_time:numeric total_client_parse_count:numeric total_server_parse_count:numeric total_bind_count:numeric total_client_login_count:numeric avg_server_assignment_count:numeric avg_xact_count:numeric avg_query_count:numeric avg_recv:numeric avg_sent:numeric avg_xact_time:numeric avg_query_time:numeric avg_wait_time:numeric avg_client_parse_count:numeric avg_server_parse_count:numeric avg_bind_count:numeric avg_client_login_count:numeric total_error_count:numeric total_pin_count:numeric total_state_question_count:numeric total_state_miss_count:numeric
-            D | pgbouncer | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0
-            D | shop | 60 | 120 | 240 | 6000 | 18446744073709551615 | 1200 | 1300 | 1400 | 5 | 6 | 7 | 8 | 1 | 2 | 4 | 100 | 307445734561825860 | 10 | 5 | 23 | 0 | 0 | 0 | 0 | 9 | 10 | 11 | 12
+            T database:text total_server_assignment_count:numeric total_xact_count:numeric total_query_count:numeric total_received:numeric total_sent:numeric total_xact_time:numeric total_query_time:numeric total_wait_time:numeric total_client_parse_count:numeric total_server_parse_count:numeric total_bind_count:numeric total_client_login_count:numeric avg_server_assignment_count:numeric avg_xact_count:numeric avg_query_count:numeric avg_recv:numeric avg_sent:numeric avg_xact_time:numeric avg_query_time:numeric avg_wait_time:numeric avg_client_parse_count:numeric avg_server_parse_count:numeric avg_bind_count:numeric avg_client_login_count:numeric total_error_count:numeric total_pin_count:numeric total_state_question_count:numeric total_state_miss_count:numeric total_notification_count:numeric total_listen_overflow_count:numeric
+            D | pgbouncer | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0
+            D | shop | 60 | 120 | 240 | 6000 | 18446744073709551615 | 1200 | 1300 | 1400 | 5 | 6 | 7 | 8 | 1 | 2 | 4 | 100 | 307445734561825860 | 10 | 5 | 23 | 0 | 0 | 0 | 0 | 9 | 10 | 11 | 12 | 13 | 14
         "#]],
     );
 }
@@ -378,9 +378,9 @@ fn show_stats_totals_has_totals() {
     check_show(
         "SHOW STATS_TOTALS",
         expect![[r#"
-            T database:text server_assignment_count:numeric xact_count:numeric query_count:numeric bytes_received:numeric bytes_sent:numeric xact_time:numeric query_time:numeric wait_time:numeric client_parse_count:numeric server_parse_count:numeric bind_count:numeric client_login_count:numeric error_count:numeric pin_count:numeric state_question_count:numeric state_miss_count:numeric
-            D | pgbouncer | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0
-            D | shop | 60 | 120 | 240 | 6000 | 18446744073709551615 | 1200 | 1300 | 1400 | 5 | 6 | 7 | 8 | 9 | 10 | 11 | 12
+            T database:text server_assignment_count:numeric xact_count:numeric query_count:numeric bytes_received:numeric bytes_sent:numeric xact_time:numeric query_time:numeric wait_time:numeric client_parse_count:numeric server_parse_count:numeric bind_count:numeric client_login_count:numeric error_count:numeric pin_count:numeric state_question_count:numeric state_miss_count:numeric notification_count:numeric listen_overflow_count:numeric
+            D | pgbouncer | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0
+            D | shop | 60 | 120 | 240 | 6000 | 18446744073709551615 | 1200 | 1300 | 1400 | 5 | 6 | 7 | 8 | 9 | 10 | 11 | 12 | 13 | 14
         "#]],
     );
 }

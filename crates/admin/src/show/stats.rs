@@ -36,6 +36,8 @@ pub(crate) static STATS: Show = Show {
         numeric("total_pin_count").ours(),
         numeric("total_state_question_count").ours(),
         numeric("total_state_miss_count").ours(),
+        numeric("total_notification_count").ours(),
+        numeric("total_listen_overflow_count").ours(),
     ],
     is_live: true,
     rows: |context| {
@@ -69,6 +71,8 @@ pub(crate) static STATS_TOTALS: Show = Show {
         numeric("pin_count").ours(),
         numeric("state_question_count").ours(),
         numeric("state_miss_count").ours(),
+        numeric("notification_count").ours(),
+        numeric("listen_overflow_count").ours(),
     ],
     is_live: true,
     rows: |context| {
@@ -179,12 +183,14 @@ fn totals_of(counted: &Counters) -> [u64; 12] {
 }
 
 /// What PgBouncer does not count.
-fn ours_of(counted: &Counters) -> [u64; 4] {
+fn ours_of(counted: &Counters) -> [u64; 6] {
     [
         counted.errors,
         counted.pins,
         counted.state_questions,
         counted.state_misses,
+        counted.notifications,
+        counted.listen_overflows,
     ]
 }
 

@@ -290,6 +290,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
 
     /// Deals with one message; false if more of it has to come first.
     fn message(&mut self, message: Message) -> Result<bool, ClientFault> {
+        if self.link.client.subscriptions.is_some() && self.waits_to_hear(message.header.tag) {
+            return Ok(self.stall());
+        }
         match message.header.tag {
             tag::QUERY if self.link.rules.refuse_simple_query => {
                 return Err(ClientFault::SimpleQuery);

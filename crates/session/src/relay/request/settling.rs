@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_sql::Effects;
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
-use weir_wire::frontend;
+use weir_wire::frontend::{self, tag};
 
 use super::meaning::Meaning;
 use super::prepared::put_parse;
@@ -57,6 +57,17 @@ impl Work<'_, '_, '_, '_> {
             && !server.needs_sync
             && server.queue.is_plain();
         server.plans_locally = !is_alone && text.is_none_or(planning::may_plan_locally);
+    }
+
+    /// A client that listens hears what a request of its own has said before the answer to that is over, so the next
+    /// request waits for the end. What belongs to a COPY does not.
+    pub(super) fn waits_to_hear(&self, tag: u8) -> bool {
+        let of_copy = matches!(
+            tag,
+            tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH
+        );
+        let Link { client, server, .. } = &*self.link;
+        !of_copy && (client.is_behind() || server.queue.owes_ready())
     }
 
     /// The message has to wait for a reply.

@@ -283,6 +283,7 @@ impl Actor {
         if self.greeted.is_none() {
             self.greeted = greeting_end(&caller.got);
             if let Some(end) = self.greeted {
+                self.twin.set_process(caller.cancel_key().0);
                 self.check_greeting(&caller.got[..end]);
             }
             if caller.is_closed() && self.greeted.is_none() {

@@ -122,6 +122,7 @@ fn person(dice: &mut Dice) -> Person {
     let moves = [
         Topic::Settings,
         Topic::Ledger,
+        Topic::Notifications,
         Topic::SearchPath,
         Topic::Roles,
         Topic::Copy,
