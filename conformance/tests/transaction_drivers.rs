@@ -37,7 +37,7 @@ fn libpq_pipelines_are_told_the_same() -> Result<()> {
 
 #[test]
 fn psycopg_is_told_the_same() -> Result<()> {
-    python("psycopg", &["settings", "notifications"])
+    python("psycopg", &["settings"])
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn rails_is_told_the_same() -> Result<()> {
 
 #[test]
 fn asyncpg_is_told_the_same() -> Result<()> {
-    python("asyncpg", &["settings", "listeners"])
+    python("asyncpg", &["settings"])
 }
 
 #[test]
@@ -62,39 +62,39 @@ fn django_is_told_the_same() -> Result<()> {
 
 #[test]
 fn pgx_is_told_the_same() -> Result<()> {
-    go("pgx", &["notifications"])
+    go("pgx", &[])
 }
 
 #[test]
 fn lib_pq_is_told_the_same() -> Result<()> {
-    go("pq", &["notifications"])
+    go("pq", &[])
 }
 
 #[test]
 fn node_postgres_is_told_the_same() -> Result<()> {
-    node("pg", &["notifications"])
+    node("pg", &[])
 }
 
 #[test]
 fn postgres_js_is_told_the_same() -> Result<()> {
-    node("postgres", &["notifications"])
+    node("postgres", &[])
 }
 
 #[test]
 fn pgjdbc_is_told_the_same() -> Result<()> {
     let classpath = drivers::java("Transactions.java")?;
     let arguments = ["-Xmx512m", "-cp", &classpath, "Transactions"];
-    compare("jdbc", "java", &arguments, &["notifications"])
+    compare("jdbc", "java", &arguments, &[])
 }
 
 #[test]
 fn tokio_postgres_is_told_the_same() -> Result<()> {
-    rust("tokio_postgres", &["notifications"])
+    rust("tokio_postgres", &[])
 }
 
 #[test]
 fn sqlx_is_told_the_same() -> Result<()> {
-    rust("sqlx", &["notifications"])
+    rust("sqlx", &[])
 }
 
 fn python(program: &str, held_back: &[&str]) -> Result<()> {

@@ -144,7 +144,7 @@ fn a_clients_own_notification_comes_back_to_it_before_it_may_go_on() {
     assert_eq!(counts(&world), (2, 1));
     let copy = say()
         .query("COPY public.sink FROM STDIN")
-        .copy_data(b"a\n")
+        .copy_data("a\n")
         .copy_done();
     let heard = world.ask(client, &copy.query("notify b, '3'"));
     assert_eq!(heard, "G C(COPY 1) Z(I) C(NOTIFY) A(b: 3) Z(I)");
