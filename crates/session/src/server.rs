@@ -439,14 +439,15 @@ impl Server {
         self.has_foreign_sequences = false;
     }
 
-    /// Takes statements away that bear names of the last client's, in front of whatever comes next.
-    pub(crate) fn forget_own_names(
-        &mut self,
-        out: &mut Vec<u8>,
-    ) -> Result<(), encode::EncodeError> {
-        self.has_own_names = false;
+    /// What takes statements away that bear names of the last client's, in front of whatever comes next; empty if there are
+    /// none.
+    #[inline]
+    pub(crate) fn forget_own_names(&mut self) -> String {
+        if !std::mem::take(&mut self.has_own_names) {
+            return String::new();
+        }
         self.forget_statements();
-        self.ask("DEALLOCATE ALL", out)
+        "DEALLOCATE ALL;".to_owned()
     }
 
     /// `DEALLOCATE ALL` was run: what is left is what is on its way.

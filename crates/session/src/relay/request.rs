@@ -62,9 +62,6 @@ pub fn begin(
     to_client: &mut Vec<u8>,
 ) -> Result<(), encode::EncodeError> {
     client.leave_own_names();
-    if server.has_own_names {
-        server.forget_own_names(to_server.insert())?;
-    }
     server.may_load = false;
     server.is_fresh = true;
     server.returning.clear();
@@ -86,7 +83,7 @@ pub fn begin(
     }
 }
 
-/// The client's settings, on the server, and what the client has to be told about it.
+/// The client's settings, on the server, which forgets the last one's names; and what the client has to be told about it.
 #[inline]
 fn settings(
     client: &mut Client,
@@ -94,14 +91,18 @@ fn settings(
     to_server: &mut Splice<'_>,
     to_client: &mut Vec<u8>,
 ) -> Result<(), encode::EncodeError> {
+    let mut sql = server.forget_own_names();
     if !Arc::ptr_eq(&client.settings, &server.settings) {
         if client.settings == server.settings {
             share(&mut client.settings, &mut server.settings);
         } else {
-            let sql = server.settings.statements_to(&client.settings);
+            sql += &server.settings.statements_to(&client.settings);
             server.settings = Arc::clone(&client.settings);
-            return server.ask(&sql, to_server.insert());
         }
+    }
+    if !sql.is_empty() {
+        // One request: what the server reports is told to the client when that is done.
+        return server.ask(&sql, to_server.insert());
     }
     if !Arc::ptr_eq(&client.reported, &server.reported) {
         if client.reported == server.reported {

@@ -80,3 +80,183 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use weir_sql::{Functions, Judge};
+    use weir_wire::backend::TransactionStatus;
+    use weir_wire::encode;
+
+    use super::*;
+    use crate::client::{Client, Pin};
+    use crate::relay::request::begin;
+    use crate::relay::{Rules, replies, requests};
+    use crate::server::Server;
+    use crate::splice::Splice;
+    use crate::statement::{Proven, Registry};
+
+    const PIN: Option<Pin> = Some(Pin::State(Reason::Sequence));
+
+    fn client(number: u64) -> Client {
+        let mut client = Client::default();
+        client.set_number(number);
+        client
+    }
+
+    fn server() -> Server {
+        Server::new(Arc::default())
+    }
+
+    /// What the server gets of one simple query; `fresh`: on a new lease.
+    fn sent(
+        pool: &Arc<Proven>,
+        client: &mut Client,
+        server: &mut Server,
+        text: &str,
+        fresh: bool,
+    ) -> String {
+        let mut message = Vec::new();
+        encode::query(&mut message, text.as_bytes()).unwrap();
+        let (mut buffer, mut answers) = (Vec::new(), Vec::new());
+        let mut out = Splice::new(&message, &mut buffer);
+        if fresh {
+            begin(client, server, &mut out, &mut answers).unwrap();
+        }
+        let mut link = Link {
+            client,
+            server,
+            registry: &mut Registry::new(0, 1),
+            judge: &mut Judge::new(Functions::default()),
+            proven: pool,
+            rules: Rules {
+                max_prepared: 10,
+                tracks_unnamed: true,
+                prepare_unnamed: 0,
+                refuse_simple_query: false,
+                state: StatePolicy::Track,
+            },
+        };
+        requests(&mut link, &message, &mut out, &mut answers).unwrap();
+        String::from_utf8_lossy(out.finish()).into_owned()
+    }
+
+    /// Answers everything that is on its way.
+    fn answer(client: &mut Client, server: &mut Server, tag: &str, status: TransactionStatus) {
+        let mut message = Vec::new();
+        while server
+            .queue
+            .front()
+            .is_some_and(|front| front.duty != Duty::Forward)
+        {
+            let mut ours = Vec::new();
+            encode::command_complete(&mut ours, b"DISCARD SEQUENCES").unwrap();
+            encode::ready_for_query(&mut ours, server.status()).unwrap();
+            let mut buffer = Vec::new();
+            let mut out = Splice::new(&ours, &mut buffer);
+            replies(client, server, &ours, &mut out).unwrap();
+        }
+        encode::command_complete(&mut message, tag.as_bytes()).unwrap();
+        encode::ready_for_query(&mut message, status).unwrap();
+        let mut buffer = Vec::new();
+        let mut out = Splice::new(&message, &mut buffer);
+        replies(client, server, &message, &mut out).unwrap();
+    }
+
+    const INSERT: &str = "INSERT INTO t VALUES (1)";
+    const READ: &str = "SELECT lastval()";
+
+    #[test]
+    fn a_pool_learns_from_a_read_that_begins_a_transaction() {
+        let (pool, mut a, mut s) = (Arc::default(), client(1), server());
+        sent(&pool, &mut a, &mut s, INSERT, true);
+        answer(&mut a, &mut s, "INSERT 0 1", TransactionStatus::Idle);
+        assert!(a.is_on_trial() && a.is_reluctant() && !a.is_plain());
+        assert_eq!(a.pin(), None);
+        sent(&pool, &mut a, &mut s, READ, false);
+        assert_eq!(a.pin(), PIN);
+        assert!(!a.is_on_trial() && pool.readers.has(""));
+        // Another client of the application, on another server, from its first INSERT on.
+        let (mut b, mut t) = (client(2), server());
+        sent(&pool, &mut b, &mut t, INSERT, true);
+        assert_eq!(b.pin(), None);
+        answer(&mut b, &mut t, "INSERT 0 1", TransactionStatus::Idle);
+        assert_eq!(b.pin(), PIN);
+    }
+
+    #[test]
+    fn a_read_in_the_transaction_that_inserts_needs_no_memory() {
+        let (pool, mut a, mut s) = (Arc::default(), client(1), server());
+        for (text, tag, status) in [
+            ("BEGIN", "BEGIN", TransactionStatus::InTransaction),
+            (INSERT, "INSERT 0 1", TransactionStatus::InTransaction),
+            (READ, "SELECT 1", TransactionStatus::InTransaction),
+            ("COMMIT", "COMMIT", TransactionStatus::Idle),
+        ] {
+            sent(&pool, &mut a, &mut s, text, text == "BEGIN");
+            answer(&mut a, &mut s, tag, status);
+        }
+        assert!(!pool.readers.has(""));
+        assert_eq!(a.pin(), None);
+    }
+
+    #[test]
+    fn who_has_moved_nothing_is_no_reader() {
+        let (pool, mut a, mut s) = (Arc::default(), client(1), server());
+        sent(&pool, &mut a, &mut s, READ, true);
+        assert!(!pool.readers.has(""));
+    }
+
+    #[test]
+    fn a_trial_is_over_with_the_next_request() {
+        let (pool, mut a, mut s) = (Arc::default(), client(1), server());
+        for text in [INSERT, "SELECT 1", INSERT] {
+            sent(&pool, &mut a, &mut s, text, text == "SELECT 1");
+            let tag = if text == INSERT {
+                "INSERT 0 1"
+            } else {
+                "SELECT 1"
+            };
+            answer(&mut a, &mut s, tag, TransactionStatus::Idle);
+        }
+        assert!(!a.is_on_trial() && a.is_plain() && !pool.readers.has(""));
+    }
+
+    #[test]
+    fn a_reader_finds_no_values_of_others_whatever_it_sends() {
+        let (pool, mut a, mut b, mut s) = (Arc::default(), client(1), client(2), server());
+        sent(&pool, &mut a, &mut s, INSERT, true);
+        answer(&mut a, &mut s, "INSERT 0 1", TransactionStatus::Idle);
+        let told = sent(&pool, &mut b, &mut s, INSERT, true);
+        assert!(!told.contains("DISCARD"), "{told:?}");
+        answer(&mut b, &mut s, "INSERT 0 1", TransactionStatus::Idle);
+        pool.readers.learn("");
+        let told = sent(&pool, &mut a, &mut s, INSERT, true);
+        let at = told.find("DISCARD SEQUENCES").unwrap();
+        assert!(at < told.find(INSERT).unwrap(), "{told:?}");
+    }
+
+    #[test]
+    fn what_a_client_got_before_it_was_elsewhere_is_old() {
+        let (pool, mut a, mut s, mut t) = (Arc::default(), client(1), server(), server());
+        for server in [&mut s, &mut t] {
+            sent(&pool, &mut a, server, INSERT, true);
+            answer(&mut a, server, "INSERT 0 1", TransactionStatus::Idle);
+        }
+        let told = sent(&pool, &mut a, &mut s, READ, true);
+        assert!(told.contains("DISCARD SEQUENCES"), "{told:?}");
+        answer(&mut a, &mut s, "SELECT 1", TransactionStatus::Idle);
+        let told = sent(&pool, &mut a, &mut s, READ, true);
+        assert!(!told.contains("DISCARD SEQUENCES"), "{told:?}");
+    }
+
+    #[test]
+    fn our_own_requests_do_not_make_a_lease_a_used_one() {
+        let (pool, mut a, mut s) = (Arc::default(), client(1), server());
+        s.ask("SET work_mem = '1MB'", &mut Vec::new()).unwrap();
+        sent(&pool, &mut a, &mut s, "BEGIN", true);
+        answer(&mut a, &mut s, "BEGIN", TransactionStatus::InTransaction);
+        assert!(s.is_fresh);
+    }
+}
