@@ -58,12 +58,8 @@ program() {
 
 # From the definitions in the program itself.
 generated() {
-	mkdir "$work/man"
-	"$WEIR_BIN" generate man "$work/man"
-	local page
-	for page in "$work"/man/*; do
-		squeeze "usr/share/man/man${page##*.}/$(basename "$page").gz" <"$page"
-	done
+	"$WEIR_BIN" generate man "$work/weir/usr/share/man"
+	gzip -9n "$work"/weir/usr/share/man/man*/*
 	install -d "$work/weir/usr/share/"{bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
 	"$WEIR_BIN" generate completions bash >"$work/weir/usr/share/bash-completion/completions/weir"
 	"$WEIR_BIN" generate completions zsh >"$work/weir/usr/share/zsh/vendor-completions/_weir"
@@ -124,9 +120,9 @@ symbols() {
 }
 
 say "Building weir $version for $arch"
+files
 program
 generated
-files
 dependencies="$(depends)"
 control weir control.in -e "s|@DEPENDS@|$dependencies|"
 install -m 644 packaging/debian/conffiles "$work/weir/DEBIAN/"

@@ -82,7 +82,7 @@ pub(crate) enum Command {
 pub(crate) enum Generate {
     /// Write the manual pages weir(1), one of each command, and weir.toml(5)
     Man {
-        /// Where to write them; it has to exist
+        /// Where to write them, each into man1 or man5 there
         directory: PathBuf,
     },
     /// Print the completions for a shell

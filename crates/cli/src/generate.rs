@@ -38,6 +38,9 @@ pub(crate) fn generate(args: &args::Generate) -> Exit {
 
 fn write_all(directory: &Path) -> io::Result<()> {
     for page in pages()? {
+        let section = page.file.rsplit('.').next().unwrap_or_default();
+        let directory = directory.join(format!("man{section}"));
+        fs::create_dir_all(&directory)?;
         fs::write(directory.join(page.file), page.text)?;
     }
     Ok(())
