@@ -27,7 +27,7 @@ mod tests {
     fn defaults_are_spelt_as_in_the_native_format() {
         let default = |name: &str| Scope::Global.find(name).unwrap().default_text();
         assert_eq!(default("listen_port").as_deref(), Some("6432"));
-        assert_eq!(default("query_wait_timeout").as_deref(), Some("\"2min\""));
+        assert_eq!(default("query_wait_timeout").as_deref(), Some("\"120s\""));
         assert_eq!(default("logfile").as_deref(), Some("\"\""));
         let inherited = Scope::Database.find("pool_mode").unwrap();
         assert_eq!(inherited.default_text(), None);
