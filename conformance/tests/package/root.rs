@@ -62,6 +62,8 @@ impl Root {
         // Maintainer scripts run outside, with DPKG_ROOT; what the package depends on is not in here.
         arguments.push("--force-script-chrootless".to_owned());
         arguments.push("--force-depends".to_owned());
+        // Nothing here has to survive a power cut.
+        arguments.push("--force-unsafe-io".to_owned());
         Ok(Self {
             directory,
             arguments,
