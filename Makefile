@@ -1,12 +1,13 @@
 # Thin by intent: the work is in scripts/ and in `cargo xtask`.
 
-.PHONY: help demo test ci build bench bench-tls bench-storm bench-idle bench-state
+.PHONY: help demo test ci build deb bench bench-tls bench-storm bench-idle bench-state
 
 help:
 	@echo 'make demo    build Weir and show a pgbench run through it beside the same run direct'
 	@echo 'make test    run every test, also those against real servers and drivers'
 	@echo 'make ci      everything that CI checks'
 	@echo 'make build   build target/release/weir'
+	@echo 'make deb     build Debian packages in target/deb'
 	@echo 'make bench   compare Weir and PgBouncer on this machine (about ten minutes)'
 	@echo 'make bench-tls, bench-storm, bench-idle, bench-state'
 	@echo '             the same with TLS on both hops, in a storm of logins, in memory per idle client,'
@@ -25,6 +26,9 @@ ci:
 
 build:
 	@bash scripts/build.sh
+
+deb:
+	@bash scripts/deb.sh
 
 bench: build
 	cargo xtask bench smoke

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::exit::Exit;
 
@@ -71,6 +72,24 @@ pub(crate) enum Command {
     /// Ask the rules of auth_hba_file
     #[command(subcommand)]
     Hba(Hba),
+    /// Write what a package needs: manual pages and shell completions
+    #[command(subcommand, hide = true)]
+    Generate(Generate),
+}
+
+/// What to write; all of it comes from the definitions here and from the table of options.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Generate {
+    /// Write the manual pages weir(1), one of each command, and weir.toml(5)
+    Man {
+        /// Where to write them, each into man1 or man5 there
+        directory: PathBuf,
+    },
+    /// Print the completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
 }
 
 /// What to ask the rules.

@@ -5,6 +5,7 @@ mod args;
 mod check;
 mod descriptors;
 mod exit;
+mod generate;
 mod hba;
 mod load;
 mod logging;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     let exit = match Cli::try_parse() {
         Ok(cli) => match &cli.command {
             Command::Check(args) => check::check(args),
+            Command::Generate(args) => generate::generate(args),
             Command::Hba(args::Hba::Explain(args)) => hba::explain(args),
             Command::Run(args) => run::run(args),
         },

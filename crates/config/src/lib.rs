@@ -42,6 +42,7 @@ mod env;
 mod error;
 mod ini;
 mod load;
+mod manual;
 mod native;
 mod options;
 mod raw;

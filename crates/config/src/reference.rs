@@ -106,7 +106,8 @@ fn default(opt: &Opt) -> String {
     }
 }
 
-fn values(opt: &Opt) -> String {
+/// Which values an option takes, in words.
+pub(crate) fn values(opt: &Opt) -> String {
     match opt.kind {
         Kind::Bool => "flag".to_owned(),
         Kind::Int => format!("{} to {}", opt.min, opt.max),

@@ -1,0 +1,291 @@
+//! The Debian package: built from Weir's binary, then installed into an empty root, started there, upgraded, removed and
+//! purged, by dpkg itself. The machine's own packages, accounts and services are never touched.
+
+#[path = "package/root.rs"]
+mod root;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::anyhow;
+use anyhow::ensure;
+use weir_conformance::target::weir_bin;
+use weir_conformance::tools;
+use weir_conformance::wait_until;
+
+use crate::root::Root;
+
+/// What a user meets; everything else in the package serves these.
+const FILES: &[&str] = &[
+    "etc/default/weir",
+    "etc/weir/userlist.txt",
+    "etc/weir/weir.toml",
+    "usr/bin/weir",
+    "usr/lib/systemd/system/weir.service",
+    "usr/share/bash-completion/completions/weir",
+    "usr/share/doc/weir/NOTICE",
+    "usr/share/doc/weir/changelog.Debian.gz",
+    "usr/share/doc/weir/changelog.gz",
+    "usr/share/doc/weir/copyright",
+    "usr/share/doc/weir/examples/notify-reload.conf",
+    "usr/share/doc/weir/examples/weir.socket",
+    "usr/share/fish/vendor_completions.d/weir.fish",
+    "usr/share/man/man1/weir-check.1.gz",
+    "usr/share/man/man1/weir-run.1.gz",
+    "usr/share/man/man1/weir.1.gz",
+    "usr/share/man/man5/weir.toml.5.gz",
+    "usr/share/zsh/vendor-completions/_weir",
+];
+
+#[test]
+fn it_installs_whole_with_its_user_and_its_secrets_protected() -> Result<()> {
+    let root = Root::new()?;
+    let before = account_files();
+    root.dpkg(&["--install", &package()?.first])?;
+    for file in FILES {
+        let about = fs::metadata(root.path(file)).with_context(|| (*file).to_owned())?;
+        ensure!(about.len() > 0, "{file} is empty");
+    }
+    // Every file as the package has it, by its checksum; configuration too.
+    ensure!(root.dpkg(&["--verify", "weir"])?.is_empty());
+    ensure!(
+        root.dpkg(&["--status", "weir"])?
+            .contains("Depends: libc6 ")
+    );
+    let passwd = root.read("etc/passwd")?;
+    let account = passwd.lines().find(|line| line.starts_with("weir:"));
+    let account = account.context("no account weir")?;
+    ensure!(
+        account.ends_with(":/nonexistent:/usr/sbin/nologin"),
+        "{account}"
+    );
+    ensure!(
+        root.read("etc/shadow")?.contains("weir:!:"),
+        "it has a password"
+    );
+    ensure!(root.mode("etc/weir/userlist.txt")? == 0o640);
+    if tools::is_root() {
+        let (_, group) = root.ids("weir")?;
+        let secrets = fs::metadata(root.path("etc/weir/userlist.txt"))?;
+        ensure!((secrets.uid(), secrets.gid()) == (0, group));
+    }
+    let wanted = root.path("etc/systemd/system/multi-user.target.wants/weir.service");
+    ensure!(wanted.is_symlink(), "it is not enabled");
+    ensure!(
+        account_files() == before,
+        "the machine's own accounts changed"
+    );
+    Ok(())
+}
+
+#[test]
+fn it_starts_with_the_configuration_it_comes_with() -> Result<()> {
+    let root = Root::new()?;
+    root.dpkg(&["--install", &package()?.first])?;
+    let mut weir = root.start()?;
+    // The way into the console that the file describes.
+    let version = weir.console("SHOW VERSION")?;
+    ensure!(version.contains("Weir"), "{version}");
+    // AuthenticationSASL.
+    ensure!(weir.method_for_nobody()? == [0, 0, 0, 10]);
+    weir.stop()
+}
+
+#[test]
+fn an_upgrade_keeps_what_was_changed() -> Result<()> {
+    let root = Root::new()?;
+    let package = package()?;
+    root.dpkg(&["--install", &package.first])?;
+    root.append("etc/weir/weir.toml", "# mine\n")?;
+    root.append("etc/weir/userlist.txt", "\"ann\" \"secret\"\n")?;
+    root.chmod("etc/weir/userlist.txt", "0600")?;
+    // Disabled by the administrator, so it stays so.
+    fs::remove_file(root.path("etc/systemd/system/multi-user.target.wants/weir.service"))?;
+
+    // The second has other defaults in weir.toml and default/weir.
+    root.dpkg(&["--force-confdef", "--install", &package.second])?;
+    ensure!(root.dpkg(&["--status", "weir"])?.contains("Version: 99-1"));
+    ensure!(root.read("etc/weir/weir.toml")?.ends_with("# mine\n"));
+    ensure!(
+        root.path("etc/weir/weir.toml.dpkg-dist").exists(),
+        "the new default is not at hand"
+    );
+    ensure!(
+        root.read("etc/weir/userlist.txt")?
+            .ends_with("\"ann\" \"secret\"\n")
+    );
+    ensure!(root.mode("etc/weir/userlist.txt")? == 0o600);
+    ensure!(root.read("etc/default/weir")?.ends_with("# newer\n"));
+    let wanted = root.path("etc/systemd/system/multi-user.target.wants/weir.service");
+    ensure!(!wanted.is_symlink(), "it was enabled again");
+    ensure!(root.read("etc/passwd")?.matches("weir:").count() == 1);
+    Ok(())
+}
+
+#[test]
+fn removing_keeps_the_configuration_and_purging_leaves_the_account_only() -> Result<()> {
+    let root = Root::new()?;
+    let before = root.files()?;
+    root.dpkg(&["--install", &package()?.first])?;
+    root.append("etc/weir/weir.toml", "# mine\n")?;
+    for written in ["var/log/weir/weir.log", "run/weir/.s.PGSQL.6432"] {
+        root.append(written, "by the service\n")?;
+    }
+    root.dpkg(&["--remove", "weir"])?;
+    ensure!(
+        !root.path("usr/bin/weir").exists()
+            && !root.path("usr/lib/systemd/system/weir.service").exists()
+    );
+    ensure!(root.read("etc/weir/weir.toml")?.ends_with("# mine\n"));
+    ensure!(root.path("var/log/weir/weir.log").exists());
+
+    root.dpkg(&["--purge", "weir"])?;
+    let after = root.files()?;
+    let left: BTreeSet<_> = after.difference(&before).collect();
+    ensure!(left.is_empty(), "left behind: {left:?}");
+    ensure!(
+        root.read("etc/passwd")?.contains("weir:"),
+        "its number may become somebody else's"
+    );
+    Ok(())
+}
+
+#[test]
+fn the_unit_is_sound_and_shuts_the_service_in() -> Result<()> {
+    let root = Root::new()?;
+    root.dpkg(&["--install", &package()?.first])?;
+    let unit = root.read("usr/lib/systemd/system/weir.service")?;
+    for line in [
+        "Type=notify",
+        "WatchdogSec=30",
+        "ExecStart=/usr/bin/weir run",
+        "NoNewPrivileges=yes",
+        "ProtectSystem=strict",
+        "CapabilityBoundingSet=",
+    ] {
+        ensure!(unit.lines().any(|found| found == line), "no line {line}");
+    }
+    if tools::require("systemd-analyze", "systemd").is_err() {
+        eprintln!("systemd-analyze is not installed: the unit's text alone was checked");
+        return Ok(());
+    }
+    root.lay_out_for_systemd()?;
+    let example = "usr/share/doc/weir/examples/weir.socket";
+    fs::copy(
+        root.path(example),
+        root.path("usr/lib/systemd/system/weir.socket"),
+    )?;
+    for unit in ["weir.service", "weir.socket"] {
+        let said = root.systemd_analyze(&["verify", "--man=no", unit])?;
+        ensure!(said.trim().is_empty(), "{said}");
+    }
+    // In tenths: 2.0 of 10, where 10 is a service that may do everything.
+    root.systemd_analyze(&[
+        "security",
+        "--offline=yes",
+        "--threshold=20",
+        "weir.service",
+    ])?;
+    Ok(())
+}
+
+#[test]
+fn bash_completes_commands_and_flags() -> Result<()> {
+    let script = weir_says(&["generate", "completions", "bash"])?;
+    let complete = |words: &str, at: usize| {
+        let script = format!(
+            "{script}\nCOMP_WORDS=({words} '') COMP_CWORD={at}\n_weir weir '' '' && echo \"${{COMPREPLY[*]}}\""
+        );
+        tools::run(Command::new("bash").args(["--norc", "-c", &script]))
+    };
+    let commands = complete("weir", 1)?;
+    ensure!(
+        commands.contains("run") && commands.contains("check"),
+        "{commands}"
+    );
+    ensure!(complete("weir hba explain", 3)?.contains("--replication"));
+    Ok(())
+}
+
+/// Two versions of the package, built once for all tests here.
+struct Package {
+    first: String,
+    second: String,
+}
+
+fn package() -> Result<&'static Package> {
+    static BUILT: OnceLock<Result<Package, String>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
+    built.as_ref().map_err(|error| anyhow!(error.clone()))
+}
+
+fn build() -> Result<Package> {
+    tools::require("dpkg-shlibdeps", "dpkg-dev")?;
+    // Built afresh by each run, and left there.
+    let at = &tools::cache_dir("package")?;
+    fs::remove_dir_all(at)?;
+    fs::create_dir(at)?;
+    tools::run(
+        Command::new("bash")
+            .arg(tools::workspace().join("scripts/deb.sh"))
+            .env("WEIR_BIN", weir_bin()?)
+            .env("DEB_OUTPUT", at)
+            .env("DEB_VERSION", "98-1")
+            .env("DEB_FAST", "1"),
+    )?;
+    let first = only_package(at)?;
+    let second = at.join("second.deb");
+    repack(&first, &at.join("second"), &second)?;
+    Ok(Package {
+        first: first.to_string_lossy().into_owned(),
+        second: second.to_string_lossy().into_owned(),
+    })
+}
+
+fn only_package(directory: &Path) -> Result<PathBuf> {
+    let mut found = fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.path()));
+    let package = found.next().context("scripts/deb.sh has built nothing")??;
+    ensure!(found.next().is_none(), "more than one package");
+    Ok(package)
+}
+
+/// The same package as version 99-1 with other defaults.
+fn repack(from: &Path, work: &Path, to: &Path) -> Result<()> {
+    tools::run(
+        Command::new("dpkg-deb")
+            .arg("--raw-extract")
+            .args([from, work]),
+    )?;
+    let control = work.join("DEBIAN/control");
+    let text = fs::read_to_string(&control)?.replace("Version: 98-1", "Version: 99-1");
+    fs::write(&control, text)?;
+    for file in ["etc/weir/weir.toml", "etc/default/weir"] {
+        let text = fs::read_to_string(work.join(file))? + "# newer\n";
+        fs::write(work.join(file), text)?;
+    }
+    let mut build = Command::new("dpkg-deb");
+    build.args(["--root-owner-group", "-Zgzip", "-z1", "--build"]);
+    tools::run(build.args([work, to]))?;
+    Ok(())
+}
+
+fn weir_says(arguments: &[&str]) -> Result<String> {
+    tools::run(Command::new(weir_bin()?).args(arguments))
+}
+
+/// The accounts of the machine itself.
+fn account_files() -> Vec<Option<Vec<u8>>> {
+    let files = ["/etc/passwd", "/etc/group"];
+    files.map(|file| fs::read(file).ok()).into()
+}
+
+/// Longest wait for a start or a stop; a busy machine takes a while.
+const PATIENCE: Duration = Duration::from_secs(30);

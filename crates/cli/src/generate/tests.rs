@@ -1,0 +1,88 @@
+//! Nothing that a user can type or write is missing from the pages and the completions.
+
+use clap::Command;
+use weir_config::Scope;
+
+use super::*;
+
+fn page(file: &str) -> String {
+    let found = pages().unwrap().into_iter().find(|page| page.file == file);
+    found.map(|page| unescaped(&page.text)).unwrap()
+}
+
+/// roff writes some characters as escapes.
+fn unescaped(roff: &str) -> String {
+    roff.replace("\\-", "-").replace("\\*(Aq", "'")
+}
+
+/// Calls `look` with each visible command below, and its name as in `weir-hba-explain`.
+fn each_command(command: &Command, name: &str, look: &mut dyn FnMut(&Command, &str)) {
+    look(command, name);
+    for below in command
+        .get_subcommands()
+        .filter(|below| !below.is_hide_set())
+    {
+        each_command(below, &format!("{name}-{}", below.get_name()), look);
+    }
+}
+
+#[test]
+fn every_command_has_a_page_with_its_flags() {
+    each_command(&Cli::command(), "weir", &mut |command, name| {
+        let page = page(&format!("{name}.1"));
+        assert!(page.contains(&format!("{name} - ")), "{name}");
+        for flag in command.get_arguments().filter_map(|arg| arg.get_long()) {
+            assert!(page.contains(&format!("--{flag}")), "{name}: --{flag}");
+        }
+    });
+}
+
+#[test]
+fn a_page_shows_what_the_help_ends_with_as_sections() {
+    let page = page("weir.1");
+    for heading in [
+        "EXAMPLES",
+        "ENVIRONMENT",
+        "SIGNALS",
+        "EXIT CODES",
+        "SEE ALSO",
+    ] {
+        assert!(
+            page.contains(&format!(".SH {heading}\n"))
+                || page.contains(&format!(".SH \"{heading}\"\n"))
+        );
+    }
+    assert!(page.contains("\nweir run weir.toml                      the native format\n"));
+}
+
+#[test]
+fn every_option_is_in_the_page_of_the_file() {
+    let page = page("weir.toml.5");
+    for scope in [Scope::Global, Scope::Database, Scope::User, Scope::Peer] {
+        for option in scope.options() {
+            assert!(
+                page.contains(&format!("\\fB{}\\fR", option.name)),
+                "{}",
+                option.name
+            );
+        }
+    }
+    assert!(page.contains("\\fBlisten_port\\fR (1 to 65535), default 6432 (restart)"));
+}
+
+#[test]
+fn completions_know_every_command_and_flag() {
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        let text = completions(shell);
+        assert!(
+            !text.contains("generate"),
+            "{shell} offers a hidden command"
+        );
+        each_command(&Cli::command(), "weir", &mut |command, name| {
+            assert!(text.contains(command.get_name()), "{shell}: {name}");
+            for flag in command.get_arguments().filter_map(|arg| arg.get_long()) {
+                assert!(text.contains(flag), "{shell}: {name} --{flag}");
+            }
+        });
+    }
+}
