@@ -19,8 +19,6 @@ mod cursors;
 mod discard;
 #[path = "session_state/kinds/functions.rs"]
 mod functions;
-#[path = "session_state/held_back.rs"]
-mod held_back;
 #[path = "session_state/kinds/hidden.rs"]
 mod hidden;
 #[path = "session_state/kinds/locks.rs"]

@@ -32,100 +32,98 @@ const SERVERS: u32 = 2;
 #[test]
 fn libpq_pipelines_are_told_the_same() -> Result<()> {
     let program = drivers::libpq()?.join("transactions");
-    compare("libpq", &program.to_string_lossy(), &[], &[])
+    compare("libpq", &program.to_string_lossy(), &[])
 }
 
 #[test]
 fn psycopg_is_told_the_same() -> Result<()> {
-    python("psycopg", &["settings"])
+    python("psycopg")
 }
 
 #[test]
 fn rails_is_told_the_same() -> Result<()> {
-    python("rails", &[])
+    python("rails")
 }
 
 #[test]
 fn asyncpg_is_told_the_same() -> Result<()> {
-    python("asyncpg", &["settings"])
+    python("asyncpg")
 }
 
 #[test]
 fn sqlalchemy_is_told_the_same() -> Result<()> {
-    python("sqlalchemy", &[])
+    python("sqlalchemy")
 }
 
 #[test]
 fn django_is_told_the_same() -> Result<()> {
-    python("django", &[])
+    python("django")
 }
 
 #[test]
 fn pgx_is_told_the_same() -> Result<()> {
-    go("pgx", &[])
+    go("pgx")
 }
 
 #[test]
 fn lib_pq_is_told_the_same() -> Result<()> {
-    go("pq", &[])
+    go("pq")
 }
 
 #[test]
 fn node_postgres_is_told_the_same() -> Result<()> {
-    node("pg", &[])
+    node("pg")
 }
 
 #[test]
 fn postgres_js_is_told_the_same() -> Result<()> {
-    node("postgres", &[])
+    node("postgres")
 }
 
 #[test]
 fn pgjdbc_is_told_the_same() -> Result<()> {
     let classpath = drivers::java("Transactions.java")?;
     let arguments = ["-Xmx512m", "-cp", &classpath, "Transactions"];
-    compare("jdbc", "java", &arguments, &[])
+    compare("jdbc", "java", &arguments)
 }
 
 #[test]
 fn tokio_postgres_is_told_the_same() -> Result<()> {
-    rust("tokio_postgres", &[])
+    rust("tokio_postgres")
 }
 
 #[test]
 fn sqlx_is_told_the_same() -> Result<()> {
-    rust("sqlx", &[])
+    rust("sqlx")
 }
 
-fn python(program: &str, held_back: &[&str]) -> Result<()> {
+fn python(program: &str) -> Result<()> {
     let built = drivers::python()?;
     let file = built.join(format!("tx_{program}.py"));
     let interpreter = built.join("venv/bin/python");
     let (interpreter, file) = (interpreter.to_string_lossy(), file.to_string_lossy());
-    compare(program, &interpreter, &[&*file], held_back)
+    compare(program, &interpreter, &[&*file])
 }
 
-fn go(driver: &str, held_back: &[&str]) -> Result<()> {
+fn go(driver: &str) -> Result<()> {
     let program = drivers::go()?.join("drivers");
     let argument = format!("tx-{driver}");
-    compare(driver, &program.to_string_lossy(), &[&*argument], held_back)
+    compare(driver, &program.to_string_lossy(), &[&*argument])
 }
 
-fn node(driver: &str, held_back: &[&str]) -> Result<()> {
+fn node(driver: &str) -> Result<()> {
     let file = drivers::node()?.join(format!("tx_{driver}.js"));
     let name = format!("node_{driver}");
-    compare(&name, "node", &[&*file.to_string_lossy()], held_back)
+    compare(&name, "node", &[&*file.to_string_lossy()])
 }
 
-fn rust(driver: &str, held_back: &[&str]) -> Result<()> {
+fn rust(driver: &str) -> Result<()> {
     let program = drivers::rust()?;
-    compare(driver, &program.to_string_lossy(), &[driver], held_back)
+    compare(driver, &program.to_string_lossy(), &[driver])
 }
 
 /// Runs a program directly and through the target and compares what its clients were told.
-///
-/// Scenarios that the target cannot do yet are held back.
-fn compare(name: &str, program: &str, arguments: &[&str], held_back: &[&str]) -> Result<()> {
+fn compare(name: &str, program: &str, arguments: &[&str]) -> Result<()> {
     let cluster = Cluster::shared()?;
     let options = PoolOptions::default()
         .pool_size(SERVERS)
@@ -137,7 +135,6 @@ fn compare(name: &str, program: &str, arguments: &[&str], held_back: &[&str]) ->
         let mut command = Command::new("timeout");
         command.args(["-k", "5", SECONDS_MAX, program]);
         command.args(arguments);
-        command.args(held_back.iter().map(|scenario| format!("-{scenario}")));
         drivers::connect_to(&mut command, port, database);
         Transcript::of(&mut command, database)
     };

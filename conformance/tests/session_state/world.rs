@@ -25,7 +25,6 @@ use weir_conformance::postgres;
 use weir_conformance::wait_until;
 
 use crate::answer::Answer;
-use crate::held_back;
 use crate::script::Action;
 use crate::script::Script;
 use crate::script::Step;
@@ -178,7 +177,7 @@ impl World {
                     let skipped = moves
                         && !(self.can_move(script)
                             && shall_move(number, protocol, protocols(script).len()));
-                    if !name.contains(&only) || skipped || held_back::holds(&name) {
+                    if !name.contains(&only) || skipped {
                         continue;
                     }
                     count += 1;

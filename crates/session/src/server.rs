@@ -337,6 +337,27 @@ impl Server {
         self.status != TransactionStatus::Idle && self.ask("ROLLBACK", out).is_ok()
     }
 
+    /// Whether its client has begun a batch in which nothing was bound, and all of it is answered: it would not notice if
+    /// that were a batch of its own (drivers flush a Parse, and bind in answer to it).
+    #[inline]
+    pub fn has_open_batch(&self) -> bool {
+        self.needs_sync
+            && self.bound == 0
+            && self.status == TransactionStatus::Idle
+            && self.queue.is_quiet()
+            && !self.dying
+    }
+
+    /// Ends that batch; nobody sees the answer.
+    pub fn end_batch(&mut self, out: &mut Vec<u8>) {
+        // Five bytes always fit.
+        let _ = encode::sync(out);
+        self.queue.expect(Expected::new(Kind::Sync, Duty::Swallow));
+        self.needs_sync = false;
+        self.synced = false;
+        self.repeat.forget();
+    }
+
     /// Asks something whose only purpose is to be answered: whatever was on its way (a cancel) has arrived by then.
     pub fn ping(&mut self, out: &mut Vec<u8>) {
         self.tolerant = true;

@@ -256,8 +256,9 @@ fn bound<'i>(frame: &Frame<'i>) -> Result<&'i [u8], Stop> {
         return Err(Stop::Nothing);
     }
     let bind = frontend::Bind::parse(frame.body).map_err(|_| Stop::Nothing)?;
-    // Formats of no values, then no values; the formats of a result that does not exist are of no consequence.
-    let has_no_values = bind.rest.starts_with(&[0, 0, 0, 0]);
+    // Formats of no values, perhaps one for all of them, then no values; the formats of a result that does not exist are of
+    // no consequence.
+    let has_no_values = matches!(bind.rest, [0, 0, 0, 0, ..] | [0, 1, 0, 0 | 1, 0, 0, ..]);
     if !bind.portal.is_empty() || !has_no_values {
         return Err(Stop::Nothing);
     }

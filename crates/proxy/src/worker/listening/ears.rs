@@ -99,7 +99,7 @@ impl<D: Driver> Worker<D> {
         Some(found.consumed)
     }
 
-    /// A client whose server only waits for it, or is being asked what it left there, sent something. If that is a request
+    /// A client whose server only waits for it, has only prepared something, or is being asked what it left there, sent something. If that is a request
     /// to listen, or to stop, it needs no server: true if the client has let go of its own. What has to wait for the
     /// answer first is marked for [`Worker::waits_to_listen`].
     #[inline]
@@ -112,7 +112,9 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.get(server_index) else {
             return false;
         };
-        let may_go = server.is_reluctant || server.session.is_asked_only();
+        let may_go = server.is_reluctant
+            || server.session.is_asked_only()
+            || server.session.has_open_batch();
         may_go && server.lease == Some(index) && self.lets_go_for(index, server_index, input)
     }
 
@@ -131,7 +133,16 @@ impl<D: Driver> Worker<D> {
         if found == Recognized::Nothing || client.session.pin().is_some() || !is_outside {
             return false;
         }
-        if self.release_reluctant(server_index) {
+        if let Some(server) = self.servers.get_mut(server_index)
+            && server.session.has_open_batch()
+        {
+            if !matches!(found, Recognized::Request(_)) {
+                return false;
+            }
+            let mut sync = Vec::new();
+            server.session.end_batch(&mut sync);
+            self.driver.send(server.key, &sync);
+        } else if self.release_reluctant(server_index) {
             return true;
         }
         let ears = self.clients.get_mut(index).map(|client| &mut client.ears);

@@ -651,6 +651,18 @@ fn a_request_that_comes_while_the_server_is_asked_waits_and_pins_nobody() {
 }
 
 #[test]
+fn a_statement_that_was_prepared_and_flushed_first_pins_nobody() {
+    let mut world = world(1);
+    let (ann, bob) = (world.login(), world.login());
+    let prepared = say().parse("s", "listen x").describe_statement("s").flush();
+    assert_eq!(world.ask(ann, &prepared), "1 t n");
+    assert_eq!(world.ask(ann, &say().run("s").sync()), "2 C(LISTEN) Z(I)");
+    // The only server is free, and the channel is heard.
+    notify(&mut world, bob, "x", "to all");
+    assert_eq!(heard(&mut world, ann), "A(x: to all)");
+}
+
+#[test]
 fn a_server_that_a_client_would_only_rather_keep_is_let_go_of() {
     let mut world = world(1);
     let one = world.login();

@@ -3,6 +3,7 @@
 use weir_sql::Functions;
 use weir_testkit::reading::outline;
 use weir_testkit::say::{Say, say};
+use weir_wire::encode;
 
 use super::*;
 use crate::channels::Channel;
@@ -93,6 +94,16 @@ fn batches_as_drivers_send_them_are_recognized() {
     let batch = listen().describe_statement("").bind("", "").execute("", 1);
     assert_eq!(whole(batch.sync()), "1 t n 2");
     assert_eq!(whole(say().parse("", "unlisten *").run("").sync()), "1 2");
+}
+
+#[test]
+fn a_format_for_all_of_no_values_is_no_value() {
+    let mut batch = say().parse("", "listen x").to_vec();
+    encode::bind_head(&mut batch, b"", b"", 10).unwrap();
+    batch.extend_from_slice(&[0, 1, 0, 1, 0, 0, 0, 1, 0, 1]);
+    encode::execute(&mut batch, b"", 0).unwrap();
+    encode::sync(&mut batch).unwrap();
+    assert!(matches!(look(&batch), Recognized::Request(_)));
 }
 
 #[test]
