@@ -221,6 +221,8 @@ pub(crate) struct Global {
     pub(crate) commands: crossbeam_channel::Sender<Command>,
     /// Clients per worker.
     pub(crate) loads: Vec<AtomicUsize>,
+    /// The last sign of life that each worker gave.
+    pub(crate) pulses: Vec<AtomicU64>,
     /// Letters with notifications that each worker has not read yet.
     pub(crate) unheard: Vec<AtomicUsize>,
     pub(crate) clients: Arc<Quota>,
@@ -276,6 +278,7 @@ impl Global {
             server_secret: ServerSecret::new(random()?),
             commands,
             loads: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
+            pulses: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
             unheard: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
             clients: Arc::new(Quota::new(clients_max)),
             greeters: Arc::new(Quota::new(clients_max.saturating_add(GREETERS_MAX))),

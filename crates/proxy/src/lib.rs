@@ -23,7 +23,7 @@ mod socket;
 mod transport;
 mod worker;
 
-pub use listen::ListenError;
+pub use listen::{ListenError, Passed};
 pub use lookups::interfaces;
 pub use running::{Running, StartError, start};
 pub use settled::{Access, Setup};

@@ -78,6 +78,8 @@ pub(crate) enum Message {
         server: Box<MovedServer>,
         asked: bool,
     },
+    /// Give a sign of life, with this number.
+    Pulse(u64),
     /// A host name was resolved, or not.
     Resolved(Resolved),
     /// The configuration has changed.
