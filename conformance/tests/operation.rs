@@ -18,6 +18,8 @@ mod limits;
 mod listen;
 #[path = "operation/modes.rs"]
 mod modes;
+#[path = "operation/peers.rs"]
+mod peers;
 #[path = "operation/reload.rs"]
 mod reload;
 #[path = "operation/settings.rs"]

@@ -75,7 +75,7 @@ impl Notifier {
         }
     }
 
-    fn tell(&mut self, states: &[NotifyState<'_>]) {
+    fn tell(&self, states: &[NotifyState<'_>]) {
         if !self.is_heard {
             return;
         }

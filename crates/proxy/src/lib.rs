@@ -16,6 +16,7 @@ mod lookups;
 mod mailbox;
 mod moved;
 mod offload;
+mod peering;
 mod resolve;
 mod running;
 mod settled;

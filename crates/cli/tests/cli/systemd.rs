@@ -34,7 +34,7 @@ impl Manager {
     fn any(&self) -> String {
         let mut bytes = [0; 1024];
         let length = self.0.recv(&mut bytes).unwrap();
-        String::from_utf8(bytes[..length].to_vec()).unwrap()
+        String::from_utf8(bytes.get(..length).unwrap().to_vec()).unwrap()
     }
 
     fn until(&self, wanted: impl Fn(&str) -> bool) {

@@ -35,6 +35,7 @@ impl<D: Driver> Worker<D> {
             } => {
                 self.adopt(&pool, parcel, *server, asked);
             }
+            Message::PeerFound { forward, addresses } => self.peer_looked_up(*forward, addresses),
             Message::Pulse(number) => {
                 if let Some(pulse) = self.global.pulses.get(self.lane) {
                     pulse.store(number, std::sync::atomic::Ordering::Relaxed);

@@ -9,6 +9,7 @@ mod lanes;
 mod lifecycle;
 mod listening;
 mod login;
+mod peers;
 mod postgres;
 mod secure;
 mod simulator;
