@@ -10,6 +10,8 @@ mod console;
 mod fairness;
 #[path = "operation/hosts.rs"]
 mod hosts;
+#[path = "operation/killed.rs"]
+mod killed;
 #[path = "operation/lifetimes.rs"]
 mod lifetimes;
 #[path = "operation/limits.rs"]

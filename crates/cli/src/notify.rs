@@ -34,12 +34,12 @@ impl Notifier {
     }
 
     /// Clients are served.
-    pub(crate) fn ready(&mut self) {
+    pub(crate) fn ready(&self) {
         self.tell(&[NotifyState::Ready]);
     }
 
     /// The configuration is read again; [`Notifier::ready`] ends that, well or not.
-    pub(crate) fn reloading(&mut self) {
+    pub(crate) fn reloading(&self) {
         match NotifyState::monotonic_usec_now() {
             Ok(now) => self.tell(&[NotifyState::Reloading, now]),
             // Without the time systemd would take it for a failure.
@@ -48,12 +48,12 @@ impl Notifier {
     }
 
     /// The end has begun.
-    pub(crate) fn stopping(&mut self) {
+    pub(crate) fn stopping(&self) {
         self.tell(&[NotifyState::Stopping]);
     }
 
     /// All workers turn.
-    pub(crate) fn alive(&mut self) {
+    pub(crate) fn alive(&self) {
         if self.watchdog.is_some() {
             self.tell(&[NotifyState::Watchdog]);
         }

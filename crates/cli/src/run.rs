@@ -110,7 +110,7 @@ fn start<'a>(
     let pidfile = has_pidfile.then(|| PidFile::create(pidfile)).transpose()?;
     let workers = settings.global.workers;
     tracing::info!("process up: Weir {VERSION}, {workers} workers");
-    let mut notifier = Notifier::new();
+    let notifier = Notifier::new();
     notifier.ready();
     Ok(Service {
         running,
