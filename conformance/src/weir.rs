@@ -26,6 +26,7 @@ pub struct Config {
     databases: Vec<String>,
     settings: BTreeMap<String, String>,
     users: Vec<String>,
+    peers: Vec<String>,
     userlist: String,
     env: Vec<(String, String)>,
 }
@@ -47,6 +48,7 @@ impl Config {
             databases: Vec::new(),
             settings: settings.into(),
             users: Vec::new(),
+            peers: Vec::new(),
             userlist: "\"postgres\" \"\"\n".to_owned(),
             env: vec![("WEIR_WORKERS".to_owned(), "2".to_owned())],
         }
@@ -88,6 +90,13 @@ impl Config {
         self
     }
 
+    /// One more line of `[peers]`.
+    #[must_use]
+    pub fn peer(mut self, line: &str) -> Self {
+        self.peers.push(line.to_owned());
+        self
+    }
+
     /// The content of `auth_file`.
     #[must_use]
     pub fn userlist(mut self, text: &str) -> Self {
@@ -119,6 +128,9 @@ impl Config {
         ini.push_str("[users]\n");
         for line in &self.users {
             ini.push_str(&format!("{line}\n"));
+        }
+        if !self.peers.is_empty() {
+            ini.push_str(&format!("[peers]\n{}\n", self.peers.join("\n")));
         }
         directory.write("weir.ini", &ini)
     }

@@ -10,6 +10,8 @@ mod console;
 mod fairness;
 #[path = "operation/hosts.rs"]
 mod hosts;
+#[path = "operation/killed.rs"]
+mod killed;
 #[path = "operation/lifetimes.rs"]
 mod lifetimes;
 #[path = "operation/limits.rs"]
@@ -18,6 +20,8 @@ mod limits;
 mod listen;
 #[path = "operation/modes.rs"]
 mod modes;
+#[path = "operation/peers.rs"]
+mod peers;
 #[path = "operation/reload.rs"]
 mod reload;
 #[path = "operation/settings.rs"]

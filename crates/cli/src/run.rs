@@ -8,14 +8,16 @@ use crossbeam_channel::{Receiver, never, select};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use weir_admin::Shared;
 use weir_config::Settings;
-use weir_proxy::Running;
 use weir_proxy::console::{Command, Shutdown};
+use weir_proxy::{Passed, Running};
 
 use crate::args;
 use crate::descriptors;
 use crate::exit::{Exit, complain};
+use crate::inherited;
 use crate::load::{Prepared, Source};
 use crate::logging::{self, Logging};
+use crate::notify::Notifier;
 use crate::pidfile::{self, PidFile};
 use crate::reload;
 use crate::signals;
@@ -38,6 +40,14 @@ pub(crate) fn run(args: &args::Run) -> Exit {
             return Exit::Config;
         }
     };
+    // Before the first thread: it changes the environment.
+    let passed = match inherited::take() {
+        Ok(passed) => passed,
+        Err(error) => {
+            complain(error);
+            return Exit::Start;
+        }
+    };
     let logging = match logging::start(&prepared.loaded.settings.global) {
         Ok(logging) => logging,
         Err(error) => {
@@ -46,7 +56,7 @@ pub(crate) fn run(args: &args::Run) -> Exit {
         }
     };
     // The log is dropped last: it writes what is queued.
-    match start(source, &prepared, &logging) {
+    match start(source, &prepared, passed, &logging) {
         Ok(service) => service.serve(),
         Err(error) => {
             tracing::error!("{error}");
@@ -58,6 +68,7 @@ pub(crate) fn run(args: &args::Run) -> Exit {
 /// A running pooler as the main thread sees it.
 struct Service<'a> {
     running: Running,
+    notifier: Notifier,
     pidfile: Option<PidFile>,
     signals: Receiver<i32>,
     source: Source,
@@ -80,6 +91,7 @@ enum Event {
 fn start<'a>(
     source: Source,
     prepared: &Prepared,
+    passed: Vec<Passed>,
     logging: &'a Logging,
 ) -> Result<Service<'a>, Box<dyn std::error::Error>> {
     let settings = prepared.settings();
@@ -94,12 +106,15 @@ fn start<'a>(
     descriptors::prepare(&settings);
     let shared = Shared::new(Arc::clone(&settings), prepared.user_names());
     let console = Arc::new(weir_admin::console(shared.clone(), VERSION));
-    let running = weir_proxy::start(prepared.setup(Arc::clone(&settings)), console)?;
+    let running = weir_proxy::start(prepared.setup(Arc::clone(&settings)), console, passed)?;
     let pidfile = has_pidfile.then(|| PidFile::create(pidfile)).transpose()?;
     let workers = settings.global.workers;
     tracing::info!("process up: Weir {VERSION}, {workers} workers");
+    let notifier = Notifier::new();
+    notifier.ready();
     Ok(Service {
         running,
+        notifier,
         pidfile,
         signals,
         source,
@@ -130,8 +145,18 @@ impl Service<'_> {
                 Event::Look => {}
                 Event::Signal(signal) => self.signal(signal),
             }
+            self.report();
         }
         self.finish()
+    }
+
+    /// What a service manager wants to know all the time.
+    fn report(&mut self) {
+        if self.notifier.watchdog_interval().is_some() && self.running.beats() {
+            self.notifier.alive();
+        }
+        let clients = self.running.clients();
+        self.notifier.status(clients, self.stopping.is_some());
     }
 
     fn next(&self, commands: &mut Receiver<Command>) -> Event {
@@ -139,6 +164,8 @@ impl Service<'_> {
             None => LOOK_INTERVAL,
             Some(_) => LOOK_INTERVAL_STOPPING,
         };
+        let due = self.notifier.watchdog_interval();
+        let interval = due.map_or(interval, |due| interval.min(due));
         select! {
             recv(self.signals) -> signal => signal.map_or(Event::Look, Event::Signal),
             recv(commands) -> command => match command {
@@ -176,11 +203,18 @@ impl Service<'_> {
             }
         }
         self.stopping = Some(how);
+        self.notifier.stopping();
         self.running.shutdown(how);
     }
 
-    /// A configuration with a mistake changes nothing.
     fn reload(&mut self, cause: &str) {
+        self.notifier.reloading();
+        self.read_again(cause);
+        self.notifier.ready();
+    }
+
+    /// A configuration with a mistake changes nothing.
+    fn read_again(&mut self, cause: &str) {
         tracing::info!("{cause}: reading the configuration again");
         // The option `conffile` may name another file than the one we started with.
         if let Source::File(path) = &mut self.source

@@ -25,6 +25,7 @@ pub(crate) fn check(raw: &mut Raw, settings: &Settings, format: Format, file: &O
     auth::check(raw, settings, file);
     check_databases(raw, settings);
     note_sizes(raw, settings);
+    note_peers(raw, settings);
     state::check(raw, settings);
     note_not_effective(raw, format);
     // In the order of the file, like every other list of mistakes.
@@ -126,6 +127,22 @@ fn note_sizes(raw: &mut Raw, settings: &Settings) {
     }
 }
 
+fn note_peers(raw: &mut Raw, settings: &Settings) {
+    if settings.peers.is_empty() {
+        return;
+    }
+    if settings.global.peer_id == 0 {
+        raw.note("[peers] without peer_id: cancel requests are not forwarded".into());
+    }
+    for (id, peer) in &settings.peers {
+        if *id != settings.global.peer_id && peer.host.is_empty() {
+            raw.note(format!(
+                "peer {id} has no host; cancel requests for it are dropped"
+            ));
+        }
+    }
+}
+
 /// One note names every option that was set to something but does nothing yet.
 fn note_not_effective(raw: &mut Raw, format: Format) {
     let idle = |scope: Scope, values: &Values| -> Vec<&'static str> {
@@ -153,14 +170,10 @@ fn note_not_effective(raw: &mut Raw, format: Format) {
             .iter()
             .filter(|name| !raw.global.contains_key(**name)),
     );
-    let mut texts: Vec<String> = names.into_iter().map(str::to_owned).collect();
-    if !raw.peers.is_empty() {
-        texts.push("[peers]".to_owned());
-    }
-    if !texts.is_empty() {
+    if !names.is_empty() {
         raw.note(format!(
             "accepted, but not effective yet: {}",
-            texts.join(", ")
+            names.join(", ")
         ));
     }
 }

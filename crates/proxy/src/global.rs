@@ -2,6 +2,7 @@
 //! taken when clients log in or leave, when connections are made, and when somebody cancels.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -221,6 +222,8 @@ pub(crate) struct Global {
     pub(crate) commands: crossbeam_channel::Sender<Command>,
     /// Clients per worker.
     pub(crate) loads: Vec<AtomicUsize>,
+    /// The last sign of life that each worker gave.
+    pub(crate) pulses: Vec<AtomicU64>,
     /// Letters with notifications that each worker has not read yet.
     pub(crate) unheard: Vec<AtomicUsize>,
     pub(crate) clients: Arc<Quota>,
@@ -239,7 +242,10 @@ pub(crate) struct Global {
     cancels: Mutex<Throttle>,
     /// What auth_query said.
     accounts: Mutex<AccountCache>,
-    cancellable: Mutex<HashMap<u32, Cancellable>>,
+    /// By process number. Among peers few numbers are left, so several clients may have the same.
+    cancellable: Mutex<HashMap<u32, Vec<Cancellable>>>,
+    /// Connections to peers, by id.
+    peers: Quotas,
     keys: Mutex<LruCache<[u8; 32], ScramKeys>>,
     keys_name: [u8; 32],
 }
@@ -276,6 +282,7 @@ impl Global {
             server_secret: ServerSecret::new(random()?),
             commands,
             loads: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
+            pulses: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
             unheard: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
             clients: Arc::new(Quota::new(clients_max)),
             greeters: Arc::new(Quota::new(clients_max.saturating_add(GREETERS_MAX))),
@@ -291,6 +298,7 @@ impl Global {
             cancels: Mutex::new(Throttle::new(cancels)),
             accounts: Mutex::new(accounts),
             cancellable: Mutex::default(),
+            peers: Quotas::default(),
             keys: Mutex::new(LruCache::new(
                 NonZeroUsize::new(KEYS_MAX).unwrap_or(NonZeroUsize::MIN),
             )),
@@ -486,34 +494,44 @@ impl Global {
 
     // --- cancelling ---
 
-    /// Registers a client for cancels under a random number of its own; false if the number is taken.
+    /// Registers a client for cancels under a random number and key; false if the two are taken.
     pub(crate) fn register(&self, pid: u32, key: Secret, place: Place) -> bool {
-        match lock(&self.cancellable).entry(pid) {
-            std::collections::hash_map::Entry::Occupied(_) => false,
-            std::collections::hash_map::Entry::Vacant(entry) => {
-                entry.insert(Cancellable { key, place });
-                true
-            }
+        let mut known = lock(&self.cancellable);
+        let same = known.entry(pid).or_default();
+        if same.iter().any(|client| client.key.ct_eq(key.expose())) {
+            return false;
         }
+        same.push(Cancellable { key, place });
+        true
     }
 
-    pub(crate) fn unregister(&self, pid: u32) {
-        lock(&self.cancellable).remove(&pid);
+    pub(crate) fn unregister(&self, pid: u32, id: u64) {
+        let mut known = lock(&self.cancellable);
+        if let Entry::Occupied(mut same) = known.entry(pid) {
+            same.get_mut().retain(|client| client.place.id != id);
+            if same.get().is_empty() {
+                same.remove();
+            }
+        }
     }
 
     /// How many clients can be cancelled.
     #[cfg(test)]
     pub(crate) fn cancellables(&self) -> usize {
-        lock(&self.cancellable).len()
+        lock(&self.cancellable).values().map(Vec::len).sum()
     }
 
     /// The client that a cancel request names, if the key is right (compared in constant time).
     pub(crate) fn cancellable(&self, pid: u32, key: &[u8]) -> Option<Place> {
         let known = lock(&self.cancellable);
-        known
-            .get(&pid)
-            .filter(|client| client.key.ct_eq(key))
+        let mut same = known.get(&pid)?.iter();
+        same.find(|client| client.key.ct_eq(key))
             .map(|client| client.place)
+    }
+
+    /// The limit on connections to a peer; 0 = none.
+    pub(crate) fn peer_quota(&self, peer_id: u32, max: u32) -> Arc<Quota> {
+        quota(&self.peers, &peer_id.to_string(), max)
     }
 
     /// Whether one more cancel request from there is granted.

@@ -16,6 +16,7 @@ mod lookups;
 mod mailbox;
 mod moved;
 mod offload;
+mod peering;
 mod resolve;
 mod running;
 mod settled;
@@ -23,7 +24,7 @@ mod socket;
 mod transport;
 mod worker;
 
-pub use listen::ListenError;
+pub use listen::{ListenError, Passed};
 pub use lookups::interfaces;
 pub use running::{Running, StartError, start};
 pub use settled::{Access, Setup};

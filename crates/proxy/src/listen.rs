@@ -15,6 +15,11 @@ use weir_stats::Endpoint;
 
 use crate::socket::{Socket as Connected, Stream, TcpOptions};
 
+mod passed;
+
+use passed::Kind;
+pub use passed::Passed;
+
 /// A new connection.
 #[derive(Debug)]
 pub(crate) struct Accepted {
@@ -60,6 +65,9 @@ pub enum ListenError {
         /// The socket.
         path: String,
     },
+    /// A socket that was passed cannot be used.
+    #[error("cannot use a socket that was passed: {0}")]
+    Passed(io::Error),
     /// No such group, or the file's mode or group cannot be set.
     #[error("cannot set mode or group of unix socket {path}: {error}")]
     Permission {
@@ -70,10 +78,17 @@ pub enum ListenError {
     },
 }
 
-/// Opens all listening sockets of a configuration, or none.
-pub(crate) fn open(global: &Global) -> Result<Vec<Listener>, ListenError> {
-    let mut listeners = Vec::new();
+/// Opens all listening sockets of a configuration, or none. Those that were passed take the place of all that the
+/// configuration names.
+pub(crate) fn open(global: &Global, passed: Vec<Passed>) -> Result<Vec<Listener>, ListenError> {
     let port = global.listen_port;
+    if !passed.is_empty() {
+        let adopted = passed.into_iter().map(|passed| adopt(passed, port));
+        return adopted
+            .collect::<io::Result<_>>()
+            .map_err(ListenError::Passed);
+    }
+    let mut listeners = Vec::new();
     for address in addresses(&global.listen_addr, port)? {
         listeners.push(tcp(address, global).map_err(|error| ListenError::Bind {
             address: address.to_string(),
@@ -122,6 +137,41 @@ fn can_bind(ip: IpAddr) -> bool {
     std::net::TcpListener::bind((ip, 0)).is_ok()
 }
 
+fn adopt(passed: Passed, port: u16) -> io::Result<Listener> {
+    match passed.0 {
+        Kind::Tcp(listener) => {
+            listener.set_nonblocking(true)?;
+            let listener = TcpListener::from_std(listener);
+            let address = listener.local_addr()?;
+            Ok(Listener {
+                socket: Socketed::Tcp(listener),
+                port: address.port(),
+                name: address.to_string(),
+            })
+        }
+        Kind::Unix(listener) => {
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            let name = match address.as_pathname() {
+                Some(path) => path.display().to_string(),
+                None => "@".to_owned(),
+            };
+            Ok(Listener {
+                // The file is not ours to remove.
+                socket: Socketed::Unix(UnixListener::from_std(listener), None),
+                port: port_in(&name).unwrap_or(port),
+                name: format!("unix:{name}"),
+            })
+        }
+    }
+}
+
+/// The port in `.s.PGSQL.<port>`.
+fn port_in(path: &str) -> Option<u16> {
+    let (_, port) = path.rsplit_once(".s.PGSQL.")?;
+    port.parse().ok()
+}
+
 fn tcp(address: SocketAddr, global: &Global) -> io::Result<Listener> {
     let socket = Socket::new(
         Domain::for_address(address),
@@ -129,6 +179,9 @@ fn tcp(address: SocketAddr, global: &Global) -> io::Result<Listener> {
         Some(Protocol::TCP),
     )?;
     socket.set_reuse_address(true)?;
+    if global.so_reuseport {
+        socket.set_reuse_port(true)?;
+    }
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }

@@ -1,5 +1,6 @@
 //! What workers and helper threads tell a worker. Bounded; the sender learns when it is full and decides.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +17,7 @@ use crate::listen::Accepted;
 use crate::moved::MovedServer;
 use crate::resolve::Resolved;
 use crate::socket::Stream;
-use crate::worker::{Answered, Asking, Heard, Leaver};
+use crate::worker::{Answered, Asking, Forward, Heard, Leaver};
 
 /// Messages that a worker may have waiting.
 const MESSAGES_MAX: usize = 4096;
@@ -78,6 +79,13 @@ pub(crate) enum Message {
         server: Box<MovedServer>,
         asked: bool,
     },
+    /// The address of a peer, to which a cancel request is to be sent on.
+    PeerFound {
+        forward: Box<Forward>,
+        addresses: Result<Vec<IpAddr>, String>,
+    },
+    /// Give a sign of life, with this number.
+    Pulse(u64),
     /// A host name was resolved, or not.
     Resolved(Resolved),
     /// The configuration has changed.

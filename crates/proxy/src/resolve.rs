@@ -86,6 +86,24 @@ pub(crate) fn resolve(
     id: u64,
 ) -> bool {
     let shared = Arc::clone(global);
+    resolve_then(global, name, move |addresses| {
+        if let Some(mailbox) = shared.mailbox(lane) {
+            mailbox.send_waiting(Message::Resolved(Resolved {
+                server,
+                id,
+                addresses,
+            }));
+        }
+    })
+}
+
+/// Resolves on a helper, which then hands over the answer. False if the helpers are overloaded.
+pub(crate) fn resolve_then(
+    global: &Arc<Global>,
+    name: String,
+    answer: impl FnOnce(Result<Vec<IpAddr>, String>) + Send + 'static,
+) -> bool {
+    let shared = Arc::clone(global);
     let job = move || {
         let found = (name.as_str(), 0).to_socket_addrs();
         let addresses = match found {
@@ -95,13 +113,7 @@ pub(crate) fn resolve(
         shared
             .resolver
             .keep(name, addresses.clone(), shared.clock.now());
-        if let Some(mailbox) = shared.mailbox(lane) {
-            mailbox.send_waiting(Message::Resolved(Resolved {
-                server,
-                id,
-                addresses,
-            }));
-        }
+        answer(addresses);
     };
     global.resolvers.run(job).is_ok()
 }

@@ -1,6 +1,7 @@
 //! Starting and stopping the whole.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, bounded};
@@ -8,7 +9,7 @@ use crossbeam_channel::{Receiver, bounded};
 use crate::console::{Command, Console, Shutdown};
 use crate::driver::Epoll;
 use crate::global::Global;
-use crate::listen::{self, ListenError};
+use crate::listen::{self, ListenError, Passed};
 use crate::mailbox::{Message, mailbox};
 use crate::settled::{Settled, Setup};
 use crate::socket::TcpOptions;
@@ -34,18 +35,25 @@ pub struct Running {
     global: Arc<Global>,
     workers: Vec<JoinHandle<()>>,
     commands: Receiver<Command>,
+    /// The last sign of life that was asked for.
+    pulse: u64,
 }
 
-/// Opens the listening sockets and starts the workers.
+/// Opens the listening sockets and starts the workers. Sockets that were `passed` take the place of those that the
+/// configuration names.
 ///
 /// # Errors
 /// If an address cannot be listened on, or the system lacks something; nothing is running then.
-pub fn start(setup: Setup, console: Arc<dyn Console>) -> Result<Running, StartError> {
+pub fn start(
+    setup: Setup,
+    console: Arc<dyn Console>,
+    passed: Vec<Passed>,
+) -> Result<Running, StartError> {
     let global_options = &setup.settings.global;
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let lanes = global_options.worker_count(cores);
     let options = TcpOptions::new(global_options);
-    let listeners = listen::open(global_options)?;
+    let listeners = listen::open(global_options, passed)?;
     for listener in &listeners {
         tracing::info!("listening on {}", listener.name());
     }
@@ -82,6 +90,7 @@ pub fn start(setup: Setup, console: Arc<dyn Console>) -> Result<Running, StartEr
         global,
         workers,
         commands,
+        pulse: 0,
     })
 }
 
@@ -98,6 +107,25 @@ impl Running {
             .settle(Arc::new(Settled::new(setup, Some(&before))));
         self.tell_all(|| Message::Settings);
         self.global.wake_all();
+    }
+
+    /// Whether every worker has answered since the last call; then they are asked again. A worker that hangs never does.
+    pub fn beats(&mut self) -> bool {
+        let all = all_answered(&self.global.pulses, self.pulse);
+        if all {
+            self.pulse += 1;
+            for mailbox in self.global.mailboxes.get().into_iter().flatten() {
+                // A full mailbox is one that nobody reads: it stays unanswered.
+                drop(mailbox.send(Message::Pulse(self.pulse)));
+            }
+        }
+        all
+    }
+
+    /// How many clients are connected.
+    pub fn clients(&self) -> usize {
+        let loads = self.global.loads.iter();
+        loads.map(|load| load.load(Ordering::Relaxed)).sum()
     }
 
     /// What the console asks for; whoever started the workers carries it out.
@@ -123,5 +151,25 @@ impl Running {
         for mailbox in self.global.mailboxes.get().into_iter().flatten() {
             mailbox.send_waiting(message());
         }
+    }
+}
+
+fn all_answered(pulses: &[AtomicU64], asked: u64) -> bool {
+    let mut pulses = pulses.iter();
+    pulses.all(|pulse| pulse.load(Ordering::Relaxed) >= asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_worker_that_does_not_turn_ends_the_signs_of_life() {
+        let pulses = [AtomicU64::new(0), AtomicU64::new(0)];
+        assert!(all_answered(&pulses, 0), "nobody was asked yet");
+        pulses[0].store(1, Ordering::Relaxed);
+        assert!(!all_answered(&pulses, 1));
+        pulses[1].store(1, Ordering::Relaxed);
+        assert!(all_answered(&pulses, 1));
     }
 }

@@ -27,6 +27,7 @@ mod letters;
 mod listening;
 mod login;
 mod negotiate;
+mod peers;
 mod pooling;
 mod proof;
 mod relay;
@@ -46,6 +47,7 @@ use cancel::Canceller;
 use console::Gathering;
 use listening::Listening;
 pub(crate) use listening::{Asking, Heard, Leaver};
+pub(crate) use peers::Forward;
 use slots::{Client, Phase, Pool, Server};
 use timers::Timers;
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, as in tests")]
 
 mod access;
+mod systemd;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -251,7 +252,13 @@ impl Running {
     /// Starts it and waits until it is up.
     fn start(file: &Path) -> Self {
         let mut command = weir(&["run"]);
-        command.arg(file).stderr(Stdio::piped());
+        command.arg(file);
+        Self::start_command(command)
+    }
+
+    /// The same with a command of one's own.
+    fn start_command(mut command: Command) -> Self {
+        command.stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (sender, lines) = sync_channel(10_000);

@@ -75,7 +75,7 @@ section! {
         /// Startup parameters to accept and drop.
         ignore_startup_parameters: Vec<String> = list("");
         /// Own id among `[peers]`; 0 = no peering.
-        peer_id: u32 = ranged("0", 0, 16_383).later();
+        peer_id: u32 = ranged("0", 0, 16_383);
         /// Refuse the simple query protocol.
         disable_pqexec: bool = flag("0").fixed();
         /// Append the client's address to application_name.
@@ -245,7 +245,7 @@ section! {
         /// Reads from one connection before the others get their turn; 0 = no limit.
         sbuf_loopcnt: u32 = int("5").later();
         /// Set SO_REUSEPORT, so that several processes share a port.
-        so_reuseport: bool = flag("0").fixed().later();
+        so_reuseport: bool = flag("0").fixed();
         /// TCP_DEFER_ACCEPT in seconds; 0 = off.
         tcp_defer_accept: u32 = int("1").later();
         /// TCP keepalive on all connections.

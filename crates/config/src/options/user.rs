@@ -40,10 +40,10 @@ section! {
     /// One `[peers]` entry: another pooler that cancel requests may be forwarded to.
     Peer, PEER {
         /// Where the peer listens: name, address, unix socket directory or `@abstract`.
-        host: Vec<HostAddr> = of_kind(Kind::Hosts, "").later();
+        host: Vec<HostAddr> = of_kind(Kind::Hosts, "");
         /// The peer's port.
-        port: u16 = ranged("6432", 1, 65_535).later();
+        port: u16 = ranged("6432", 1, 65_535);
         /// Connections to the peer at most; unset uses `default_pool_size`.
-        pool_size: Option<u32> = int("0").unset().later();
+        pool_size: Option<u32> = int("0").unset();
     }
 }

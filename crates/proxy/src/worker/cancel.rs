@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use weir_pool::{Moment, ServerId};
+use weir_pool::{Entered, Moment, ServerId};
 use weir_session::fault::Fault;
 use weir_stats::Endpoint;
 use weir_wire::encode;
@@ -35,6 +35,18 @@ pub(super) enum Carrying {
     Sent,
 }
 
+/// Who gets a cancel request.
+pub(super) enum Errand {
+    /// A pooler beside this one, the request as it is, and a place among the connections to it.
+    Peer {
+        message: Vec<u8>,
+        #[expect(dead_code, reason = "held for its drop")]
+        place: Entered,
+    },
+    /// The host of a server of ours.
+    Server { index: usize, id: u64 },
+}
+
 /// A connection that carries a cancel request.
 pub(super) struct Canceller {
     pub(super) key: Key,
@@ -43,11 +55,17 @@ pub(super) struct Canceller {
     pub(super) target: Target,
     /// The protection of the query that it is for.
     pub(super) tls: Option<Arc<Outgoing>>,
-    server: usize,
-    server_id: u64,
+    errand: Errand,
     /// The connection that asked, closed when this is over.
     asker: Option<(usize, u64)>,
     until: Moment,
+}
+
+impl Canceller {
+    /// Whether TLS may be missing if the settings say so.
+    pub(super) fn may_be_plain(&self) -> bool {
+        matches!(self.errand, Errand::Peer { .. })
+    }
 }
 
 impl<D: Driver> Worker<D> {
@@ -99,37 +117,19 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Opens a connection to a server's host to cancel what it is doing.
-    pub(super) fn cancel_server(&mut self, server_index: usize, asker: Option<(usize, u64)>) {
-        let wait = self.global.settled().settings.global.server_connect_timeout;
-        let Some(server) = self.servers.get_mut(server_index) else {
+    pub(super) fn cancel_server(&mut self, index: usize, asker: Option<(usize, u64)>) {
+        let Some(server) = self.servers.get(index) else {
             return;
         };
-        if self.cancellers.len() >= CANCELS_MAX {
-            tracing::warn!("too many cancel requests at once, one is dropped");
-            return self.cancel_done(asker);
-        }
-        let index = self.cancellers.vacant_key();
-        match self
-            .driver
-            .connect(&server.facts.target, Owner::Cancel(index))
-        {
-            Ok(key) => {
-                server.cancels += 1;
-                let until = wait.map_or(Moment::NEVER, |wait| self.now.plus(wait));
-                let server_id = server.facts.id;
-                let secured = server.facts.tls.as_ref();
-                self.cancellers.insert(Canceller {
-                    key,
-                    id: self.global.next_id(),
-                    carrying: Carrying::Connecting,
-                    target: server.facts.target.clone(),
-                    tls: secured.map(|secured| Arc::clone(&secured.outgoing)),
-                    server: server_index,
-                    server_id,
-                    asker,
-                    until,
-                });
-                self.timers.arm(until, Timer::Canceller(index));
+        let target = server.facts.target.clone();
+        let secured = server.facts.tls.as_ref();
+        let tls = secured.map(|secured| Arc::clone(&secured.outgoing));
+        let id = server.facts.id;
+        match self.carry(target, tls, Errand::Server { index, id }, asker) {
+            Ok(()) => {
+                if let Some(server) = self.servers.get_mut(index) {
+                    server.cancels += 1;
+                }
             }
             Err(error) => {
                 tracing::warn!("cancel request could not be sent: {error}");
@@ -138,18 +138,54 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// Opens a connection for a cancel request.
+    pub(super) fn carry(
+        &mut self,
+        target: Target,
+        tls: Option<Arc<Outgoing>>,
+        errand: Errand,
+        asker: Option<(usize, u64)>,
+    ) -> Result<(), String> {
+        if self.cancellers.len() >= CANCELS_MAX {
+            return Err("too many at once".to_owned());
+        }
+        let wait = self.global.settled().settings.global.server_connect_timeout;
+        let index = self.cancellers.vacant_key();
+        let connected = self.driver.connect(&target, Owner::Cancel(index));
+        let key = connected.map_err(|error| error.to_string())?;
+        let until = wait.map_or(Moment::NEVER, |wait| self.now.plus(wait));
+        self.cancellers.insert(Canceller {
+            key,
+            id: self.global.next_id(),
+            carrying: Carrying::Connecting,
+            target,
+            tls,
+            errand,
+            asker,
+            until,
+        });
+        self.timers.arm(until, Timer::Canceller(index));
+        Ok(())
+    }
+
     /// The connection is ready for the request itself.
     pub(super) fn send_cancel(&mut self, index: usize) {
         let Some(canceller) = self.cancellers.get_mut(index) else {
             return;
         };
-        let server = self.servers.get(canceller.server);
-        let Some(server) = server.filter(|server| server.facts.id == canceller.server_id) else {
-            return self.cancel_over(index, false);
+        let message = match &mut canceller.errand {
+            Errand::Peer { message, .. } => std::mem::take(message),
+            Errand::Server { index: server, id } => {
+                let server = self.servers.get(*server);
+                let Some(server) = server.filter(|server| server.facts.id == *id) else {
+                    return self.cancel_over(index, false);
+                };
+                let mut message = Vec::new();
+                // The key came from a BackendKeyData message.
+                let _ = encode::cancel_request(&mut message, server.facts.pid, &server.facts.key);
+                message
+            }
         };
-        let mut message = Vec::new();
-        // The key came from a BackendKeyData message.
-        let _ = encode::cancel_request(&mut message, server.facts.pid, &server.facts.key);
         canceller.carrying = Carrying::Sent;
         self.driver.send(canceller.key, &message);
     }
@@ -164,8 +200,18 @@ impl<D: Driver> Worker<D> {
             self.driver.close(canceller.key);
         }
         self.cancel_done(canceller.asker);
-        let server = self.servers.get_mut(canceller.server);
-        let Some(server) = server.filter(|server| server.facts.id == canceller.server_id) else {
+        let Errand::Server {
+            index: server_index,
+            id,
+        } = canceller.errand
+        else {
+            if !ended {
+                tracing::warn!("a cancel request did not get through to a peer");
+            }
+            return;
+        };
+        let server = self.servers.get_mut(server_index);
+        let Some(server) = server.filter(|server| server.facts.id == id) else {
             return;
         };
         server.cancels -= 1;
@@ -174,7 +220,7 @@ impl<D: Driver> Worker<D> {
             server.doomed = Some("cancel_wait_timeout");
         }
         if server.cancels == 0 && matches!(server.stage, Stage::BeingCancelled) {
-            self.absorb_late_cancel(canceller.server);
+            self.absorb_late_cancel(server_index);
         }
     }
 
@@ -195,7 +241,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The connection that asked for a cancel is closed: PostgreSQL's way to say "done".
-    fn cancel_done(&mut self, asker: Option<(usize, u64)>) {
+    pub(super) fn cancel_done(&mut self, asker: Option<(usize, u64)>) {
         if let Some((index, id)) = asker
             && self
                 .clients

@@ -273,7 +273,8 @@ impl<D: Driver> Worker<D> {
         self.driver.close(client.key);
         self.lower_load();
         if client.identity.cancel_pid != 0 {
-            self.global.unregister(client.identity.cancel_pid);
+            self.global
+                .unregister(client.identity.cancel_pid, client.id);
         }
         let logged_in = !matches!(
             client.phase,

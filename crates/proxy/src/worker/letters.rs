@@ -35,6 +35,12 @@ impl<D: Driver> Worker<D> {
             } => {
                 self.adopt(&pool, parcel, *server, asked);
             }
+            Message::PeerFound { forward, addresses } => self.peer_looked_up(*forward, addresses),
+            Message::Pulse(number) => {
+                if let Some(pulse) = self.global.pulses.get(self.lane) {
+                    pulse.store(number, std::sync::atomic::Ordering::Relaxed);
+                }
+            }
             Message::Resolved(resolved) => self.resolved(resolved),
             Message::Settings => self.settle_pools(),
             Message::Shutdown(how) => self.shut_down(how),

@@ -18,6 +18,7 @@ use crate::console::{DATABASES, Role};
 use crate::driver::Driver;
 use crate::global::source;
 use crate::mailbox::{Asker, Message};
+use crate::peering;
 use crate::settled::Settled;
 
 impl<D: Driver> Worker<D> {
@@ -200,7 +201,14 @@ impl<D: Driver> Worker<D> {
             tracing::debug!("too many cancel requests from one address, one is dropped");
             return self.remove_client(index, Leaving::Orderly, "failed cancel request");
         }
-        let Some(place) = self.global.cancellable(pid, key) else {
+        if let Some(peer) = self.peer_of(pid) {
+            return self.forward_cancel(index, peer, pid, key);
+        }
+        let mut key = key.to_vec();
+        if self.global.settled().settings.global.peer_id != 0 {
+            peering::restore(&mut key);
+        }
+        let Some(place) = self.global.cancellable(pid, &key) else {
             tracing::debug!("cancel request with an unknown key");
             return self.remove_client(index, Leaving::Orderly, "failed cancel request");
         };

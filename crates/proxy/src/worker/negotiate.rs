@@ -183,7 +183,11 @@ impl<D: Driver> Worker<D> {
         match (&canceller.carrying, canceller.tls.clone()) {
             (Carrying::Negotiating, Some(outgoing)) => match answer(input) {
                 Answer::Yes => self.secure_cancel(index, &outgoing),
-                // The query's connection has TLS, so this one has it, or is not made.
+                // Only a peer may have none: the query's connection to a server has TLS, so this one has it, or is
+                // not made.
+                Answer::No if canceller.may_be_plain() && !outgoing.is_required() => {
+                    self.send_cancel(index);
+                }
                 Answer::No | Answer::Strange(_) => {
                     tracing::warn!("cancel request could not be sent: no TLS for it");
                     self.cancel_over(index, false);

@@ -18,6 +18,7 @@ use super::Worker;
 use super::slots::Phase;
 use crate::driver::Driver;
 use crate::global::{Place, lock, random};
+use crate::peering;
 
 /// Distinct sets of start-up parameters that a pool remembers the greeting for.
 const WELCOMES_MAX: usize = 1024;
@@ -229,13 +230,14 @@ impl<D: Driver> Worker<D> {
             index,
             id: client.id,
         };
+        let peer_id = self.global.settled().settings.global.peer_id;
         loop {
-            let bytes: [u8; 4 + LONG_KEY] = random()?;
-            let (pid, key) = bytes.split_at(4);
+            let mut bytes: [u8; 4 + LONG_KEY] = random()?;
+            let (pid, key) = bytes.split_at_mut(4);
             // Positive: drivers keep it in a signed integer, and 0 means "none" to us. And higher than that of any
             // process: a client must not take another's notification, which names a server's process, for its own.
-            let pid = u32::from_be_bytes(pid.try_into().unwrap_or_default());
-            let pid = pid & 0x7fff_ffff | 0x4000_0000;
+            let pid = u32::from_be_bytes(<[u8; 4]>::try_from(&*pid).unwrap_or_default());
+            let pid = peering::mark(peer_id, pid & 0x7fff_ffff | 0x4000_0000, key);
             let key = key.get(..key_len).unwrap_or_default();
             if pid != 0 && self.global.register(pid, Secret::new(key.to_vec()), place) {
                 client.identity.cancel_pid = pid;

@@ -1,0 +1,142 @@
+//! SIGKILL under load: what the next process and the server make of it.
+
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::Result;
+use anyhow::ensure;
+use weir_conformance::Config;
+use weir_conformance::Raw;
+use weir_conformance::Weir;
+use weir_conformance::clock;
+use weir_conformance::frontend;
+use weir_conformance::tools;
+use weir_conformance::wait_until;
+
+use crate::support::PATIENCE;
+use crate::support::Server;
+
+/// From the start of the process to the first connection that is accepted.
+const ACCEPTING_MAX: Duration = Duration::from_millis(200);
+/// From the kill to the end of the last transaction that it left behind.
+const ORPHANS_MAX: Duration = Duration::from_secs(1);
+/// The best of so many tries counts: the machine may be busy with something else.
+const TRIES: usize = 3;
+
+/// pgbench's transactions, until it is dropped or its connections break.
+struct Load(Child);
+
+impl Load {
+    fn start(port: u16, database: &str) -> Result<Self> {
+        tools::require("pgbench", "postgresql-15 (or postgresql-contrib)")?;
+        let mut pgbench = Command::new("pgbench");
+        pgbench.args([
+            "-h",
+            "127.0.0.1",
+            "-U",
+            "postgres",
+            "-n",
+            "-c",
+            "20",
+            "-j",
+            "2",
+        ]);
+        pgbench.args(["-T", "60", "-p", &port.to_string(), database]);
+        pgbench.stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(Self(pgbench.spawn()?))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Transactions that are open in the database.
+fn transactions(server: &mut Server) -> Result<usize> {
+    let sql = format!(
+        "select count(*) from pg_stat_activity where datname = '{}' and xact_start is not null",
+        server.database
+    );
+    Ok(server.direct.query_one(&sql)?.parse()?)
+}
+
+/// One kill; how long until the next process accepted, and how long until nothing of the last was left.
+fn killed(server: &mut Server, config: &Config) -> Result<(Duration, Duration)> {
+    let mut weir = Weir::start(config)?;
+    let port = weir.port();
+    let load = Load::start(port, server.database)?;
+    let mut holder = weir.connect(server.database)?;
+    holder.query("begin; update pgbench_branches set bbalance = bbalance where bid = 1")?;
+    wait_until("load", PATIENCE, || Ok(transactions(server)? > 3))?;
+    let begun = clock::now();
+    weir.kill()?;
+    // Nobody comes back through the old pgbench: what is open now is an orphan.
+    drop(load);
+    wait_until("the end of all orphans", PATIENCE, || {
+        Ok(transactions(server)? == 0)
+    })?;
+    let orphans = begun.elapsed();
+    let begun = clock::now();
+    let next = Weir::spawn(config, port)?;
+    let mut accepted = None;
+    wait_until("a login", PATIENCE, || {
+        accepted = Raw::connect(port, server.database).ok();
+        Ok(accepted.is_some())
+    })?;
+    let accepting = begun.elapsed();
+    if let Some(mut client) = accepted {
+        client.query("update pgbench_branches set bbalance = bbalance where bid = 1")?;
+    }
+    drop(next);
+    Ok((accepting, orphans))
+}
+
+#[test]
+fn after_sigkill_the_next_process_accepts_at_once_and_no_transaction_is_left() -> Result<()> {
+    let mut server = Server::new("op_killed")?;
+    let mut setup = Command::new("pgbench");
+    setup.args(["-h", "127.0.0.1", "-U", "postgres", "-i", "-q", "-s", "5"]);
+    setup.args(["-p", &server.postgres.port().to_string(), "op_killed"]);
+    tools::run(&mut setup)?;
+    let config = server.config();
+    let mut best = (Duration::MAX, Duration::MAX);
+    for _ in 0..TRIES {
+        let (accepting, orphans) = killed(&mut server, &config)?;
+        println!("a login after {accepting:?}, no orphan after {orphans:?}");
+        best = (best.0.min(accepting), best.1.min(orphans));
+        if best.0 < ACCEPTING_MAX && best.1 < ORPHANS_MAX {
+            return Ok(());
+        }
+    }
+    ensure!(best.0 < ACCEPTING_MAX, "a login only after {:?}", best.0);
+    ensure!(best.1 < ORPHANS_MAX, "orphans for {:?}", best.1);
+    Ok(())
+}
+
+/// The same address at once, though connections of the last process linger, and its socket file is still there.
+#[test]
+fn what_a_killed_process_leaves_is_no_obstacle() -> Result<()> {
+    let server = Server::new("op_killed_file")?;
+    let directory = weir_conformance::TempDir::new()?;
+    let path = directory.path().display().to_string();
+    let config = server
+        .config()
+        .set("unix_socket_dir", &path)
+        .set("pidfile", &format!("{path}/pid"));
+    let mut weir = Weir::start(&config)?;
+    let port = weir.port();
+    let mut client = weir.connect("op_killed_file")?;
+    client.send(&frontend::query("select pg_sleep(0.1)"))?;
+    weir.kill()?;
+    let next = Weir::spawn(&config, port)?;
+    next.wait_log("process up")?;
+    ensure!(next.connect("op_killed_file")?.query_one("select 1")? == "1");
+    let mut local = Raw::unix(directory.path(), port, PATIENCE)?;
+    local.login(&[("user", "postgres"), ("database", "op_killed_file")])?;
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! Cancel requests for clients of a peer: sent on as they are, but for the number of forwards that are left.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weir_config::{HostAddr, Peer};
+use weir_pool::Entered;
+use weir_wire::encode;
+
+use super::Worker;
+use super::cancel::Errand;
+use super::client::Leaving;
+use super::slots::{Phase, tcp_targets};
+use crate::driver::Driver;
+use crate::mailbox::Message;
+use crate::peering;
+use crate::resolve;
+use crate::socket::Target;
+
+/// A cancel request on its way to a peer whose address is being looked up.
+pub(crate) struct Forward {
+    /// The connection that asked.
+    asker: usize,
+    id: u64,
+    message: Vec<u8>,
+    place: Entered,
+    name: String,
+    port: u16,
+}
+
+impl<D: Driver> Worker<D> {
+    /// The id of the peer that a cancel request is for; none if it is ours.
+    pub(super) fn peer_of(&self, pid: u32) -> Option<u32> {
+        let own = self.global.settled().settings.global.peer_id;
+        let owner = peering::owner(pid);
+        (own != 0 && owner != own).then_some(owner)
+    }
+
+    /// Sends a cancel request on. No answer either way.
+    pub(super) fn forward_cancel(&mut self, index: usize, peer_id: u32, pid: u32, key: &[u8]) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        client.phase = Phase::Cancelling;
+        let id = client.id;
+        let outcome = self.prepare_forward(index, id, peer_id, pid, key);
+        if let Err(reason) = outcome {
+            tracing::warn!("cancel request for peer {peer_id} is dropped: {reason}");
+            self.remove_client(index, Leaving::Orderly, "failed cancel request");
+        }
+    }
+
+    fn prepare_forward(
+        &mut self,
+        asker: usize,
+        id: u64,
+        peer_id: u32,
+        pid: u32,
+        key: &[u8],
+    ) -> Result<(), String> {
+        let settled = self.global.settled();
+        let peer = settled.settings.peers.get(&peer_id);
+        let peer = peer.ok_or("there is no such peer")?;
+        let mut key = key.to_vec();
+        if !peering::forward(&mut key) {
+            return Err("it was forwarded too often".to_owned());
+        }
+        let mut message = Vec::new();
+        // A key of the same length has just been read.
+        let _ = encode::cancel_request(&mut message, pid, &key);
+        let max = connections_max(peer, settled.settings.global.default_pool_size);
+        let place = self.global.peer_quota(peer_id, max).try_enter();
+        let place = place.ok_or("its pool_size is reached")?;
+        match target(peer)? {
+            Ok(target) => self.carry_to_peer((asker, id), target, message, place),
+            Err(name) => self.look_up_peer(Forward {
+                asker,
+                id,
+                message,
+                place,
+                name,
+                port: peer.port,
+            }),
+        }
+    }
+
+    fn look_up_peer(&mut self, forward: Forward) -> Result<(), String> {
+        if let Some(known) = self.global.resolver.cached(&forward.name, self.now) {
+            return self.peer_found(forward, known);
+        }
+        let (lane, name) = (self.lane, forward.name.clone());
+        let global = Arc::clone(&self.global);
+        let answer = move |addresses| {
+            if let Some(mailbox) = global.mailbox(lane) {
+                let forward = Box::new(forward);
+                mailbox.send_waiting(Message::PeerFound { forward, addresses });
+            }
+        };
+        match resolve::resolve_then(&self.global, name, answer) {
+            true => Ok(()),
+            false => Err("too many names are being looked up".to_owned()),
+        }
+    }
+
+    /// The address of a peer was looked up.
+    pub(super) fn peer_looked_up(
+        &mut self,
+        forward: Forward,
+        addresses: Result<Vec<IpAddr>, String>,
+    ) {
+        let asker = (forward.asker, forward.id);
+        if let Err(reason) = self.peer_found(forward, addresses) {
+            tracing::warn!("cancel request for a peer is dropped: {reason}");
+            self.cancel_done(Some(asker));
+        }
+    }
+
+    fn peer_found(
+        &mut self,
+        forward: Forward,
+        addresses: Result<Vec<IpAddr>, String>,
+    ) -> Result<(), String> {
+        let target = tcp_targets(&forward.name, addresses?, forward.port).next();
+        let target = target.ok_or("its name has no address")?;
+        let asker = (forward.asker, forward.id);
+        self.carry_to_peer(asker, target, forward.message, forward.place)
+    }
+
+    fn carry_to_peer(
+        &mut self,
+        asker: (usize, u64),
+        target: Target,
+        message: Vec<u8>,
+        place: Entered,
+    ) -> Result<(), String> {
+        let settled = self.global.settled();
+        // As protected as a connection to a server; sockets of this machine need nothing.
+        let tls = match target {
+            Target::Tcp(..) => settled.outgoing(&settled.settings.global.server_tls()),
+            Target::Unix(..) | Target::Abstract(..) => Ok(None),
+        };
+        let tls = tls.map_err(|_| "the TLS settings are not in force")?;
+        self.carry(target, tls, Errand::Peer { message, place }, Some(asker))
+    }
+}
+
+/// Connections to a peer at once.
+fn connections_max(peer: &Peer, default: u32) -> u32 {
+    peer.pool_size.unwrap_or(default)
+}
+
+/// Where a peer listens; a name that has to be looked up comes as `Err`.
+fn target(peer: &Peer) -> Result<Result<Target, String>, String> {
+    let port = peer.port;
+    let host = peer.host.first().ok_or("it has no host")?;
+    Ok(match host {
+        HostAddr::Ip(ip) => Ok(Target::Tcp((*ip, port).into(), None)),
+        HostAddr::UnixDir(directory) => {
+            let path = directory.join(format!(".s.PGSQL.{port}"));
+            Ok(Target::Unix(path, port))
+        }
+        HostAddr::Abstract(name) => {
+            let name = format!("{name}/.s.PGSQL.{port}");
+            Ok(Target::Abstract(name, port))
+        }
+        HostAddr::Name(name) => Err(name.clone()),
+    })
+}
