@@ -77,6 +77,10 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(in super::super) fn listen_request(&mut self, index: usize, input: &[u8]) -> Option<usize> {
         let client = self.clients.get_mut(index)?;
+        if let Some(ears) = client.ears.as_deref_mut() {
+            // The server that had to answer first may have died instead.
+            ears.is_next = false;
+        }
         let pool = self.pools.get_mut(client.pool)?;
         let rules = pool.rules;
         let found = match channels::request(&client.session, &mut pool.judge, rules, input) {
