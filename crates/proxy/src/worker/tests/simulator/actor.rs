@@ -44,6 +44,8 @@ pub(super) struct Actor {
     is_checked: bool,
     /// Its last request may have changed the session.
     uncertain: bool,
+    /// It ran what may leave something that no server can be asked about: that pins it, though its twin holds nothing.
+    hides: bool,
     /// It said good-bye.
     left: bool,
     /// Connections of its cancel requests.
@@ -75,6 +77,7 @@ impl Actor {
             waits: false,
             is_checked: person.is_checked,
             uncertain: false,
+            hides: false,
             left: false,
             askers: Vec::new(),
             tainted: false,
@@ -132,6 +135,7 @@ impl Actor {
         // COPY's data belongs to the request before, and requests sent ahead share one question.
         self.uncertain &= is_copying || owed > 0;
         self.uncertain |= may_change(&step.text) || self.is_checked;
+        self.hides |= step.text.contains("DO $$");
         // Names that are forgotten are not used again before the answer, and nothing is said behind a COPY that may
         // have failed.
         self.waits = step.waits || self.twin.is_copying();
@@ -257,7 +261,7 @@ impl Actor {
             self.say(world, caller, &say().sync());
         } else if self.twin.status() != TransactionStatus::Idle {
             self.say(world, caller, &say().query("ROLLBACK"));
-        } else if !self.twin.holds_nothing() {
+        } else if !self.twin.holds_nothing() || std::mem::take(&mut self.hides) {
             self.say(world, caller, &say().query("DISCARD ALL"));
         }
     }
