@@ -15,5 +15,6 @@ mod postgres;
 mod secure;
 mod simulator;
 mod throttle;
+mod trials;
 mod vanish;
 mod world;
