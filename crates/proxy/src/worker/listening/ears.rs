@@ -148,6 +148,11 @@ impl<D: Driver> Worker<D> {
             self.driver.send(server.key, &sync);
         } else if self.release_reluctant(server_index) {
             return true;
+        } else if let Some(server) = self.servers.get(server_index)
+            && !server.session.is_asked_only()
+        {
+            // It has begun something that only the client can end.
+            return false;
         }
         let ears = self.clients.get_mut(index).map(|client| &mut client.ears);
         if let Some(ears) = ears {
