@@ -65,6 +65,7 @@ pub fn begin(
     server.may_load = false;
     server.is_fresh = true;
     server.returning.clear();
+    server.bound = 0;
     client.wants_new = false;
     client.leases += 1;
     let is_same = server.user == client.number;
@@ -416,6 +417,8 @@ impl<'i> Work<'_, '_, 'i, '_> {
             insertions = self.insertions(text, effects);
         }
         self.pass_query(message, deallocated, insertions);
+        // Whatever was bound before is of no consequence here.
+        self.link.server.bound = 0;
         self.return_to_startup();
         true
     }
