@@ -135,9 +135,13 @@ impl<D: Driver> Worker<D> {
         if client.input.is_empty() {
             let taken = self.client_input(index, bytes);
             self.keep_input(index, bytes.get(taken..).unwrap_or_default());
-            // What came behind a start-up packet or password is looked at by the next phase.
+            // What came behind a start-up packet or password is looked at by the next phase, and what came behind a request
+            // that we answered ourselves as if it had come alone.
+            let is_behind = taken > 0 && taken < bytes.len();
             let client = self.clients.get(index);
-            if client.is_some_and(|client| std::mem::discriminant(&client.phase) != phase) {
+            if is_behind
+                || client.is_some_and(|client| std::mem::discriminant(&client.phase) != phase)
+            {
                 self.take_input(index);
             }
         } else {
@@ -158,8 +162,7 @@ impl<D: Driver> Worker<D> {
             let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) else {
                 return;
             };
-            let went_on = std::mem::discriminant(&client.phase) != phase
-                || (taken > 0 && !matches!(client.phase, Phase::Ready));
+            let went_on = std::mem::discriminant(&client.phase) != phase || taken > 0;
             if taken == 0 {
                 client.input = input;
                 self.hold_if_full(index);

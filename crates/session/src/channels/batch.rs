@@ -10,8 +10,8 @@ use weir_wire::frontend::{self, Kind, tag};
 
 use super::Request;
 use crate::client::Client;
-use crate::relay::{Rules, StatePolicy};
-use crate::statement::Registry;
+use crate::relay::{Rules, STATEMENTS_MAX, StatePolicy};
+use crate::statement::{Proven, Registry};
 use crate::unnamed;
 
 /// A longer message does not belong to such a request.
@@ -48,6 +48,8 @@ pub struct Found<'i> {
 enum Defined<'i> {
     /// The unnamed one is dropped.
     Dropped,
+    /// It gets a name.
+    Named(&'i [u8], &'i [u8]),
     Nothing,
     /// It is prepared.
     Unnamed(&'i [u8], Arc<Effects>),
@@ -76,8 +78,15 @@ pub fn request<'i>(
 
 impl Found<'_> {
     /// Does to the client's statements what the request does.
-    pub fn take(&self, client: &mut Client, registry: &mut Registry) {
+    pub fn take(&self, client: &mut Client, registry: &mut Registry, proven: &Arc<Proven>) {
         match &self.statement {
+            Defined::Named(name, definition) => {
+                // A server would take it: PostgreSQL looks nothing up for it.
+                let settings = &client.settings;
+                let context = client.planned.context(settings, registry, proven);
+                let statement = registry.intern(context, definition);
+                client.remember((*name).into(), Some(statement));
+            }
             Defined::Dropped if client.has_no_unnamed() => {}
             Defined::Dropped => {
                 client.unnamed().define(unnamed::NONE, &[], None);
@@ -145,11 +154,11 @@ fn batch<'i>(
     let mut steps = Steps { input, at: 0 };
     let mut before = Vec::new();
     let mut next = steps.next()?;
-    let parsed = parsed(judge, rules, &next)?;
-    if parsed.is_some() {
+    let parsed = parsed(client, judge, rules, &next)?;
+    if let Some(parsed) = &parsed {
         complete(&mut before, answer::PARSE_COMPLETE);
         next = steps.next()?;
-        if describes(&next, Kind::Statement, b"") {
+        if describes(&next, Kind::Statement, parsed.name) {
             before.extend_from_slice(&NO_PARAMETERS);
             complete(&mut before, answer::NO_DATA);
             next = steps.next()?;
@@ -157,8 +166,12 @@ fn batch<'i>(
     }
     let name = bound(&next)?;
     let (effects, statement) = match parsed {
-        Some(parsed) if name.is_empty() => {
-            let defined = Defined::Unnamed(parsed.definition, Arc::clone(&parsed.effects));
+        Some(parsed) if name == parsed.name => {
+            let defined = if name.is_empty() {
+                Defined::Unnamed(parsed.definition, Arc::clone(&parsed.effects))
+            } else {
+                Defined::Named(name, parsed.definition)
+            };
             (parsed.effects, defined)
         }
         Some(_) => return Err(Stop::Nothing),
@@ -186,14 +199,17 @@ fn batch<'i>(
     })
 }
 
-/// A Parse of a request to listen or to stop as the unnamed statement.
+/// A Parse of a request to listen or to stop.
 struct Parsed<'i> {
+    name: &'i [u8],
     definition: &'i [u8],
     effects: Arc<Effects>,
 }
 
-/// What a Parse prepares; none if it is no Parse. Named statements are for a server to prepare. Not worth waiting for the rest if it prepares something else.
+/// What a Parse prepares; none if it is no Parse. Not worth waiting for the rest if it prepares something else, or under a
+/// name that is taken.
 fn parsed<'i>(
+    client: &Client,
     judge: &mut Judge,
     rules: Rules,
     frame: &Frame<'i>,
@@ -203,13 +219,21 @@ fn parsed<'i>(
     }
     let parse = frontend::Parse::parse(frame.body).map_err(|_| Stop::Nothing)?;
     let effects = judged(judge, parse.sql)?;
+    let is_free = if parse.name.is_empty() {
+        rules.tracks_unnamed
+    } else {
+        client.maps_names.unwrap_or(rules.max_prepared > 0)
+            && client.own_names.is_none()
+            && client.statement(parse.name).is_none()
+            && client.statement_count() < STATEMENTS_MAX
+    };
     // No parameter types.
-    let is_plain = parse.rest == [0, 0] && parse.name.is_empty() && rules.tracks_unnamed;
-    if !is_plain || effects.channels.len() != 1 {
+    if !is_free || parse.rest != [0, 0] || effects.channels.len() != 1 {
         return Err(Stop::Nothing);
     }
     Ok(Some(Parsed {
-        definition: frame.body.get(1..).unwrap_or_default(),
+        name: parse.name,
+        definition: frame.body.get(parse.name.len() + 1..).unwrap_or_default(),
         effects,
     }))
 }

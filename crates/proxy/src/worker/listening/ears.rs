@@ -92,7 +92,7 @@ impl<D: Driver> Worker<D> {
             return None;
         }
         let Some(found) = found else { return Some(0) };
-        found.take(&mut client.session, &mut self.registry);
+        found.take(&mut client.session, &mut self.registry, &pool.global.proven);
         client.request_at = self.now;
         let waiting = Waiting {
             requests: found.requests,

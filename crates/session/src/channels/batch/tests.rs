@@ -38,7 +38,7 @@ fn take(client: &mut Client, registry: &mut Registry, batch: &[u8]) -> Option<(R
     match request(client, &mut judge(), RULES, batch) {
         Recognized::Request(found) => {
             assert_eq!(found.consumed, batch.len());
-            found.take(client, registry);
+            found.take(client, registry, &Arc::default());
             Some((one(found.requests), found.before))
         }
         _ => None,
@@ -94,6 +94,19 @@ fn batches_as_drivers_send_them_are_recognized() {
     let batch = listen().describe_statement("").bind("", "").execute("", 1);
     assert_eq!(whole(batch.sync()), "1 t n 2");
     assert_eq!(whole(say().parse("", "unlisten *").run("").sync()), "1 2");
+    let batch = say().parse("s", "listen a").describe_statement("s");
+    assert_eq!(whole(batch.run("s").sync()), "1 t n 2");
+}
+
+#[test]
+fn a_name_is_given_once() {
+    let (mut client, mut registry) = client();
+    let batch = say().parse("s", "listen a").run("s").sync();
+    assert!(take(&mut client, &mut registry, &batch).is_some());
+    assert_eq!(client.statement_count(), 1);
+    // PostgreSQL says that it is taken.
+    assert!(take(&mut client, &mut registry, &batch).is_none());
+    assert!(take(&mut client, &mut registry, &say().run("s").sync()).is_some());
 }
 
 #[test]
@@ -130,7 +143,6 @@ fn everything_else_is_for_a_server() {
         listen().bind("", "other").execute("", 0).sync(),
         listen().bind("", "").describe_portal("p").execute("", 0),
         say().parse("", "select 1").run("").sync(),
-        say().parse("s", "listen a").run("s").sync(),
         say().parse("s", "listen a").run("").sync(),
         say().run("unknown").sync(),
         say().run("").sync(),
