@@ -68,6 +68,8 @@ pub struct Server {
     pub(crate) returning: Vec<(Box<[u8]>, Vec<String>)>,
     /// The number of the client that used it last.
     pub(crate) user: u64,
+    /// Its own; 0: it has none.
+    number: u64,
     /// Which lease of that client this was.
     pub(crate) lease: u64,
     /// Its process id.
@@ -150,6 +152,7 @@ impl Server {
             discards: false,
             returning: Vec::new(),
             user: 0,
+            number: 0,
             lease: 0,
             process: 0,
             lent: None,
@@ -272,13 +275,20 @@ impl Server {
             || (self.asked.iter()).any(|asked| asked.0.is_about_settings())
     }
 
+    /// Gives it a number from the same count as [`Client::set_number`]: the greater one came later.
+    pub fn set_number(&mut self, number: u64) {
+        self.number = number;
+    }
+
     /// Whether this client may do on it what it would do on a connection of its own. What others have used answers a few
     /// things in another way ([`crate::relay::wants_new`]); and where whatever is created is temporary, PostgreSQL tells
-    /// whether the session has had temporary objects before.
+    /// whether the session has had temporary objects before. One that nobody has used, but that was there before the client
+    /// came, has been counted as a session before.
     #[inline]
     pub fn suits(&self, client: &Client) -> bool {
-        let has_past = self.has_past || (self.user != 0 && self.user != client.number);
-        !has_past || !client.wants_new_server()
+        let is_own = self.user == client.number && !self.has_past;
+        let is_new = self.user == 0 && self.number > client.number;
+        is_own || is_new || !client.wants_new_server()
     }
 
     /// Whether it can be told to report what it has counted: since PostgreSQL 15.

@@ -426,6 +426,7 @@ impl<D: Driver> Worker<D> {
         let pool_index = server.pool;
         let mut session = Session::new(Arc::new(logged_in.reported));
         session.set_process(logged_in.pid);
+        session.set_number(server.facts.id);
         (server.facts.pid, server.facts.key) = (logged_in.pid, logged_in.key);
         self.share_reported(pool_index, &mut session);
         if let Some(server) = self.servers.get_mut(index) {

@@ -111,6 +111,12 @@ mod tests {
         .unwrap();
     }
 
+    fn server(number: u64) -> Server {
+        let mut server = Server::new(Default::default());
+        server.set_number(number);
+        server
+    }
+
     fn client(number: u64) -> Client {
         let mut client = Client::default();
         client.set_number(number);
@@ -145,18 +151,25 @@ mod tests {
     #[test]
     fn who_wants_a_new_server_is_not_suited_by_one_that_others_used() {
         let (mut one, mut other) = (client(1), client(2));
-        let mut server = Server::new(Default::default());
-        let new = Server::new(Default::default());
+        let mut server = server(3);
         used(&mut server, &mut one);
         assert!(check(&mut one, "SET plpgsql.foo = 1"));
         assert!(check(&mut other, "SET plpgsql.foo = 1"));
         assert!(server.suits(&one) && !server.suits(&other));
-        assert!(new.suits(&one) && new.suits(&other));
         // Until it has one, or asks for something else.
         used(&mut server, &mut other);
         assert!(server.suits(&other) && !server.suits(&one));
         assert!(!check(&mut one, "SELECT 1"));
         assert!(server.suits(&one));
+    }
+
+    #[test]
+    fn who_wants_a_new_server_is_suited_by_one_that_was_opened_later() {
+        let mut client = client(2);
+        assert!(check(&mut client, "SELECT pg_stat_force_next_flush()"));
+        assert!(server(3).suits(&client) && !server(1).suits(&client));
+        assert!(!check(&mut client, "SELECT 1"));
+        assert!(server(1).suits(&client));
     }
 
     #[test]
