@@ -37,6 +37,7 @@ pub use postgres18::Postgres18;
 pub use raw::Raw;
 pub use target::Kind;
 pub use target::Target;
+pub use target::weir_bin;
 pub use tempdir::TempDir;
 pub use weir::Config;
 pub use weir::Weir;

@@ -32,3 +32,5 @@ mod stopping;
 mod support;
 #[path = "operation/timeouts.rs"]
 mod timeouts;
+#[path = "operation/upgrade.rs"]
+mod upgrade;

@@ -16,6 +16,7 @@ Examples:
   weir run /etc/pgbouncer/pgbouncer.ini   PgBouncer's own file, unchanged
   weir run weir.toml                      the native format
   weir check weir.toml                    say what is wrong, or what is in force
+  weir upgrade weir.toml                  replace a running one, without losing a client
   weir hba explain ann shop 10.1.2.3      say which line of auth_hba_file decides, and why
   psql -p 6432 -d weir -c 'SHOW POOLS'    look inside a running one
 
@@ -69,6 +70,15 @@ pub(crate) enum Command {
         written or connected to."
     )]
     Check(Check),
+    /// Replace a running pooler by the installed program, without losing a client
+    #[command(
+        after_help = "The running process starts the program that is installed where it was started from, with the same \
+        configuration file. The new process takes the listening sockets and, as each becomes idle, the clients with their \
+        sessions; the old one ends when the last has left it, or after `drain_timeout`. Clients with TLS, and those that \
+        hold something on their server, stay with the old process. If the new one does not start, nothing changes.\n\n\
+        Exit codes:\n  0  upgraded\n  3  nothing has changed; the last line says why\n  4  the outcome is not known"
+    )]
+    Upgrade(Upgrade),
     /// Ask the rules of auth_hba_file
     #[command(subcommand)]
     Hba(Hba),
@@ -165,6 +175,20 @@ pub(crate) struct Run {
     /// Pool this server, without a configuration file
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) upstream: Option<String>,
+    /// Take the place of the process at the other end of the standard input (used by an upgrade)
+    #[arg(long, hide = true)]
+    pub(crate) take_over: bool,
+}
+
+/// Arguments of `weir upgrade`.
+#[derive(Debug, Args)]
+pub(crate) struct Upgrade {
+    /// The configuration whose `pidfile` names the process
+    #[arg(conflicts_with = "pid")]
+    pub(crate) file: Option<PathBuf>,
+    /// The process
+    #[arg(long)]
+    pub(crate) pid: Option<u32>,
 }
 
 /// Arguments of `weir check`.

@@ -16,6 +16,7 @@ mod reload;
 mod run;
 mod secrets;
 mod signals;
+mod upgrade;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
             Command::Generate(args) => generate::generate(args),
             Command::Hba(args::Hba::Explain(args)) => hba::explain(args),
             Command::Run(args) => run::run(args),
+            Command::Upgrade(args) => upgrade::ask(args),
         },
         Err(error) => args::report(&error),
     };

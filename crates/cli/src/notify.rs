@@ -47,6 +47,13 @@ impl Notifier {
         }
     }
 
+    /// Another process is the one to look at from now on.
+    pub(crate) fn succeeded_by(&mut self, pid: u32) {
+        self.tell(&[NotifyState::MainPid(pid)]);
+        self.is_heard = false;
+        self.watchdog = None;
+    }
+
     /// The end has begun.
     pub(crate) fn stopping(&self) {
         self.tell(&[NotifyState::Stopping]);

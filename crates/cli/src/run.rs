@@ -1,5 +1,6 @@
 //! `weir run`: starts everything in the right order, then listens to signals and the console until the end.
 
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::notify::Notifier;
 use crate::pidfile::{self, PidFile};
 use crate::reload;
 use crate::signals;
+use crate::upgrade::{self, Next, Outcome, Predecessor, Program, Upgrades};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// How often to look whether the engine has ended, when nobody asked for it.
@@ -41,8 +43,8 @@ pub(crate) fn run(args: &args::Run) -> Exit {
         }
     };
     // Before the first thread: it changes the environment.
-    let passed = match inherited::take() {
-        Ok(passed) => passed,
+    let (passed, predecessor) = match sockets(args) {
+        Ok(sockets) => sockets,
         Err(error) => {
             complain(error);
             return Exit::Start;
@@ -56,13 +58,24 @@ pub(crate) fn run(args: &args::Run) -> Exit {
         }
     };
     // The log is dropped last: it writes what is queued.
-    match start(source, &prepared, passed, &logging) {
+    match start(source, &prepared, passed, predecessor, &logging) {
         Ok(service) => service.serve(),
         Err(error) => {
             tracing::error!("{error}");
             Exit::Start
         }
     }
+}
+
+/// The listening sockets that somebody else has opened, and the process whose place is to be taken, if there is one.
+fn sockets(
+    args: &args::Run,
+) -> Result<(Vec<Passed>, Option<Predecessor>), Box<dyn std::error::Error>> {
+    if args.take_over {
+        let (passed, predecessor) = upgrade::take_over()?;
+        return Ok((passed, Some(predecessor)));
+    }
+    Ok((inherited::take()?, None))
 }
 
 /// A running pooler as the main thread sees it.
@@ -76,6 +89,7 @@ struct Service<'a> {
     shared: Shared,
     /// What was asked for last; each further signal is stronger.
     stopping: Option<Shutdown>,
+    upgrades: Upgrades,
     logging: &'a Logging,
 }
 
@@ -83,6 +97,8 @@ struct Service<'a> {
 enum Event {
     Command(Command),
     Look,
+    Upgrade(UnixStream),
+    Upgraded(Outcome),
     Signal(i32),
 }
 
@@ -92,12 +108,15 @@ fn start<'a>(
     source: Source,
     prepared: &Prepared,
     passed: Vec<Passed>,
+    predecessor: Option<Predecessor>,
     logging: &'a Logging,
 ) -> Result<Service<'a>, Box<dyn std::error::Error>> {
     let settings = prepared.settings();
     let pidfile = Path::new(&settings.global.pidfile);
     let has_pidfile = !settings.global.pidfile.is_empty();
-    if has_pidfile {
+    let program = Program::new();
+    // The file of a process that we replace is about to be ours.
+    if has_pidfile && predecessor.is_none() {
         pidfile::check(pidfile)?;
     }
     // Before the first worker exists: a signal must find its handler.
@@ -108,6 +127,10 @@ fn start<'a>(
     let console = Arc::new(weir_admin::console(shared.clone(), VERSION));
     let running = weir_proxy::start(prepared.setup(Arc::clone(&settings)), console, passed)?;
     let pidfile = has_pidfile.then(|| PidFile::create(pidfile)).transpose()?;
+    let upgrades = Upgrades::new(program);
+    if let Some(predecessor) = predecessor {
+        predecessor.succeed(&running)?;
+    }
     let workers = settings.global.workers;
     tracing::info!("process up: Weir {VERSION}, {workers} workers");
     let notifier = Notifier::new();
@@ -121,6 +144,7 @@ fn start<'a>(
         settings,
         shared,
         stopping: None,
+        upgrades,
         logging,
     })
 }
@@ -144,6 +168,8 @@ impl Service<'_> {
                 Event::Command(Command::Shutdown(how)) => self.stop("SHUTDOWN", how),
                 Event::Look => {}
                 Event::Signal(signal) => self.signal(signal),
+                Event::Upgrade(report) => self.upgrade(report),
+                Event::Upgraded(outcome) => self.upgraded(outcome),
             }
             self.report();
         }
@@ -176,6 +202,8 @@ impl Service<'_> {
                     Event::Look
                 }
             },
+            recv(self.upgrades.asked) -> asked => asked.map_or(Event::Look, Event::Upgrade),
+            recv(self.upgrades.outcomes) -> outcome => outcome.map_or(Event::Look, Event::Upgraded),
             default(interval) => Event::Look,
         }
     }
@@ -188,6 +216,30 @@ impl Service<'_> {
             SIGINT | SIGTERM => self.stop(name, next_shutdown(self.stopping)),
             // PgBouncer pauses and resumes by these; without a handler they would end the process.
             _ => tracing::warn!("{name} ignored: pausing is not supported yet"),
+        }
+    }
+
+    fn upgrade(&mut self, report: UnixStream) {
+        if self.stopping.is_some() {
+            return upgrade::tell(&report, "failed: this process is stopping");
+        }
+        self.upgrades.begin(&self.running, &self.source, report);
+    }
+
+    /// The next process accepts clients: ours go there, and this one ends when they have left.
+    fn upgraded(&mut self, outcome: Outcome) {
+        let Outcome { report, next } = outcome;
+        match next {
+            Ok(Next { pid, .. }) if self.stopping.is_some() => {
+                tracing::warn!("process {pid} has taken over while this one was stopping");
+            }
+            Ok(Next { pid, link }) => {
+                tracing::info!("upgrade: process {pid} accepts clients, ours go there");
+                self.notifier.succeeded_by(pid);
+                self.stopping = Some(Shutdown::WaitForClients);
+                self.running.hand_over(link);
+            }
+            Err(error) => self.upgrades.failed(&report, &error),
         }
     }
 

@@ -23,6 +23,13 @@ pub(crate) fn wall() -> SystemTime {
     SystemTime::now()
 }
 
+/// Microseconds of the machine's monotonic clock: the same in every process.
+pub(crate) fn machine_us() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    seconds * 1_000_000 + u64::try_from(now.tv_nsec).unwrap_or_default() / 1_000
+}
+
 impl Clock {
     /// Starts counting. `Moment(0)` means "never yet" to the pool, so counting starts a second after it.
     #[expect(

@@ -5,6 +5,7 @@
 //! events; a driver over io_uring would deliver the same [`Completion`]s from its ring.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use weir_pool::Moment;
@@ -107,6 +108,9 @@ pub(crate) trait Driver {
 
     /// Takes a connection out of the driver, unless bytes are still to be sent.
     fn detach(&mut self, key: Key) -> Option<Stream>;
+
+    /// A connection's socket, if nothing is still to be sent and its bytes go as they are.
+    fn socket(&self, key: Key) -> Option<BorrowedFd<'_>>;
 
     /// Stops accepting for good.
     fn stop_accepting(&mut self);

@@ -24,9 +24,11 @@ use weir_session::statement::Proven;
 
 use crate::clock::Clock;
 use crate::console::{Command, Console};
+use crate::handover::{Letter, Link};
 use crate::mailbox::Mailbox;
 use crate::offload::{Kind, Offload};
 use crate::resolve::Resolver;
+use crate::running::Arrivals;
 use crate::settled::Settled;
 
 /// Accounts that auth_query found and that are kept.
@@ -240,6 +242,9 @@ pub(crate) struct Global {
     pub(crate) failures: Mutex<Throttle>,
     /// Cancel requests, likewise (SEC-66).
     cancels: Mutex<Throttle>,
+    /// The process that takes our clients, or whose clients we take.
+    pub(crate) neighbour: Mutex<Option<Arc<Link>>>,
+    pub(crate) arrivals: Arrivals,
     /// What auth_query said.
     accounts: Mutex<AccountCache>,
     /// By process number. Among peers few numbers are left, so several clients may have the same.
@@ -296,6 +301,8 @@ impl Global {
             pools: Mutex::default(),
             failures: Mutex::new(Throttle::new(failures)),
             cancels: Mutex::new(Throttle::new(cancels)),
+            neighbour: Mutex::default(),
+            arrivals: Arrivals::default(),
             accounts: Mutex::new(accounts),
             cancellable: Mutex::default(),
             peers: Quotas::default(),
@@ -511,6 +518,24 @@ impl Global {
             same.get_mut().retain(|client| client.place.id != id);
             if same.get().is_empty() {
                 same.remove();
+            }
+        }
+    }
+
+    /// The key that a client was given.
+    pub(crate) fn cancel_key(&self, pid: u32, id: u64) -> Option<Secret> {
+        let known = lock(&self.cancellable);
+        let mut same = known.get(&pid)?.iter();
+        same.find(|client| client.place.id == id)
+            .map(|client| client.key.clone())
+    }
+
+    /// A cancel request for nobody here, during an upgrade: perhaps its client lives with the other process.
+    pub(crate) fn pass_cancel(&self, pid: u32, key: &[u8]) {
+        if let Some(link) = lock(&self.neighbour).as_ref() {
+            let key = key.to_vec();
+            if let Err(error) = link.send(&Letter::Cancel { pid, key }, None) {
+                tracing::debug!("a cancel request could not be passed on: {error}");
             }
         }
     }

@@ -11,6 +11,7 @@ mod clock;
 pub mod console;
 mod driver;
 mod global;
+mod handover;
 mod listen;
 mod lookups;
 mod mailbox;
@@ -24,9 +25,10 @@ mod socket;
 mod transport;
 mod worker;
 
+pub use handover::{Link, LinkError};
 pub use listen::{ListenError, Passed};
 pub use lookups::interfaces;
-pub use running::{Running, StartError, start};
+pub use running::{Running, StartError, Succeeded, start};
 pub use settled::{Access, Setup};
 pub use transport::{Transport, TransportError};
 /// What an auth_file holds; part of [`Setup`].

@@ -6,6 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mio::net::{TcpListener, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
@@ -46,7 +48,12 @@ pub(crate) struct Listener {
     socket: Socketed,
     port: u16,
     name: String,
+    /// A successor has the socket, and so its file.
+    is_passed_on: Arc<AtomicBool>,
 }
+
+/// See [`Listener::share`].
+pub(crate) type Shared = (Passed, Arc<AtomicBool>);
 
 /// Why listening failed.
 #[derive(Debug, thiserror::Error)]
@@ -138,7 +145,8 @@ fn can_bind(ip: IpAddr) -> bool {
 }
 
 fn adopt(passed: Passed, port: u16) -> io::Result<Listener> {
-    match passed.0 {
+    let owns_file = passed.owns_file;
+    match passed.kind {
         Kind::Tcp(listener) => {
             listener.set_nonblocking(true)?;
             let listener = TcpListener::from_std(listener);
@@ -147,6 +155,7 @@ fn adopt(passed: Passed, port: u16) -> io::Result<Listener> {
                 socket: Socketed::Tcp(listener),
                 port: address.port(),
                 name: address.to_string(),
+                is_passed_on: Arc::default(),
             })
         }
         Kind::Unix(listener) => {
@@ -157,10 +166,13 @@ fn adopt(passed: Passed, port: u16) -> io::Result<Listener> {
                 None => "@".to_owned(),
             };
             Ok(Listener {
-                // The file is not ours to remove.
-                socket: Socketed::Unix(UnixListener::from_std(listener), None),
+                socket: Socketed::Unix(
+                    UnixListener::from_std(listener),
+                    address.as_pathname().filter(|_| owns_file).map(Into::into),
+                ),
                 port: port_in(&name).unwrap_or(port),
                 name: format!("unix:{name}"),
+                is_passed_on: Arc::default(),
             })
         }
     }
@@ -194,6 +206,7 @@ fn tcp(address: SocketAddr, global: &Global) -> io::Result<Listener> {
         socket: Socketed::Tcp(listener),
         port: address.port(),
         name,
+        is_passed_on: Arc::default(),
     })
 }
 
@@ -219,6 +232,7 @@ fn unix(directory: &Path, global: &Global) -> Result<Listener, ListenError> {
         socket: Socketed::Unix(listener, Some(path)),
         port: global.listen_port,
         name,
+        is_passed_on: Arc::default(),
     })
 }
 
@@ -240,6 +254,7 @@ fn unix_abstract(name: &str, port: u16) -> Result<Listener, ListenError> {
         socket: Socketed::Unix(listener, None),
         port,
         name: format!("unix:@{full}"),
+        is_passed_on: Arc::default(),
     })
 }
 
@@ -270,6 +285,22 @@ impl Listener {
     /// The address as the log shows it.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The same socket once more, for a successor, and what keeps its file when it is passed on.
+    pub(crate) fn share(&self) -> io::Result<Shared> {
+        let passed = match &self.socket {
+            Socketed::Tcp(listener) => {
+                let socket = listener.as_fd().try_clone_to_owned()?;
+                std::net::TcpListener::from(socket).into()
+            }
+            Socketed::Unix(listener, path) => {
+                let socket = listener.as_fd().try_clone_to_owned()?;
+                Passed::unix(socket.into(), path.is_some())
+            }
+        };
+        let is_passed_on = Arc::clone(&self.is_passed_on);
+        Ok((passed, is_passed_on))
     }
 
     pub(crate) fn accept(&self, options: &TcpOptions) -> io::Result<Accepted> {
@@ -325,7 +356,9 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Socketed::Unix(_, Some(path)) = &self.socket {
+        if let Socketed::Unix(_, Some(path)) = &self.socket
+            && !self.is_passed_on.load(Ordering::Relaxed)
+        {
             let _ = fs::remove_file(path);
         }
     }

@@ -13,11 +13,12 @@ use weir_tls::session::Advanced;
 
 use crate::console::Shutdown;
 use crate::global::GlobalPool;
+use crate::handover::Link;
 use crate::listen::Accepted;
 use crate::moved::MovedServer;
 use crate::resolve::Resolved;
 use crate::socket::Stream;
-use crate::worker::{Answered, Asking, Forward, Heard, Leaver};
+use crate::worker::{Answered, Arrival, Asking, Forward, Heard, Leaver};
 
 /// Messages that a worker may have waiting.
 const MESSAGES_MAX: usize = 4096;
@@ -34,10 +35,14 @@ pub(crate) enum Asker {
 pub(crate) enum Message {
     /// A new client for this worker.
     Accepted(Box<Accepted>),
+    /// A client of the process before this one.
+    Arrived(Box<Arrival>),
     /// A worker's waiter could use an idle server.
     Ask { pool: Arc<GlobalPool>, from: usize },
     /// There was none.
     AskRefused { pool: Arc<GlobalPool> },
+    /// Tell when everything that was sent before this has been dealt with.
+    Barrier(Sender<()>),
     /// Cancel what this client is doing; the socket is closed when that is done.
     Cancel {
         client: usize,
@@ -51,6 +56,8 @@ pub(crate) enum Message {
         from: usize,
         hops: usize,
     },
+    /// A successor accepts clients: send it ours.
+    HandOver(Arc<Link>),
     /// The connection that listens for this worker's clients has something for them.
     Heard(Vec<Heard>),
     /// A helper has taken a step of a TLS handshake.

@@ -1,19 +1,25 @@
 //! Starting and stopping the whole.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, bounded};
 
 use crate::console::{Command, Console, Shutdown};
 use crate::driver::Epoll;
-use crate::global::Global;
-use crate::listen::{self, ListenError, Passed};
+use crate::global::{Global, lock};
+use crate::listen::{self, ListenError, Listener, Passed};
 use crate::mailbox::{Message, mailbox};
 use crate::settled::{Settled, Setup};
 use crate::socket::TcpOptions;
 use crate::worker::Worker;
+
+mod succession;
+
+pub(crate) use succession::Arrivals;
+use succession::Offered;
+pub use succession::Succeeded;
 
 /// Commands from the console that may wait to be carried out.
 const COMMANDS_MAX: usize = 16;
@@ -37,6 +43,7 @@ pub struct Running {
     commands: Receiver<Command>,
     /// The last sign of life that was asked for.
     pulse: u64,
+    offered: Mutex<Offered>,
 }
 
 /// Opens the listening sockets and starts the workers. Sockets that were `passed` take the place of those that the
@@ -57,6 +64,7 @@ pub fn start(
     for listener in &listeners {
         tracing::info!("listening on {}", listener.name());
     }
+    let offered = share(&listeners)?;
     let (sender, commands) = bounded(COMMANDS_MAX);
     let global = Arc::new(Global::new(
         Settled::new(setup, None),
@@ -91,12 +99,15 @@ pub fn start(
         workers,
         commands,
         pulse: 0,
+        offered: Mutex::new(offered),
     })
 }
 
 impl Running {
     /// Stops. May be called again, with a harder way.
     pub fn shutdown(&self, how: Shutdown) {
+        // Nobody may wait in a socket that nobody accepts from.
+        drop(std::mem::take(&mut *lock(&self.offered)));
         self.tell_all(|| Message::Shutdown(how));
     }
 
@@ -152,6 +163,17 @@ impl Running {
             mailbox.send_waiting(message());
         }
     }
+}
+
+/// The listening sockets once more, for a successor.
+fn share(listeners: &[Listener]) -> std::io::Result<Offered> {
+    let mut offered = Offered::default();
+    for listener in listeners {
+        let (socket, is_passed_on) = listener.share()?;
+        offered.sockets.push(socket);
+        offered.are_passed_on.push(is_passed_on);
+    }
+    Ok(offered)
 }
 
 fn all_answered(pulses: &[AtomicU64], asked: u64) -> bool {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -194,6 +195,15 @@ impl Socket {
             },
             #[cfg(test)]
             Self::Memory(_) => Endpoint::default(),
+        }
+    }
+
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Tcp(stream) => Some(stream.as_fd()),
+            Self::Unix(stream) => Some(stream.as_fd()),
+            #[cfg(test)]
+            Self::Memory(_) => None,
         }
     }
 

@@ -15,6 +15,7 @@ use weir_session::statement::Registry;
 use crate::console::Shutdown;
 use crate::driver::{Completion, Driver, Owner};
 use crate::global::{Global, PoolName};
+use crate::handover::Link;
 use crate::mailbox::{Letters, Message};
 
 mod access;
@@ -26,6 +27,7 @@ mod inquiry;
 mod letters;
 mod listening;
 mod login;
+mod moving;
 mod negotiate;
 mod peers;
 mod pooling;
@@ -47,6 +49,7 @@ use cancel::Canceller;
 use console::Gathering;
 use listening::Listening;
 pub(crate) use listening::{Asking, Heard, Leaver};
+pub(crate) use moving::Arrival;
 pub(crate) use peers::Forward;
 use slots::{Client, Phase, Pool, Server};
 use timers::Timers;
@@ -90,6 +93,8 @@ pub(crate) struct Worker<D> {
     gathering: HashMap<u64, Gathering>,
     questions: u64,
     draining: Option<Shutdown>,
+    /// To the process that takes our clients.
+    moving: Option<Arc<Link>>,
     finished: bool,
     /// No line about failing accepts before this.
     quiet_until: Moment,
@@ -123,6 +128,7 @@ impl<D: Driver> Worker<D> {
             gathering: HashMap::new(),
             questions: 0,
             draining: None,
+            moving: None,
             finished: false,
             quiet_until: now,
         };

@@ -150,6 +150,12 @@ impl Client {
         self.number = number;
     }
 
+    /// What it was told is this, shared with others.
+    pub fn share_reported(&mut self, reported: &Arc<Reported>) {
+        debug_assert_eq!(self.reported, *reported);
+        self.reported = Arc::clone(reported);
+    }
+
     /// Whether nothing in its session keeps it on a server, not even for a while (until it has heard everything).
     #[inline]
     pub fn is_plain(&self) -> bool {
@@ -340,6 +346,21 @@ impl Client {
         self.unnamed
             .as_ref()
             .map_or((unnamed::NONE, &[]), |unnamed| unnamed.current())
+    }
+
+    /// Whether a change of its unnamed statement is not answered yet.
+    pub(crate) fn has_unnamed_on_its_way(&self) -> bool {
+        self.unnamed
+            .as_ref()
+            .is_some_and(|unnamed| unnamed.is_on_its_way())
+    }
+
+    /// Its statements: name, whether no server was asked about it since it was prepared, and what is behind it.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&[u8], bool, Option<&Arc<Statement>>)> {
+        self.names.iter().map(|(name, known)| {
+            let is_fresh = known.is_fresh.get();
+            (&**name, is_fresh, known.statement.as_ref())
+        })
     }
 
     /// The named statement of ours that stands for its unnamed one.

@@ -46,6 +46,7 @@ pub mod fault;
 pub mod hello;
 mod inserted;
 pub mod login;
+pub mod portable;
 pub mod relay;
 mod repeat;
 mod sequences;

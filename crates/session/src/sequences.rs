@@ -11,6 +11,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
 /// Applications that are told apart; with more of them reading, every one counts as reading.
 const APPLICATIONS_MAX: usize = 16;
 
@@ -57,6 +59,14 @@ pub(crate) struct Use {
     trial: Trial,
 }
 
+/// The same for another process; a trial is over there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PortableUse {
+    has_moved: bool,
+    /// Its application reads: the other process has to learn that, too.
+    pub(crate) reads: bool,
+}
+
 /// Whether a client's first move is followed by a read.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Trial {
@@ -98,6 +108,24 @@ impl Use {
     #[inline]
     pub(crate) fn is_on_trial(&self) -> bool {
         self.trial == Trial::Due
+    }
+
+    pub(crate) fn export(&self) -> PortableUse {
+        PortableUse {
+            has_moved: self.has_moved,
+            reads: self.reads,
+        }
+    }
+
+    pub(crate) fn import(portable: PortableUse) -> Self {
+        Self {
+            has_moved: portable.has_moved,
+            trial: match portable.has_moved {
+                true => Trial::Over,
+                false => Trial::Untried,
+            },
+            ..Self::default()
+        }
     }
 
     /// Nothing of its session is left.

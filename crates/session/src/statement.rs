@@ -120,6 +120,11 @@ impl Statement {
         context.map_or_else(Default::default, |context| context.literals(client))
     }
 
+    /// The settings that its meaning depends on; none if nobody knows.
+    pub(crate) fn context_settings(&self) -> Option<Vec<(String, String)>> {
+        self.context.as_ref().map(|context| context.pairs())
+    }
+
     /// Tables have changed, so that no server may use what it has prepared (`cached plan must not change result type`).
     pub(crate) fn outdate(&self) {
         self.outdated.store(true, Relaxed);

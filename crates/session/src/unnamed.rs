@@ -110,6 +110,11 @@ impl Unnamed {
         self.confirmed.serial == NONE && self.tentative.iter().all(|next| next.serial == NONE)
     }
 
+    /// Whether a change is not answered yet.
+    pub(crate) fn is_on_its_way(&self) -> bool {
+        !self.tentative.is_empty()
+    }
+
     /// What running the current one may do to the session.
     pub(crate) fn effects(&self) -> Option<&Arc<Effects>> {
         let current = self.tentative.back().unwrap_or(&self.confirmed);

@@ -27,7 +27,7 @@ use crate::stored::ScramVerifier;
 /// - before each use, [`PassThrough::matches`] is asked with the verifier that is known now, and
 ///   the value is dropped when it says no: the secret was changed;
 /// - it is dropped when a login with it fails, on RELOAD, and when it grows old;
-/// - it never leaves the process in the clear;
+/// - it never leaves the process, but for the one that takes its place in an upgrade;
 /// - channel binding is computed from the certificate of the server, never taken from the client.
 #[derive(Clone)]
 pub struct PassThrough {
@@ -52,6 +52,12 @@ impl PassThrough {
     #[must_use]
     pub fn matches(&self, verifier: &ScramVerifier) -> bool {
         self.verifier.ct_eq(verifier)
+    }
+
+    /// The key: for the process that takes this one's place, and nobody else.
+    #[must_use]
+    pub fn client_key(&self) -> &ClientKey {
+        &self.client_key
     }
 
     /// The verifier that the client logged in with.

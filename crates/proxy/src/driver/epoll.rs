@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -594,6 +595,15 @@ impl Driver for Epoll {
             socket: conn.socket,
             tls: conn.tls,
         })
+    }
+
+    fn socket(&self, key: Key) -> Option<BorrowedFd<'_>> {
+        let conn = self.conns.get(key)?;
+        let is_busy = !conn.backlog.is_empty() || conn.connecting || conn.tls.is_some();
+        if is_busy || conn.broken.is_some() || conn.paused {
+            return None;
+        }
+        conn.socket.descriptor()
     }
 
     fn stop_accepting(&mut self) {

@@ -429,6 +429,10 @@ impl Driver for MemoryDriver {
         Some(Socket::Memory(self.conns.remove(key).stream).into())
     }
 
+    fn socket(&self, _: Key) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
+
     fn stop_accepting(&mut self) {
         self.deaf = true;
         self.arrivals.clear();

@@ -112,7 +112,7 @@ impl<D: Driver> Worker<D> {
         self.arm_client(index, timeout.map(|timeout| self.now.plus(timeout)));
         if !is_welcome {
             self.fail_client(index, &Fault::TooManyClients("max_client_conn"));
-        } else if self.draining.is_some() {
+        } else if self.draining.is_some() && self.moving.is_none() {
             self.fail_client(index, &Fault::ShuttingDown);
         }
     }

@@ -29,6 +29,9 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a client that has nothing running, once clients are no longer waited for.
     pub(super) fn close_if_idle(&mut self, index: usize) {
+        if self.moving.is_some() {
+            return self.move_if_idle(index);
+        }
         if self.draining != Some(Shutdown::WaitForServers) {
             return;
         }

@@ -8,12 +8,14 @@ impl<D: Driver> Worker<D> {
     pub(super) fn letter(&mut self, message: Message) {
         match message {
             Message::Accepted(accepted) => self.welcome_socket(*accepted),
+            Message::Arrived(arrival) => self.arrived(*arrival),
             Message::Ask { pool, from } => self.asked(&pool, from),
             Message::AskRefused { pool } => {
                 if let Some(index) = self.find_pool(&pool) {
                     self.ask_answered(index, false);
                 }
             }
+            Message::Barrier(passed) => drop(passed.try_send(())),
             Message::Cancel { client, id, socket } => self.cancel_letter(client, id, socket),
             Message::Evict {
                 scope,
@@ -21,6 +23,7 @@ impl<D: Driver> Worker<D> {
                 from,
                 hops,
             } => self.evict_for(scope, &pool, from, hops),
+            Message::HandOver(link) => self.begin_moving(link),
             Message::Heard(heard) => self.heard(heard),
             Message::Handshake { asker, advanced } => self.handshake_advanced(asker, *advanced),
             Message::Keys { asker, keys } => self.keys_derived(asker, keys.as_ref(), false),

@@ -210,6 +210,7 @@ impl<D: Driver> Worker<D> {
         }
         let Some(place) = self.global.cancellable(pid, &key) else {
             tracing::debug!("cancel request with an unknown key");
+            self.global.pass_cancel(pid, &key);
             return self.remove_client(index, Leaving::Orderly, "failed cancel request");
         };
         let Some(client) = self.clients.get_mut(index) else {

@@ -29,7 +29,7 @@ use crate::resolve::{Resolved, resolve};
 use crate::socket::Target;
 
 /// Distinct sets of reported values that a pool remembers.
-const REPORTED_MAX: usize = 64;
+pub(super) const REPORTED_MAX: usize = 64;
 
 /// No driver key: the connection is not begun.
 const NO_KEY: usize = usize::MAX;

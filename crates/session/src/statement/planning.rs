@@ -82,6 +82,18 @@ impl Context {
         self.lasting == other.lasting && Arc::ptr_eq(&self.proven, &other.proven)
     }
 
+    /// All settings that count, by name.
+    pub(super) fn pairs(&self) -> Vec<(String, String)> {
+        let mut texts = self.settings.split(|byte| *byte == 0);
+        let mut text = || {
+            texts
+                .next()
+                .map(|text| String::from_utf8_lossy(text).into_owned())
+        };
+        let pairs = std::iter::from_fn(|| Some((text()?, text()?)));
+        pairs.collect()
+    }
+
     /// By which settings to read literals, in place of a client's: what sets them, and what sets the client's again.
     pub(crate) fn literals(&self, client: &Settings) -> (Vec<String>, Vec<String>) {
         let values = LITERAL.iter().filter_map(|name| {

@@ -1,0 +1,231 @@
+//! The online upgrade: a running process starts the next one, which takes its sockets and its clients.
+//!
+//! ```text
+//! weir upgrade ──► old process ──starts──► new process: configuration, workers, sockets
+//!                      │  ◄──── ready ────────┤
+//!                      │  ─── idle clients ──►│
+//!                      └─ ends when empty     └─► says to weir upgrade how it went
+//! ```
+//!
+//! Until the new process has said that it accepts clients nothing has changed; then everything belongs to it.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded, never};
+use weir_proxy::{Link, LinkError, Passed, Running, Succeeded};
+
+use crate::load::Source;
+
+mod ask;
+mod door;
+
+pub(crate) use ask::ask;
+
+/// How long the next process may take until it accepts clients.
+const START_MAX: Duration = Duration::from_secs(60);
+/// How long it waits for our sockets.
+const OFFER_MAX: Duration = Duration::from_secs(10);
+
+/// Why there was no upgrade.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UpgradeError {
+    #[error("cannot start the next process: {0}")]
+    Start(#[from] io::Error),
+    #[error("the next process did not start: {0}; its reasons are in the log")]
+    NotReady(LinkError),
+    #[error("cannot offer the listening sockets: {0}")]
+    Offer(LinkError),
+}
+
+/// The program, as it was found when this process began: by the time of an upgrade there is another one in its place.
+#[derive(Debug)]
+pub(crate) struct Program(Option<PathBuf>);
+
+impl Program {
+    pub(crate) fn new() -> Self {
+        Self(std::env::current_exe().ok())
+    }
+
+    fn command(&self, source: &Source) -> io::Result<Command> {
+        let missing = || {
+            io::Error::new(
+                io::ErrorKind::NotFound,
+                "the path of the program is unknown",
+            )
+        };
+        let mut command = Command::new(self.0.as_ref().ok_or_else(missing)?);
+        command.args(["run", "--take-over"]);
+        match source {
+            Source::File(path) => command.arg(path),
+            Source::Upstream(server) => command.args(["--upstream", server]),
+        };
+        // The next process is another one to the service manager, and has our sockets, not its.
+        for name in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID"] {
+            command.env_remove(name);
+        }
+        Ok(command)
+    }
+}
+
+/// What has become of the next process.
+pub(crate) struct Outcome {
+    pub(crate) report: UnixStream,
+    pub(crate) next: Result<Next, UpgradeError>,
+}
+
+/// A next process that accepts clients.
+pub(crate) struct Next {
+    pub(crate) pid: u32,
+    pub(crate) link: Link,
+}
+
+/// Upgrades that are asked for, and what came of the one that is under way.
+pub(crate) struct Upgrades {
+    program: Program,
+    pub(crate) asked: Receiver<UnixStream>,
+    pub(crate) outcomes: Receiver<Outcome>,
+    sender: Sender<Outcome>,
+    is_under_way: bool,
+}
+
+impl Upgrades {
+    /// Without the socket on which to ask everything else works.
+    pub(crate) fn new(program: Program) -> Self {
+        let asked = door::open().unwrap_or_else(|error| {
+            tracing::warn!("this process cannot be upgraded: {error}");
+            never()
+        });
+        let (sender, outcomes) = bounded(1);
+        Self {
+            program,
+            asked,
+            outcomes,
+            sender,
+            is_under_way: false,
+        }
+    }
+
+    /// Starts the next process and waits for it on a thread of its own; [`Upgrades::outcomes`] has the end.
+    pub(crate) fn begin(&mut self, running: &Running, source: &Source, report: UnixStream) {
+        if self.is_under_way {
+            return tell(&report, "failed: an upgrade is under way");
+        }
+        match self.start(running, source, &report) {
+            Ok((child, link)) => {
+                self.is_under_way = true;
+                tracing::info!("upgrade: process {} was started", child.id());
+                let sender = self.sender.clone();
+                let waiting = std::thread::Builder::new().name("weir-upgrade".to_owned());
+                let outcome = waiting.spawn(move || drop(sender.send(wait(child, link, report))));
+                if let Err(error) = outcome {
+                    self.is_under_way = false;
+                    tracing::error!("upgrade failed: {error}");
+                }
+            }
+            Err(error) => self.failed(&report, &error),
+        }
+    }
+
+    /// Nothing has changed.
+    pub(crate) fn failed(&mut self, report: &UnixStream, error: &UpgradeError) {
+        self.is_under_way = false;
+        tracing::error!("upgrade failed, this process goes on: {error}");
+        tell(report, &format!("failed: {error}"));
+    }
+
+    fn start(
+        &self,
+        running: &Running,
+        source: &Source,
+        report: &UnixStream,
+    ) -> Result<(Child, Link), UpgradeError> {
+        let (link, theirs) = Link::pair()?;
+        let mut command = self.program.command(source)?;
+        let mut child = command.stdin(Stdio::from(theirs)).spawn()?;
+        drop(command);
+        if let Err(error) = running.offer(&link, report) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(UpgradeError::Offer(error));
+        }
+        Ok((child, link))
+    }
+}
+
+/// Waits until the next process accepts clients, or is not going to.
+fn wait(mut child: Child, link: Link, report: UnixStream) -> Outcome {
+    let ready = link.set_patience(Some(START_MAX));
+    let ready = ready
+        .map_err(LinkError::from)
+        .and_then(|()| link.wait_ready());
+    let ready = ready.and_then(|()| Ok(link.set_patience(None)?));
+    let next = match ready {
+        Ok(()) => Ok(Next {
+            pid: child.id(),
+            link,
+        }),
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(UpgradeError::NotReady(error))
+        }
+    };
+    Outcome { report, next }
+}
+
+/// One line for whoever asked for the upgrade; nobody has to listen.
+pub(crate) fn tell(mut report: &UnixStream, line: &str) {
+    let _ = writeln!(report, "{line}");
+}
+
+// === the next process ===
+
+/// The process before this one.
+pub(crate) struct Predecessor {
+    link: Link,
+    report: UnixStream,
+}
+
+/// Takes the listening sockets of the process that has started this one.
+///
+/// # Errors
+/// There is no such process, or it speaks another version.
+pub(crate) fn take_over() -> Result<(Vec<Passed>, Predecessor), LinkError> {
+    let link = Link::from_stdin()?;
+    link.set_patience(Some(OFFER_MAX))?;
+    let (passed, report) = link.accept()?;
+    link.set_patience(None)?;
+    Ok((passed, Predecessor { link, report }))
+}
+
+impl Predecessor {
+    /// Clients are accepted here by now: takes those of the other process.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub(crate) fn succeed(self, running: &Running) -> Result<(), LinkError> {
+        let Self { link, report } = self;
+        link.ready()?;
+        let pid = std::process::id();
+        tell(&report, &format!("process {pid} accepts clients"));
+        let report = Arc::new(report);
+        running.take_over(link, move |succeeded| over(&report, succeeded));
+        Ok(())
+    }
+}
+
+fn over(report: &UnixStream, succeeded: Succeeded) {
+    let Succeeded {
+        moved,
+        longest_pause,
+    } = succeeded;
+    let pause = longest_pause.as_secs_f64() * 1000.0;
+    let text = format!("{moved} clients moved, longest pause {pause:.1} ms");
+    tracing::info!("upgraded: {text}; the process before this one has ended");
+    tell(report, &format!("upgraded: {text}"));
+}

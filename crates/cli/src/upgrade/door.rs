@@ -1,0 +1,41 @@
+//! Where a running process can be asked for an upgrade: a socket in Linux's abstract name space, named by its process.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+
+use crossbeam_channel::{Receiver, bounded};
+use rustix::net::sockopt::socket_peercred;
+
+use super::tell;
+
+/// The address of a process.
+pub(super) fn address(pid: u32) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("weir-upgrade-{pid}"))
+}
+
+/// Whoever asks for an upgrade from now on; nobody but root and our own user can.
+///
+/// # Errors
+/// The socket or the thread cannot be made.
+pub(super) fn open() -> io::Result<Receiver<UnixStream>> {
+    let listener = UnixListener::bind_addr(&address(std::process::id())?)?;
+    let (sender, asked) = bounded(1);
+    std::thread::Builder::new()
+        .name("weir-door".to_owned())
+        .spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if !is_allowed(&stream) {
+                    tell(&stream, "failed: not allowed");
+                } else if sender.send(stream).is_err() {
+                    return;
+                }
+            }
+        })?;
+    Ok(asked)
+}
+
+fn is_allowed(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid();
+    socket_peercred(stream).is_ok_and(|peer| peer.uid.is_root() || peer.uid == own)
+}

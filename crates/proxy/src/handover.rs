@@ -1,0 +1,192 @@
+//! What one process of ours tells its successor in an online upgrade: sockets, clients with their sessions, cancels.
+//!
+//! ```text
+//! old ──Listener (socket)…, Begin (whoever waits for the outcome)──► new
+//! old ◄──────────────────────────────────────────────────── Ready ── new
+//! old ──Client (socket)…───────────────────────────────────────────► new
+//! old ◄──────────────────────── Cancel ────────────────────────────► new
+//! ```
+//!
+//! Each message is one packet of a socket pair that nobody else has: a version, then the message. It is bounded, and a
+//! packet that is not understood ends the hand-over. Secrets go through it in the clear; it never leaves the machine.
+
+use serde::{Deserialize, Serialize};
+use weir_auth::scram::PassThrough;
+use weir_auth::secret::ClientKey;
+use weir_auth::stored::{ScramVerifier, StoredSecret};
+use weir_session::portable::Portable;
+
+mod link;
+
+pub use link::{Link, LinkError};
+
+/// Packets of another version are not understood.
+const VERSION: u8 = 1;
+/// The longest packet. A client whose session is longer stays where it is.
+const PACKET_MAX: usize = 128 * 1024;
+
+/// One message.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Letter {
+    /// That was all: start. With the stream of whoever asked for the upgrade.
+    Begin,
+    /// For a client that may live with the other process.
+    Cancel { pid: u32, key: Vec<u8> },
+    /// A client, with its socket.
+    Client(Box<Moved>),
+    /// A listening socket.
+    Listener { is_unix: bool, owns_file: bool },
+    /// The new process accepts clients.
+    Ready,
+}
+
+/// A client with everything that another process has to know of it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Moved {
+    pub(crate) user: String,
+    pub(crate) database: String,
+    pub(crate) remote: (String, u16),
+    pub(crate) local: (String, u16),
+    pub(crate) remote_pid: u32,
+    pub(crate) remote_uid: Option<u32>,
+    pub(crate) is_loopback: bool,
+    pub(crate) age_us: u64,
+    pub(crate) long_key: bool,
+    pub(crate) cancel_pid: u32,
+    pub(crate) cancel_key: Vec<u8>,
+    pub(crate) session: Portable,
+    pub(crate) proofs: Proofs,
+    /// When it was sent, by the machine's monotonic clock.
+    pub(crate) sent_us: u64,
+}
+
+/// What the clients of its pool have left for logins to servers.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Proofs {
+    /// A SCRAM client key and the verifier that it belongs to.
+    pub(crate) pass_through: Option<(Vec<u8>, Vec<u8>)>,
+    /// A secret as an auth_file has it.
+    pub(crate) learnt: Option<Vec<u8>>,
+}
+
+impl Proofs {
+    pub(crate) fn new(pass_through: Option<&PassThrough>, learnt: Option<&StoredSecret>) -> Self {
+        let pass_through = pass_through.map(|keys| {
+            let key = keys.client_key().expose().to_vec();
+            (key, keys.verifier().to_text().expose().to_vec())
+        });
+        let learnt = match learnt {
+            Some(StoredSecret::Md5(hash)) => Some(hash.to_text().to_vec()),
+            Some(StoredSecret::Plain(password)) => Some(password.expose().to_vec()),
+            Some(StoredSecret::Scram(verifier)) => Some(verifier.to_text().expose().to_vec()),
+            Some(StoredSecret::Empty) | None => None,
+        };
+        Self {
+            pass_through,
+            learnt,
+        }
+    }
+
+    pub(crate) fn pass_through(&self) -> Option<PassThrough> {
+        let (key, verifier) = self.pass_through.as_ref()?;
+        let key = ClientKey::new(key.as_slice().try_into().ok()?);
+        PassThrough::new(key, ScramVerifier::parse(verifier)?)
+    }
+
+    pub(crate) fn learnt(&self) -> Option<StoredSecret> {
+        self.learnt.as_deref().map(StoredSecret::parse)
+    }
+}
+
+impl Letter {
+    /// The packet; none if it would be too long.
+    fn encode(&self) -> Option<Vec<u8>> {
+        let packet = postcard::to_extend(self, vec![VERSION]).ok()?;
+        (packet.len() <= PACKET_MAX).then_some(packet)
+    }
+
+    fn decode(packet: &[u8]) -> Result<Self, LinkError> {
+        let (version, message) = packet.split_first().ok_or(LinkError::Ended)?;
+        if *version != VERSION {
+            return Err(LinkError::Version(*version));
+        }
+        match postcard::take_from_bytes(message) {
+            Ok((letter, [])) => Ok(letter),
+            _ => Err(LinkError::Malformed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cancel(length: usize) -> Letter {
+        Letter::Cancel {
+            pid: 7,
+            key: vec![1; length],
+        }
+    }
+
+    #[test]
+    fn a_message_comes_back_as_it_was() {
+        let packet = cancel(4).encode().unwrap();
+        assert!(matches!(
+            Letter::decode(&packet),
+            Ok(Letter::Cancel { pid: 7, key }) if key == [1; 4]
+        ));
+    }
+
+    #[test]
+    fn another_version_more_bytes_and_fewer_are_refused() {
+        let packet = cancel(4).encode().unwrap();
+        let mut other = packet.clone();
+        other[0] = VERSION + 1;
+        assert!(matches!(Letter::decode(&other), Err(LinkError::Version(2))));
+        let longer = [&packet[..], &[0]].concat();
+        assert!(matches!(Letter::decode(&longer), Err(LinkError::Malformed)));
+        for length in 1..packet.len() {
+            let cut = Letter::decode(&packet[..length]);
+            assert!(matches!(cut, Err(LinkError::Malformed)), "{length}");
+        }
+        assert!(matches!(Letter::decode(&[]), Err(LinkError::Ended)));
+    }
+
+    #[test]
+    fn what_clients_left_for_logins_to_servers_arrives() {
+        let verifier = ScramVerifier::parse(
+            b"SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:\
+              wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=",
+        )
+        .unwrap();
+        for text in [&b"md5c5baa5b8ddf6c2ea8cf4d0ee3dd0d1d9"[..], b"plain"] {
+            let learnt = StoredSecret::parse(text);
+            let proofs = Proofs::new(None, Some(&learnt));
+            assert_eq!(proofs.learnt.as_deref(), Some(text));
+            assert!(proofs.pass_through().is_none());
+        }
+        let learnt = StoredSecret::Scram(verifier.clone());
+        let arrived = Proofs::new(None, Some(&learnt)).learnt();
+        assert!(matches!(arrived, Some(StoredSecret::Scram(text)) if text.ct_eq(&verifier)));
+        // A key that is not the verifier's is nobody's.
+        let text = verifier.to_text().expose().to_vec();
+        let proofs = Proofs {
+            pass_through: Some((vec![7; 32], text)),
+            learnt: None,
+        };
+        assert!(proofs.pass_through().is_none());
+    }
+
+    #[test]
+    fn nothing_longer_than_the_limit_is_made() {
+        assert!(cancel(PACKET_MAX).encode().is_none());
+        assert!(cancel(PACKET_MAX - 100).encode().is_some());
+    }
+
+    #[test]
+    fn a_length_without_its_bytes_allocates_nothing_and_is_refused() {
+        // A Cancel whose key claims 2^28 bytes.
+        let packet = [VERSION, 1, 7, 0x80, 0x80, 0x80, 0x80, 0x01];
+        assert!(matches!(Letter::decode(&packet), Err(LinkError::Malformed)));
+    }
+}

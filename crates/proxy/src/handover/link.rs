@@ -1,0 +1,172 @@
+//! The socket pair between a process and its successor.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Duration;
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+
+use super::{Letter, PACKET_MAX};
+use crate::listen::Passed;
+
+/// Listening sockets of one process.
+const LISTENERS_MAX: usize = 1024;
+
+/// Why a hand-over does not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// The other process has closed its end.
+    #[error("the other process has ended")]
+    Ended,
+    /// The system's word.
+    #[error("the connection to the other process is broken: {0}")]
+    Io(#[from] io::Error),
+    /// A packet that cannot be read.
+    #[error("the other process sent what cannot be understood")]
+    Malformed,
+    /// A packet would be longer than either side takes.
+    #[error("what is to be sent is too long for one packet")]
+    TooLong,
+    /// A packet of another version.
+    #[error("the other process speaks version {0} of the hand-over, which is not ours")]
+    Version(u8),
+}
+
+/// One end.
+#[derive(Debug)]
+pub struct Link {
+    socket: OwnedFd,
+}
+
+impl Link {
+    /// Two ends; the second is for the standard input of the next process.
+    ///
+    /// # Errors
+    /// The system has none.
+    pub fn pair() -> io::Result<(Self, OwnedFd)> {
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        Ok((Self { socket: ours }, theirs))
+    }
+
+    /// The end that this process was given as its standard input.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn from_stdin() -> io::Result<Self> {
+        let socket = io::stdin().as_fd().try_clone_to_owned()?;
+        Ok(Self { socket })
+    }
+
+    /// Limits how long [`Link`] waits for a packet; none: for ever.
+    ///
+    /// # Errors
+    /// It is no socket.
+    pub fn set_patience(&self, limit: Option<Duration>) -> io::Result<()> {
+        Ok(set_socket_timeout(&self.socket, Timeout::Recv, limit)?)
+    }
+
+    /// Offers the listening sockets, and the stream on which the outcome is told.
+    ///
+    /// # Errors
+    /// The other process is gone.
+    pub fn offer(&self, listeners: &[Passed], report: &UnixStream) -> Result<(), LinkError> {
+        for listener in listeners {
+            let letter = Letter::Listener {
+                is_unix: listener.is_unix(),
+                owns_file: listener.owns_file(),
+            };
+            self.send(&letter, Some(listener.as_fd()))?;
+        }
+        self.send(&Letter::Begin, Some(report.as_fd()))
+    }
+
+    /// Takes what [`Link::offer`] offers.
+    ///
+    /// # Errors
+    /// The other process is gone, or speaks another version.
+    pub fn accept(&self) -> Result<(Vec<Passed>, UnixStream), LinkError> {
+        let mut listeners = Vec::new();
+        loop {
+            match self.receive()? {
+                (Letter::Listener { is_unix, owns_file }, Some(socket))
+                    if listeners.len() < LISTENERS_MAX =>
+                {
+                    listeners.push(match is_unix {
+                        true => Passed::unix(UnixListener::from(socket), owns_file),
+                        false => TcpListener::from(socket).into(),
+                    });
+                }
+                (Letter::Begin, Some(report)) => return Ok((listeners, report.into())),
+                _ => return Err(LinkError::Malformed),
+            }
+        }
+    }
+
+    /// Says that clients are accepted.
+    ///
+    /// # Errors
+    /// The other process is gone.
+    pub fn ready(&self) -> Result<(), LinkError> {
+        self.send(&Letter::Ready, None)
+    }
+
+    /// Waits for [`Link::ready`] of the other process.
+    ///
+    /// # Errors
+    /// It has ended, or was not ready in time.
+    pub fn wait_ready(&self) -> Result<(), LinkError> {
+        match self.receive()? {
+            (Letter::Ready, None) => Ok(()),
+            _ => Err(LinkError::Malformed),
+        }
+    }
+
+    /// Sends one message without waiting.
+    pub(crate) fn send(
+        &self,
+        letter: &Letter,
+        socket: Option<BorrowedFd<'_>>,
+    ) -> Result<(), LinkError> {
+        let packet = letter.encode().ok_or(LinkError::TooLong)?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let sockets: Vec<_> = socket.into_iter().collect();
+        if !sockets.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(&sockets));
+        }
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        sendmsg(&self.socket, &[IoSlice::new(&packet)], &mut control, flags)
+            .map_err(io::Error::from)?;
+        Ok(())
+    }
+
+    /// Waits for a message.
+    pub(crate) fn receive(&self) -> Result<(Letter, Option<OwnedFd>), LinkError> {
+        let mut packet = vec![0; PACKET_MAX];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = loop {
+            let buffers = &mut [IoSliceMut::new(&mut packet)];
+            match recvmsg(&self.socket, buffers, &mut control, RecvFlags::CMSG_CLOEXEC) {
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(LinkError::Io(error.into())),
+                Ok(received) => break received.bytes,
+            }
+        };
+        let socket = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut sockets) => sockets.next(),
+            _ => None,
+        });
+        let packet = packet.get(..received).unwrap_or_default();
+        Ok((Letter::decode(packet)?, socket))
+    }
+}

@@ -1,0 +1,150 @@
+//! The online upgrade as the running whole sees it: what is offered to a successor, and what comes from a predecessor.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::bounded;
+use mio::net::{TcpStream, UnixStream};
+
+use super::Running;
+use crate::global::{Global, lock};
+use crate::handover::{Letter, Link, Moved};
+use crate::listen::Passed;
+use crate::mailbox::Message;
+use crate::socket::Socket;
+use crate::worker::Arrival;
+
+/// How long a worker may take to have dealt with what was handed to it.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// Listening sockets for a successor, and what tells that it has them.
+#[derive(Default)]
+pub(super) struct Offered {
+    pub(super) sockets: Vec<Passed>,
+    pub(super) are_passed_on: Vec<Arc<AtomicBool>>,
+}
+
+/// Clients that came from the process before this one.
+#[derive(Debug, Default)]
+pub(crate) struct Arrivals {
+    pub(crate) count: AtomicUsize,
+    pub(crate) longest_us: AtomicU64,
+}
+
+/// What came of an upgrade, once the old process has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Succeeded {
+    /// Clients that were moved.
+    pub moved: usize,
+    /// The longest time for which one of them was in nobody's hands.
+    pub longest_pause: Duration,
+}
+
+impl Running {
+    /// Offers our listening sockets over a link, with the stream on which the outcome is to be told.
+    ///
+    /// # Errors
+    /// The other process is gone.
+    pub fn offer(
+        &self,
+        link: &Link,
+        report: &std::os::unix::net::UnixStream,
+    ) -> Result<(), crate::LinkError> {
+        link.offer(&lock(&self.offered).sockets, report)
+    }
+
+    /// A successor accepts clients: ours go there as they become idle. What cannot go may stay for `drain_timeout`; then
+    /// everything ends, as after [`Running::shutdown`].
+    pub fn hand_over(&self, link: Link) {
+        let offered = std::mem::take(&mut *lock(&self.offered));
+        for is_passed_on in &offered.are_passed_on {
+            is_passed_on.store(true, Ordering::Relaxed);
+        }
+        drop(offered);
+        let link = Arc::new(link);
+        *lock(&self.global.neighbour) = Some(Arc::clone(&link));
+        self.tell_all(|| Message::HandOver(Arc::clone(&link)));
+        self.watch(link, |_| {});
+    }
+
+    /// Takes the clients of the process before this one as they come; `over` is called when that has ended.
+    pub fn take_over(&self, link: Link, over: impl FnOnce(Succeeded) + Send + 'static) {
+        let link = Arc::new(link);
+        *lock(&self.global.neighbour) = Some(Arc::clone(&link));
+        self.watch(link, over);
+    }
+
+    fn watch(&self, link: Arc<Link>, over: impl FnOnce(Succeeded) + Send + 'static) {
+        let global = Arc::clone(&self.global);
+        let watching = std::thread::Builder::new()
+            .name("weir-upgrade".to_owned())
+            .spawn(move || {
+                while let Ok((letter, socket)) = link.receive() {
+                    read(&global, letter, socket);
+                }
+                *lock(&global.neighbour) = None;
+                wait_for_workers(&global);
+                let arrivals = &global.arrivals;
+                over(Succeeded {
+                    moved: arrivals.count.load(Ordering::Relaxed),
+                    longest_pause: Duration::from_micros(
+                        arrivals.longest_us.load(Ordering::Relaxed),
+                    ),
+                });
+            });
+        if let Err(error) = watching {
+            tracing::error!("no thread for the upgrade: {error}");
+        }
+    }
+}
+
+/// Until the workers have dealt with every client that was handed to them.
+fn wait_for_workers(global: &Global) {
+    let mailboxes = global.mailboxes.get().map_or(&[][..], |all| all);
+    let (passed, answers) = bounded(mailboxes.len());
+    for mailbox in mailboxes {
+        mailbox.send_waiting(Message::Barrier(passed.clone()));
+    }
+    for _ in mailboxes {
+        // A worker that hangs is the watchdog's business; what was counted so far is told.
+        if answers.recv_timeout(ANSWER_MAX).is_err() {
+            return;
+        }
+    }
+}
+
+fn read(global: &Global, letter: Letter, socket: Option<OwnedFd>) {
+    match (letter, socket) {
+        (Letter::Client(moved), Some(socket)) => arrive(global, moved, socket),
+        (Letter::Cancel { pid, key }, None) => {
+            let place = global.cancellable(pid, &key);
+            let mailbox = place.and_then(|place| Some((place, global.mailbox(place.lane)?)));
+            if let Some((place, mailbox)) = mailbox {
+                mailbox.send_waiting(Message::Cancel {
+                    client: place.index,
+                    id: place.id,
+                    socket: None,
+                });
+            }
+        }
+        _ => tracing::error!("the other process sent what does not belong here"),
+    }
+}
+
+/// A client goes to the worker with the fewest.
+fn arrive(global: &Global, moved: Box<Moved>, socket: OwnedFd) {
+    let socket = match moved.remote.0.as_str() {
+        "unix" => Socket::Unix(UnixStream::from_std(socket.into())),
+        _ => Socket::Tcp(TcpStream::from_std(socket.into())),
+    };
+    let lane = global.least_loaded(0);
+    if let Some(load) = global.loads.get(lane) {
+        load.fetch_add(1, Ordering::Relaxed);
+    }
+    let stream = socket.into();
+    if let Some(mailbox) = global.mailbox(lane) {
+        mailbox.send_waiting(Message::Arrived(Box::new(Arrival { moved, stream })));
+    }
+}

@@ -1,0 +1,281 @@
+//! The online upgrade, on both sides: clients that have nothing running go to the next process with their sessions, and
+//! arrive there as if they had always been there.
+//!
+//! A client's socket is sent while it is still ours. Only when the packet is in the other process's hands do we let go of
+//! it, so a client that cannot be sent has lost nothing. What it sends meanwhile stays in its socket.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use weir_auth::secret::Secret;
+use weir_session::client::Client as Session;
+use weir_session::fault::Fault;
+use weir_session::settings::Reported;
+use weir_stats::Endpoint;
+
+use super::Worker;
+use super::client::Leaving;
+use super::server::REPORTED_MAX;
+use super::slots::{Client, Phase, Stage};
+use super::timers::Timer;
+use crate::clock;
+use crate::console::Shutdown;
+use crate::driver::Driver;
+use crate::global::{GlobalPool, Place, lock};
+use crate::handover::{Letter, Link, LinkError, Moved, Proofs};
+use crate::listen::Accepted;
+use crate::socket::Stream;
+
+/// Between two looks at clients that could not go yet.
+const AGAIN: Duration = Duration::from_millis(10);
+
+/// A client that has come from the process before this one.
+pub(crate) struct Arrival {
+    pub(crate) moved: Box<Moved>,
+    pub(crate) stream: Stream,
+}
+
+impl<D: Driver> Worker<D> {
+    // --- the old process ---
+
+    /// A successor accepts clients by now: ours go there as soon as they have nothing running, or leave.
+    pub(super) fn begin_moving(&mut self, link: Arc<Link>) {
+        self.driver.stop_accepting();
+        self.moving = Some(link);
+        if self.draining.replace(Shutdown::WaitForClients).is_none() {
+            let limit = self.global.settled().settings.global.drain_timeout;
+            self.timers.arm(self.now.plus(limit), Timer::Drain);
+        }
+        self.move_all();
+        let stay = self.clients.len();
+        let with_tls = self.clients.iter();
+        let with_tls = with_tls.filter(|(_, client)| client.identity.tls.is_some());
+        tracing::info!(
+            "worker {}: {stay} clients stay until they are idle or leave, {} of them with TLS until they leave",
+            self.lane,
+            with_tls.count()
+        );
+        self.finish_if_drained();
+    }
+
+    /// Looks at every client.
+    pub(super) fn move_all(&mut self) {
+        let indexes: Vec<_> = self.clients.iter().map(|(index, _)| index).collect();
+        for index in indexes {
+            self.move_if_idle(index);
+        }
+        self.close_spare_servers();
+        if !self.clients.is_empty() && !self.finished {
+            self.timers.arm(self.now.plus(AGAIN), Timer::Moving);
+        }
+    }
+
+    /// The next process opens servers of its own: ours make room as soon as nobody waits for one.
+    fn close_spare_servers(&mut self) {
+        if self
+            .clients
+            .iter()
+            .any(|(_, client)| client.ticket.is_some())
+        {
+            return;
+        }
+        let idle = self.servers.iter();
+        let idle = idle.filter(|(_, server)| matches!(server.stage, Stage::Idle));
+        let indexes: Vec<_> = idle.map(|(index, _)| index).collect();
+        for index in indexes {
+            let pool = self.servers.get(index).map(|server| server.pool);
+            self.close_server(index, "moved to the next process");
+            if let Some(pool) = pool {
+                self.pump(pool);
+            }
+        }
+    }
+
+    /// Sends a client to the next process, if it has nothing running and nothing that cannot go.
+    pub(super) fn move_if_idle(&mut self, index: usize) {
+        let Some(link) = self.moving.clone() else {
+            return;
+        };
+        let Some(moved) = self.portrait(index) else {
+            return;
+        };
+        let Some(client) = self.clients.get(index) else {
+            return;
+        };
+        let key = client.key;
+        let Some(socket) = self.driver.socket(key) else {
+            return;
+        };
+        let sent = link.send(&Letter::Client(Box::new(moved)), Some(socket));
+        match sent {
+            Ok(()) => {
+                drop(self.driver.detach(key));
+                self.remove_client(index, Leaving::Orderly, "moved to the next process");
+            }
+            // The other side is slow, or the session too large: later, or never.
+            Err(LinkError::Io(error)) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(LinkError::TooLong) => {}
+            Err(error) => {
+                tracing::error!("clients cannot be moved to the next process: {error}");
+                self.moving = None;
+            }
+        }
+    }
+
+    /// All that another process has to know of a client; none while it cannot go.
+    fn portrait(&self, index: usize) -> Option<Moved> {
+        let client = self.clients.get(index)?;
+        let is_idle = matches!(client.phase, Phase::Ready)
+            && client.lease.is_none()
+            && client.ticket.is_none()
+            && client.input.is_empty()
+            && !client.is_stopped()
+            && !client.stalled
+            && client.ears.is_none()
+            && client.pinned.is_none()
+            && client.identity.tls.is_none()
+            && self.driver.backlog(client.key) == 0;
+        if !is_idle {
+            return None;
+        }
+        let pool = self.pools.get(client.pool)?;
+        let identity = &client.identity;
+        let cancel_key = self.global.cancel_key(identity.cancel_pid, client.id)?;
+        Some(Moved {
+            user: identity.user.to_string(),
+            database: identity.database.to_string(),
+            remote: (identity.remote.address.clone(), identity.remote.port),
+            local: (identity.local.address.clone(), identity.local.port),
+            remote_pid: identity.remote_pid,
+            remote_uid: identity.remote_uid,
+            is_loopback: identity.is_loopback,
+            age_us: self.now.0.saturating_sub(identity.connected_at.0),
+            long_key: identity.long_key,
+            cancel_pid: identity.cancel_pid,
+            cancel_key: cancel_key.expose().to_vec(),
+            session: client.session.export()?,
+            proofs: proofs(&pool.global),
+            sent_us: clock::machine_us(),
+        })
+    }
+
+    // --- the new process ---
+
+    /// A client that the process before this one had; already counted in the load.
+    pub(super) fn arrived(&mut self, arrival: Arrival) {
+        let Arrival { moved, stream } = arrival;
+        let index = self.clients.vacant_key();
+        let endpoint = |(address, port): &(String, u16)| Endpoint {
+            address: address.clone(),
+            port: *port,
+        };
+        self.welcome_socket(Accepted {
+            stream,
+            remote: endpoint(&moved.remote),
+            local: endpoint(&moved.local),
+            is_loopback: moved.is_loopback,
+            remote_pid: moved.remote_pid,
+            remote_uid: moved.remote_uid,
+        });
+        if !self.clients.contains(index) {
+            return;
+        }
+        let sent_us = moved.sent_us;
+        self.arm_client(index, None);
+        match self.settle_arrival(index, &moved) {
+            Ok(()) => {
+                let pause = clock::machine_us().saturating_sub(sent_us);
+                self.global.arrivals.count.fetch_add(1, Ordering::Relaxed);
+                let longest = &self.global.arrivals.longest_us;
+                longest.fetch_max(pause, Ordering::Relaxed);
+            }
+            Err(fault) => self.fail_client(index, &fault),
+        }
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Gives a client that has arrived everything it had, as far as this configuration grants it.
+    fn settle_arrival(&mut self, index: usize, moved: &Moved) -> Result<(), Fault> {
+        let settled = self.global.settled();
+        let settings = settled.settings.pool(&moved.database, &moved.user);
+        let settings = settings.ok_or_else(|| Fault::NoDatabase(moved.database.clone()))?;
+        let (in_database, of_user) = self.global.client_quotas(&settings, &moved.user);
+        let max = Fault::TooManyClients;
+        let everybody = self.global.clients.try_enter();
+        let everybody = everybody.ok_or_else(|| max("max_client_conn"))?;
+        let in_database = in_database.try_enter();
+        let in_database = in_database.ok_or_else(|| max("max_db_client_connections"))?;
+        let of_user = of_user.try_enter();
+        let of_user = of_user.ok_or_else(|| max("max_user_client_connections"))?;
+        let pool = self.global.pool(settings).map_err(|_| max("max_pools"))?;
+        leave_proofs(&pool, &moved.proofs);
+        let pool_index = self.pool_slot(&pool);
+        let (Some(client), Some(slot)) =
+            (self.clients.get_mut(index), self.pools.get_mut(pool_index))
+        else {
+            return Ok(());
+        };
+        let guards = &mut client.identity.guards;
+        guards.client = Some(everybody);
+        guards.database = Some(in_database);
+        guards.user = Some(of_user);
+        client.session = Session::import(&moved.session, &mut self.registry, &pool.proven);
+        client.session.set_number(client.id);
+        share_reported(&mut client.session, &mut slot.reported);
+        identify(client, moved, self.now);
+        client.pool = pool_index;
+        slot.clients += 1;
+        slot.shard.clients(self.now, slot.clients);
+        let timer = slot.has_timeouts.then_some(self.now);
+        let place = Place {
+            lane: self.lane,
+            index,
+            id: client.id,
+        };
+        let key = Secret::new(moved.cancel_key.clone());
+        if self.global.register(moved.cancel_pid, key, place) {
+            client.identity.cancel_pid = moved.cancel_pid;
+        }
+        self.arm_client(index, timer);
+        self.pump(pool_index);
+        Ok(())
+    }
+}
+
+/// Thousands of clients were told the same, and need not keep it each.
+fn share_reported(session: &mut Session, known: &mut Vec<Arc<Reported>>) {
+    match known.iter().find(|known| ***known == **session.reported()) {
+        Some(known) => session.share_reported(known),
+        None if known.len() < REPORTED_MAX => known.push(Arc::clone(session.reported())),
+        None => {}
+    }
+}
+
+fn identify(client: &mut Client, moved: &Moved, now: weir_pool::Moment) {
+    client.phase = Phase::Ready;
+    let identity = &mut client.identity;
+    identity.user = moved.user.as_str().into();
+    identity.database = moved.database.as_str().into();
+    identity.long_key = moved.long_key;
+    identity.connected_at = weir_pool::Moment(now.0.saturating_sub(moved.age_us));
+}
+
+/// What the pool's clients have left for our logins.
+fn proofs(pool: &GlobalPool) -> Proofs {
+    let pass_through = lock(&pool.pass_through);
+    Proofs::new(pass_through.as_ref(), lock(&pool.learnt).as_ref())
+}
+
+/// The same for a pool of ours, unless a client has left something newer.
+fn leave_proofs(pool: &GlobalPool, proofs: &Proofs) {
+    let mut pass_through = lock(&pool.pass_through);
+    if pass_through.is_none() {
+        *pass_through = proofs.pass_through();
+    }
+    let mut learnt = lock(&pool.learnt);
+    if learnt.is_none() {
+        *learnt = proofs.learnt();
+    }
+}

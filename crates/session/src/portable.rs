@@ -1,0 +1,314 @@
+//! A client's session as another process of ours can take it over: values only, nothing shared.
+//!
+//! Only a client that holds nothing on a server and has nothing on its way can go. What cannot be put into values
+//! without a loss (a statement whose answer has changed, an unnamed statement that may change the session) makes the
+//! client stay.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::client::{Client, Refusing};
+use crate::sequences::{self, PortableUse};
+use crate::settings::{Reported, Settings};
+use crate::statement::{Proven, Registry, Statement};
+use crate::unnamed;
+
+/// Names and values.
+type Pairs = Vec<(String, String)>;
+
+/// See the module's page.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Portable {
+    settings: Pairs,
+    startup: Pairs,
+    reported: Pairs,
+    statements: Vec<PortableStatement>,
+    unnamed: Option<PortableUnnamed>,
+    /// Whether its statements have names of ours on servers, once that is settled.
+    maps_names: Option<bool>,
+    /// The process id that it takes for its own.
+    process: u32,
+    sequences: PortableUse,
+}
+
+/// A statement under the client's own name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct PortableStatement {
+    name: Vec<u8>,
+    is_fresh: bool,
+    meaning: Meaning,
+}
+
+/// Text and types, and what they mean.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Meaning {
+    body: Vec<u8>,
+    /// The settings that its meaning depends on; none: nobody knows, and it is nobody else's.
+    settings: Option<Pairs>,
+    shape: u64,
+}
+
+/// The statement without a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct PortableUnnamed {
+    body: Vec<u8>,
+    stand_in: Option<Meaning>,
+}
+
+fn pairs<'a>(values: impl Iterator<Item = (&'a str, &'a str)>) -> Pairs {
+    values
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+fn settings(pairs: &Pairs) -> Settings {
+    Settings::from_pairs(pairs.iter().map(|(name, value)| (&**name, &**value)))
+}
+
+impl Meaning {
+    fn of(statement: &Statement) -> Option<Self> {
+        if statement.is_outdated() {
+            return None;
+        }
+        Some(Self {
+            body: statement.body.to_vec(),
+            settings: statement.context_settings(),
+            shape: statement.shape(),
+        })
+    }
+
+    fn statement(&self, registry: &mut Registry, pool: &Arc<Proven>) -> Arc<Statement> {
+        if let Some(values) = &self.settings {
+            let context = registry.context(&settings(values), pool);
+            let known = registry.intern(&context, &self.body);
+            if known.shape() == 0 {
+                known.set_shape(self.shape);
+            }
+            if self.shape == 0 || known.shape() == self.shape {
+                return known;
+            }
+        }
+        // What others know by this text returns something else.
+        let own = registry.private(&self.body);
+        own.set_shape(self.shape);
+        own
+    }
+}
+
+impl Client {
+    /// Everything of its session, if it can go to another process now.
+    #[must_use]
+    pub fn export(&self) -> Option<Portable> {
+        let is_quiet = self.owed == 0
+            && self.refusing == Refusing::Nothing
+            && self.deallocating.is_none()
+            && self.own_names.is_none()
+            && self.subscriptions().is_none();
+        let has_more = self.wants_new || self.reads_statistics || self.has_untracked_effects;
+        if !is_quiet || has_more || !self.is_plain() {
+            return None;
+        }
+        let mut named: Vec<_> = self.named().collect();
+        named.sort_unstable_by_key(|(name, ..)| *name);
+        let statements = named.into_iter().map(|(name, is_fresh, statement)| {
+            Some(PortableStatement {
+                name: name.to_vec(),
+                is_fresh,
+                meaning: Meaning::of(statement?)?,
+            })
+        });
+        Some(Portable {
+            settings: pairs(self.settings.iter()),
+            startup: pairs(self.startup.iter()),
+            reported: pairs(self.reported.iter()),
+            statements: statements.collect::<Option<_>>()?,
+            unnamed: self.export_unnamed()?,
+            maps_names: self.maps_names,
+            process: self.process,
+            sequences: self.sequences.export(),
+        })
+    }
+
+    /// `Some(None)`: there is none.
+    fn export_unnamed(&self) -> Option<Option<PortableUnnamed>> {
+        if self.has_unnamed_on_its_way() || self.unnamed_effects().is_some() {
+            return None;
+        }
+        let (serial, body) = self.current_unnamed();
+        if serial == unnamed::NONE {
+            return Some(None);
+        }
+        let stand_in = match self.unnamed_stand_in() {
+            Some(statement) => Some(Meaning::of(statement)?),
+            // Too long to keep, so only its server knows it.
+            None if body.is_empty() => return None,
+            None => None,
+        };
+        Some(Some(PortableUnnamed {
+            body: body.to_vec(),
+            stand_in,
+        }))
+    }
+
+    /// The session of a client that another process had, with the statements known here.
+    #[must_use]
+    pub fn import(portable: &Portable, registry: &mut Registry, pool: &Arc<Proven>) -> Self {
+        let mut reported = Reported::default();
+        for (name, value) in &portable.reported {
+            reported.set(name, value);
+        }
+        let mut client = Self::new(Arc::new(settings(&portable.settings)), Arc::new(reported));
+        if portable.startup != portable.settings {
+            client.startup = Arc::new(settings(&portable.startup));
+        }
+        client.maps_names = portable.maps_names;
+        client.process = portable.process;
+        client.sequences = sequences::Use::import(portable.sequences);
+        if portable.sequences.reads {
+            let application = client.reported.get("application_name");
+            pool.readers.learn(application.unwrap_or_default());
+        }
+        for known in &portable.statements {
+            let statement = known.meaning.statement(registry, pool);
+            match known.is_fresh {
+                true => client.remember_fresh(known.name.as_slice().into(), statement),
+                false => client.remember(known.name.as_slice().into(), Some(statement)),
+            }
+        }
+        if let Some(unnamed) = &portable.unnamed {
+            let stand_in = unnamed.stand_in.as_ref();
+            let stand_in = stand_in.map(|meaning| meaning.statement(registry, pool));
+            let kept = client.unnamed();
+            kept.define(registry.serial(), &unnamed.body, None);
+            if let Some(statement) = &stand_in {
+                kept.stand_in(statement);
+            }
+            kept.confirm();
+        }
+        client
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(pairs: &[(&str, &str)]) -> Arc<Settings> {
+        Arc::new(Settings::from_pairs(pairs.iter().copied()))
+    }
+
+    fn client() -> Client {
+        let mut reported = Reported::default();
+        reported.set("TimeZone", "UTC");
+        let mut client = Client::new(asked(&[("timezone", "MST")]), Arc::new(reported));
+        client.settings = asked(&[("timezone", "UTC"), ("search_path", "a, b")]);
+        client
+    }
+
+    /// There and back, into a process that knows nothing.
+    fn moved(client: &Client) -> Client {
+        let (mut registry, pool) = (Registry::new(0, 1), Arc::default());
+        Client::import(&client.export().unwrap(), &mut registry, &pool)
+    }
+
+    #[test]
+    fn settings_and_what_was_told_arrive_as_they_were() {
+        let client = client();
+        let arrived = moved(&client);
+        assert_eq!(arrived.settings, client.settings);
+        assert_eq!(arrived.startup, client.startup);
+        assert_eq!(arrived.reported, client.reported);
+        assert!(arrived.is_plain());
+    }
+
+    #[test]
+    fn statements_arrive_with_what_they_mean() {
+        let (mut registry, pool) = (Registry::new(0, 1), Arc::default());
+        let mut client = client();
+        let context = registry.context(&asked(&[("datestyle", "German")]), &pool);
+        let dated = registry.intern(&context, b"select '1.2.2003'::date\0\0\0");
+        dated.set_shape(7);
+        client.remember(b"d"[..].into(), Some(dated));
+        let own = registry.private(b"select 1\0\0\0");
+        client.remember_fresh(b"o"[..].into(), own);
+        let arrived = moved(&client);
+        assert_eq!(arrived.statement_count(), 2);
+        let (_, found) = arrived.statement(b"d").unwrap();
+        let found = found.unwrap();
+        assert_eq!(&*found.body, b"select '1.2.2003'::date\0\0\0");
+        assert_eq!(found.shape(), 7);
+        let (first, _) = found.literals(&client.settings);
+        assert!(first.iter().any(|sql| sql.contains("German")), "{first:?}");
+        let (_, is_fresh) = arrived.statement_to_use(b"o").unwrap();
+        assert!(is_fresh && arrived.statement(b"o").unwrap().1.unwrap().is_private());
+        assert_eq!(arrived.export(), moved(&arrived).export());
+    }
+
+    #[test]
+    fn statements_with_one_text_that_return_different_things_stay_apart() {
+        let (mut registry, pool) = (Registry::new(0, 1), Arc::default());
+        let meaning = |shape| Meaning {
+            body: b"select * from t\0\0\0".to_vec(),
+            settings: Some(Vec::new()),
+            shape,
+        };
+        let one = meaning(1).statement(&mut registry, &pool);
+        let same = meaning(1).statement(&mut registry, &pool);
+        let other = meaning(2).statement(&mut registry, &pool);
+        assert!(Arc::ptr_eq(&one, &same));
+        assert_ne!(one.id, other.id);
+        assert_eq!((one.shape(), other.shape()), (1, 2));
+    }
+
+    #[test]
+    fn the_unnamed_statement_arrives() {
+        let mut client = client();
+        client.unnamed().define(5, b"select 2\0\0\0", None);
+        assert!(client.export().is_none(), "it is on its way");
+        client.unnamed().confirm();
+        let arrived = moved(&client);
+        assert_eq!(arrived.current_unnamed().1, b"select 2\0\0\0");
+        assert_ne!(arrived.current_unnamed().0, unnamed::NONE);
+    }
+
+    #[test]
+    fn what_is_known_of_its_use_of_sequences_arrives() {
+        let mut client = client();
+        client.sequences.moved();
+        assert!(client.export().is_none(), "on trial");
+        client.sequences.end_trial();
+        client.sequences.reads = true;
+        client.process = 4711;
+        client.maps_names = Some(true);
+        let (mut registry, pool) = (Registry::new(0, 1), Arc::<Proven>::default());
+        let portable = client.export().unwrap();
+        let arrived = Client::import(&portable, &mut registry, &pool);
+        assert!(arrived.sequences.has_moved && !arrived.sequences.is_on_trial());
+        assert!(pool.readers.has(""), "its application reads");
+        assert_eq!((arrived.process, arrived.maps_names), (4711, Some(true)));
+    }
+
+    #[test]
+    fn who_holds_something_or_has_something_on_its_way_stays() {
+        let changes: [fn(&mut Client); 6] = [
+            |client| client.set_pin(crate::client::Pin::Session),
+            |client| client.owed = 1,
+            |client| client.refuse_batch(b'P'),
+            |client| client.moves_sequences = true,
+            |client| client.has_untracked_effects = true,
+            |client| client.remember(b"x"[..].into(), None),
+        ];
+        for (number, change) in changes.iter().enumerate() {
+            let mut client = client();
+            assert!(client.export().is_some());
+            change(&mut client);
+            assert!(client.export().is_none(), "change {number}");
+        }
+        let mut client = client();
+        let outdated = Registry::new(0, 1).private(b"select 1\0\0\0");
+        outdated.outdate();
+        client.remember(b"x"[..].into(), Some(outdated));
+        assert!(client.export().is_none(), "an outdated statement");
+    }
+}
