@@ -14,6 +14,7 @@ mod global;
 mod listen;
 mod lookups;
 mod mailbox;
+pub mod monitor;
 mod moved;
 mod offload;
 mod peering;

@@ -95,8 +95,13 @@ pub fn start(
 }
 
 impl Running {
+    pub(crate) fn global(&self) -> &Arc<Global> {
+        &self.global
+    }
+
     /// Stops. May be called again, with a harder way.
     pub fn shutdown(&self, how: Shutdown) {
+        self.global.is_draining.store(true, Ordering::SeqCst);
         self.tell_all(|| Message::Shutdown(how));
     }
 

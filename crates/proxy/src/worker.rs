@@ -26,6 +26,7 @@ mod inquiry;
 mod letters;
 mod listening;
 mod login;
+mod measure;
 mod negotiate;
 mod peers;
 mod pooling;
@@ -48,6 +49,8 @@ use console::Gathering;
 use listening::Listening;
 pub(crate) use listening::{Asking, Heard, Leaver};
 pub(crate) use peers::Forward;
+use measure::Errors;
+pub(crate) use measure::Retired;
 use slots::{Client, Phase, Pool, Server};
 use timers::Timers;
 
@@ -89,6 +92,10 @@ pub(crate) struct Worker<D> {
     later: VecDeque<usize>,
     gathering: HashMap<u64, Gathering>,
     questions: u64,
+    /// Errors that clients got.
+    errors: Errors,
+    /// Turns of the loop.
+    turns: u64,
     draining: Option<Shutdown>,
     finished: bool,
     /// No line about failing accepts before this.
@@ -122,6 +129,8 @@ impl<D: Driver> Worker<D> {
             later: VecDeque::new(),
             gathering: HashMap::new(),
             questions: 0,
+            errors: Errors::new(),
+            turns: 0,
             draining: None,
             finished: false,
             quiet_until: now,
@@ -146,6 +155,7 @@ impl<D: Driver> Worker<D> {
         let timeout = self.timers.next().map(|at| at.since(self.now));
         self.driver.wait(self.now, timeout)?;
         self.now = self.global.clock.now();
+        self.turns += 1;
         for _ in 0..COMPLETIONS_MAX {
             let Some(completion) = self.driver.next(buffer) else {
                 break;
