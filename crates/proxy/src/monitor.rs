@@ -23,6 +23,7 @@ use crate::mailbox::Message;
 use crate::running::Running;
 
 mod http;
+mod process;
 mod ready;
 
 use http::{Page, Status};
@@ -42,7 +43,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// Turns figures into the page `/metrics`.
 pub trait Pages: Send + Sync {
     /// The page in Prometheus' text format 0.0.4.
-    fn metrics(&self, snapshot: &Snapshot) -> String;
+    fn metrics(&self, snapshot: Snapshot) -> String;
 }
 
 /// Listening sockets on which nobody answers yet.
@@ -178,7 +179,7 @@ impl Desk {
         if let Some(known) = figures.as_ref().filter(|known| now < known.at.plus(FRESH)) {
             return known.page.clone();
         }
-        let page = collect(&self.global).map(|snapshot| self.pages.metrics(&snapshot).into());
+        let page = collect(&self.global).map(|snapshot| self.pages.metrics(snapshot).into());
         let at = self.global.clock.now();
         *figures = Some(Figures {
             at,
@@ -217,6 +218,7 @@ fn collect(global: &Global) -> Result<Snapshot, String> {
         ));
     }
     snapshot.limits = global.limits();
+    snapshot.process = process::describe(global.clock);
     Ok(snapshot)
 }
 

@@ -207,6 +207,21 @@ pub struct WorkerRow {
     pub letters: u64,
 }
 
+/// The process as the system sees it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProcessRow {
+    /// Processor time of all threads, in microseconds.
+    pub cpu_us: u64,
+    /// Memory in use.
+    pub resident_bytes: u64,
+    /// Open file descriptors.
+    pub open_files: u64,
+    /// As many as may be open.
+    pub open_files_max: u64,
+    /// When the process began, in Unix seconds.
+    pub started_at: u64,
+}
+
 /// One limit and how much of it is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitRow {
@@ -292,6 +307,8 @@ pub struct Snapshot {
     pub workers: Vec<WorkerRow>,
     /// The limits in force, filled in by whoever collects the workers' parts.
     pub limits: Vec<LimitRow>,
+    /// The process, likewise.
+    pub process: ProcessRow,
 }
 
 impl Snapshot {
