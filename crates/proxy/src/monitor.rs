@@ -17,6 +17,7 @@ use weir_config::ListenPoint;
 use weir_pool::Moment;
 use weir_stats::Snapshot;
 
+use crate::clock::Clock;
 use crate::global::{Global, lock};
 use crate::listen::{self, ListenError};
 use crate::mailbox::Message;
@@ -31,7 +32,7 @@ use ready::Probe;
 
 /// Connections that are served at once, and as many again that wait.
 const SERVERS: usize = 8;
-/// From the first byte of a request to the last one of the answer.
+/// From the accept to the last byte of the answer, however long others are served before.
 const CONNECTION_MAX: Duration = Duration::from_secs(5);
 /// Workers that take longer to answer are told to be stuck.
 const WORKERS_MAX: Duration = Duration::from_secs(2);
@@ -78,7 +79,7 @@ impl Running {
             figures: Mutex::default(),
             probe: Probe::default(),
         });
-        let (queue, waiting) = bounded::<TcpStream>(SERVERS);
+        let (queue, waiting) = bounded(SERVERS);
         for i in 0..SERVERS {
             let (desk, waiting) = (Arc::clone(&desk), waiting.clone());
             thread::Builder::new()
@@ -88,20 +89,26 @@ impl Running {
         for listener in monitor.listeners {
             let address = listener.local_addr()?;
             tracing::info!("metrics and health on http://{address}");
-            let queue = queue.clone();
+            let (queue, clock) = (queue.clone(), self.global().clock);
             thread::Builder::new()
                 .name("weir-http".to_owned())
-                .spawn(move || accept(&listener, &queue))?;
+                .spawn(move || accept(&listener, clock, &queue))?;
         }
         Ok(())
     }
 }
 
-fn accept(listener: &TcpListener, queue: &Sender<TcpStream>) {
+/// A connection, and when its time is over.
+type Caller = (TcpStream, Moment);
+
+fn accept(listener: &TcpListener, clock: Clock, queue: &Sender<Caller>) {
     loop {
         match listener.accept() {
             // One too many is closed: whoever monitors comes again.
-            Ok((stream, _)) => drop(queue.try_send(stream)),
+            Ok((stream, _)) => {
+                let until = clock.now().plus(CONNECTION_MAX);
+                drop(queue.try_send((stream, until)));
+            }
             Err(error) => {
                 tracing::warn!("metrics_listen: accept() failed: {error}");
                 thread::park_timeout(ACCEPT_PAUSE);
@@ -110,13 +117,11 @@ fn accept(listener: &TcpListener, queue: &Sender<TcpStream>) {
     }
 }
 
-fn serve(desk: &Desk, waiting: &Receiver<TcpStream>) {
-    for stream in waiting {
+fn serve(desk: &Desk, waiting: &Receiver<Caller>) {
+    for (stream, until) in waiting {
         // A bug costs the one connection that it happened on.
         let served = catch_unwind(AssertUnwindSafe(|| {
-            let clock = desk.global.clock;
-            let until = clock.now().plus(CONNECTION_MAX);
-            http::serve(&stream, clock, until, |path| desk.page(path))
+            http::serve(&stream, desk.global.clock, until, |path| desk.page(path))
         }));
         match served {
             Ok(Ok(())) => {}
