@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::counters::Counters;
-use crate::histogram::Times;
+use crate::histogram::{Percentiles, Times};
 
 /// One end of a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -341,7 +341,30 @@ impl Snapshot {
     }
 }
 
+/// What clients of a pool felt lately.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PoolPercentiles {
+    /// Waits for a server.
+    pub wait: Percentiles,
+    /// Transactions.
+    pub transaction: Percentiles,
+    /// Queries.
+    pub query: Percentiles,
+}
+
 impl PoolRow {
+    /// Percentiles of the last full period, or of the time since the beginning while none is over; zero where nothing
+    /// was measured.
+    #[must_use]
+    pub fn percentiles(&self) -> PoolPercentiles {
+        let of = |times: &Times| PoolPercentiles {
+            wait: (&times.wait).into(),
+            transaction: (&times.transaction).into(),
+            query: (&times.query).into(),
+        };
+        self.recent.as_deref().map(of).unwrap_or_default()
+    }
+
     /// Adds another worker's part of the same pool.
     pub fn merge(&mut self, other: Self) {
         let (mine, theirs) = (&mut self.counts, other.counts);
@@ -391,5 +414,29 @@ impl Totals {
         }
         self.current_connections += other.current_connections;
         self.current_client_connections += other.current_client_connections;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_of_all_workers_and_of_late() {
+        let part = |us: u64, count: u64| {
+            let mut recent = Times::default();
+            recent.wait.record_many(us, count);
+            PoolRow {
+                recent: Some(recent.into()),
+                ..PoolRow::default()
+            }
+        };
+        let mut pool = PoolRow::default();
+        assert_eq!(pool.percentiles(), PoolPercentiles::default());
+        pool.merge(part(3, 94));
+        pool.merge(part(1_000_000, 6));
+        let PoolPercentiles { wait, query, .. } = pool.percentiles();
+        assert_eq!((wait.p50_us, query.p99_us), (3, 0));
+        assert!(wait.p95_us > 800_000, "{wait:?}");
     }
 }

@@ -149,6 +149,20 @@ impl<D: Driver> Worker<D> {
         tallies
     }
 
+    /// Its load.
+    pub(super) fn load(&self) -> WorkerRow {
+        let has_ears = |(_, client): &(usize, &Client)| client.ears.is_some();
+        WorkerRow {
+            worker: self.lane,
+            clients: self.clients.len() as u64,
+            servers: self.servers.len() as u64,
+            listening: self.clients.iter().filter(has_ears).count() as u64,
+            turns: self.turns,
+            cpu_us: cpu_us(),
+            letters: self.letters.waiting() as u64,
+        }
+    }
+
     /// This worker without a row for each of its connections: little work, however many there are.
     pub(super) fn measure(&self) -> Snapshot {
         let mut snapshot = self.describe_pools();
@@ -161,17 +175,6 @@ impl<D: Driver> Worker<D> {
                 *snapshot.protected.entry(protection).or_default() += 1;
             }
         }
-        snapshot.errors = self.errors.clone();
-        let has_ears = |(_, client): &(usize, &Client)| client.ears.is_some();
-        snapshot.workers.push(WorkerRow {
-            worker: self.lane,
-            clients: self.clients.len() as u64,
-            servers: self.servers.len() as u64,
-            listening: self.clients.iter().filter(has_ears).count() as u64,
-            turns: self.turns,
-            cpu_us: cpu_us(),
-            letters: self.letters.waiting() as u64,
-        });
         snapshot
     }
 

@@ -33,6 +33,8 @@ impl<D: Driver> Worker<D> {
     pub(super) fn describe_pools(&self) -> Snapshot {
         let mut snapshot = Snapshot {
             cancels: self.cancellers.len() as u64,
+            errors: self.errors.clone(),
+            workers: vec![self.load()],
             dns_names: self.global.resolver.len() as u64,
             ..Snapshot::default()
         };
