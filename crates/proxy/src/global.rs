@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use lru::LruCache;
 use weir_auth::account_cache::{AccountCache, Clocks};
@@ -212,7 +212,7 @@ pub(crate) type PoolName = (Arc<str>, Arc<str>, Purpose);
 pub(crate) struct Global {
     pub(crate) clock: Clock,
     pub(crate) console: Arc<dyn Console>,
-    pub(crate) mailboxes: std::sync::OnceLock<Vec<Mailbox>>,
+    pub(crate) mailboxes: OnceLock<Vec<Mailbox>>,
     /// For deriving keys.
     pub(crate) derivers: Offload,
     /// For passwords that LDAP or PAM check.
@@ -232,6 +232,8 @@ pub(crate) struct Global {
     pub(crate) unheard: Vec<AtomicUsize>,
     pub(crate) clients: Arc<Quota>,
     pub(crate) greeters: Arc<Quota>,
+    /// What each worker had counted when it ended; while others finish, totals must not fall.
+    pub(crate) last_figures: Vec<OnceLock<Box<Snapshot>>>,
     settled: RwLock<Arc<Settled>>,
     ids: AtomicU64,
     /// New clients are not wanted any more: it is about to stop.
@@ -279,7 +281,7 @@ impl Global {
         Ok(Self {
             clock: Clock::new(),
             console,
-            mailboxes: std::sync::OnceLock::new(),
+            mailboxes: OnceLock::new(),
             derivers: Offload::new("kdf", Kind::Computes)?,
             directories: Offload::new("dir", Kind::Waits)?,
             handshakers: Offload::new("tls", Kind::Computes)?,
@@ -291,6 +293,7 @@ impl Global {
             pulses: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
             unheard: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
             clients: Arc::new(Quota::new(clients_max)),
+            last_figures: (0..lanes).map(|_| OnceLock::new()).collect(),
             greeters: Arc::new(Quota::new(clients_max.saturating_add(GREETERS_MAX))),
             settled: RwLock::new(Arc::new(settled)),
             ids: AtomicU64::new(1),

@@ -196,32 +196,35 @@ impl Desk {
 
 /// Asks every worker. All or nothing: a total without one of them would seem to fall.
 fn collect(global: &Global) -> Result<Snapshot, String> {
-    let (sender, answers) = bounded(global.lanes());
-    let mut asked = 0;
-    for lane in 0..global.lanes() {
-        let message = Message::Measure(sender.clone());
-        let mailbox = global.mailbox(lane);
-        asked += usize::from(mailbox.is_some_and(|mailbox| mailbox.send(message).is_ok()));
+    let lanes = global.lanes();
+    let (sender, answers) = bounded(lanes);
+    for mailbox in (0..lanes).filter_map(|lane| global.mailbox(lane)) {
+        // A full mailbox is one that is not read; that of a worker that has ended takes nothing either.
+        drop(mailbox.send(Message::Measure(sender.clone())));
     }
     drop(sender);
     let until = global.clock.now().plus(WORKERS_MAX);
-    let mut snapshot = Snapshot::default();
-    let mut answered = 0;
-    while answered < asked {
-        let rest = until.since(global.clock.now());
-        let Ok(part) = answers.recv_timeout(rest) else {
-            break;
-        };
-        snapshot.merge(*part);
-        answered += 1;
+    let mut parts: Vec<Snapshot> = Vec::new();
+    while parts.len() < lanes
+        && let Ok(part) = answers.recv_timeout(until.since(global.clock.now()))
+    {
+        parts.push(*part);
     }
-    if answered < global.lanes() {
-        let lanes = global.lanes();
+    // Who stops ends one worker after another.
+    for (lane, last) in global.last_figures.iter().enumerate() {
+        let has_answered = |part: &Snapshot| part.workers.iter().any(|row| row.worker == lane);
+        if let Some(last) = last.get().filter(|_| !parts.iter().any(has_answered)) {
+            parts.push(Snapshot::clone(last));
+        }
+    }
+    if parts.len() < lanes {
+        let (count, limit) = (parts.len(), WORKERS_MAX.as_secs());
         return Err(format!(
-            "{answered} of {lanes} workers answered within {} s",
-            WORKERS_MAX.as_secs()
+            "{count} of {lanes} workers answered within {limit} s"
         ));
     }
+    let mut snapshot = Snapshot::default();
+    parts.into_iter().for_each(|part| snapshot.merge(part));
     snapshot.limits = global.limits();
     snapshot.process = process::describe(global.clock);
     Ok(snapshot)
