@@ -232,6 +232,8 @@ pub(crate) struct Global {
     pub(crate) unheard: Vec<AtomicUsize>,
     pub(crate) clients: Arc<Quota>,
     pub(crate) greeters: Arc<Quota>,
+    /// Where somebody waits for those who monitor.
+    pub(crate) monitors: Mutex<Vec<std::net::TcpListener>>,
     /// What each worker had counted when it ended; while others finish, totals must not fall.
     pub(crate) last_figures: Vec<OnceLock<Box<Snapshot>>>,
     settled: RwLock<Arc<Settled>>,
@@ -293,6 +295,7 @@ impl Global {
             pulses: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
             unheard: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
             clients: Arc::new(Quota::new(clients_max)),
+            monitors: Mutex::default(),
             last_figures: (0..lanes).map(|_| OnceLock::new()).collect(),
             greeters: Arc::new(Quota::new(clients_max.saturating_add(GREETERS_MAX))),
             settled: RwLock::new(Arc::new(settled)),

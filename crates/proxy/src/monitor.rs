@@ -89,6 +89,7 @@ impl Running {
         for listener in monitor.listeners {
             let address = listener.local_addr()?;
             tracing::info!("metrics and health on http://{address}");
+            lock(&self.global().monitors).push(listener.try_clone()?);
             let (queue, clock) = (queue.clone(), self.global().clock);
             thread::Builder::new()
                 .name("weir-http".to_owned())
@@ -96,6 +97,20 @@ impl Running {
         }
         Ok(())
     }
+
+    /// Gives up the sockets of `metrics_listen`, so that another process may have their addresses. What is being answered
+    /// is answered. [`Running::monitor`] may be called again.
+    pub fn stop_monitor(&self) {
+        for listener in lock(&self.global().monitors).drain(..) {
+            close(&listener);
+        }
+    }
+}
+
+/// Whoever waits for a connection there is told that there will be none (on Linux).
+fn close(listener: &TcpListener) {
+    // It fails for a socket that listens no more, and then all is well.
+    let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
 }
 
 /// A connection, and when its time is over.
@@ -109,6 +124,8 @@ fn accept(listener: &TcpListener, clock: Clock, queue: &Sender<Caller>) {
                 let until = clock.now().plus(CONNECTION_MAX);
                 drop(queue.try_send((stream, until)));
             }
+            // It was closed.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
             Err(error) => {
                 tracing::warn!("metrics_listen: accept() failed: {error}");
                 thread::park_timeout(ACCEPT_PAUSE);
@@ -234,5 +251,29 @@ fn verdict(good: &str, verdict: Result<(), String>) -> Page {
     match verdict {
         Ok(()) => Page::text(Status::Ok, good),
         Err(why) => Page::text(Status::Unavailable, &why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_was_given_up_can_be_listened_on_again() {
+        let point = |port: u16| ListenPoint::parse(&format!("127.0.0.1:{port}")).unwrap();
+        // Some port that is free.
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let mut first = Monitor::bind(&[point(port)]).unwrap();
+        assert!(Monitor::bind(&[point(port)]).is_err(), "it is taken");
+        let listener = first.listeners.pop().unwrap();
+        let closer = listener.try_clone().unwrap();
+        let (queue, _waiting) = bounded(1);
+        let accepts = thread::spawn(move || accept(&listener, Clock::new(), &queue));
+        close(&closer);
+        accepts.join().unwrap();
+        drop(closer);
+        assert!(Monitor::bind(&[point(port)]).is_ok());
     }
 }
