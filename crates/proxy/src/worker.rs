@@ -48,9 +48,9 @@ use cancel::Canceller;
 use console::Gathering;
 use listening::Listening;
 pub(crate) use listening::{Asking, Heard, Leaver};
-pub(crate) use peers::Forward;
 use measure::Errors;
 pub(crate) use measure::Retired;
+pub(crate) use peers::Forward;
 use slots::{Client, Phase, Pool, Server};
 use timers::Timers;
 
