@@ -25,6 +25,10 @@ fn pages() -> Vec<Page> {
             path: "docs/reference/console.md",
             text: weir_admin::reference_markdown(),
         },
+        Page {
+            path: "docs/reference/metrics.md",
+            text: weir_admin::metrics_markdown(),
+        },
     ]
 }
 

@@ -23,6 +23,7 @@
 
 mod answer;
 mod command;
+mod metrics;
 mod reference;
 mod reply;
 mod shared;
@@ -30,5 +31,6 @@ mod show;
 mod token;
 
 pub use crate::answer::{PGBOUNCER_VERSION, console};
+pub use crate::metrics::{metrics, metrics_markdown};
 pub use crate::reference::reference_markdown;
 pub use crate::shared::Shared;

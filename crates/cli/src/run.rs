@@ -10,6 +10,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use weir_admin::Shared;
 use weir_config::Settings;
 use weir_proxy::console::{Command, Shutdown};
+use weir_proxy::monitor::Monitor;
 use weir_proxy::{Passed, Running};
 
 use crate::args;
@@ -125,7 +126,9 @@ fn start<'a>(
     descriptors::prepare(&settings);
     let shared = Shared::new(Arc::clone(&settings), prepared.user_names());
     let console = Arc::new(weir_admin::console(shared.clone(), VERSION));
+    let monitor = Monitor::bind(&settings.global.metrics_listen)?;
     let running = weir_proxy::start(prepared.setup(Arc::clone(&settings)), console, passed)?;
+    running.monitor(monitor, Arc::new(weir_admin::metrics(VERSION)))?;
     let pidfile = has_pidfile.then(|| PidFile::create(pidfile)).transpose()?;
     let upgrades = Upgrades::new(program);
     if let Some(predecessor) = predecessor {

@@ -60,6 +60,11 @@ fn check_listeners(raw: &mut Raw, settings: &Settings, file: &Origin) {
         let message = "listen_addr and unix_socket_dir are both empty, so nobody could connect";
         conflict(raw, "listen_addr", file, ErrorKind::Conflict, message);
     }
+    if !global.metrics_listen.iter().all(|at| at.addr.is_loopback()) {
+        let message =
+            "metrics_listen tells everybody who can reach it the names of databases and users";
+        raw.note(message.into());
+    }
     let name = format!("{}/.s.PGSQL.{}", global.unix_socket_dir, global.listen_port);
     if global.unix_socket_dir == "@" || name.len() > SOCKET_NAME_LEN_MAX {
         let message =

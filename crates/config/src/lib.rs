@@ -68,6 +68,6 @@ pub use crate::show::{ConfigRow, effective_text, show_config};
 pub use crate::state::{FunctionName, StateCheck};
 pub use crate::tls::{ClientTls, SYSTEM_ROOTS, ServerTls};
 pub use crate::types::{
-    AuthType, ChannelBinding, HostAddr, ListenAddr, LoadBalanceHosts, LogFormat, PoolMode, Secret,
-    SessionState, SslMode, SslNegotiation,
+    AuthType, ChannelBinding, HostAddr, ListenAddr, ListenPoint, LoadBalanceHosts, LogFormat,
+    PoolMode, Secret, SessionState, SslMode, SslNegotiation,
 };

@@ -49,6 +49,8 @@ pub enum Kind {
     Hosts,
     /// Addresses to listen on, separated by commas.
     Listen,
+    /// Addresses with ports to listen on, separated by commas.
+    ListenPoints,
     /// Names of functions separated by commas.
     Functions,
     /// `off`, `always` or `sample(N%)`.
@@ -83,7 +85,7 @@ impl Kind {
     pub(crate) fn is_list(self) -> bool {
         matches!(
             self,
-            Self::Functions | Self::Hosts | Self::List | Self::Listen
+            Self::Functions | Self::Hosts | Self::List | Self::Listen | Self::ListenPoints
         )
     }
 }

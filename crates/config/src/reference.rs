@@ -120,7 +120,7 @@ pub(crate) fn values(opt: &Opt) -> String {
         Kind::Text => "text".to_owned(),
         Kind::Secret => "text, never shown".to_owned(),
         Kind::StateCheck => "off, always, sample(N%)".to_owned(),
-        Kind::List | Kind::Hosts | Kind::Listen => "list".to_owned(),
+        Kind::List | Kind::Hosts | Kind::Listen | Kind::ListenPoints => "list".to_owned(),
         Kind::Functions => "list of NAME or SCHEMA.NAME".to_owned(),
     }
 }

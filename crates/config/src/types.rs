@@ -282,6 +282,42 @@ impl fmt::Display for ListenAddr {
     }
 }
 
+/// One entry of `metrics_listen`: an address of this machine, and a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ListenPoint {
+    /// The address.
+    pub addr: ListenAddr,
+    /// The TCP port.
+    pub port: u16,
+}
+
+impl ListenPoint {
+    /// Parses `ADDRESS:PORT`; an IPv6 address stands in brackets.
+    ///
+    /// # Errors
+    /// Says what is wrong with the text.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        const SHAPE: &str = "must be ADDRESS:PORT, such as 127.0.0.1:9127 or [::1]:9127";
+        let (addr, port) = text.rsplit_once(':').ok_or(SHAPE)?;
+        let is_bare = addr.contains(':') && !addr.starts_with('[');
+        let port: u16 = port.parse().map_err(|_| SHAPE)?;
+        if is_bare || port == 0 {
+            return Err(SHAPE);
+        }
+        let addr = ListenAddr::parse(addr)?;
+        Ok(Self { addr, port })
+    }
+}
+
+impl fmt::Display for ListenPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.addr {
+            ListenAddr::Ip(IpAddr::V6(ip)) => write!(f, "[{ip}]:{}", self.port),
+            addr => write!(f, "{addr}:{}", self.port),
+        }
+    }
+}
+
 /// A password or what contains one. Shows itself as `***` only.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(String);
@@ -345,6 +381,21 @@ impl Field for Vec<ListenAddr> {
             Value::List(items) => items
                 .iter()
                 .filter_map(|i| ListenAddr::parse(i).ok())
+                .collect(),
+            _ => Self::new(),
+        }
+    }
+    fn to_value(&self) -> Value {
+        Value::List(self.iter().map(ToString::to_string).collect())
+    }
+}
+
+impl Field for Vec<ListenPoint> {
+    fn from_value(value: &Value) -> Self {
+        match value {
+            Value::List(items) => items
+                .iter()
+                .filter_map(|i| ListenPoint::parse(i).ok())
                 .collect(),
             _ => Self::new(),
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::options::{Kind, Opt, Unit, nearest};
 use crate::state::{FunctionName, StateCheck};
-use crate::types::{HostAddr, ListenAddr, Secret};
+use crate::types::{HostAddr, ListenAddr, ListenPoint, Secret};
 
 /// A checked value.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,7 +77,9 @@ impl Opt {
                     ..self.expected()
                 }),
             },
-            Kind::List | Kind::Hosts | Kind::Listen | Kind::Functions => self.list(text.split(',')),
+            Kind::List | Kind::Hosts | Kind::Listen | Kind::ListenPoints | Kind::Functions => {
+                self.list(text.split(','))
+            }
         }
     }
 
@@ -135,6 +137,9 @@ impl Opt {
                 .map_err(BadValue::plain),
             Kind::Listen => ListenAddr::parse(item)
                 .map(|addr| addr.to_string())
+                .map_err(BadValue::plain),
+            Kind::ListenPoints => ListenPoint::parse(item)
+                .map(|point| point.to_string())
                 .map_err(BadValue::plain),
             Kind::Functions => FunctionName::parse(item)
                 .map(|name| name.to_string())
@@ -217,7 +222,7 @@ impl Opt {
             Kind::StateCheck => {
                 "must be off, always or sample(N%) with N from 0.0001 to 100".to_owned()
             }
-            Kind::List | Kind::Hosts | Kind::Listen | Kind::Functions => {
+            Kind::List | Kind::Hosts | Kind::Listen | Kind::ListenPoints | Kind::Functions => {
                 "must be a list of texts".to_owned()
             }
         };

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use lru::LruCache;
 use weir_auth::account_cache::{AccountCache, Clocks};
@@ -21,6 +21,7 @@ use weir_config::{AuthLookup, LoadBalanceHosts, PoolMode, PoolSettings, Settings
 use weir_pool::{HostGate, Moment, Policy, Quota, Shared};
 use weir_session::settings::{Reported, Settings as Asked};
 use weir_session::statement::Proven;
+use weir_stats::{LimitRow, Snapshot};
 
 use crate::clock::Clock;
 use crate::console::{Command, Console};
@@ -30,6 +31,7 @@ use crate::offload::{Kind, Offload};
 use crate::resolve::Resolver;
 use crate::running::Arrivals;
 use crate::settled::Settled;
+use crate::worker::Retired;
 
 /// Accounts that auth_query found and that are kept.
 const ACCOUNTS_MAX: usize = 10_000;
@@ -68,6 +70,8 @@ pub(crate) struct GlobalPool {
     pub(crate) pass_through: Mutex<Option<PassThrough>>,
     /// The secret that the last client of this user logged in with, if it is not in the auth_file.
     pub(crate) learnt: Mutex<Option<StoredSecret>>,
+    /// What workers have counted that have forgotten the pool since.
+    pub(crate) retired: Mutex<Retired>,
 }
 
 /// A failed login to a server.
@@ -210,7 +214,7 @@ pub(crate) type PoolName = (Arc<str>, Arc<str>, Purpose);
 pub(crate) struct Global {
     pub(crate) clock: Clock,
     pub(crate) console: Arc<dyn Console>,
-    pub(crate) mailboxes: std::sync::OnceLock<Vec<Mailbox>>,
+    pub(crate) mailboxes: OnceLock<Vec<Mailbox>>,
     /// For deriving keys.
     pub(crate) derivers: Offload,
     /// For passwords that LDAP or PAM check.
@@ -230,8 +234,14 @@ pub(crate) struct Global {
     pub(crate) unheard: Vec<AtomicUsize>,
     pub(crate) clients: Arc<Quota>,
     pub(crate) greeters: Arc<Quota>,
+    /// Where somebody waits for those who monitor.
+    pub(crate) monitors: Mutex<Vec<std::net::TcpListener>>,
+    /// What each worker had counted when it ended; while others finish, totals must not fall.
+    pub(crate) last_figures: Vec<OnceLock<Box<Snapshot>>>,
     settled: RwLock<Arc<Settled>>,
     ids: AtomicU64,
+    /// New clients are not wanted any more: it is about to stop.
+    pub(crate) is_draining: AtomicBool,
     database_servers: Quotas,
     database_clients: Quotas,
     user_servers: Quotas,
@@ -278,7 +288,7 @@ impl Global {
         Ok(Self {
             clock: Clock::new(),
             console,
-            mailboxes: std::sync::OnceLock::new(),
+            mailboxes: OnceLock::new(),
             derivers: Offload::new("kdf", Kind::Computes)?,
             directories: Offload::new("dir", Kind::Waits)?,
             handshakers: Offload::new("tls", Kind::Computes)?,
@@ -290,9 +300,12 @@ impl Global {
             pulses: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
             unheard: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
             clients: Arc::new(Quota::new(clients_max)),
+            monitors: Mutex::default(),
+            last_figures: (0..lanes).map(|_| OnceLock::new()).collect(),
             greeters: Arc::new(Quota::new(clients_max.saturating_add(GREETERS_MAX))),
             settled: RwLock::new(Arc::new(settled)),
             ids: AtomicU64::new(1),
+            is_draining: AtomicBool::new(false),
             database_servers: Quotas::default(),
             database_clients: Quotas::default(),
             user_servers: Quotas::default(),
@@ -482,9 +495,64 @@ impl Global {
             proven: Arc::default(),
             pass_through: Mutex::default(),
             learnt: Mutex::default(),
+            retired: Mutex::default(),
         });
         pools.insert(name, Arc::clone(&pool));
         Ok(pool)
+    }
+
+    /// What was counted by workers that have forgotten the pool since.
+    pub(crate) fn show_retired_totals(&self, snapshot: &mut Snapshot) {
+        for pool in lock(&self.pools).values() {
+            lock(&pool.retired).show_totals(snapshot, &pool.database);
+        }
+    }
+
+    /// The same by pool.
+    pub(crate) fn show_retired_rows(&self, snapshot: &mut Snapshot) {
+        for pool in lock(&self.pools).values() {
+            let size = pool.settings().pool_size;
+            lock(&pool.retired).show_row(snapshot, (&pool.database, &pool.user), size);
+        }
+    }
+
+    /// The limits in force that are not of one pool; those that are switched off have no row.
+    pub(crate) fn limits(&self) -> Vec<LimitRow> {
+        let mut rows = Vec::new();
+        let mut add = |name, scope: &str, used: usize, max: usize| {
+            if max > 0 {
+                let (used, max) = (used as u64, max as u64);
+                let scope = scope.to_owned();
+                rows.push(LimitRow {
+                    name,
+                    scope,
+                    used,
+                    max,
+                });
+            }
+        };
+        add(
+            "max_client_conn",
+            "",
+            self.clients.used(),
+            self.clients.max(),
+        );
+        let pools_max = self.settled().settings.global.max_pools;
+        let pools_max = usize::try_from(pools_max).unwrap_or(usize::MAX);
+        add("max_pools", "", lock(&self.pools).len(), pools_max);
+        let tables = [
+            ("max_db_connections", &self.database_servers),
+            ("max_db_client_connections", &self.database_clients),
+            ("max_user_connections", &self.user_servers),
+            ("max_user_client_connections", &self.user_clients),
+        ];
+        for (name, quotas) in tables {
+            for (scope, quota) in lock(quotas).iter() {
+                add(name, scope, quota.used(), quota.max());
+            }
+        }
+        rows.sort_unstable_by(|a, b| (a.name, &a.scope).cmp(&(b.name, &b.scope)));
+        rows
     }
 
     fn gate(&self, pool: &PoolSettings, settings: &Settings) -> Arc<HostGate> {

@@ -15,6 +15,7 @@ mod handover;
 mod listen;
 mod lookups;
 mod mailbox;
+pub mod monitor;
 mod moved;
 mod offload;
 mod peering;

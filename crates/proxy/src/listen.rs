@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mio::net::{TcpListener, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-use weir_config::{Global, HostAddr, ListenAddr};
+use weir_config::{Global, HostAddr, ListenAddr, ListenPoint};
 use weir_stats::Endpoint;
 
 use crate::socket::{Socket as Connected, Stream, TcpOptions};
@@ -21,6 +21,9 @@ mod passed;
 
 use passed::Kind;
 pub use passed::Passed;
+
+/// Connections for monitoring that nobody has accepted yet; scrapers are few.
+const PLAIN_BACKLOG: i32 = 16;
 
 /// A new connection.
 #[derive(Debug)]
@@ -108,6 +111,37 @@ pub(crate) fn open(global: &Global, passed: Vec<Passed>) -> Result<Vec<Listener>
         _ => {}
     }
     Ok(listeners)
+}
+
+/// Opens the sockets of `metrics_listen`, or none. Blocking ones: whoever accepts there has a thread for it.
+pub(crate) fn open_plain(
+    points: &[ListenPoint],
+) -> Result<Vec<std::net::TcpListener>, ListenError> {
+    let mut listeners = Vec::new();
+    for point in points {
+        for address in addresses(std::slice::from_ref(&point.addr), point.port)? {
+            listeners.push(plain(address).map_err(|error| ListenError::Bind {
+                address: address.to_string(),
+                error,
+            })?);
+        }
+    }
+    Ok(listeners)
+}
+
+fn plain(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(PLAIN_BACKLOG)?;
+    Ok(socket.into())
 }
 
 fn addresses(listen: &[ListenAddr], port: u16) -> Result<Vec<SocketAddr>, ListenError> {

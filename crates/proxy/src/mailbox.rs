@@ -95,6 +95,8 @@ pub(crate) enum Message {
     Pulse(u64),
     /// A host name was resolved, or not.
     Resolved(Resolved),
+    /// Somebody wants this worker's figures. He waits for them, within limits.
+    Measure(Sender<Box<Snapshot>>),
     /// The configuration has changed.
     Settings,
     /// Stop.
@@ -187,6 +189,11 @@ impl Letters {
 
     pub(crate) fn next(&self) -> Option<Message> {
         self.receiver.try_recv().ok()
+    }
+
+    /// How many messages wait to be read.
+    pub(crate) fn waiting(&self) -> usize {
+        self.receiver.len()
     }
 
     /// Whether anything waits to be read.

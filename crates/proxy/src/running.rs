@@ -104,10 +104,15 @@ pub fn start(
 }
 
 impl Running {
+    pub(crate) fn global(&self) -> &Arc<Global> {
+        &self.global
+    }
+
     /// Stops. May be called again, with a harder way.
     pub fn shutdown(&self, how: Shutdown) {
         // Nobody may wait in a socket that nobody accepts from.
         drop(std::mem::take(&mut *lock(&self.offered)));
+        self.global.is_draining.store(true, Ordering::SeqCst);
         self.tell_all(|| Message::Shutdown(how));
     }
 

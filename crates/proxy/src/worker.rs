@@ -27,6 +27,7 @@ mod inquiry;
 mod letters;
 mod listening;
 mod login;
+mod measure;
 mod moving;
 mod negotiate;
 mod peers;
@@ -49,6 +50,8 @@ use cancel::Canceller;
 use console::Gathering;
 use listening::Listening;
 pub(crate) use listening::{Asking, Heard, Leaver};
+use measure::Errors;
+pub(crate) use measure::Retired;
 pub(crate) use moving::Arrival;
 pub(crate) use peers::Forward;
 use slots::{Client, Phase, Pool, Server};
@@ -92,6 +95,10 @@ pub(crate) struct Worker<D> {
     later: VecDeque<usize>,
     gathering: HashMap<u64, Gathering>,
     questions: u64,
+    /// Errors that clients got.
+    errors: Errors,
+    /// Turns of the loop.
+    turns: u64,
     draining: Option<Shutdown>,
     /// To the process that takes our clients.
     moving: Option<Arc<Link>>,
@@ -127,6 +134,8 @@ impl<D: Driver> Worker<D> {
             later: VecDeque::new(),
             gathering: HashMap::new(),
             questions: 0,
+            errors: Errors::new(),
+            turns: 0,
             draining: None,
             moving: None,
             finished: false,
@@ -145,6 +154,10 @@ impl<D: Driver> Worker<D> {
         while !self.finished {
             self.turn(&mut buffer)?;
         }
+        if let Some(last) = self.global.last_figures.get(self.lane) {
+            // Set here and nowhere else.
+            let _ = last.set(Box::new(self.measure()));
+        }
         Ok(())
     }
 
@@ -152,6 +165,7 @@ impl<D: Driver> Worker<D> {
         let timeout = self.timers.next().map(|at| at.since(self.now));
         self.driver.wait(self.now, timeout)?;
         self.now = self.global.clock.now();
+        self.turns += 1;
         for _ in 0..COMPLETIONS_MAX {
             let Some(completion) = self.driver.next(buffer) else {
                 break;

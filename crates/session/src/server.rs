@@ -8,6 +8,7 @@ use std::sync::Arc;
 use weir_sql::Reasons;
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
+use weir_wire::sqlstate::SqlState;
 
 use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Undo, UnnamedEffect};
@@ -16,6 +17,9 @@ use crate::settings::{Reported, Settings};
 use crate::state::{Answer, Question};
 use crate::statement::{Prepared, Statement};
 use crate::unnamed;
+
+/// Codes of errors that wait to be counted; whoever passes on replies takes them after each receive.
+pub const ERRORS_MAX: usize = 64;
 
 /// One server connection's side of the conversation.
 ///
@@ -90,6 +94,8 @@ pub struct Server {
     pub(crate) owes_ready: bool,
     /// A question that no statement gave a reason for found something.
     pub(crate) found: bool,
+    /// Codes of the errors that the client was sent and that nobody has counted yet.
+    pub(crate) errors: Vec<Option<SqlState>>,
     /// The batch under way.
     pub(crate) repeat: Repeat,
     /// What it was asked before the client's next message, about the statement in that.
@@ -163,6 +169,7 @@ impl Server {
             spoiled: false,
             owes_ready: false,
             found: false,
+            errors: Vec::new(),
             repeat: Repeat::default(),
             comparison: None,
             may_load: false,
@@ -378,6 +385,13 @@ impl Server {
     /// Errors in answer to our own requests count again: the server goes back to work.
     pub fn settle(&mut self) {
         self.tolerant = false;
+        self.errors = Vec::new();
+    }
+
+    /// The codes of the errors that were passed on since the last call, at most [`ERRORS_MAX`]; `None` for one whose code
+    /// could not be read.
+    pub fn take_errors(&mut self) -> Vec<Option<SqlState>> {
+        std::mem::take(&mut self.errors)
     }
 
     /// A message for the client has begun and not ended.

@@ -15,10 +15,12 @@
 //! ```
 
 mod counters;
+mod histogram;
 mod rows;
 
 pub use counters::{Averages, Counters};
+pub use histogram::{Histogram, Percentiles, Times};
 pub use rows::{
-    ClientRow, ClientState, Endpoint, PoolCounts, PoolRow, ServerRow, ServerState, Snapshot,
-    TlsRow, Totals,
+    Blame, ClientRow, ClientState, Endpoint, LimitRow, PoolCounts, PoolPercentiles, PoolRow,
+    ProcessRow, ServerRow, ServerState, Snapshot, TlsRow, Totals, WorkerRow,
 };

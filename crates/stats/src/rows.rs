@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::counters::Counters;
+use crate::histogram::{Percentiles, Times};
 
 /// One end of a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -165,6 +166,73 @@ pub struct PoolRow {
     pub pinned: u64,
     /// A broken invariant of the pool's books, or empty.
     pub violation: String,
+    /// Clients that have a server.
+    pub leased: u64,
+    /// Clients of this pool, whatever they do.
+    pub clients: u64,
+    /// What was counted since the process began.
+    pub totals: Counters,
+    /// How long things took since the process began; none if nothing was measured yet.
+    pub times: Option<Box<Times>>,
+    /// The same of the last full period, or of the time since the beginning while none is over: what percentiles are
+    /// taken of.
+    pub recent: Option<Box<Times>>,
+}
+
+/// Who made an error that a client got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Blame {
+    /// We did.
+    Pooler,
+    /// PostgreSQL did.
+    Server,
+}
+
+/// One worker's load.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WorkerRow {
+    /// Its number.
+    pub worker: usize,
+    /// Clients that live on it, whatever they do.
+    pub clients: u64,
+    /// Server connections on it.
+    pub servers: u64,
+    /// Clients on it that listen to channels.
+    pub listening: u64,
+    /// Turns of its loop since the process began.
+    pub turns: u64,
+    /// Processor time that its thread has used, in microseconds.
+    pub cpu_us: u64,
+    /// Letters from other threads that it has not read.
+    pub letters: u64,
+}
+
+/// The process as the system sees it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProcessRow {
+    /// Processor time of all threads, in microseconds.
+    pub cpu_us: u64,
+    /// Memory in use.
+    pub resident_bytes: u64,
+    /// Open file descriptors.
+    pub open_files: u64,
+    /// As many as may be open.
+    pub open_files_max: u64,
+    /// When the process began, in Unix seconds.
+    pub started_at: u64,
+}
+
+/// One limit and how much of it is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitRow {
+    /// The option that sets it.
+    pub name: &'static str,
+    /// The database or user that it is for; empty for one of the whole process.
+    pub scope: String,
+    /// Places taken.
+    pub used: u64,
+    /// Places there are; 0 = no limit.
+    pub max: u64,
 }
 
 /// One certificate in use. Times are Unix seconds.
@@ -230,6 +298,17 @@ pub struct Snapshot {
     pub dns_pending: u64,
     /// Certificates in use; every worker tells the same.
     pub tls: Vec<TlsRow>,
+    /// Clients in TLS, by protocol and cipher.
+    pub protected: BTreeMap<String, u64>,
+    /// Errors that clients got since the process began, by who made them and by SQLSTATE; a code that PostgreSQL's table
+    /// does not have is under `other`, so that no statement can make up codes without end.
+    pub errors: BTreeMap<(Blame, &'static str), u64>,
+    /// The workers, one each.
+    pub workers: Vec<WorkerRow>,
+    /// The limits in force, filled in by whoever collects the workers' parts.
+    pub limits: Vec<LimitRow>,
+    /// The process, likewise.
+    pub process: ProcessRow,
 }
 
 impl Snapshot {
@@ -250,11 +329,44 @@ impl Snapshot {
         if self.tls.is_empty() {
             self.tls = other.tls;
         }
+        for (protection, count) in other.protected {
+            *self.protected.entry(protection).or_default() += count;
+        }
+        for (key, count) in other.errors {
+            *self.errors.entry(key).or_default() += count;
+        }
+        self.workers.extend(other.workers);
+        self.workers.sort_unstable_by_key(|row| row.worker);
+        self.limits.extend(other.limits);
     }
 }
 
+/// What clients of a pool felt lately.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PoolPercentiles {
+    /// Waits for a server.
+    pub wait: Percentiles,
+    /// Transactions.
+    pub transaction: Percentiles,
+    /// Queries.
+    pub query: Percentiles,
+}
+
 impl PoolRow {
-    fn merge(&mut self, other: Self) {
+    /// Percentiles of the last full period, or of the time since the beginning while none is over; zero where nothing
+    /// was measured.
+    #[must_use]
+    pub fn percentiles(&self) -> PoolPercentiles {
+        let of = |times: &Times| PoolPercentiles {
+            wait: (&times.wait).into(),
+            transaction: (&times.transaction).into(),
+            query: (&times.query).into(),
+        };
+        self.recent.as_deref().map(of).unwrap_or_default()
+    }
+
+    /// Adds another worker's part of the same pool.
+    pub fn merge(&mut self, other: Self) {
         let (mine, theirs) = (&mut self.counts, other.counts);
         mine.cl_active += theirs.cl_active;
         mine.cl_waiting += theirs.cl_waiting;
@@ -276,6 +388,19 @@ impl PoolRow {
         if self.violation.is_empty() {
             self.violation = other.violation;
         }
+        self.leased += other.leased;
+        self.clients += other.clients;
+        self.totals += other.totals;
+        add_times(&mut self.times, other.times);
+        add_times(&mut self.recent, other.recent);
+    }
+}
+
+fn add_times(mine: &mut Option<Box<Times>>, theirs: Option<Box<Times>>) {
+    match (mine, theirs) {
+        (Some(mine), Some(theirs)) => **mine += &theirs,
+        (mine @ None, theirs) => *mine = theirs,
+        (Some(_), None) => {}
     }
 }
 
@@ -289,5 +414,29 @@ impl Totals {
         }
         self.current_connections += other.current_connections;
         self.current_client_connections += other.current_client_connections;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_of_all_workers_and_of_late() {
+        let part = |us: u64, count: u64| {
+            let mut recent = Times::default();
+            recent.wait.record_many(us, count);
+            PoolRow {
+                recent: Some(recent.into()),
+                ..PoolRow::default()
+            }
+        };
+        let mut pool = PoolRow::default();
+        assert_eq!(pool.percentiles(), PoolPercentiles::default());
+        pool.merge(part(3, 94));
+        pool.merge(part(1_000_000, 6));
+        let PoolPercentiles { wait, query, .. } = pool.percentiles();
+        assert_eq!((wait.p50_us, query.p99_us), (3, 0));
+        assert!(wait.p95_us > 800_000, "{wait:?}");
     }
 }

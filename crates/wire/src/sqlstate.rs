@@ -82,6 +82,16 @@ impl SqlState {
             .find(|(code, _)| *code == self)
             .map(|(_, name)| *name)
     }
+
+    /// The five characters of a code that PostgreSQL's table has; `None` for one that somebody made up (`RAISE` takes
+    /// any), so that what is kept by code has a bound.
+    #[must_use]
+    pub fn known(self) -> Option<&'static str> {
+        codes::CONDITIONS
+            .iter()
+            .find(|(code, _)| *code == self)
+            .map(|(code, _)| code.as_str())
+    }
 }
 
 const fn is_code(byte: u8) -> bool {

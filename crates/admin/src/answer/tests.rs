@@ -171,7 +171,7 @@ fn snapshot() -> Snapshot {
         size: 40,
         servers: 36,
         pinned: 12,
-        violation: String::new(),
+        ..PoolRow::default()
     };
     let key = |database: &str| (database.to_owned(), "alice".to_owned());
     let auto = PoolRow {
@@ -189,6 +189,7 @@ fn snapshot() -> Snapshot {
         dns_names: 3,
         dns_pending: 4,
         tls: certificates(),
+        ..Snapshot::default()
     }
 }
 

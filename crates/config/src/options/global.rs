@@ -8,8 +8,8 @@ use super::{
 };
 use crate::state::{FunctionName, StateCheck};
 use crate::types::{
-    AuthType, ChannelBinding, ListenAddr, LogFormat, PoolMode, Secret, SessionState, SslMode,
-    SslNegotiation,
+    AuthType, ChannelBinding, ListenAddr, ListenPoint, LogFormat, PoolMode, Secret, SessionState,
+    SslMode, SslNegotiation,
 };
 use crate::value::Value;
 
@@ -128,6 +128,8 @@ section! {
         log_disconnections: bool = flag("1");
         /// Log errors sent to clients.
         log_pooler_errors: bool = flag("1");
+        /// Addresses with ports, such as `127.0.0.1:9127`, that answer `/metrics`, `/healthz` and `/readyz` over HTTP to everybody who can reach them; empty means none.
+        metrics_listen: Vec<ListenPoint> = of_kind(Kind::ListenPoints, "").fixed();
         /// Log statistics every `stats_period`.
         log_stats: bool = flag("1");
         /// How much more to log.

@@ -76,6 +76,7 @@ fn fields_keep_defaults_and_the_largest_values() {
                 Kind::Enum(words) => opt.parse(words[words.len() - 1], Dialect::Ini).unwrap(),
                 Kind::StateCheck => opt.parse("sample(100%)", Dialect::Ini).unwrap(),
                 Kind::Functions => opt.parse("a.\"B\"", Dialect::Ini).unwrap(),
+                Kind::ListenPoints => opt.parse("[::1]:65535, *:1", Dialect::Ini).unwrap(),
                 _ => opt.parse("1", Dialect::Ini).unwrap(),
             }
         };
@@ -159,5 +160,37 @@ fn numbers_are_read_as_each_dialect_reads_them() {
     assert_eq!(size.parse("16KiB", Dialect::Native), Ok(Value::Int(16_384)));
     for text in ["16kB", "16K", "KiB", "-1B", "99999999999999GiB"] {
         assert!(size.parse(text, Dialect::Native).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_listening_point_is_an_address_with_a_port() {
+    let parse = |text: &str| {
+        Scope::Global
+            .find("metrics_listen")
+            .unwrap()
+            .parse(text, Dialect::Ini)
+    };
+    for (text, shown) in [
+        ("127.0.0.1:9127", "127.0.0.1:9127"),
+        ("[::1]:9127,localhost:1", "[::1]:9127"),
+        ("*:9127", "*:9127"),
+    ] {
+        let Ok(Value::List(points)) = parse(text) else {
+            panic!("{text} is refused")
+        };
+        assert_eq!(points[0], shown);
+    }
+    assert_eq!(parse(""), Ok(Value::List(Vec::new())));
+    for text in [
+        "9127",
+        "127.0.0.1",
+        "::1:9127",
+        "a:0",
+        "a:65536",
+        ":9127",
+        "/tmp:1",
+    ] {
+        assert!(parse(text).is_err(), "{text}");
     }
 }

@@ -33,6 +33,9 @@ fn spelling(opt: &'static Opt) -> BoxedStrategy<String> {
         Kind::Hosts | Kind::Listen => {
             "([a-z]{1,8}|10\\.0\\.0\\.[1-9]|::1)(,[a-z]{1,4}){0,2}".boxed()
         }
+        Kind::ListenPoints => {
+            "((localhost|10\\.0\\.0\\.[1-9]|\\[::1\\]|\\*):[1-9][0-9]{0,3})?".boxed()
+        }
         Kind::Functions => "([a-z_]{1,8}(,(\"[A-Z.]{1,4}\"\\.)?[a-zA-Z]{1,4}){0,2})?".boxed(),
         Kind::StateCheck => prop_oneof![
             Just("off".to_owned()),

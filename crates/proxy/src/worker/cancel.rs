@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use weir_pool::{Entered, Moment, ServerId};
 use weir_session::fault::Fault;
+use weir_stats::Blame;
 use weir_stats::Endpoint;
 use weir_wire::encode;
 
@@ -113,6 +114,7 @@ impl<D: Driver> Worker<D> {
         let mut message = Vec::new();
         Fault::Cancelled.encode(&mut message);
         self.driver.send(client.key, &message);
+        self.count_error(Blame::Pooler, Some(Fault::Cancelled.code()));
         self.take_input(index);
     }
 

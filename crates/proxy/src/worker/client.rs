@@ -6,8 +6,10 @@ use std::sync::atomic::Ordering;
 use weir_session::client::Client as Session;
 use weir_session::fault::Fault;
 use weir_session::hello::Opening;
+use weir_stats::Blame;
 
 use super::Worker;
+use super::measure::code_of;
 use super::slots::{Client, Guards, Identity, Phase};
 use crate::driver::{Driver, Owner};
 use crate::listen::Accepted;
@@ -252,11 +254,19 @@ impl<D: Driver> Worker<D> {
         }
         let mut message = Vec::new();
         fault.encode(&mut message);
-        self.end_client(index, &message, &fault.text());
+        self.count_error(Blame::Pooler, Some(fault.code()));
+        self.end_with(index, &message, &fault.text());
     }
 
-    /// Sends a last message and ends a client.
+    /// Sends a server's last message and ends a client.
     pub(super) fn end_client(&mut self, index: usize, message: &[u8], reason: &str) {
+        if self.clients.contains(index) {
+            self.count_error(Blame::Server, code_of(message));
+        }
+        self.end_with(index, message, reason);
+    }
+
+    fn end_with(&mut self, index: usize, message: &[u8], reason: &str) {
         let Some(client) = self.clients.get(index) else {
             return;
         };
@@ -270,6 +280,14 @@ impl<D: Driver> Worker<D> {
     /// Takes a client out of everything it is in.
     pub(super) fn remove_client(&mut self, index: usize, leaving: Leaving, reason: &str) {
         self.arm_client(index, None);
+        if self
+            .clients
+            .get(index)
+            .is_some_and(|client| client.ticket.is_some())
+        {
+            // Who gave up waited, too.
+            self.count_wait(index);
+        }
         let Some(mut client) = self.clients.try_remove(index) else {
             return;
         };

@@ -171,9 +171,10 @@ impl<D: Driver> Worker<D> {
         {
             return;
         }
-        let Some(gathering) = self.gathering.remove(&question) else {
+        let Some(mut gathering) = self.gathering.remove(&question) else {
             return;
         };
+        gathering.snapshot.limits = self.global.limits();
         let bytes = (gathering.render)(&gathering.snapshot);
         let client = self
             .clients

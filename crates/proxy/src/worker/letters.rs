@@ -44,6 +44,10 @@ impl<D: Driver> Worker<D> {
                     pulse.store(number, std::sync::atomic::Ordering::Relaxed);
                 }
             }
+            Message::Measure(answer) => {
+                // Who asked may have given up; the channel has room for an answer of each worker.
+                drop(answer.try_send(Box::new(self.measure())));
+            }
             Message::Resolved(resolved) => self.resolved(resolved),
             Message::Settings => self.settle_pools(),
             Message::Shutdown(how) => self.shut_down(how),

@@ -48,6 +48,7 @@ impl<D: Driver> Worker<D> {
             has_timeouts: has_timeouts(&settings),
             settings,
             counters: Default::default(),
+            timing: None,
             period: Default::default(),
             clients: 0,
             reported: Vec::new(),
@@ -315,8 +316,12 @@ impl<D: Driver> Worker<D> {
         if let Some(listener) = listener_of(index) {
             return self.listener_not_served(listener, error);
         }
-        if let Some(client) = self.clients.get_mut(index) {
-            client.ticket = None;
+        if self
+            .clients
+            .get_mut(index)
+            .is_some_and(|client| client.ticket.take().is_some())
+        {
+            self.count_wait(index);
         }
         match error {
             WaitError::ServerDown => self.fail_for_server(index),
@@ -368,7 +373,7 @@ impl<D: Driver> Worker<D> {
     // --- keeping house ---
 
     /// Forgets pools that nobody has used for long (`pool_idle_timeout`, for databases by `*` also
-    /// `autodb_idle_timeout`). Their counters go with them.
+    /// `autodb_idle_timeout`). What they have counted stays with the pool.
     pub(super) fn drop_unused_pools(&mut self) {
         let settled = self.global.settled();
         let global = &settled.settings.global;
@@ -391,9 +396,11 @@ impl<D: Driver> Worker<D> {
             }
         }
         for index in unused {
-            let Some(pool) = self.pools.try_remove(index) else {
+            let Some(mut pool) = self.pools.try_remove(index) else {
                 continue;
             };
+            let global = Arc::clone(&pool.global);
+            lock(&global.retired).add(&mut pool);
             if let Some(tick) = pool.tick {
                 self.timers.disarm(tick, super::timers::Timer::Pool(index));
             }

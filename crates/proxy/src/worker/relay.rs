@@ -8,6 +8,7 @@ use weir_wire::backend::TransactionStatus;
 
 use super::client::Leaving;
 use super::listening::listener_of;
+use super::measure::micros;
 use super::slots::{Client, Phase, Stage};
 use super::{Worker, trim};
 use crate::driver::Driver;
@@ -263,7 +264,9 @@ impl<D: Driver> Worker<D> {
         server.request_at = self.now;
         if let Some(pool) = self.pools.get_mut(client.pool) {
             pool.counters.server_assignments += 1;
-            pool.counters.wait_us += micros(self.now.since(client.wait_since));
+            let waited = micros(self.now.since(client.wait_since));
+            pool.counters.wait_us += waited;
+            pool.times().wait.record(waited);
         }
         true
     }
@@ -400,6 +403,11 @@ impl<D: Driver> Worker<D> {
         let key = client.key;
         let request_at = server.request_at;
         self.count(index, request_at, bytes.len(), result.as_ref().ok());
+        if let Ok(replied) = &result
+            && replied.errors > 0
+        {
+            self.count_errors(server_index, replied.errors);
+        }
         let consumed = match result {
             Ok(replied) => {
                 // Before the last bytes go to this client, the next one's go to the server.
@@ -492,17 +500,24 @@ impl<D: Driver> Worker<D> {
         let Some(pool) = self.pools.get_mut(client.pool) else {
             return;
         };
-        let counters = &mut pool.counters;
-        counters.bytes_sent += bytes as u64;
+        pool.counters.bytes_sent += bytes as u64;
         let Some(replied) = replied else { return };
+        let times = &mut pool.timing.get_or_insert_default().all;
+        let counters = &mut pool.counters;
         if replied.queries > 0 {
             client.replied_at = self.now;
             counters.queries += u64::from(replied.queries);
-            counters.query_us += micros(self.now.since(request_at));
+            let took = micros(self.now.since(request_at));
+            counters.query_us += took;
+            times.query.record_many(took, u64::from(replied.queries));
         }
         if replied.transactions > 0 {
             counters.transactions += u64::from(replied.transactions);
-            counters.transaction_us += micros(self.now.since(client.transaction_at));
+            let took = micros(self.now.since(client.transaction_at));
+            counters.transaction_us += took;
+            times
+                .transaction
+                .record_many(took, u64::from(replied.transactions));
             client.transaction_at = self.now;
         }
         counters.errors += u64::from(replied.errors);
@@ -563,8 +578,4 @@ fn may_release(client: &Client) -> bool {
 /// Slab indexes go through the pool as numbers.
 pub(super) fn server_index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
-}
-
-fn micros(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -23,6 +23,7 @@ use weir_tls::session::{CertificateDer, Protection};
 use super::access::{Directory, Learnt};
 use super::inquiry::Inquiry;
 use super::listening::Ears;
+use super::measure::Timing;
 use super::secure::Securing;
 use super::state::{Pinned, Trials};
 use crate::console::Role;
@@ -354,6 +355,8 @@ pub(super) struct Pool {
     /// What clients may keep others waiting for, to see whether they need what a sequence gave them.
     pub(super) trials: Trials,
     pub(super) counters: Counters,
+    /// How long things took; none until something did.
+    pub(super) timing: Option<Box<Timing>>,
     /// The counters when the current and the last period began.
     pub(super) period: [Counters; 2],
     /// Clients on this worker.

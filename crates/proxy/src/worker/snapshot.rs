@@ -7,13 +7,14 @@ use weir_stats::{
 };
 
 use super::Worker;
+use super::measure::Tally;
 use super::slots::{Client, Phase, Pool, Server, Stage};
 use crate::driver::Driver;
 use crate::global::{Purpose, balance_name, mode_name};
 
 impl<D: Driver> Worker<D> {
     pub(super) fn describe(&self) -> Snapshot {
-        let mut snapshot = Snapshot {
+        Snapshot {
             clients: self
                 .clients
                 .iter()
@@ -24,7 +25,16 @@ impl<D: Driver> Worker<D> {
                 .iter()
                 .map(|(_, server)| self.server_row(server))
                 .collect(),
+            ..self.describe_pools()
+        }
+    }
+
+    /// The same without clients and servers one by one.
+    pub(super) fn describe_pools(&self) -> Snapshot {
+        let mut snapshot = Snapshot {
             cancels: self.cancellers.len() as u64,
+            errors: self.errors.clone(),
+            workers: vec![self.load()],
             dns_names: self.global.resolver.len() as u64,
             ..Snapshot::default()
         };
@@ -48,16 +58,19 @@ impl<D: Driver> Worker<D> {
                 .as_micros(),
         );
         let mut listeners = Vec::new();
+        let tallies = self.tallies();
         for (index, pool) in &self.pools {
             let name = (
                 pool.global.database.to_string(),
                 pool.global.user.to_string(),
             );
-            let row = self.pool_row(index, pool);
+            let tally = tallies.get(index).copied().unwrap_or_default();
+            let row = self.pool_row(pool, &tally);
             if pool.global.purpose == Purpose::Listener {
                 listeners.push((name, row));
             } else {
-                snapshot.pools.insert(name, row);
+                // The pool that asks for secrets may have the name of one of clients.
+                snapshot.pools.entry(name).or_default().merge(row);
             }
             let totals = snapshot
                 .databases
@@ -67,6 +80,10 @@ impl<D: Driver> Worker<D> {
         }
         for (name, row) in listeners {
             add_listener(&mut snapshot, name, row);
+        }
+        // What nobody has any more is told once.
+        if self.lane == 0 {
+            self.global.show_retired_totals(&mut snapshot);
         }
         snapshot
     }
@@ -169,41 +186,35 @@ impl<D: Driver> Worker<D> {
         clients.map_or(pool.settings.pool_size, |clients| clients.pool_size)
     }
 
-    fn pool_row(&self, index: usize, pool: &Pool) -> PoolRow {
+    fn pool_row(&self, pool: &Pool, tally: &Tally) -> PoolRow {
         let shard = &pool.shard;
         let waiting = shard.waiting() as u64;
-        let mut counts = PoolCounts {
+        let counts = PoolCounts {
             cl_active: (pool.clients as u64).saturating_sub(waiting),
             cl_waiting: waiting,
+            sv_active: tally.active,
+            sv_being_canceled: tally.being_cancelled,
+            sv_idle: tally.idle,
+            sv_login: tally.login,
+            sv_tested: tally.tested,
             ..PoolCounts::default()
         };
-        let mut pinned = 0;
-        for (_, server) in self
-            .servers
-            .iter()
-            .filter(|(_, server)| server.pool == index)
-        {
-            *match server.stage {
-                Stage::BeingCancelled => &mut counts.sv_being_canceled,
-                Stage::Cleaning | Stage::Testing(_) => &mut counts.sv_tested,
-                Stage::Idle => &mut counts.sv_idle,
-                Stage::Leased | Stage::Listening(_) => &mut counts.sv_active,
-                _ => &mut counts.sv_login,
-            } += 1;
-            let client = server.lease.and_then(|index| self.clients.get(index));
-            pinned += u64::from(client.is_some_and(|client| client.session.pin().is_some()));
-        }
         let wait = shard.longest_wait(self.now);
-        PoolRow {
+        let mut row = PoolRow {
             counts,
             maxwait_us: u64::try_from(wait.as_micros()).unwrap_or(u64::MAX),
             pool_mode: mode_name(pool.settings.pool_mode),
             load_balance_hosts: balance_name(&pool.settings),
             size: u64::from(self.pool_size(pool)),
             servers: shard.shared().servers() as u64,
-            pinned,
+            pinned: tally.pinned,
             violation: violation(shard),
-        }
+            leased: tally.leased,
+            clients: pool.clients as u64,
+            ..PoolRow::default()
+        };
+        pool.show_times(&mut row);
+        row
     }
 
     /// PgBouncer's line, for all workers together; the first one asks the others.
@@ -266,6 +277,8 @@ fn add_listener(snapshot: &mut Snapshot, name: (String, String), row: PoolRow) {
     pool.counts.sv_idle += row.counts.sv_idle;
     pool.counts.sv_login += row.counts.sv_login;
     pool.counts.sv_tested += row.counts.sv_tested;
+    // What its clients did with it was counted here.
+    pool.totals += row.totals;
 }
 
 fn add_totals(totals: &mut Totals, pool: &Pool, period_us: u64) {

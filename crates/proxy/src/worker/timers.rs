@@ -204,6 +204,9 @@ impl<D: Driver> Worker<D> {
         for (_, pool) in &mut self.pools {
             let [last, _] = pool.period;
             pool.period = [pool.counters, last];
+            if let Some(timing) = &mut pool.timing {
+                timing.begin_period();
+            }
         }
         self.log_stats();
         self.drop_unused_pools();

@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::fault::Fault;
 use crate::sequences;
-use crate::server::Server;
+use crate::server::{ERRORS_MAX, Server};
 use crate::settings::{Settings, is_settable};
 use crate::splice::Splice;
 use crate::state::surprises;
@@ -715,7 +715,14 @@ impl Work<'_, '_> {
             Some(_) => self.skip(body),
             None => Verdict::Keep,
         };
-        self.replied.errors += u32::from(verdict == Verdict::Keep);
+        if verdict == Verdict::Keep {
+            self.replied.errors += 1;
+            if self.server.errors.len() < ERRORS_MAX {
+                let fields = backend::ErrorFields::parse(body).ok();
+                let code = fields.and_then(|fields| fields.sqlstate());
+                self.server.errors.push(code);
+            }
+        }
         Ok(verdict)
     }
 

@@ -6,12 +6,14 @@ use weir_session::channels::{
     self, CHANNELS_MAX, Channel, Mail, Recognized, Request, Seat, Subscriptions,
 };
 use weir_session::fault::Fault;
+use weir_stats::Blame;
 use weir_wire::backend::{NotificationResponse, TransactionStatus};
 use weir_wire::encode;
 use weir_wire::frame::{Side, frame};
 
 use super::super::Worker;
 use super::super::client::Leaving;
+use super::super::measure::code_of;
 use super::super::slots::{Client, Phase, Stage};
 use super::super::welcome::as_fatal;
 use super::{Heard, Leaver, Loss, Wish};
@@ -221,6 +223,9 @@ impl<D: Driver> Worker<D> {
             pool.counters.transactions += 1;
             pool.counters.errors += u64::from(error.is_some());
             pool.counters.bytes_sent += message.len() as u64;
+        }
+        if let Some(error) = error {
+            self.count_error(Blame::Server, code_of(error));
         }
         self.send_to_client(index, &message);
     }

@@ -1,0 +1,214 @@
+//! The page `/metrics`: one table of metrics, from which the page and its reference ([`metrics_markdown`]) come.
+//!
+//! `prometheus-client` writes the text. It keeps no figures here: those are the workers', and a page is made of one
+//! [`Snapshot`]. It writes OpenMetrics, where the name of a counter's family lacks `_total`; older readers of the text
+//! format 0.0.4 do not understand that, so families have the names of their samples here, which both take.
+
+mod figures;
+mod reference;
+mod table;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode_registry;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::Registry;
+use weir_proxy::monitor::Pages;
+use weir_stats::{Counters, Histogram, PoolRow, Snapshot, Times};
+
+use self::figures::{Figures, Named};
+use self::table::METRICS;
+
+pub use self::reference::metrics_markdown;
+
+/// Bounds of the buckets: powers of two in microseconds, from 128 us to 67 s.
+const EXPONENTS: std::ops::RangeInclusive<u32> = 7..=26;
+/// Labels of what a pool has.
+const OF_POOL: &[&str] = &["database", "user"];
+
+/// Makes the page. `version` is Weir's own, such as `0.1.0`.
+pub fn metrics(version: &str) -> impl Pages + use<> {
+    Exposition {
+        version: version.to_owned(),
+        named: Mutex::default(),
+    }
+}
+
+struct Exposition {
+    version: String,
+    /// Pools with rows of their own.
+    named: Mutex<Named>,
+}
+
+impl Pages for Exposition {
+    fn metrics(&self, snapshot: Snapshot) -> String {
+        let named = &mut self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let figures = Figures::new(snapshot, &self.version, named);
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(figures));
+        let mut page = String::new();
+        // Writing to a String cannot fail.
+        let _ = encode_registry(&mut page, &registry);
+        page
+    }
+}
+
+/// What a metric is to Prometheus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+
+    fn family(self) -> MetricType {
+        match self {
+            Self::Counter => MetricType::Counter,
+            Self::Gauge => MetricType::Gauge,
+            Self::Histogram => MetricType::Histogram,
+        }
+    }
+}
+
+/// One metric.
+struct Metric {
+    name: &'static str,
+    kind: Kind,
+    labels: &'static [&'static str],
+    /// One sentence, for the page and its reference.
+    help: &'static str,
+    source: Source,
+}
+
+/// Where its samples come from.
+enum Source {
+    /// One of a pool's counters.
+    PoolCount(fn(&Counters) -> u64),
+    /// One value of a pool.
+    PoolValue(fn(&PoolRow) -> f64),
+    /// A pool's values by state.
+    PoolStates(fn(&PoolRow) -> Vec<(&'static str, u64)>),
+    /// Times of a pool.
+    PoolTimes(fn(&Times) -> &Histogram),
+    /// Whatever samples it has.
+    Samples(fn(&Figures, &mut Out<'_, '_>) -> fmt::Result),
+}
+
+/// Writes samples of one metric.
+struct Out<'o, 'e> {
+    encoder: &'o mut MetricEncoder<'e>,
+    labels: &'static [&'static str],
+}
+
+impl Out<'_, '_> {
+    /// One sample; the values of the labels in the order of their names.
+    fn value(&mut self, values: &[&str], value: f64) -> fmt::Result {
+        debug_assert_eq!(self.labels.len(), values.len(), "a value for each label");
+        if values.is_empty() {
+            return self.encoder.encode_gauge(&value);
+        }
+        let labels = zip(self.labels, values);
+        self.encoder.encode_family(&labels)?.encode_gauge(&value)
+    }
+
+    /// One sample that is a whole number.
+    fn count(&mut self, values: &[&str], value: u64) -> fmt::Result {
+        debug_assert_eq!(self.labels.len(), values.len(), "a value for each label");
+        if values.is_empty() {
+            return self.encoder.encode_gauge(&value);
+        }
+        let labels = zip(self.labels, values);
+        self.encoder.encode_family(&labels)?.encode_gauge(&value)
+    }
+
+    fn histogram(&mut self, values: &[&str], times: &Histogram) -> fmt::Result {
+        let mut buckets = Vec::new();
+        let mut before = 0;
+        for exponent in EXPONENTS {
+            let below = times.below(exponent);
+            // Times were cut to whole microseconds, so all that were counted below a bound are at most that.
+            let bound = seconds(1 << exponent);
+            buckets.push((bound, below - before));
+            before = below;
+        }
+        let count = times.count();
+        buckets.push((f64::INFINITY, count - before));
+        let exemplars = None::<&HashMap<usize, Exemplar<NoLabelSet, f64>>>;
+        let labels = zip(self.labels, values);
+        let mut family = self.encoder.encode_family(&labels)?;
+        family.encode_histogram(seconds(times.sum_us()), count, &buckets, exemplars)
+    }
+}
+
+fn zip<'a>(names: &'a [&'a str], values: &'a [&'a str]) -> Vec<(&'a str, &'a str)> {
+    names.iter().copied().zip(values.iter().copied()).collect()
+}
+
+/// Microseconds as Prometheus wants times.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "exact for the first 285 years, and near enough then"
+)]
+fn seconds(us: u64) -> f64 {
+    us as f64 / 1e6
+}
+
+impl Collector for Figures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for metric in METRICS {
+            let (name, help) = (metric.name, metric.help);
+            let kind = metric.kind.family();
+            let mut encoder = encoder.encode_descriptor(name, help, None, kind)?;
+            let mut out = Out {
+                encoder: &mut encoder,
+                labels: metric.labels,
+            };
+            metric.source.write(self, &mut out)?;
+        }
+        Ok(())
+    }
+}
+
+impl Source {
+    fn write(&self, figures: &Figures, out: &mut Out<'_, '_>) -> fmt::Result {
+        if let Self::Samples(write) = self {
+            return write(figures, out);
+        }
+        for ((database, user), row) in &figures.pools {
+            let labels = [database.as_str(), user.as_str()];
+            match self {
+                Self::PoolCount(count) => out.count(&labels, count(&row.totals))?,
+                Self::PoolValue(value) => out.value(&labels, value(row))?,
+                Self::PoolStates(states) => {
+                    for (state, count) in states(row) {
+                        let [database, user] = labels;
+                        out.count(&[database, user, state], count)?;
+                    }
+                }
+                Self::PoolTimes(times) => {
+                    let nothing = Times::default();
+                    out.histogram(&labels, times(row.times.as_deref().unwrap_or(&nothing)))?;
+                }
+                Self::Samples(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

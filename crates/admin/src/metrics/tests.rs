@@ -1,0 +1,154 @@
+//! The page as text.
+
+use std::collections::BTreeSet;
+
+use weir_stats::{Blame, LimitRow, Totals, WorkerRow};
+
+use super::figures::{OTHER, POOLS_MAX};
+use super::*;
+
+fn page(snapshot: Snapshot) -> String {
+    metrics("1.2.3").metrics(snapshot)
+}
+
+fn pool(snapshot: &mut Snapshot, database: &str, queries: u64) {
+    let mut times = Times::default();
+    times.query.record_many(200, queries);
+    let row = PoolRow {
+        size: 20,
+        totals: Counters {
+            queries,
+            ..Counters::default()
+        },
+        times: Some(times.into()),
+        ..PoolRow::default()
+    };
+    let name = (database.to_owned(), "ann".to_owned());
+    snapshot.pools.insert(name, row);
+}
+
+/// The lines that begin so.
+fn lines<'a>(page: &'a str, start: &str) -> Vec<&'a str> {
+    page.lines()
+        .filter(|line| line.starts_with(start))
+        .collect()
+}
+
+#[test]
+fn counters_have_the_name_of_their_samples() {
+    let mut snapshot = Snapshot::default();
+    pool(&mut snapshot, "shop", 7);
+    let page = page(snapshot);
+    assert_eq!(
+        lines(&page, "# TYPE weir_pool_queries_total"),
+        ["# TYPE weir_pool_queries_total counter"]
+    );
+    assert_eq!(
+        lines(&page, "weir_pool_queries_total"),
+        ["weir_pool_queries_total{database=\"shop\",user=\"ann\"} 7"]
+    );
+    assert!(!page.contains("# EOF"));
+}
+
+#[test]
+fn histograms_are_cumulative_and_end_with_everything() {
+    let mut snapshot = Snapshot::default();
+    pool(&mut snapshot, "shop", 7);
+    let page = page(snapshot);
+    let buckets = lines(&page, "weir_pool_query_seconds_bucket");
+    let count = |index: usize| buckets[index].rsplit_once(' ').unwrap().1;
+    assert_eq!(buckets.len(), EXPONENTS.count() + 1);
+    assert!(buckets[0].contains("le=\"0.000128\""), "{}", buckets[0]);
+    assert_eq!((count(0), count(1)), ("0", "7"));
+    assert!(buckets[20].contains("le=\"+Inf\""), "{}", buckets[20]);
+    assert_eq!(count(20), "7");
+    let sum = lines(&page, "weir_pool_query_seconds_sum");
+    assert!(sum[0].ends_with(" 0.0014"), "{}", sum[0]);
+}
+
+/// Names come from clients: none may write a line of its own.
+#[test]
+fn names_are_escaped() {
+    let mut snapshot = Snapshot::default();
+    pool(&mut snapshot, "a\"} 1\nweir_up 1\\", 1);
+    let page = page(snapshot);
+    assert!(lines(&page, "weir_up").is_empty());
+    let line = lines(&page, "weir_pool_size")[0];
+    assert!(
+        line.contains(r#"database="a\"} 1\nweir_up 1\\","#),
+        "{line}"
+    );
+}
+
+#[test]
+fn who_came_first_keeps_its_rows_and_the_rest_is_told_together() {
+    let maker = metrics("1");
+    let mut first = Snapshot::default();
+    for i in 0..POOLS_MAX {
+        pool(&mut first, &format!("m{i}"), 1);
+    }
+    let page = maker.metrics(first.clone());
+    assert!(!page.contains(OTHER));
+    let mut more = first;
+    pool(&mut more, "a", 3);
+    pool(&mut more, "z", 4);
+    let page = maker.metrics(more);
+    let rows = lines(&page, "weir_pool_queries_total");
+    assert_eq!(rows.len(), POOLS_MAX + 1);
+    assert!(rows.contains(&"weir_pool_queries_total{database=\"(other)\",user=\"(other)\"} 7"));
+    assert!(page.contains("weir_pool_size{database=\"(other)\",user=\"(other)\"} 40"));
+    assert!(rows.contains(&"weir_pool_queries_total{database=\"m0\",user=\"ann\"} 1"));
+}
+
+#[test]
+fn every_metric_is_well_named_and_has_a_meaning() {
+    let names: BTreeSet<_> = METRICS.iter().map(|metric| metric.name).collect();
+    assert_eq!(names.len(), METRICS.len());
+    for metric in METRICS {
+        let name = metric.name;
+        assert_eq!(
+            metric.kind == Kind::Counter,
+            name.ends_with("_total"),
+            "{name}"
+        );
+        assert!(
+            metric.help.ends_with('.') && !metric.help.contains('\n'),
+            "{name}"
+        );
+        assert!(
+            name.starts_with("weir_") || name.starts_with("process_"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn errors_limits_and_workers_have_their_rows() {
+    let mut snapshot = Snapshot::default();
+    snapshot.errors.insert((Blame::Pooler, "53300"), 2);
+    snapshot.limits.push(LimitRow {
+        name: "max_client_conn",
+        scope: String::new(),
+        used: 3,
+        max: 100,
+    });
+    snapshot.workers.push(WorkerRow {
+        worker: 1,
+        cpu_us: 1_500_000,
+        ..WorkerRow::default()
+    });
+    let mut totals = Totals::default();
+    totals.pins.insert("temporary object", 5);
+    snapshot.databases.insert("shop".to_owned(), totals);
+    let page = page(snapshot);
+    for line in [
+        "weir_errors_total{origin=\"pooler\",sqlstate=\"53300\"} 2",
+        "weir_limit_used{limit=\"max_client_conn\",scope=\"\"} 3",
+        "weir_limit_max{limit=\"max_client_conn\",scope=\"\"} 100",
+        "weir_worker_cpu_seconds_total{worker=\"1\"} 1.5",
+        "weir_pins_total{database=\"(other)\",reason=\"temporary object\"} 5",
+        "weir_build_info{version=\"1.2.3\"} 1",
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line}\n{page}");
+    }
+}

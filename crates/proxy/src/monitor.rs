@@ -1,0 +1,279 @@
+//! The listener for monitoring (`metrics_listen`): `/metrics`, `/healthz`, `/readyz`, on threads of its own.
+//!
+//! Nothing here can hurt the traffic: workers are asked for their figures by letter, at most ten times a second however
+//! many ask; connections are few ([`SERVERS`], as many again may wait, the rest are closed) and each has a deadline from
+//! its first byte to its last. `httparse` reads the requests. A server such as hyper would bring a runtime for three
+//! pages, and has no deadline for those who do not read; tiny_http has none at all.
+
+use std::net::{TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use std::{io, thread};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use weir_config::ListenPoint;
+use weir_pool::Moment;
+use weir_stats::Snapshot;
+
+use crate::clock::Clock;
+use crate::global::{Global, lock};
+use crate::listen::{self, ListenError};
+use crate::mailbox::Message;
+use crate::running::Running;
+
+mod http;
+mod process;
+mod ready;
+
+use http::{Page, Status};
+use ready::Probe;
+
+/// Connections that are served at once, and as many again that wait.
+const SERVERS: usize = 8;
+/// From the accept to the last byte of the answer, however long others are served before.
+const CONNECTION_MAX: Duration = Duration::from_secs(5);
+/// Workers that take longer to answer are told to be stuck.
+const WORKERS_MAX: Duration = Duration::from_secs(2);
+/// The same figures serve everybody who asks within so long.
+const FRESH: Duration = Duration::from_millis(100);
+/// After an accept that failed: the system is short of something, and trying at once would not change that.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// Turns figures into the page `/metrics`.
+pub trait Pages: Send + Sync {
+    /// The page in Prometheus' text format 0.0.4.
+    fn metrics(&self, snapshot: Snapshot) -> String;
+}
+
+/// Listening sockets on which nobody answers yet.
+#[derive(Debug)]
+pub struct Monitor {
+    listeners: Vec<TcpListener>,
+}
+
+impl Monitor {
+    /// Opens the sockets of `metrics_listen`, or none of them.
+    ///
+    /// # Errors
+    /// An address cannot be listened on.
+    pub fn bind(points: &[ListenPoint]) -> Result<Self, ListenError> {
+        let listeners = listen::open_plain(points)?;
+        Ok(Self { listeners })
+    }
+}
+
+impl Running {
+    /// Begins to answer.
+    ///
+    /// # Errors
+    /// The system has no threads left.
+    pub fn monitor(&self, monitor: Monitor, pages: Arc<dyn Pages>) -> io::Result<()> {
+        if monitor.listeners.is_empty() {
+            return Ok(());
+        }
+        let desk = Arc::new(Desk {
+            global: Arc::clone(self.global()),
+            pages,
+            figures: Mutex::default(),
+            probe: Probe::default(),
+        });
+        let (queue, waiting) = bounded(SERVERS);
+        for i in 0..SERVERS {
+            let (desk, waiting) = (Arc::clone(&desk), waiting.clone());
+            thread::Builder::new()
+                .name(format!("weir-http-{i}"))
+                .spawn(move || serve(&desk, &waiting))?;
+        }
+        for listener in monitor.listeners {
+            let address = listener.local_addr()?;
+            tracing::info!("metrics and health on http://{address}");
+            lock(&self.global().monitors).push(listener.try_clone()?);
+            let (queue, clock) = (queue.clone(), self.global().clock);
+            thread::Builder::new()
+                .name("weir-http".to_owned())
+                .spawn(move || accept(&listener, clock, &queue))?;
+        }
+        Ok(())
+    }
+
+    /// Gives up the sockets of `metrics_listen`, so that another process may have their addresses. What is being answered
+    /// is answered. [`Running::monitor`] may be called again.
+    pub fn stop_monitor(&self) {
+        for listener in lock(&self.global().monitors).drain(..) {
+            close(&listener);
+        }
+    }
+}
+
+/// Whoever waits for a connection there is told that there will be none (on Linux).
+fn close(listener: &TcpListener) {
+    // It fails for a socket that listens no more, and then all is well.
+    let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
+}
+
+/// A connection, and when its time is over.
+type Caller = (TcpStream, Moment);
+
+fn accept(listener: &TcpListener, clock: Clock, queue: &Sender<Caller>) {
+    loop {
+        match listener.accept() {
+            // One too many is closed: whoever monitors comes again.
+            Ok((stream, _)) => {
+                let until = clock.now().plus(CONNECTION_MAX);
+                drop(queue.try_send((stream, until)));
+            }
+            // It was closed.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
+            Err(error) => {
+                tracing::warn!("metrics_listen: accept() failed: {error}");
+                thread::park_timeout(ACCEPT_PAUSE);
+            }
+        }
+    }
+}
+
+fn serve(desk: &Desk, waiting: &Receiver<Caller>) {
+    for (stream, until) in waiting {
+        // A bug costs the one connection that it happened on.
+        let served = catch_unwind(AssertUnwindSafe(|| {
+            http::serve(&stream, desk.global.clock, until, |path| desk.page(path))
+        }));
+        match served {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!("metrics_listen: {error}"),
+            Err(_) => tracing::error!("a bug was hit while a page of metrics_listen was made"),
+        }
+    }
+}
+
+/// What was collected last.
+#[derive(Debug, Clone)]
+struct Figures {
+    at: Moment,
+    page: Result<Arc<str>, String>,
+}
+
+/// Who answers.
+struct Desk {
+    global: Arc<Global>,
+    pages: Arc<dyn Pages>,
+    figures: Mutex<Option<Figures>>,
+    probe: Probe,
+}
+
+impl Desk {
+    /// None: there is no such page.
+    fn page(&self, path: &str) -> Option<Page> {
+        match path {
+            "/metrics" => Some(self.metrics()),
+            "/healthz" => Some(verdict("ok", self.figures().map(drop))),
+            "/readyz" => Some(verdict("ready", self.readiness())),
+            _ => None,
+        }
+    }
+
+    fn metrics(&self) -> Page {
+        match self.figures() {
+            Ok(page) => Page {
+                status: Status::Ok,
+                content_type: "text/plain; version=0.0.4; charset=utf-8",
+                body: page,
+            },
+            Err(why) => Page::text(Status::Unavailable, &why),
+        }
+    }
+
+    /// Ready is who takes clients and can serve them.
+    fn readiness(&self) -> Result<(), String> {
+        if self.global.is_draining.load(Ordering::SeqCst) {
+            return Err("draining".to_owned());
+        }
+        self.figures()?;
+        self.probe.check(&self.global)
+    }
+
+    /// The page of metrics. Who comes while it is made waits for it; who comes right after gets the same.
+    fn figures(&self) -> Result<Arc<str>, String> {
+        let mut figures = lock(&self.figures);
+        let now = self.global.clock.now();
+        if let Some(known) = figures.as_ref().filter(|known| now < known.at.plus(FRESH)) {
+            return known.page.clone();
+        }
+        let page = collect(&self.global).map(|snapshot| self.pages.metrics(snapshot).into());
+        let at = self.global.clock.now();
+        *figures = Some(Figures {
+            at,
+            page: page.clone(),
+        });
+        page
+    }
+}
+
+/// Asks every worker. All or nothing: a total without one of them would seem to fall.
+fn collect(global: &Global) -> Result<Snapshot, String> {
+    let lanes = global.lanes();
+    let (sender, answers) = bounded(lanes);
+    for mailbox in (0..lanes).filter_map(|lane| global.mailbox(lane)) {
+        // A full mailbox is one that is not read; that of a worker that has ended takes nothing either.
+        drop(mailbox.send(Message::Measure(sender.clone())));
+    }
+    drop(sender);
+    let until = global.clock.now().plus(WORKERS_MAX);
+    let mut parts: Vec<Snapshot> = Vec::new();
+    while parts.len() < lanes
+        && let Ok(part) = answers.recv_timeout(until.since(global.clock.now()))
+    {
+        parts.push(*part);
+    }
+    // Who stops ends one worker after another.
+    for (lane, last) in global.last_figures.iter().enumerate() {
+        let has_answered = |part: &Snapshot| part.workers.iter().any(|row| row.worker == lane);
+        if let Some(last) = last.get().filter(|_| !parts.iter().any(has_answered)) {
+            parts.push(Snapshot::clone(last));
+        }
+    }
+    if parts.len() < lanes {
+        let (count, limit) = (parts.len(), WORKERS_MAX.as_secs());
+        return Err(format!(
+            "{count} of {lanes} workers answered within {limit} s"
+        ));
+    }
+    let mut snapshot = Snapshot::default();
+    parts.into_iter().for_each(|part| snapshot.merge(part));
+    snapshot.limits = global.limits();
+    snapshot.process = process::describe(global.clock);
+    Ok(snapshot)
+}
+
+fn verdict(good: &str, verdict: Result<(), String>) -> Page {
+    match verdict {
+        Ok(()) => Page::text(Status::Ok, good),
+        Err(why) => Page::text(Status::Unavailable, &why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_was_given_up_can_be_listened_on_again() {
+        let point = |port: u16| ListenPoint::parse(&format!("127.0.0.1:{port}")).unwrap();
+        // Some port that is free.
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let mut first = Monitor::bind(&[point(port)]).unwrap();
+        assert!(Monitor::bind(&[point(port)]).is_err(), "it is taken");
+        let listener = first.listeners.pop().unwrap();
+        let closer = listener.try_clone().unwrap();
+        let (queue, _waiting) = bounded(1);
+        let accepts = thread::spawn(move || accept(&listener, Clock::new(), &queue));
+        close(&closer);
+        accepts.join().unwrap();
+        drop(closer);
+        assert!(Monitor::bind(&[point(port)]).is_ok());
+    }
+}

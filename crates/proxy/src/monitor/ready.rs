@@ -1,0 +1,173 @@
+//! Whether a server answers: asked with eight bytes that every PostgreSQL answers before a login, at most once a second.
+//!
+//! Connections that are open prove nothing about now, and a new Weir has none, so somebody has to be asked. SSLRequest
+//! (manual, 55.2.10 "SSL Session Encryption") needs no user, costs the server no login, and leaves no line in its log.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crossbeam_channel::bounded;
+use weir_config::{HostAddr, Settings};
+use weir_pool::Moment;
+
+use crate::global::{Global, lock};
+
+/// SSLRequest.
+const REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+/// All servers together have so long to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+/// What was found holds so long, however often it is asked for.
+const FRESH: Duration = Duration::from_secs(1);
+/// Servers that are asked, in the order of the databases' names.
+const SERVERS_MAX: usize = 16;
+
+/// One that may answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    host: HostAddr,
+    port: u16,
+}
+
+/// What the last question showed.
+#[derive(Debug, Default)]
+pub(super) struct Probe {
+    last: Mutex<Option<Found>>,
+}
+
+#[derive(Debug, Clone)]
+struct Found {
+    at: Moment,
+    /// Who answered, or why nobody did.
+    outcome: Result<Place, String>,
+}
+
+impl Probe {
+    /// Whether any configured server answers.
+    ///
+    /// # Errors
+    /// Why none does, in words.
+    pub(super) fn check(&self, global: &Global) -> Result<(), String> {
+        // Who comes while it is being found out waits for that.
+        let mut last = lock(&self.last);
+        let now = global.clock.now();
+        if let Some(found) = last.as_ref().filter(|found| now < found.at.plus(FRESH)) {
+            return found.outcome.clone().map(drop);
+        }
+        let mut places = places(&global.settled().settings);
+        if let Some(Ok(answered)) = last.take().map(|found| found.outcome) {
+            // Who answered last is likely to answer again.
+            places.sort_by_key(|place| *place != answered);
+        }
+        let outcome = first_to_answer(global, places, now.plus(ANSWER_MAX));
+        *last = Some(Found {
+            at: global.clock.now(),
+            outcome: outcome.clone(),
+        });
+        outcome.map(drop)
+    }
+}
+
+/// Every server of the configuration, once.
+fn places(settings: &Settings) -> Vec<Place> {
+    let mut places = Vec::new();
+    for name in settings.databases.keys() {
+        let Some(pool) = settings.pool(name, "") else {
+            continue;
+        };
+        for host in pool.hosts {
+            let port = pool.port;
+            let place = Place { host, port };
+            if !places.contains(&place) && places.len() < SERVERS_MAX {
+                places.push(place);
+            }
+        }
+    }
+    places
+}
+
+fn first_to_answer(global: &Global, places: Vec<Place>, until: Moment) -> Result<Place, String> {
+    let mut why = "no server is configured".to_owned();
+    let mut left = u32::try_from(places.len()).unwrap_or(u32::MAX);
+    for place in places {
+        // One that is silent takes no more than its share.
+        let share = until.since(global.clock.now()) / left.max(1);
+        left = left.saturating_sub(1);
+        match ask(global, &place, share) {
+            Ok(()) => return Ok(place),
+            Err(error) => {
+                let Place { host, port } = place;
+                why = format!("no server answers; {host} port {port}: {error}");
+            }
+        }
+    }
+    Err(why)
+}
+
+fn ask(global: &Global, place: &Place, share: Duration) -> io::Result<()> {
+    // No timeout at all is what zero means to a socket.
+    let share = share.max(Duration::from_millis(1));
+    match &place.host {
+        HostAddr::Ip(ip) => ask_tcp((*ip, place.port).into(), share),
+        HostAddr::Name(name) => {
+            let ip = resolved(global, name, share)?;
+            ask_tcp((ip, place.port).into(), share)
+        }
+        HostAddr::UnixDir(directory) => {
+            let path = directory.join(format!(".s.PGSQL.{}", place.port));
+            ask_unix(&UnixStream::connect(path)?, share)
+        }
+        HostAddr::Abstract(name) => {
+            let full = format!("{name}/.s.PGSQL.{}", place.port);
+            let address = UnixAddr::from_abstract_name(full)?;
+            ask_unix(&UnixStream::connect_addr(&address)?, share)
+        }
+    }
+}
+
+/// What workers know, or what the resolver says in time.
+fn resolved(global: &Global, name: &str, share: Duration) -> io::Result<IpAddr> {
+    if let Some(Ok(known)) = global.resolver.cached(name, global.clock.now())
+        && let Some(ip) = known.first()
+    {
+        return Ok(*ip);
+    }
+    let (sender, answer) = bounded(1);
+    let asked = name.to_owned();
+    let job = move || {
+        let found = (asked.as_str(), 0).to_socket_addrs();
+        // Nobody may wait for it any more.
+        drop(sender.try_send(found.map(|mut found| found.next().map(|address| address.ip()))));
+    };
+    let busy = |_| io::Error::other("too many names are being resolved");
+    global.resolvers.run(job).map_err(busy)?;
+    let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+    let found = answer.recv_timeout(share).map_err(late)??;
+    found.ok_or_else(|| io::Error::other("the name has no address"))
+}
+
+fn ask_tcp(address: SocketAddr, share: Duration) -> io::Result<()> {
+    let stream = TcpStream::connect_timeout(&address, share)?;
+    stream.set_read_timeout(Some(share))?;
+    stream.set_write_timeout(Some(share))?;
+    answered(&stream)
+}
+
+fn ask_unix(stream: &UnixStream, share: Duration) -> io::Result<()> {
+    stream.set_read_timeout(Some(share))?;
+    stream.set_write_timeout(Some(share))?;
+    answered(stream)
+}
+
+fn answered(mut stream: impl Read + Write) -> io::Result<()> {
+    stream.write_all(&REQUEST)?;
+    let mut answer = [0];
+    stream.read_exact(&mut answer)?;
+    match &answer {
+        b"S" | b"N" => Ok(()),
+        _ => Err(io::Error::other("it does not speak as PostgreSQL does")),
+    }
+}

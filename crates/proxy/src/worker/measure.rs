@@ -1,0 +1,230 @@
+//! What a worker counts for others to read: how long things took, which errors clients got, its own load.
+//!
+//! A worker bumps what it owns and nothing else; nobody takes a lock for a count. Who wants figures sends a letter and
+//! gets a copy ([`Worker::measure`]).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use weir_stats::{Blame, Counters, PoolRow, Snapshot, Times, WorkerRow};
+use weir_wire::backend::ErrorFields;
+use weir_wire::frame::HEADER_LEN;
+use weir_wire::sqlstate::SqlState;
+
+use super::Worker;
+use super::slots::{Client, Pool, Stage};
+use crate::driver::Driver;
+
+/// Errors by who made them and SQLSTATE.
+pub(super) type Errors = BTreeMap<(Blame, &'static str), u64>;
+
+/// Came with PostgreSQL 17, after the release that the table of codes was made from.
+const TRANSACTION_TIMEOUT: &str = "25P04";
+
+/// How long things took in a pool on one worker. Made when the first thing is measured: many pools never serve anybody
+/// on most workers.
+#[derive(Debug, Default)]
+pub(super) struct Timing {
+    /// Since the process began.
+    pub(super) all: Times,
+    /// The same when the current and the last period began.
+    period: [Times; 2],
+    /// A period has begun since.
+    has_period: bool,
+}
+
+impl Timing {
+    pub(super) fn begin_period(&mut self) {
+        let [current, last] = &mut self.period;
+        std::mem::swap(current, last);
+        current.clone_from(&self.all);
+        self.has_period = true;
+    }
+
+    /// In the last full period; while none is over, since the beginning.
+    fn recent(&self) -> Times {
+        let [current, last] = &self.period;
+        match self.has_period {
+            true => current - last,
+            false => self.all.clone(),
+        }
+    }
+}
+
+/// What was counted in a pool by workers that have forgotten it meanwhile, so that no total ever falls.
+#[derive(Debug, Default)]
+pub(crate) struct Retired {
+    counters: Counters,
+    times: Option<Box<Times>>,
+    pins: BTreeMap<&'static str, u64>,
+}
+
+impl Retired {
+    pub(super) fn add(&mut self, pool: &mut Pool) {
+        self.counters += pool.counters;
+        for (reason, count) in &pool.pins {
+            *self.pins.entry(reason).or_default() += count;
+        }
+        if let Some(timing) = pool.timing.take() {
+            **self.times.get_or_insert_default() += &timing.all;
+        }
+    }
+
+    /// Adds it to the counters of its database.
+    pub(crate) fn show_totals(&self, snapshot: &mut Snapshot, database: &str) {
+        if self.counters == Counters::default() {
+            return;
+        }
+        let totals = snapshot.databases.entry(database.to_owned()).or_default();
+        totals.totals += self.counters;
+        for (reason, count) in &self.pins {
+            *totals.pins.entry(reason).or_default() += count;
+        }
+    }
+
+    /// Adds it to the row of its pool, which has this size.
+    pub(crate) fn show_row(&self, snapshot: &mut Snapshot, name: (&str, &str), size: u32) {
+        if self.counters == Counters::default() {
+            return;
+        }
+        let name = (name.0.to_owned(), name.1.to_owned());
+        snapshot.pools.entry(name).or_default().merge(PoolRow {
+            totals: self.counters,
+            times: self.times.clone(),
+            size: u64::from(size),
+            ..PoolRow::default()
+        });
+    }
+}
+
+impl Pool {
+    /// Where to write down how long something took.
+    #[inline]
+    pub(super) fn times(&mut self) -> &mut Times {
+        &mut self.timing.get_or_insert_default().all
+    }
+
+    /// Adds what was measured to the pool's row.
+    pub(super) fn show_times(&self, row: &mut PoolRow) {
+        row.totals = self.counters;
+        row.times = self.timing.as_ref().map(|timing| timing.all.clone().into());
+        row.recent = self.timing.as_ref().map(|timing| timing.recent().into());
+    }
+}
+
+/// What the connections of one pool on this worker do, found in one pass over all of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tally {
+    pub(super) being_cancelled: u64,
+    pub(super) tested: u64,
+    pub(super) idle: u64,
+    pub(super) active: u64,
+    pub(super) login: u64,
+    pub(super) pinned: u64,
+    /// Clients that have a server.
+    pub(super) leased: u64,
+}
+
+impl<D: Driver> Worker<D> {
+    /// By the index of the pool.
+    pub(super) fn tallies(&self) -> Vec<Tally> {
+        let slots = self.pools.iter().map(|(index, _)| index + 1).max();
+        let mut tallies = vec![Tally::default(); slots.unwrap_or_default()];
+        for (_, server) in &self.servers {
+            let Some(tally) = tallies.get_mut(server.pool) else {
+                continue;
+            };
+            *match server.stage {
+                Stage::BeingCancelled => &mut tally.being_cancelled,
+                Stage::Cleaning | Stage::Testing(_) => &mut tally.tested,
+                Stage::Idle => &mut tally.idle,
+                Stage::Leased | Stage::Listening(_) => &mut tally.active,
+                _ => &mut tally.login,
+            } += 1;
+            let client = server.lease.and_then(|index| self.clients.get(index));
+            tally.pinned += u64::from(client.is_some_and(|client| client.session.pin().is_some()));
+            tally.leased += u64::from(client.is_some());
+        }
+        tallies
+    }
+
+    /// Its load.
+    pub(super) fn load(&self) -> WorkerRow {
+        let has_ears = |(_, client): &(usize, &Client)| client.ears.is_some();
+        WorkerRow {
+            worker: self.lane,
+            clients: self.clients.len() as u64,
+            servers: self.servers.len() as u64,
+            listening: self.clients.iter().filter(has_ears).count() as u64,
+            turns: self.turns,
+            cpu_us: cpu_us(),
+            letters: self.letters.waiting() as u64,
+        }
+    }
+
+    /// This worker without a row for each of its connections: little work, however many there are.
+    pub(super) fn measure(&self) -> Snapshot {
+        let mut snapshot = self.describe_pools();
+        if self.lane == 0 {
+            self.global.show_retired_rows(&mut snapshot);
+        }
+        for (_, client) in &self.clients {
+            if let Some(tls) = &client.identity.tls {
+                let protection = tls.protection.to_string();
+                *snapshot.protected.entry(protection).or_default() += 1;
+            }
+        }
+        snapshot
+    }
+
+    /// A client waited for a server, in vain or not.
+    pub(super) fn count_wait(&mut self, index: usize) {
+        let Some(client) = self.clients.get(index) else {
+            return;
+        };
+        let waited = micros(self.now.since(client.wait_since));
+        if let Some(pool) = self.pools.get_mut(client.pool) {
+            pool.times().wait.record(waited);
+        }
+    }
+
+    /// A client got an error.
+    pub(super) fn count_error(&mut self, blame: Blame, code: Option<SqlState>) {
+        let code = match code {
+            Some(code) if code.as_str() == TRANSACTION_TIMEOUT => TRANSACTION_TIMEOUT,
+            code => code.and_then(SqlState::known).unwrap_or("other"),
+        };
+        *self.errors.entry((blame, code)).or_default() += 1;
+    }
+
+    /// Errors of a server that were passed on.
+    #[cold]
+    pub(super) fn count_errors(&mut self, server_index: usize, count: u32) {
+        let server = self.servers.get_mut(server_index);
+        let codes = server.map_or_else(Vec::new, |server| server.session.take_errors());
+        let unread = (count as usize).saturating_sub(codes.len());
+        let all = codes.into_iter().chain(std::iter::repeat_n(None, unread));
+        for code in all {
+            self.count_error(Blame::Server, code);
+        }
+    }
+}
+
+/// The code in a whole ErrorResponse.
+pub(super) fn code_of(message: &[u8]) -> Option<SqlState> {
+    let body = message.get(HEADER_LEN..).unwrap_or_default();
+    ErrorFields::parse(body).ok()?.sqlstate()
+}
+
+/// Whole microseconds.
+pub(super) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Processor time of this thread. No clock in the sense of the rule: nothing is decided by it.
+fn cpu_us() -> u64 {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(used.tv_sec).unwrap_or_default();
+    seconds * 1_000_000 + u64::try_from(used.tv_nsec).unwrap_or_default() / 1_000
+}

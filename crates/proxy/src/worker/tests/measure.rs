@@ -1,0 +1,99 @@
+//! What workers count: waits, errors, periods, and that no total falls when a pool is forgotten.
+
+use std::time::Duration;
+
+use weir_stats::{Blame, PoolRow, Snapshot};
+use weir_testkit::say::say;
+
+use super::world::World;
+use crate::driver::memory::End;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What all workers have counted.
+fn figures(world: &World) -> Snapshot {
+    let mut all = Snapshot::default();
+    for worker in &world.workers {
+        all.merge(worker.measure());
+    }
+    all
+}
+
+/// Of the only pool.
+fn pool(world: &World) -> PoolRow {
+    let pools = figures(world).pools;
+    assert_eq!(pools.len(), 1);
+    pools.into_values().next().unwrap()
+}
+
+#[test]
+fn every_transaction_is_in_the_histograms() {
+    let mut world = World::new(2, "");
+    for _ in 0..4 {
+        let client = world.login();
+        world.ask(client, &say().query("row x"));
+    }
+    let row = pool(&world);
+    let times = row.times.unwrap();
+    assert_eq!((row.totals.queries, times.query.count()), (4, 4));
+    assert_eq!(times.transaction.count(), row.totals.transactions);
+    assert_eq!(times.wait.count(), row.totals.server_assignments);
+    assert_eq!((row.clients, row.leased), (4, 0));
+}
+
+#[test]
+fn who_gives_up_has_waited_too() {
+    let mut world = World::new(1, "default_pool_size = 1\nquery_wait_timeout = 30");
+    let (busy, hasty, patient) = (world.login(), world.login(), world.login());
+    world.ask(busy, &say().query("begin"));
+    let before = pool(&world).times.unwrap().wait.clone();
+    world.callers[hasty].say(&say().query("row x"));
+    world.callers[patient].say(&say().query("row x"));
+    world.settle();
+    world.advance(5 * SECOND);
+    world.callers[hasty].leave(End::Orderly);
+    world.settle();
+    world.advance(26 * SECOND);
+    let row = pool(&world);
+    let waits = &row.times.unwrap().wait - &before;
+    // Five and thirty seconds.
+    assert_eq!((waits.count(), waits.below(22), waits.below(23)), (2, 0, 1));
+    assert!(waits.sum_us() >= 35_000_000, "{}", waits.sum_us());
+    let errors = figures(&world).errors;
+    assert_eq!(errors.get(&(Blame::Pooler, "53300")), Some(&1));
+}
+
+#[test]
+fn a_forgotten_pool_keeps_its_totals_and_its_row_on_the_page_alone() {
+    let mut world = World::new(1, "pool_idle_timeout = 100\nserver_idle_timeout = 10");
+    let client = world.login();
+    world.ask(client, &say().query("row x"));
+    let before = pool(&world);
+    world.callers[client].leave(End::Orderly);
+    world.settle();
+    for _ in 0..5 {
+        world.advance(61 * SECOND);
+    }
+    assert!(world.workers[0].describe().pools.is_empty());
+    let after = pool(&world);
+    assert_eq!(after.totals.queries, before.totals.queries);
+    assert_eq!(after.times, before.times);
+    let databases = world.workers[0].describe().databases;
+    assert_eq!(databases.values().next().unwrap().totals.queries, 1);
+    let client = world.login();
+    world.ask(client, &say().query("row x"));
+    assert_eq!(pool(&world).totals.queries, before.totals.queries + 1);
+}
+
+#[test]
+fn percentiles_are_of_the_last_full_period() {
+    let mut world = World::new(1, "stats_period = 60");
+    let client = world.login();
+    world.ask(client, &say().query("row x"));
+    let recent = |world: &World| pool(world).recent.unwrap().query.count();
+    assert_eq!(recent(&world), 1, "no period is over yet");
+    world.advance(61 * SECOND);
+    assert_eq!(recent(&world), 1);
+    world.advance(61 * SECOND);
+    assert_eq!(recent(&world), 0);
+}
