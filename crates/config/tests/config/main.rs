@@ -1,9 +1,11 @@
 //! The crate as its callers see it: files in, settings or mistakes out.
 
 mod auth;
+mod convert;
 mod errors;
 mod formats;
 mod hostile;
+mod native;
 mod properties;
 mod resolve;
 mod text;
