@@ -4,6 +4,7 @@
 
 mod access;
 mod systemd;
+mod formats;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
