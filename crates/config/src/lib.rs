@@ -65,7 +65,7 @@ pub use crate::error::{ConfigError, ErrorKind};
 pub use crate::explain::pool_text;
 pub use crate::load::{Loaded, is_native, load, load_directory, upstream};
 pub use crate::options::{
-    AUTH_QUERY, Database, Global, Kind, Opt, Peer, Scope, Unit, UserSettings,
+    AUTH_QUERY, Database, Effect, Global, Kind, Opt, Peer, Scope, Unit, UserSettings,
 };
 pub use crate::raw::Origin;
 pub use crate::reference::reference_markdown;
@@ -76,5 +76,5 @@ pub use crate::state::{FunctionName, StateCheck};
 pub use crate::tls::{ClientTls, SYSTEM_ROOTS, ServerTls};
 pub use crate::types::{
     AuthType, ChannelBinding, HostAddr, ListenAddr, LoadBalanceHosts, LogFormat, PoolMode, Secret,
-    SessionState, SslMode, SslNegotiation,
+    SessionState, SslMode, SslNegotiation, SyslogFacility,
 };

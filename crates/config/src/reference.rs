@@ -1,7 +1,7 @@
 //! The reference page `docs/reference/configuration.md`, generated from the table.
 
 use crate::env::RESERVED;
-use crate::options::{Kind, Opt, Scope, Unit};
+use crate::options::{Effect, Kind, Opt, Scope, Unit};
 use crate::settings::{Format, default_of};
 
 const INTRO: &str = "\
@@ -59,7 +59,8 @@ names that begin with `WEIR_TEST_`, and the variables that Kubernetes makes for 
 what applies to their pool, and which entry says so.
 
 A reload applies the options marked so; a change of the others needs a restart. *Later* marks an option that is
-accepted but does nothing yet; the log names the ones in use once at the start. Certificates, keys and the files of
+accepted but does nothing yet; the log names the ones in use once at the start. *Without effect* marks one that is
+accepted for PgBouncer's sake and has nothing to do here, and says why. Certificates, keys and the files of
 users and rules are read again by every reload; if one is bad, nothing changes.
 
 [TLS](../guide/tls.md) and [authentication](../guide/authentication.md) are explained in the guide.
@@ -92,7 +93,11 @@ fn row(opt: &Opt) -> String {
         name.push_str(&format!(", `{alias}`"));
     }
     let reload = if opt.reloadable { "yes" } else { "restart" };
-    let later = if opt.effective { "" } else { " *Later.*" };
+    let later = match opt.effect {
+        Effect::Full => String::new(),
+        Effect::Later => " *Later.*".to_owned(),
+        Effect::None(why) => format!(" *Without effect:* {why}"),
+    };
     format!(
         "| {name} | {} | {} | {reload} | {}{later} |\n",
         default(opt),

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::options::{Kind, Opt, Scope, Unit};
+use crate::options::{Effect, Kind, Opt, Scope, Unit};
 use crate::settings::{Format, default_of};
 use crate::value::Value;
 
@@ -64,6 +64,9 @@ fn section(scope: Scope) -> Map<String, Json> {
 
 fn property(opt: &Opt) -> Json {
     let mut doc = opt.doc.trim().to_owned();
+    if let Effect::None(why) = opt.effect {
+        doc.push_str(&format!(" Without effect: {why}"));
+    }
     if !opt.reloadable {
         doc.push_str(" A change needs a restart.");
     }

@@ -11,7 +11,7 @@ use weir_pool::Moment;
 use weir_tls::session::Session;
 
 use crate::listen::Accepted;
-use crate::socket::{Stream, Target};
+use crate::socket::{Stream, Target, TcpOptions};
 
 mod epoll;
 #[cfg(test)]
@@ -107,6 +107,9 @@ pub(crate) trait Driver {
 
     /// Takes a connection out of the driver, unless bytes are still to be sent.
     fn detach(&mut self, key: Key) -> Option<Stream>;
+
+    /// A reload: connections from now on are made with these options.
+    fn set_options(&mut self, options: TcpOptions);
 
     /// Stops accepting for good.
     fn stop_accepting(&mut self);

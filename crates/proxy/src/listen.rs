@@ -96,7 +96,7 @@ pub(crate) fn open(global: &Global, passed: Vec<Passed>) -> Result<Vec<Listener>
         })?);
     }
     match global.unix_socket() {
-        Some(HostAddr::Abstract(name)) => listeners.push(unix_abstract(&name, port)?),
+        Some(HostAddr::Abstract(name)) => listeners.push(unix_abstract(&name, global)?),
         Some(HostAddr::UnixDir(directory)) => listeners.push(unix(&directory, global)?),
         _ => {}
     }
@@ -206,7 +206,9 @@ fn unix(directory: &Path, global: &Global) -> Result<Listener, ListenError> {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => drop(fs::remove_file(&path)),
         Err(_) => {}
     }
-    let listener = UnixListener::bind(&path).map_err(|error| ListenError::Bind {
+    let address = SockAddr::unix(&path);
+    let bound = address.and_then(|address| unix_socket(&address, global.listen_backlog));
+    let listener = bound.map_err(|error| ListenError::Bind {
         address: text.clone(),
         error,
     })?;
@@ -222,20 +224,24 @@ fn unix(directory: &Path, global: &Global) -> Result<Listener, ListenError> {
     })
 }
 
-fn unix_abstract(name: &str, port: u16) -> Result<Listener, ListenError> {
+/// A listening socket; unlike mio's and std's, with the queue that was asked for.
+fn unix_socket(address: &SockAddr, backlog: u32) -> io::Result<UnixListener> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(address)?;
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    Ok(UnixListener::from_std(OwnedFd::from(socket).into()))
+}
+
+fn unix_abstract(name: &str, global: &Global) -> Result<Listener, ListenError> {
+    let port = global.listen_port;
     let full = format!("{name}/.s.PGSQL.{port}");
-    let bound = SockAddr::unix(format!("\0{full}")).and_then(|address| {
-        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-        socket.set_nonblocking(true)?;
-        socket.bind(&address)?;
-        socket.listen(128)?;
-        Ok(socket)
-    });
-    let socket = bound.map_err(|error| ListenError::Bind {
+    let address = SockAddr::unix(format!("\0{full}"));
+    let bound = address.and_then(|address| unix_socket(&address, global.listen_backlog));
+    let listener = bound.map_err(|error| ListenError::Bind {
         address: format!("@{full}"),
         error,
     })?;
-    let listener = UnixListener::from_std(OwnedFd::from(socket).into());
     Ok(Listener {
         socket: Socketed::Unix(listener, None),
         port,

@@ -10,6 +10,7 @@ mod lanes;
 mod lifecycle;
 mod listening;
 mod login;
+mod options;
 mod peers;
 mod postgres;
 mod secure;
