@@ -9,6 +9,7 @@ mod exit;
 mod generate;
 mod hba;
 mod inherited;
+mod identity;
 mod load;
 mod logging;
 mod notify;

@@ -15,6 +15,7 @@ use crate::args;
 use crate::descriptors;
 use crate::exit::{Exit, complain};
 use crate::inherited;
+use crate::identity;
 use crate::load::{Prepared, Source};
 use crate::logging::{self, Logging};
 use crate::notify::Notifier;
@@ -48,6 +49,11 @@ pub(crate) fn run(args: &args::Run) -> Exit {
             return Exit::Start;
         }
     };
+    // Files that are made from here on, the log first, belong to that user.
+    if let Err(error) = identity::become_user(&prepared.loaded.settings.global.user) {
+        complain(error);
+        return Exit::Start;
+    }
     let logging = match logging::start(&prepared.loaded.settings.global) {
         Ok(logging) => logging,
         Err(error) => {
