@@ -24,6 +24,8 @@ mod modes;
 mod peers;
 #[path = "operation/reload.rs"]
 mod reload;
+#[path = "operation/reload_random.rs"]
+mod reload_random;
 #[path = "operation/settings.rs"]
 mod settings;
 #[path = "operation/stopping.rs"]
