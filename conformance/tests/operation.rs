@@ -18,6 +18,8 @@ mod lifetimes;
 mod limits;
 #[path = "operation/listen.rs"]
 mod listen;
+#[path = "operation/logging.rs"]
+mod logging;
 #[path = "operation/modes.rs"]
 mod modes;
 #[path = "operation/peers.rs"]

@@ -346,3 +346,48 @@ fn peer_of(stream: &UnixStream) -> (u32, Option<u32>) {
         Err(_) => (0, None),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many clients a unix socket with this queue takes before somebody accepts.
+    fn taken(listen_backlog: u32) -> usize {
+        let directory = std::env::temp_dir().join(format!(
+            "weir-backlog-{}-{listen_backlog}",
+            std::process::id()
+        ));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir(&directory).unwrap();
+        let text = format!(
+            "[pgbouncer]\nauth_type = any\nunix_socket_dir = {}\nlisten_backlog = {listen_backlog}\n",
+            directory.display()
+        );
+        let mut read = |_: &Path| Ok(text.clone());
+        let loaded = weir_config::load(Path::new("a.ini"), &mut read, std::iter::empty());
+        let listeners = open(&loaded.unwrap().settings.global).unwrap();
+        let address = SockAddr::unix(directory.join(".s.PGSQL.6432")).unwrap();
+        let mut clients = Vec::new();
+        loop {
+            let client = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+            client.set_nonblocking(true).unwrap();
+            match client.connect(&address) {
+                Ok(()) => clients.push(client),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                    break;
+                }
+            }
+        }
+        drop(listeners);
+        let _ = fs::remove_dir_all(&directory);
+        clients.len()
+    }
+
+    #[test]
+    fn listen_backlog_is_the_length_of_the_queue() {
+        // The kernel's own: one more than asked for.
+        assert_eq!(taken(1), 2);
+        assert_eq!(taken(9), 10);
+    }
+}

@@ -400,6 +400,31 @@ fn started_as_root_it_becomes_the_user_that_is_named() {
 }
 
 #[test]
+fn workers_is_the_number_of_threads_that_serve_clients() {
+    let dir = Dir::new("workers");
+    let file = dir.config("workers = 3\n");
+    let running = Running::start(&file);
+    let tasks = fs::read_dir(format!("/proc/{}/task", running.child.id())).unwrap();
+    let names = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("comm")).unwrap());
+    let workers = names.filter(|name| name.starts_with("weir-worker-"));
+    assert_eq!(workers.count(), 3);
+}
+
+#[test]
+fn conffile_is_the_file_that_a_reload_reads() {
+    let dir = Dir::new("conffile");
+    let other = dir.path("other.ini");
+    let file = dir.config(&format!("conffile = {}\n", other.display()));
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&other, text + "default_pool_size = 33\n").unwrap();
+    let mut running = Running::start(&file);
+    running.signal(Signal::HUP);
+    running.expect("reload: default_pool_size: \"20\" to \"33\"");
+    running.signal(Signal::QUIT);
+    assert_eq!(running.end(), Some(0));
+}
+
+#[test]
 fn json_lines_are_objects_and_usr1_does_not_kill() {
     let dir = Dir::new("json");
     let file = dir.config("log_format = json\n");

@@ -71,7 +71,7 @@ section! {
         /// Use the servers of a pool in turn instead of the last used first.
         server_round_robin: bool = flag("0");
         /// Server parameters to follow per client beside the standard ones.
-        track_extra_parameters: Vec<String> = list("IntervalStyle").fixed();
+        track_extra_parameters: Vec<String> = list("IntervalStyle").fixed().without_effect("Every parameter that a server reports follows its client, named here or not; with `session_state` also those that it does not report.");
         /// Startup parameters to accept and drop.
         ignore_startup_parameters: Vec<String> = list("");
         /// Own id among `[peers]`; 0 = no peering.

@@ -117,3 +117,33 @@ fn is_elsewhere(old: &PoolSettings, new: &PoolSettings) -> bool {
         || old.startup != new.startup
         || old.tls != new.tls
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn rules_follow_the_options() {
+        let rules_of = |lines: &str| {
+            let text = format!("[databases]\na = host=h\n[pgbouncer]\nauth_type=any\n{lines}\n");
+            let mut read = |_: &Path| Ok(text.clone());
+            let loaded = weir_config::load(Path::new("a.ini"), &mut read, std::iter::empty());
+            let settings = loaded.unwrap().settings;
+            rules(&settings.pool("a", "u").unwrap(), &settings)
+        };
+        let plain = rules_of("pool_mode = transaction");
+        assert_eq!((plain.max_prepared, plain.prepare_unnamed), (200, 0));
+        assert!(plain.tracks_unnamed && !plain.refuse_simple_query);
+        let other = rules_of(
+            "pool_mode = transaction\nmax_prepared_statements = 7\nprepare_unnamed_after = 3\n\
+             disable_pqexec = 1\nmax_packet_size = 5000",
+        );
+        assert_eq!((other.max_prepared, other.prepare_unnamed), (7, 3));
+        assert!(other.refuse_simple_query);
+        assert_eq!(other.message_max, 5000);
+        let session = rules_of("pool_mode = session");
+        assert_eq!((session.max_prepared, session.tracks_unnamed), (0, false));
+    }
+}
