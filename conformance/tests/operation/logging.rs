@@ -2,11 +2,14 @@
 
 use anyhow::Result;
 use anyhow::ensure;
+use weir_conformance::Config;
 use weir_conformance::Weir;
 
 use crate::support::PATIENCE;
 use crate::support::Server;
+use crate::support::clients;
 use crate::support::refusal;
+use crate::support::send_all;
 
 /// The log after a login, a refused login, an end and a period of statistics.
 fn log(server: &Server, settings: &[(&str, &str)]) -> Result<String> {
@@ -64,17 +67,21 @@ fn statistics_are_logged_every_stats_period_unless_switched_off() -> Result<()> 
 
 #[test]
 fn verbose_adds_what_happens_in_between() -> Result<()> {
+    const WAITS: &str = "waits for a server";
     let server = Server::new("op_logging_verbose")?;
-    let quiet = Weir::start(&server.config())?;
-    let chatty = Weir::start(&server.config().set("verbose", "2"))?;
-    for weir in [&quiet, &chatty] {
-        weir.connect("op_logging_verbose")?.query("select 1")?;
-    }
-    let is_chatty = |weir: &Weir| {
-        let log = weir.log();
-        log.contains("] DEBUG ") || log.contains("] NOISE ")
+    let config = server.config().set("default_pool_size", "1");
+    let wait = |config: &Config| -> Result<Weir> {
+        let weir = Weir::start(config)?;
+        let mut clients = clients(&weir, "op_logging_verbose", 2)?;
+        clients[0].query("begin")?;
+        send_all(&mut clients[1..], "select 1")?;
+        weir.wait_pool("op_logging_verbose", "cl_waiting", 1)?;
+        Ok(weir)
     };
-    weir_conformance::wait_until("a line below LOG", PATIENCE, || Ok(is_chatty(&chatty)))?;
-    ensure!(!is_chatty(&quiet), "{}", quiet.log());
+    wait(&config.clone().set("verbose", "1"))?.wait_log(WAITS)?;
+    let mut quiet = wait(&config)?;
+    quiet.signal("QUIT")?;
+    quiet.wait_exit(PATIENCE)?;
+    ensure!(!quiet.log().contains(WAITS), "{}", quiet.log());
     Ok(())
 }

@@ -2,10 +2,12 @@
 
 mod auth;
 mod convert;
+mod effects;
 mod errors;
 mod formats;
 mod hostile;
 mod native;
+mod pgbouncer;
 mod properties;
 mod resolve;
 mod text;

@@ -185,6 +185,7 @@ impl<D: Driver> Worker<D> {
             }
             Checkout::Queued(ticket) => {
                 client.ticket = Some(ticket);
+                tracing::debug!("{client} waits for a server");
                 self.give_up_reluctant(pool_index);
                 false
             }

@@ -263,3 +263,41 @@ fn names_are_believed_for_dns_max_ttl_and_failures_for_dns_nxdomain_ttl() {
     assert!(is_known("no.such.host.invalid", lines, 99));
     assert!(!is_known("no.such.host.invalid", lines, 101));
 }
+
+#[test]
+fn scram_iterations_are_those_of_verifiers_made_here() {
+    for iterations in [4096, 777] {
+        let lines = format!("auth_type = scram-sha-256\nscram_iterations = {iterations}");
+        let mut world = World::with_users(&lines, "\"ann\" \"pencil\"\n");
+        let client = world.dial("ann", &[]);
+        world.settle();
+        let first = b"n,,n=,r=abcdefgh";
+        let mut message = Vec::new();
+        weir_wire::encode::sasl_initial(&mut message, b"SCRAM-SHA-256", Some(first)).unwrap();
+        world.callers[client].say(&message);
+        let wanted = format!(",i={iterations}");
+        world.settle_until(|world| {
+            String::from_utf8_lossy(&world.callers[client].got).contains(&wanted)
+        });
+    }
+}
+
+#[test]
+fn cancel_requests_per_second_bounds_those_of_one_address() {
+    let reached = |limit: u32| {
+        let lines = format!("cancel_requests_per_second = {limit}\ndefault_pool_size = 1");
+        let mut world = World::new(1, &lines);
+        world.cancels_at_once = false;
+        let client = world.login();
+        world.servers[0].stalled = true;
+        world.ask(client, &row());
+        for _ in 0..20 {
+            world.request_cancel(client);
+            world.settle();
+        }
+        world.cancels.len()
+    };
+    // Five times as many may come at once.
+    assert_eq!(reached(1), 5);
+    assert!(reached(0) > 5, "{} without a limit", reached(0));
+}
