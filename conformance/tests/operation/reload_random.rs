@@ -70,11 +70,18 @@ impl Outcomes {
     }
 }
 
+fn one_of<'a>(random: &mut Random, words: &[&'a str]) -> &'a str {
+    words.get(random.below(words.len())).copied().unwrap_or("")
+}
+
 /// A good configuration: anything that clients in transactions may not notice.
 fn good(random: &mut Random, server: &Server, marker: u64) -> Config {
     let port = server.postgres.port();
-    let host = ["127.0.0.1", "localhost"][random.below(2)];
-    let zone = ["", " timezone=UTC", " application_name=elsewhere"][random.below(3)];
+    let host = one_of(random, &["127.0.0.1", "localhost"]);
+    let zone = one_of(
+        random,
+        &["", " timezone=UTC", " application_name=elsewhere"],
+    );
     let size = 2 + random.below(10);
     let mut config = Config::new()
         .database(&format!("* = host={host} port={port}{zone}"))
@@ -102,7 +109,7 @@ fn good(random: &mut Random, server: &Server, marker: u64) -> Config {
         ("server_fast_close", ["0", "1", "0"]),
     ] {
         if random.chance(40) {
-            config = config.set(key, values[random.below(3)]);
+            config = config.set(key, one_of(random, &values));
         }
     }
     for name in ["one", "two", "three"] {

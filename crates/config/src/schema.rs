@@ -52,17 +52,18 @@ pub fn schema_json() -> String {
 fn section(scope: Scope) -> Map<String, Json> {
     let mut properties = Map::new();
     for opt in scope.options() {
-        properties.insert(opt.name.to_owned(), property(opt));
+        properties.insert(opt.name.to_owned(), Json::Object(property(opt)));
         for alias in opt.aliases {
             let mut other = property(opt);
-            other["description"] = json!(format!("Another name of {}.", opt.name));
-            properties.insert((*alias).to_owned(), other);
+            let doc = format!("Another name of {}.", opt.name);
+            other.insert("description".to_owned(), json!(doc));
+            properties.insert((*alias).to_owned(), Json::Object(other));
         }
     }
     properties
 }
 
-fn property(opt: &Opt) -> Json {
+fn property(opt: &Opt) -> Map<String, Json> {
     let mut doc = opt.doc.trim().to_owned();
     if let Effect::None(why) = opt.effect {
         doc.push_str(&format!(" Without effect: {why}"));
@@ -70,10 +71,13 @@ fn property(opt: &Opt) -> Json {
     if !opt.reloadable {
         doc.push_str(" A change needs a restart.");
     }
-    let mut property = shape(opt);
-    property["description"] = json!(doc);
+    let mut property = match shape(opt) {
+        Json::Object(property) => property,
+        _ => Map::new(),
+    };
+    property.insert("description".to_owned(), json!(doc));
     if let Some(default) = default(opt) {
-        property["default"] = default;
+        property.insert("default".to_owned(), default);
     }
     property
 }

@@ -15,7 +15,8 @@ fn converted(files: &[(&str, &str)]) -> Converted {
         Some(text) => Ok((*text).to_owned()),
         None => Err(io::Error::new(io::ErrorKind::NotFound, "no such file")),
     };
-    convert(Path::new("pgbouncer.ini"), &mut read).unwrap()
+    let converted = convert(Path::new("pgbouncer.ini"), &mut read);
+    converted.unwrap_or_else(|errors| panic!("{errors:?}"))
 }
 
 /// Loading either file gives the same settings, but for the file's own name.

@@ -279,7 +279,8 @@ fn pool(database: &str, user: &str) -> PoolSettings {
     let files = [("a.ini", ini.as_str()), ("other", "secret")];
     let loaded = crate::load_files("a.ini", &files, &[]);
     let loaded = loaded.unwrap_or_else(|errors| panic!("{ini}: {errors:?}"));
-    loaded.settings.pool("a", "u").unwrap()
+    let pool = loaded.settings.pool("a", "u");
+    pool.unwrap_or_else(|| panic!("no pool: {ini}"))
 }
 
 #[test]

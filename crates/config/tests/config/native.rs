@@ -113,9 +113,8 @@ fn directory(files: &[(&str, &str)]) -> Result<Loaded, Vec<ConfigError>> {
     let paths: Vec<PathBuf> = files.iter().map(|(name, _)| name.into()).collect();
     let mut read = |path: &Path| {
         let found = files.iter().find(|(name, _)| Path::new(name) == path);
-        found.map_or(Err(io::ErrorKind::NotFound.into()), |(_, text)| {
-            Ok((*text).to_owned())
-        })
+        let text = found.map(|(_, text)| (*text).to_owned());
+        text.ok_or_else(|| io::ErrorKind::NotFound.into())
     };
     load_directory(Path::new("conf.d"), &paths, &mut read, pairs(&ENV[..4]))
 }
