@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, as in tests")]
 
 mod access;
-mod systemd;
 mod formats;
+mod systemd;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -155,6 +155,8 @@ crates/proxy/src/worker/tests/options.rs
 crates/proxy/src/socket.rs
     tcp_options_reach_the_socket: tcp_keepalive tcp_keepcnt tcp_keepidle tcp_keepintvl tcp_socket_buffer
     tcp_options_reach_the_socket: tcp_user_timeout
+conformance/tests/operation/peers.rs
+    a_cancel_lands_on_the_right_one_of_two_every_time: peer_id so_reuseport
 ";
 
 /// What is not here overrides a global option; [`every_option_of_an_entry_reaches_its_pool`] shows that it does.
@@ -187,6 +189,13 @@ conformance/tests/operation/timeouts.rs
 conformance/tests/operation/limits.rs
     a_client_limit_of_one_database_or_user_leaves_others_alone: max_user_client_connections
     max_user_connections_holds_over_two_databases: max_user_connections
+";
+
+const PEER: &str = "\
+conformance/tests/operation/peers.rs
+    a_cancel_lands_on_the_right_one_of_two_every_time: host port
+crates/proxy/src/worker/tests/peers.rs
+    a_peer_gets_no_more_connections_than_its_pool_size: pool_size
 ";
 
 fn root() -> PathBuf {
@@ -248,6 +257,7 @@ fn every_option_has_a_test_that_shows_what_it_does() {
     let mut wrong = mistakes(Scope::Global, GLOBAL, |_| true);
     wrong.extend(mistakes(Scope::Database, DATABASE, |opt| !overrides(opt)));
     wrong.extend(mistakes(Scope::User, USER, |opt| !overrides(opt)));
+    wrong.extend(mistakes(Scope::Peer, PEER, |_| true));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
