@@ -365,7 +365,7 @@ mod tests {
         );
         let mut read = |_: &Path| Ok(text.clone());
         let loaded = weir_config::load(Path::new("a.ini"), &mut read, std::iter::empty());
-        let listeners = open(&loaded.unwrap().settings.global).unwrap();
+        let listeners = open(&loaded.unwrap().settings.global, Vec::new()).unwrap();
         let address = SockAddr::unix(directory.join(".s.PGSQL.6432")).unwrap();
         let mut clients = Vec::new();
         loop {
