@@ -185,6 +185,17 @@ impl Weir {
         Ok(weir)
     }
 
+    /// Starts on the text of a file, which names this port, and waits until clients are accepted.
+    ///
+    /// # Errors
+    /// When it ends or is not ready in time.
+    pub fn start_text(name: &str, text: &str, port: u16) -> Result<Self> {
+        let mut weir = Self::spawn_text(name, text)?;
+        weir.port = port;
+        weir.wait_ready()?;
+        Ok(weir)
+    }
+
     /// Starts on the text of a file and waits for nothing: for files with mistakes.
     ///
     /// # Errors
@@ -314,8 +325,16 @@ impl Weir {
     /// # Errors
     /// When the file cannot be written.
     pub fn reload(&self, config: &Config) -> Result<()> {
-        config.write(&self.directory, self.port)?;
+        self.replace_file(config)?;
         self.signal("HUP")
+    }
+
+    /// Puts another configuration in the file's place, and asks for nothing.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn replace_file(&self, config: &Config) -> Result<()> {
+        config.write(&self.directory, self.port).map(drop)
     }
 
     /// Sends a signal by name.

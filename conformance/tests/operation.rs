@@ -18,12 +18,16 @@ mod lifetimes;
 mod limits;
 #[path = "operation/listen.rs"]
 mod listen;
+#[path = "operation/logging.rs"]
+mod logging;
 #[path = "operation/modes.rs"]
 mod modes;
 #[path = "operation/peers.rs"]
 mod peers;
 #[path = "operation/reload.rs"]
 mod reload;
+#[path = "operation/reload_random.rs"]
+mod reload_random;
 #[path = "operation/settings.rs"]
 mod settings;
 #[path = "operation/stopping.rs"]

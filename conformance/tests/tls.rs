@@ -16,6 +16,8 @@ mod logins;
 mod options;
 #[path = "tls/poison.rs"]
 mod poison;
+#[path = "tls/published.rs"]
+mod published;
 #[path = "tls/support.rs"]
 mod support;
 #[path = "tls/tools.rs"]

@@ -22,6 +22,10 @@ fn pages() -> Vec<Page> {
             text: weir_config::reference_markdown(),
         },
         Page {
+            path: "docs/reference/weir.schema.json",
+            text: weir_config::schema_json(),
+        },
+        Page {
             path: "docs/reference/console.md",
             text: weir_admin::reference_markdown(),
         },

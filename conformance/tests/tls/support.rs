@@ -37,7 +37,10 @@ impl Server {
             max_connections: 300,
             settings: pki.postgres(&Spec::server())?,
             // The tests' own looks from beside; all that goes through the target is in `tls`.
-            hba: vec!["hostnossl tls all 127.0.0.1/32 reject".to_owned()],
+            hba: vec![
+                "hostnossl tls all 127.0.0.1/32 reject".to_owned(),
+                "host bench bench 127.0.0.1/32 password".to_owned(),
+            ],
             ..postgres::Options::default()
         };
         let postgres = Postgres::start(&options)?;

@@ -15,14 +15,16 @@ Examples:
   weir run --upstream db.example:5432     pool one server, no file at all
   weir run /etc/pgbouncer/pgbouncer.ini   PgBouncer's own file, unchanged
   weir run weir.toml                      the native format
+  weir run conf.d/                        every *.toml in a directory, as one configuration
   weir check weir.toml                    say what is wrong, or what is in force
   weir upgrade weir.toml                  replace a running one, without losing a client
+  weir convert pgbouncer.ini -o weir.toml write the same configuration as weir.toml
   weir hba explain ann shop 10.1.2.3      say which line of auth_hba_file decides, and why
   psql -p 6432 -d weir -c 'SHOW POOLS'    look inside a running one
 
 Environment:
   WEIR_<OPTION>   sets any global option and wins over the file, e.g. WEIR_WORKERS=2
-  WEIR_CONFIG     the file, if the command line names none
+  WEIR_CONFIG     the file or directory, if the command line names none
   WEIR_UPSTREAM   the server, likewise
   WEIR_LOG        error, warning, log, debug or noise; wins over `verbose`
 
@@ -66,8 +68,9 @@ pub(crate) enum Command {
     Run(Run),
     /// Check a configuration and print what would be in force
     #[command(
-        after_help = "The printed text is a valid weir.toml. Secrets are shown as ***. Nothing is started, \
-        written or connected to."
+        after_help = "The printed text is a valid weir.toml; behind each value stands where it was set: file and line, \
+        environment, or default. With --database it is what one database and user get instead, and which entry says \
+        so. Secrets are shown as ***. Nothing is started, written or connected to."
     )]
     Check(Check),
     /// Replace a running pooler by the installed program, without losing a client
@@ -79,6 +82,18 @@ pub(crate) enum Command {
         Exit codes:\n  0  upgraded\n  3  nothing has changed; the last line says why\n  4  the outcome is not known"
     )]
     Upgrade(Upgrade),
+    /// Write PgBouncer's ini as weir.toml
+    #[command(
+        after_help = "The text has the same settings, the comments of the ini and what each option means; files that \
+        the ini includes become part of it. It holds the passwords that the ini holds. Nothing is started, and \
+        nothing but FILE is written."
+    )]
+    Convert(Convert),
+    /// Print the JSON schema of weir.toml, for editors
+    #[command(
+        after_help = "Save it beside weir.toml and begin that with the line\n  #:schema weir.schema.json"
+    )]
+    Schema,
     /// Ask the rules of auth_hba_file
     #[command(subcommand)]
     Hba(Hba),
@@ -169,7 +184,7 @@ impl FromStr for Address {
 /// Arguments of `weir run`.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// weir.toml, or PgBouncer's ini under any other name
+    /// weir.toml, PgBouncer's ini under any other name, or a directory of *.toml files
     #[arg(conflicts_with = "upstream")]
     pub(crate) file: Option<PathBuf>,
     /// Pool this server, without a configuration file
@@ -194,8 +209,24 @@ pub(crate) struct Upgrade {
 /// Arguments of `weir check`.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// weir.toml, or PgBouncer's ini under any other name
+    /// weir.toml, PgBouncer's ini under any other name, or a directory of *.toml files
     pub(crate) file: Option<PathBuf>,
+    /// Print what applies to clients of this database
+    #[arg(long, value_name = "NAME")]
+    pub(crate) database: Option<String>,
+    /// Who log in as this user
+    #[arg(long, value_name = "NAME", requires = "database")]
+    pub(crate) user: Option<String>,
+}
+
+/// Arguments of `weir convert`.
+#[derive(Debug, Args)]
+pub(crate) struct Convert {
+    /// PgBouncer's ini
+    pub(crate) file: PathBuf,
+    /// The file to write, which must not exist; without it the text goes to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// Prints what clap has to say: a mistake, or help and version, which are no mistakes. An unknown command gets the

@@ -14,7 +14,18 @@ pub(crate) fn check(args: &args::Check) -> Exit {
             for note in prepared.loaded.notes.iter().chain(&prepared.warnings) {
                 complain(format_args!("note: {note}"));
             }
-            print(&weir_config::effective_text(&prepared.loaded));
+            match &args.database {
+                None => print(&weir_config::effective_text(&prepared.loaded)),
+                Some(database) => {
+                    let user = args.user.as_deref().unwrap_or_default();
+                    let text = weir_config::pool_text(&prepared.loaded, database, user);
+                    let Some(text) = text else {
+                        complain(format_args!("no such database: {database}"));
+                        return Exit::Config;
+                    };
+                    print(&text);
+                }
+            }
             Exit::Ok
         }
         Err(errors) => {

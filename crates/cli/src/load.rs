@@ -16,7 +16,7 @@ use crate::secrets;
 /// Where the configuration comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A file.
+    /// A file, or a directory of native files.
     File(PathBuf),
     /// `--upstream HOST:PORT`.
     Upstream(String),
@@ -41,6 +41,8 @@ pub(crate) enum LoadError {
     Config(#[from] ConfigError),
     #[error("{file}: cannot read auth_file: {error}")]
     Unreadable { file: String, error: io::Error },
+    #[error("{directory}: cannot read the directory: {error}")]
+    Directory { directory: String, error: io::Error },
     #[error(transparent)]
     Access(#[from] AccessError),
     #[error(transparent)]
@@ -68,8 +70,19 @@ impl Source {
     pub(crate) fn config(&self) -> Result<Loaded, Vec<LoadError>> {
         // `vars` would panic on a variable that is not UTF-8, ours or not.
         let env = std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value)));
+        let mut read = |path: &Path| fs::read_to_string(path);
         let loaded = match self {
-            Self::File(path) => weir_config::load(path, &mut |path| fs::read_to_string(path), env),
+            Self::File(path) if path.is_dir() => {
+                // Looked at anew each time: a reload finds files that came and misses those that went.
+                match native_files(path) {
+                    Ok(files) => weir_config::load_directory(path, &files, &mut read, env),
+                    Err(error) => {
+                        let directory = path.display().to_string();
+                        return Err(vec![LoadError::Directory { directory, error }]);
+                    }
+                }
+            }
+            Self::File(path) => weir_config::load(path, &mut read, env),
             Self::Upstream(server) => weir_config::upstream(server, env),
         };
         loaded.map_err(|errors| errors.into_iter().map(LoadError::from).collect())
@@ -133,6 +146,21 @@ impl Prepared {
             .map(|(name, _)| String::from_utf8_lossy(name).into_owned())
             .collect()
     }
+}
+
+/// The files named `*.toml`, by name. Hidden ones are those of editors.
+fn native_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
+        let path = entry.path();
+        if !is_hidden && weir_config::is_native(&path) && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
 }
 
 fn lossy(text: OsString) -> String {

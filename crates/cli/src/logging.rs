@@ -2,6 +2,7 @@
 
 mod format;
 mod sink;
+mod syslog;
 
 use std::io;
 
@@ -12,7 +13,8 @@ use tracing_subscriber::{Layer, Registry, reload};
 use weir_config::Global;
 
 use self::format::Format;
-use self::sink::Sink;
+use self::sink::{Outputs, Sink};
+use self::syslog::Syslog;
 
 /// Why there is no log.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +49,11 @@ pub(crate) fn start(global: &Global) -> Result<Logging, LogError> {
         }
         None => None,
     };
-    let sink = Sink::start(open(&global.logfile)?).map_err(LogError::Thread)?;
+    let outputs = Outputs {
+        file: open(&global.logfile)?,
+        syslog: Syslog::of(global),
+    };
+    let sink = Sink::start(outputs).map_err(LogError::Thread)?;
     let filter = targets(level.unwrap_or_else(|| level_of(global.verbose)));
     let (filter, handle) = reload::Layer::new(filter);
     let layer = tracing_subscriber::fmt::layer()
@@ -58,6 +64,7 @@ pub(crate) fn start(global: &Global) -> Result<Logging, LogError> {
         .try_init()
         .map_err(LogError::Taken)?;
     std::panic::set_hook(Box::new(log_panic));
+    warn_of_silence(global);
     Ok(Logging {
         filter: handle,
         level,
@@ -69,12 +76,23 @@ impl Logging {
     /// After a reload: the level, and the log file, which is opened again so that it can be rotated.
     pub(crate) fn apply(&self, global: &Global) {
         match open(&global.logfile) {
-            Ok(file) => self.sink.replace(file),
+            Ok(file) => self.sink.replace(Outputs {
+                file,
+                syslog: Syslog::of(global),
+            }),
             Err(error) => tracing::error!("{error}; the log stays where it was"),
         }
         let level = self.level.unwrap_or_else(|| level_of(global.verbose));
         // Fails only if the subscriber is gone, and it lives as long as the process.
         let _ = self.filter.reload(targets(level));
+        warn_of_silence(global);
+    }
+}
+
+/// A system's log that cannot be reached is no reason not to run, but nobody would miss the lines.
+fn warn_of_silence(global: &Global) {
+    if let Some(Err(error)) = Syslog::of(global).map(|mut syslog| syslog.connect()) {
+        tracing::warn!("syslog: {error}; lines are lost until somebody listens on /dev/log");
     }
 }
 

@@ -3,10 +3,12 @@
 mod access;
 mod args;
 mod check;
+mod convert;
 mod descriptors;
 mod exit;
 mod generate;
 mod hba;
+mod identity;
 mod inherited;
 mod load;
 mod logging;
@@ -29,9 +31,14 @@ fn main() -> ExitCode {
         Ok(cli) => match &cli.command {
             Command::Check(args) => check::check(args),
             Command::Generate(args) => generate::generate(args),
+            Command::Convert(args) => convert::convert(args),
             Command::Hba(args::Hba::Explain(args)) => hba::explain(args),
             Command::Run(args) => run::run(args),
             Command::Upgrade(args) => upgrade::ask(args),
+            Command::Schema => {
+                exit::print(&weir_config::schema_json());
+                exit::Exit::Ok
+            }
         },
         Err(error) => args::report(&error),
     };

@@ -16,6 +16,7 @@ use weir_proxy::{Passed, Running};
 use crate::args;
 use crate::descriptors;
 use crate::exit::{Exit, complain};
+use crate::identity;
 use crate::inherited;
 use crate::load::{Prepared, Source};
 use crate::logging::{self, Logging};
@@ -51,6 +52,11 @@ pub(crate) fn run(args: &args::Run) -> Exit {
             return Exit::Start;
         }
     };
+    // Files that are made from here on, the log first, belong to that user.
+    if let Err(error) = identity::become_user(&prepared.loaded.settings.global.user) {
+        complain(error);
+        return Exit::Start;
+    }
     let logging = match logging::start(&prepared.loaded.settings.global) {
         Ok(logging) => logging,
         Err(error) => {

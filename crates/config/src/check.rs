@@ -2,7 +2,7 @@
 //! What would weaken security when ignored is refused here, never noted.
 
 use crate::error::ErrorKind;
-use crate::options::{Opt, Scope};
+use crate::options::{Effect, Opt, Scope};
 use crate::raw::{Origin, Raw, Values, error_at};
 use crate::settings::{FALLBACK, Format, Settings, default_of};
 use crate::types::AuthType;
@@ -158,7 +158,7 @@ fn note_not_effective(raw: &mut Raw, format: Format) {
         scope
             .options()
             .iter()
-            .filter(|opt| !opt.effective)
+            .filter(|opt| opt.effect == Effect::Later)
             .filter(set)
             .map(|o| o.name)
             .collect()

@@ -1,6 +1,7 @@
 //! Options from the environment: `WEIR_` and the option's name in upper case.
 
 use crate::error::ErrorKind;
+use crate::expand::Variables;
 use crate::options::{Scope, nearest};
 use crate::raw::{Origin, Raw, error_at, quoted};
 use crate::value::Dialect;
@@ -18,10 +19,11 @@ pub(crate) const RESERVED: &[&str] = &[
 const RESERVED_PREFIX: &str = "WEIR_TEST_";
 
 /// Sets every option that the environment names, over whatever the file said.
-pub(crate) fn apply(raw: &mut Raw, env: impl Iterator<Item = (String, String)>) {
-    let mut vars: Vec<_> = env.filter(|(name, _)| name.starts_with(PREFIX)).collect();
-    vars.sort_unstable();
-    for (name, text) in vars {
+pub(crate) fn apply(raw: &mut Raw, variables: &Variables) {
+    let ours = variables
+        .iter()
+        .filter(|(name, _)| name.starts_with(PREFIX));
+    for (name, text) in ours {
         let rest = name.strip_prefix(PREFIX).unwrap_or_default();
         let key = rest.to_ascii_lowercase();
         let at = Origin::Environment(name.clone());
@@ -31,8 +33,9 @@ pub(crate) fn apply(raw: &mut Raw, env: impl Iterator<Item = (String, String)>) 
                 raw.parse_into(&mut global, opt, text.trim(), Dialect::Native, &at);
                 raw.global = global;
             }
-            _ if is_reserved(&name) || is_service_link(rest, &text) => {}
-            _ => unknown(raw, &name, &key, &at),
+            _ if raw.used_variables.contains(name) => {}
+            _ if is_reserved(name) || is_service_link(rest, text) => {}
+            _ => unknown(raw, name, &key, &at),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::connstr;
 use crate::error::ErrorKind;
 use crate::options::Scope;
-use crate::raw::{Origin, Raw, Values, quoted};
+use crate::raw::{Origin, Raw, Traced, Values, quoted};
 use crate::value::Dialect;
 
 /// How deep `%include` may nest (PgBouncer's limit).
@@ -99,7 +99,12 @@ impl Reader<'_> {
             self.enter(rest, at);
         } else if let Some(rest) = line.strip_prefix('%') {
             self.include(rest, at);
-        } else if !line.is_empty() && !line.starts_with([';', '#']) {
+        } else if line.is_empty() {
+            self.raw.trace(|| Traced::Blank);
+        } else if line.starts_with([';', '#']) {
+            let text = line.trim_start_matches([';', '#']);
+            self.raw.trace(|| Traced::Comment(text.trim().to_owned()));
+        } else {
             self.assign(line, at);
         }
     }
@@ -119,8 +124,8 @@ impl Reader<'_> {
         if self.section == Section::In(Scope::Global) {
             self.enter_main(at);
         }
-        if self.section != Section::Unknown {
-            return;
+        if let Section::In(scope) = self.section {
+            return self.raw.trace(|| Traced::Section(scope));
         }
         let known = ["databases", "peers", "pgbouncer", "users"];
         let message = match is_whole {
@@ -193,6 +198,7 @@ impl Reader<'_> {
             self.raw
                 .parse_into(&mut global, opt, value, Dialect::Ini, at);
             self.raw.global = global;
+            self.raw.trace(|| Traced::Global(opt.name, at.clone()));
         }
     }
 
@@ -220,6 +226,8 @@ impl Reader<'_> {
                 }
             }
         });
+        self.raw
+            .trace(|| Traced::Entry(scope, name.clone(), at.clone()));
         insert_entry(self.raw, scope, name, values, at);
     }
 }
@@ -236,7 +244,7 @@ pub(crate) fn insert_entry(raw: &mut Raw, scope: Scope, name: String, values: Va
         let message = format!("a name must have 1 to {bytes_max} bytes and no NUL byte");
         return raw.fail_at(at, ErrorKind::BadValue, message);
     }
-    let shown = quoted(&name);
+    let shown = name.clone();
     let before = match scope {
         Scope::Database => raw.databases.insert(name, entry),
         Scope::User => raw.users.insert(name, entry),
@@ -244,16 +252,17 @@ pub(crate) fn insert_entry(raw: &mut Raw, scope: Scope, name: String, values: Va
             match name.parse().ok().filter(|id| (1..=65_535).contains(id)) {
                 Some(id) => raw.peers.insert(id, entry),
                 None => {
-                    let message = format!("a peer's id must be from 1 to 65535, not {shown}");
+                    let message = format!(
+                        "a peer's id must be from 1 to 65535, not {}",
+                        quoted(&shown)
+                    );
                     return raw.fail_at(at, ErrorKind::BadValue, message);
                 }
             }
         }
     };
     if let Some((_, before)) = before {
-        raw.note(format!(
-            "{at}: {shown} was set at {before} already; this one wins"
-        ));
+        raw.repeated(&shown, at, &before);
     }
 }
 

@@ -37,9 +37,12 @@
 mod budget;
 mod check;
 mod connstr;
+mod convert;
 mod diff;
 mod env;
 mod error;
+mod expand;
+mod explain;
 mod ini;
 mod load;
 mod manual;
@@ -47,6 +50,7 @@ mod native;
 mod options;
 mod raw;
 mod reference;
+mod schema;
 mod settings;
 mod show;
 mod state;
@@ -55,19 +59,22 @@ mod types;
 mod value;
 
 pub use crate::budget::fd_budget;
+pub use crate::convert::{Converted, convert};
 pub use crate::diff::{Change, diff};
 pub use crate::error::{ConfigError, ErrorKind};
-pub use crate::load::{Loaded, load, upstream};
+pub use crate::explain::pool_text;
+pub use crate::load::{Loaded, is_native, load, load_directory, upstream};
 pub use crate::options::{
-    AUTH_QUERY, Database, Global, Kind, Opt, Peer, Scope, Unit, UserSettings,
+    AUTH_QUERY, Database, Effect, Global, Kind, Opt, Peer, Scope, Unit, UserSettings,
 };
 pub use crate::raw::Origin;
 pub use crate::reference::reference_markdown;
+pub use crate::schema::schema_json;
 pub use crate::settings::{AuthLookup, FALLBACK, PoolSettings, Settings};
 pub use crate::show::{ConfigRow, effective_text, show_config};
 pub use crate::state::{FunctionName, StateCheck};
 pub use crate::tls::{ClientTls, SYSTEM_ROOTS, ServerTls};
 pub use crate::types::{
     AuthType, ChannelBinding, HostAddr, ListenAddr, ListenPoint, LoadBalanceHosts, LogFormat,
-    PoolMode, Secret, SessionState, SslMode, SslNegotiation,
+    PoolMode, Secret, SessionState, SslMode, SslNegotiation, SyslogFacility,
 };

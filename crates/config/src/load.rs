@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{ConfigError, ErrorKind};
+use crate::expand::{self, Variables};
 use crate::raw::{Origin, Raw};
 use crate::settings::{FALLBACK, Format, Settings};
 use crate::types::{AuthType, HostAddr};
@@ -23,7 +24,8 @@ pub struct Loaded {
 }
 
 /// Loads a file: weir.toml by its extension `.toml`, anything else as PgBouncer's ini. `read` is asked for each file,
-/// `env` are the environment's variables, of which those named `WEIR_…` count and win over the file.
+/// `env` are the environment's variables, of which those named `WEIR_…` count and win over the file; weir.toml may name
+/// others.
 ///
 /// # Errors
 /// Every mistake found, in the order of the file. The configuration is then refused whole.
@@ -32,17 +34,57 @@ pub fn load(
     read: &mut dyn FnMut(&Path) -> io::Result<String>,
     env: impl Iterator<Item = (String, String)>,
 ) -> Result<Loaded, Vec<ConfigError>> {
+    let variables: Variables = env.collect();
     let mut raw = Raw::default();
-    let native = path
-        .extension()
-        .is_some_and(|ext| ext.eq_ignore_ascii_case("toml"));
-    let format = if native { Format::Native } else { Format::Ini };
+    let format = if is_native(path) {
+        Format::Native
+    } else {
+        Format::Ini
+    };
     match format {
-        Format::Native => native::read_file(&mut raw, path, read),
+        Format::Native => native::read_file(&mut raw, path, read, &variables),
         Format::Ini => ini::read_file(&mut raw, path, read),
     }
-    env::apply(&mut raw, env);
+    expand::read_passwords(&mut raw, read);
+    env::apply(&mut raw, &variables);
     finish(raw, format, &path.to_string_lossy(), |_| {})
+}
+
+/// True for the name of a native file.
+#[must_use]
+pub fn is_native(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|ext| ext.eq_ignore_ascii_case("toml"))
+}
+
+/// Loads several native files as one: `files` are those of `directory`, in the order in which mistakes are to be told.
+/// What two of them set is a mistake, be it a global option or an entry of a section. Otherwise as [`load`].
+///
+/// # Errors
+/// Every mistake found; also that there is no file.
+pub fn load_directory(
+    directory: &Path,
+    files: &[PathBuf],
+    read: &mut dyn FnMut(&Path) -> io::Result<String>,
+    env: impl Iterator<Item = (String, String)>,
+) -> Result<Loaded, Vec<ConfigError>> {
+    let variables: Variables = env.collect();
+    let name = directory.to_string_lossy();
+    let mut raw = Raw {
+        refuses_repeats: true,
+        ..Raw::default()
+    };
+    if files.is_empty() {
+        let at = Origin::File((&*name).into(), 0);
+        let message = "no file named *.toml is in this directory";
+        raw.fail_at(&at, ErrorKind::Read, message);
+    }
+    for file in files {
+        native::read_file(&mut raw, file, read, &variables);
+    }
+    expand::read_passwords(&mut raw, read);
+    env::apply(&mut raw, &variables);
+    finish(raw, Format::Native, &name, |_| {})
 }
 
 /// The configuration of `weir run --upstream HOST:PORT`: one `*` database on that host, transaction pooling, listening
@@ -79,7 +121,7 @@ pub fn upstream(
         }
         Err(message) => raw.fail_at(&at, ErrorKind::BadValue, message),
     }
-    env::apply(&mut raw, env);
+    env::apply(&mut raw, &env.collect());
     // Who names an auth_type has chosen; everybody else gets the trust that only loopback may have.
     let chosen = !matches!(raw.global.get("auth_type"), Some((_, Origin::Argument(_))));
     if !chosen {

@@ -1,5 +1,5 @@
 //! weir.toml: global options at the top level, and the tables `[databases.NAME]`, `[users.NAME]`, `[peers.ID]`.
-//! The toml crate parses; its messages are used without the excerpts, which could show a password.
+//! Values may take variables of the environment, `${NAME}`. The toml crate parses; its messages are used without the excerpts, which could show a password.
 
 use std::io;
 use std::path::Path;
@@ -9,6 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::ErrorKind;
+use crate::expand::{Variables, expand};
 use crate::ini::insert_entry;
 use crate::options::{Opt, Scope};
 use crate::raw::{Origin, Raw, Values, quoted};
@@ -19,6 +20,7 @@ pub(crate) fn read_file(
     raw: &mut Raw,
     path: &Path,
     read: &mut dyn FnMut(&Path) -> io::Result<String>,
+    variables: &Variables,
 ) {
     let file: Arc<str> = path.to_string_lossy().into();
     match read(path) {
@@ -26,6 +28,7 @@ pub(crate) fn read_file(
             lines: line_starts(&text),
             file,
             raw,
+            variables,
         }
         .document(&text),
         Err(why) => {
@@ -48,6 +51,7 @@ struct Reader<'a> {
     raw: &'a mut Raw,
     file: Arc<str>,
     lines: Vec<usize>,
+    variables: &'a Variables,
 }
 
 impl Reader<'_> {
@@ -61,7 +65,8 @@ impl Reader<'_> {
         if !errors.is_empty() {
             return;
         }
-        let mut global = Values::new();
+        // Another file of the same directory may have said something already.
+        let mut global = std::mem::take(&mut self.raw.global);
         for (key, value) in in_order(document.get_ref()) {
             let at = self.at(key.span().start);
             let name: &str = key.get_ref();
@@ -125,8 +130,17 @@ impl Reader<'_> {
         let Some(opt) = self.raw.find(scope, key, section, at) else {
             return;
         };
-        match convert(opt, value.get_ref()) {
-            Ok(value) => self.raw.store(values, opt, value, at),
+        match convert(opt, value.get_ref(), self.variables) {
+            Ok((value, names)) => {
+                let at = match (at, names.first()) {
+                    (Origin::File(file, line), Some(name)) => {
+                        Origin::Variable(Arc::clone(file), *line, name.clone())
+                    }
+                    _ => at.clone(),
+                };
+                self.raw.used_variables.extend(names);
+                self.raw.store(values, opt, value, &at);
+            }
             Err(bad) => self.raw.bad_value(opt, &shown(value.get_ref()), at, bad),
         }
     }
@@ -153,29 +167,46 @@ fn in_order<'a, 'd>(
     pairs
 }
 
-fn convert(opt: &Opt, value: &DeValue<'_>) -> Result<Value, BadValue> {
+/// The value, and the variables of the environment that it took.
+fn convert(
+    opt: &Opt,
+    value: &DeValue<'_>,
+    variables: &Variables,
+) -> Result<(Value, Vec<String>), BadValue> {
+    let plain = |value| Ok((value, Vec::new()));
     match value {
-        DeValue::String(text) => opt.parse(text, Dialect::Native),
+        DeValue::String(text) => {
+            let expanded = expand(text, variables)?;
+            let value = opt.parse(&expanded.text, Dialect::Native)?;
+            Ok((value, owned(expanded.names.into_iter())))
+        }
         DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
-            Ok(number) => opt.number(number),
+            Ok(number) => plain(opt.number(number)?),
             Err(_) => Err(BadValue::plain("the number is too large")),
         },
         DeValue::Float(number) => match number.as_str().parse() {
-            Ok(number) => opt.fraction(number),
+            Ok(number) => plain(opt.fraction(number)?),
             Err(_) => Err(BadValue::plain("not a number")),
         },
-        DeValue::Boolean(truth) => opt.truth(*truth),
+        DeValue::Boolean(truth) => plain(opt.truth(*truth)?),
         DeValue::Array(items) => {
             let texts: Option<Vec<&str>> = items.iter().map(|i| i.get_ref().as_str()).collect();
-            match texts {
-                Some(texts) => opt.list(texts.into_iter()),
-                None => Err(BadValue::plain("must be a list of texts")),
-            }
+            let texts = texts.ok_or_else(|| BadValue::plain("must be a list of texts"))?;
+            let texts: Vec<_> = texts
+                .into_iter()
+                .map(|text| expand(text, variables))
+                .collect::<Result<_, _>>()?;
+            let value = opt.list(texts.iter().map(|text| &*text.text))?;
+            Ok((value, owned(texts.into_iter().flat_map(|text| text.names))))
         }
         DeValue::Datetime(_) | DeValue::Table(_) => {
             Err(BadValue::plain("dates and tables are no values of options"))
         }
     }
+}
+
+fn owned<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    names.map(str::to_owned).collect()
 }
 
 /// What a message repeats of a wrong value.

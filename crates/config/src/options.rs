@@ -121,6 +121,17 @@ impl Scope {
     }
 }
 
+/// Whether an option does anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Yes.
+    Full,
+    /// Not in this version.
+    Later,
+    /// Never: it is accepted for PgBouncer's sake, and this is why there is nothing to do.
+    None(&'static str),
+}
+
 /// One row of the table.
 #[derive(Clone, Debug)]
 pub struct Opt {
@@ -142,8 +153,8 @@ pub struct Opt {
     pub zero_off: bool,
     /// True when a reload changes it; otherwise it needs a restart.
     pub reloadable: bool,
-    /// False when this version accepts the option without acting on it.
-    pub effective: bool,
+    /// Whether it does anything.
+    pub effect: Effect,
     /// One sentence for the reference page.
     pub doc: &'static str,
 }
@@ -165,7 +176,7 @@ impl Opt {
             max,
             zero_off: false,
             reloadable: true,
-            effective: true,
+            effect: Effect::Full,
             doc: "",
         }
     }
@@ -178,7 +189,13 @@ impl Opt {
 
     /// Accepted, but not effective yet.
     const fn later(mut self) -> Self {
-        self.effective = false;
+        self.effect = Effect::Later;
+        self
+    }
+
+    /// Accepted and without effect, and why.
+    const fn without_effect(mut self, why: &'static str) -> Self {
+        self.effect = Effect::None(why);
         self
     }
 

@@ -1,6 +1,6 @@
 //! What the sources said, before it is put together: one checked value per key with its origin, and the mistakes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -22,6 +22,8 @@ pub enum Origin {
     Environment(String),
     /// The command line, or a rule of the command.
     Argument(&'static str),
+    /// A line of a file that takes its value from an environment variable of this name.
+    Variable(Arc<str>, u32, String),
 }
 
 impl fmt::Display for Origin {
@@ -31,6 +33,7 @@ impl fmt::Display for Origin {
             Self::File(path, line) => write!(f, "{path}:{line}"),
             Self::Environment(name) => write!(f, "environment {name}"),
             Self::Argument(text) => f.write_str(text),
+            Self::Variable(path, line, name) => write!(f, "{path}:{line} by ${{{name}}}"),
         }
     }
 }
@@ -47,6 +50,26 @@ pub(crate) struct Raw {
     pub(crate) peers: BTreeMap<u32, (Values, Origin)>,
     pub(crate) notes: Vec<String>,
     pub(crate) errors: Vec<ConfigError>,
+    /// True where several files must not contradict each other: what is set twice is a mistake then, not a note.
+    pub(crate) refuses_repeats: bool,
+    /// Variables of the environment that values were taken from.
+    pub(crate) used_variables: BTreeSet<String>,
+    /// What an ini says line by line, for whoever wants to write it anew.
+    pub(crate) trace: Option<Vec<Traced>>,
+}
+
+/// One line of an ini file.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Traced {
+    Blank,
+    /// Without the mark at its beginning.
+    Comment(String),
+    /// A section begins.
+    Section(Scope),
+    /// A global option by its row's name, which keeps this value only if nothing later says otherwise.
+    Global(&'static str, Origin),
+    /// An entry by its name, likewise.
+    Entry(Scope, String, Origin),
 }
 
 /// Quotes what a person wrote: one line, of bounded length.
@@ -148,13 +171,32 @@ impl Raw {
         value: Value,
         at: &Origin,
     ) {
-        if let (Some((_, before)), Origin::File(..)) =
-            (values.insert(opt.name, (value, at.clone())), at)
-        {
-            self.note(format!(
-                "{at}: \"{}\" was set at {before} already; this one wins",
-                opt.name
-            ));
+        let before = values.insert(opt.name, (value, at.clone()));
+        // The environment wins over files without a word.
+        let is_file = matches!(at, Origin::File(..) | Origin::Variable(..));
+        if let Some((_, before)) = before.filter(|_| is_file) {
+            self.repeated(opt.name, at, &before);
+        }
+    }
+
+    /// Something is set for a second time.
+    pub(crate) fn repeated(&mut self, name: &str, at: &Origin, before: &Origin) {
+        if self.refuses_repeats {
+            let message = format!("{} was set at {before} already", quoted(name));
+            let mut error = error_at(at, ErrorKind::Conflict, message);
+            error.key = Some(name.to_owned());
+            return self.fail(error);
+        }
+        self.note(format!(
+            "{at}: {} was set at {before} already; this one wins",
+            quoted(name)
+        ));
+    }
+
+    /// Keeps a line for whoever wants to write the file anew.
+    pub(crate) fn trace(&mut self, line: impl FnOnce() -> Traced) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(line());
         }
     }
 
@@ -170,7 +212,9 @@ impl Raw {
 pub(crate) fn error_at(at: &Origin, kind: ErrorKind, message: impl Into<String>) -> ConfigError {
     let mut message = message.into();
     let (file, line) = match at {
-        Origin::File(path, line) => (path.to_string(), (*line > 0).then_some(*line)),
+        Origin::File(path, line) | Origin::Variable(path, line, _) => {
+            (path.to_string(), (*line > 0).then_some(*line))
+        }
         Origin::Environment(name) => {
             message = format!("{name}: {message}");
             ("environment".to_owned(), None)

@@ -1,7 +1,7 @@
 //! The reference page `docs/reference/configuration.md`, generated from the table.
 
 use crate::env::RESERVED;
-use crate::options::{Kind, Opt, Scope, Unit};
+use crate::options::{Effect, Kind, Opt, Scope, Unit};
 use crate::settings::{Format, default_of};
 
 const INTRO: &str = "\
@@ -34,10 +34,16 @@ query_timeout = \"5min\"
 - A time is a text with `us`, `ms`, `s`, `min`, `h` or `d`; a plain number is in the unit named below.
 - A size is a text with `B`, `KiB`, `MiB` or `GiB`, or a plain number of bytes.
 - A list is an array or a text with commas. A flag is `true` or `false`, or PgBouncer's 1 or 0.
+- `${NAME}` in a text is the environment variable of this name, which has to be set; `$${` is a plain `${`.
+- A directory in place of the file (`weir run conf.d/`) means all its files named `*.toml`, in the order of their names,
+  as one configuration. What two of them set is a mistake.
+- Editors complete and check the file by the schema that `weir schema` prints; a first line
+  `#:schema weir.schema.json` tells them where it is.
+- `weir convert pgbouncer.ini` writes PgBouncer's file as weir.toml, with its comments.
 
 **PgBouncer's ini**: the sections `[pgbouncer]`, `[databases]`, `[users]` and `[peers]`, comments on lines of their own
 (`;` or `#`), `%include FILE` up to 10 deep, values such as `host=10.0.0.5 password='it''s'` in the last three
-sections. Times are plain numbers. A `[pgbouncer]` that begins again drops what was set under the first, as in PgBouncer.
+sections. Files are included relative to the working directory. Times are plain numbers. A `[pgbouncer]` that begins again drops what was set under the first, as in PgBouncer.
 
 **Environment**: every global option can be set by `WEIR_` and its name in upper case, for example `WEIR_WORKERS=1`. It
 wins over the file and is spelt as in either format. An unknown `WEIR_` variable is a mistake, except
@@ -49,8 +55,12 @@ names that begin with `WEIR_TEST_`, and the variables that Kubernetes makes for 
 
 **Precedence** of what several places may set: user, then database, then global.
 
+`weir check FILE` prints every value with the place where it was set, or `default`; with `--database NAME` and `--user NAME`
+what applies to their pool, and which entry says so.
+
 A reload applies the options marked so; a change of the others needs a restart. *Later* marks an option that is
-accepted but does nothing yet; the log names the ones in use once at the start. Certificates, keys and the files of
+accepted but does nothing yet; the log names the ones in use once at the start. *Without effect* marks one that is
+accepted for PgBouncer's sake and has nothing to do here, and says why. Certificates, keys and the files of
 users and rules are read again by every reload; if one is bad, nothing changes.
 
 [TLS](../guide/tls.md) and [authentication](../guide/authentication.md) are explained in the guide.
@@ -83,7 +93,11 @@ fn row(opt: &Opt) -> String {
         name.push_str(&format!(", `{alias}`"));
     }
     let reload = if opt.reloadable { "yes" } else { "restart" };
-    let later = if opt.effective { "" } else { " *Later.*" };
+    let later = match opt.effect {
+        Effect::Full => String::new(),
+        Effect::Later => " *Later.*".to_owned(),
+        Effect::None(why) => format!(" *Without effect:* {why}"),
+    };
     format!(
         "| {name} | {} | {} | {reload} | {}{later} |\n",
         default(opt),

@@ -1,9 +1,10 @@
 //! The settings as text: rows for `SHOW CONFIG`, and weir.toml for `weir check`. Secrets appear as `***` only.
 
+use crate::convert::toml_key;
 use crate::load::Loaded;
 use crate::options::Opt;
 use crate::settings::Settings;
-use crate::value::{Value, toml_string};
+use crate::value::Value;
 
 /// One row of `SHOW CONFIG`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,13 +53,13 @@ fn row(opt: &'static Opt, value: &Value) -> ConfigRow {
     }
 }
 
-/// The effective configuration as a valid weir.toml. Values that were given carry a comment with their place. Options
+/// The effective configuration as a valid weir.toml. Every value carries a comment with its place, or `default`. Options
 /// that hold a secret are commented out, so that the text can be used without sending `***` as a password.
 #[must_use]
 pub fn effective_text(loaded: &Loaded) -> String {
     let settings = &loaded.settings;
     let mut out =
-        String::from("# The effective configuration; comments tell where a value was set.\n\n");
+        String::from("# The effective configuration; comments tell where a value comes from.\n\n");
     if settings.trust_loopback {
         out.push_str("# clients from loopback are let in without a password (--upstream)\n");
     }
@@ -90,11 +91,7 @@ fn table(
     name: &str,
     values: Vec<(&'static Opt, Value)>,
 ) {
-    let bare = |b: u8| b.is_ascii_alphanumeric() || b"_-".contains(&b);
-    let key = match !name.is_empty() && name.bytes().all(bare) {
-        true => name.to_owned(),
-        false => toml_string(name),
-    };
+    let key = toml_key(name);
     out.push_str(&format!("\n[{section}.{key}]\n"));
     let prefix = format!("{section}.{name}.");
     for (opt, value) in values {
@@ -113,14 +110,11 @@ fn push(out: &mut String, loaded: &Loaded, prefix: &str, opt: &Opt, value: &Valu
         _ => "",
     };
     out.push_str(&format!("{hash}{} = {}", opt.name, value.to_toml(opt.kind)));
-    if let Some(origin) = loaded.sources.get(&format!("{prefix}{}", opt.name)) {
-        // A path may hold anything, even the end of a line.
-        let place: String = origin
-            .to_string()
-            .chars()
-            .filter(|c| !c.is_control())
-            .collect();
-        out.push_str(&format!("  # {place}"));
-    }
+    let origin = loaded.sources.get(&format!("{prefix}{}", opt.name));
+    let place = origin.map_or_else(|| "default".to_owned(), ToString::to_string);
+    // A path may hold anything, even the end of a line.
+    let place = place.chars().filter(|c| !c.is_control());
+    out.push_str("  # ");
+    out.extend(place);
     out.push('\n');
 }

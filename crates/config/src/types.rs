@@ -178,6 +178,58 @@ enumeration! {
     }
 }
 
+enumeration! {
+    /// What kind of program the log tells about, in the words of syslog(3).
+    SyslogFacility {
+        /// `LOG_AUTH`.
+        Auth = "auth",
+        /// `LOG_AUTHPRIV`.
+        Authpriv = "authpriv",
+        /// `LOG_DAEMON`.
+        #[default]
+        Daemon = "daemon",
+        /// `LOG_USER`.
+        User = "user",
+        /// `LOG_LOCAL0`.
+        Local0 = "local0",
+        /// `LOG_LOCAL1`.
+        Local1 = "local1",
+        /// `LOG_LOCAL2`.
+        Local2 = "local2",
+        /// `LOG_LOCAL3`.
+        Local3 = "local3",
+        /// `LOG_LOCAL4`.
+        Local4 = "local4",
+        /// `LOG_LOCAL5`.
+        Local5 = "local5",
+        /// `LOG_LOCAL6`.
+        Local6 = "local6",
+        /// `LOG_LOCAL7`.
+        Local7 = "local7",
+    }
+}
+
+impl SyslogFacility {
+    /// Its number (RFC 5424, table 1).
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::User => 1,
+            Self::Daemon => 3,
+            Self::Auth => 4,
+            Self::Authpriv => 10,
+            Self::Local0 => 16,
+            Self::Local1 => 17,
+            Self::Local2 => 18,
+            Self::Local3 => 19,
+            Self::Local4 => 20,
+            Self::Local5 => 21,
+            Self::Local6 => 22,
+            Self::Local7 => 23,
+        }
+    }
+}
+
 /// Where a server is found. The port is separate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HostAddr {

@@ -372,10 +372,10 @@ impl Value {
             Self::Int(number) => number.to_string(),
             Self::Duration(time) => toml_duration(*time),
             Self::List(items) => {
-                let items: Vec<_> = items.iter().map(|item| toml_string(item)).collect();
+                let items: Vec<_> = items.iter().map(|item| toml_text(item)).collect();
                 format!("[{}]", items.join(", "))
             }
-            _ => toml_string(&self.to_ini(kind)),
+            _ => toml_text(&self.to_ini(kind)),
         }
     }
 }
@@ -399,6 +399,11 @@ fn toml_duration(time: Duration) -> String {
         us if us % 1_000 == 0 => format!("\"{}ms\"", us / 1_000),
         us => format!("\"{us}us\""),
     }
+}
+
+/// An option's text in weir.toml, where `${NAME}` takes a variable of the environment.
+pub(crate) fn toml_text(text: &str) -> String {
+    toml_string(&crate::expand::escape(text))
 }
 
 /// A basic TOML string (toml.io, v1.0.0, "String").

@@ -12,7 +12,7 @@ use weir_pool::Moment;
 use weir_tls::session::Session;
 
 use crate::listen::Accepted;
-use crate::socket::{Stream, Target};
+use crate::socket::{Stream, Target, TcpOptions};
 
 mod epoll;
 #[cfg(test)]
@@ -111,6 +111,8 @@ pub(crate) trait Driver {
 
     /// A connection's socket, if nothing is still to be sent and its bytes go as they are.
     fn socket(&self, key: Key) -> Option<BorrowedFd<'_>>;
+    /// A reload: connections from now on are made with these options.
+    fn set_options(&mut self, options: TcpOptions);
 
     /// Stops accepting for good.
     fn stop_accepting(&mut self);

@@ -284,7 +284,6 @@ impl Global {
             ACCOUNTS_MAX,
             global.auth_query_cache_ttl.unwrap_or_default(),
         );
-        let resolver = Resolver::new(global.dns_max_ttl, global.dns_nxdomain_ttl);
         Ok(Self {
             clock: Clock::new(),
             console,
@@ -293,7 +292,7 @@ impl Global {
             directories: Offload::new("dir", Kind::Waits)?,
             handshakers: Offload::new("tls", Kind::Computes)?,
             resolvers: Offload::new("dns", Kind::Waits)?,
-            resolver,
+            resolver: Resolver::default(),
             server_secret: ServerSecret::new(random()?),
             commands,
             loads: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),

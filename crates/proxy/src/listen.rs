@@ -106,7 +106,7 @@ pub(crate) fn open(global: &Global, passed: Vec<Passed>) -> Result<Vec<Listener>
         })?);
     }
     match global.unix_socket() {
-        Some(HostAddr::Abstract(name)) => listeners.push(unix_abstract(&name, port)?),
+        Some(HostAddr::Abstract(name)) => listeners.push(unix_abstract(&name, global)?),
         Some(HostAddr::UnixDir(directory)) => listeners.push(unix(&directory, global)?),
         _ => {}
     }
@@ -253,7 +253,9 @@ fn unix(directory: &Path, global: &Global) -> Result<Listener, ListenError> {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => drop(fs::remove_file(&path)),
         Err(_) => {}
     }
-    let listener = UnixListener::bind(&path).map_err(|error| ListenError::Bind {
+    let address = SockAddr::unix(&path);
+    let bound = address.and_then(|address| unix_socket(&address, global.listen_backlog));
+    let listener = bound.map_err(|error| ListenError::Bind {
         address: text.clone(),
         error,
     })?;
@@ -270,20 +272,24 @@ fn unix(directory: &Path, global: &Global) -> Result<Listener, ListenError> {
     })
 }
 
-fn unix_abstract(name: &str, port: u16) -> Result<Listener, ListenError> {
+/// A listening socket; unlike mio's and std's, with the queue that was asked for.
+fn unix_socket(address: &SockAddr, backlog: u32) -> io::Result<UnixListener> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(address)?;
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    Ok(UnixListener::from_std(OwnedFd::from(socket).into()))
+}
+
+fn unix_abstract(name: &str, global: &Global) -> Result<Listener, ListenError> {
+    let port = global.listen_port;
     let full = format!("{name}/.s.PGSQL.{port}");
-    let bound = SockAddr::unix(format!("\0{full}")).and_then(|address| {
-        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-        socket.set_nonblocking(true)?;
-        socket.bind(&address)?;
-        socket.listen(128)?;
-        Ok(socket)
-    });
-    let socket = bound.map_err(|error| ListenError::Bind {
+    let address = SockAddr::unix(format!("\0{full}"));
+    let bound = address.and_then(|address| unix_socket(&address, global.listen_backlog));
+    let listener = bound.map_err(|error| ListenError::Bind {
         address: format!("@{full}"),
         error,
     })?;
-    let listener = UnixListener::from_std(OwnedFd::from(socket).into());
     Ok(Listener {
         socket: Socketed::Unix(listener, None),
         port,
@@ -405,5 +411,50 @@ fn peer_of(stream: &UnixStream) -> (u32, Option<u32>) {
             (pid, Some(peer.uid.as_raw()))
         }
         Err(_) => (0, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many clients a unix socket with this queue takes before somebody accepts.
+    fn taken(listen_backlog: u32) -> usize {
+        let directory = std::env::temp_dir().join(format!(
+            "weir-backlog-{}-{listen_backlog}",
+            std::process::id()
+        ));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir(&directory).unwrap();
+        let text = format!(
+            "[pgbouncer]\nauth_type = any\nunix_socket_dir = {}\nlisten_backlog = {listen_backlog}\n",
+            directory.display()
+        );
+        let mut read = |_: &Path| Ok(text.clone());
+        let loaded = weir_config::load(Path::new("a.ini"), &mut read, std::iter::empty());
+        let listeners = open(&loaded.unwrap().settings.global, Vec::new()).unwrap();
+        let address = SockAddr::unix(directory.join(".s.PGSQL.6432")).unwrap();
+        let mut clients = Vec::new();
+        loop {
+            let client = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+            client.set_nonblocking(true).unwrap();
+            match client.connect(&address) {
+                Ok(()) => clients.push(client),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                    break;
+                }
+            }
+        }
+        drop(listeners);
+        let _ = fs::remove_dir_all(&directory);
+        clients.len()
+    }
+
+    #[test]
+    fn listen_backlog_is_the_length_of_the_queue() {
+        // The kernel's own: one more than asked for.
+        assert_eq!(taken(1), 2);
+        assert_eq!(taken(9), 10);
     }
 }

@@ -28,22 +28,12 @@ struct Known {
 }
 
 /// The cache.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Resolver {
     known: Mutex<HashMap<String, Known>>,
-    ttl: Duration,
-    ttl_failed: Duration,
 }
 
 impl Resolver {
-    pub(crate) fn new(ttl: Duration, ttl_failed: Duration) -> Self {
-        Self {
-            known: Mutex::default(),
-            ttl,
-            ttl_failed,
-        }
-    }
-
     /// The addresses of a name, if they are known and fresh.
     pub(crate) fn cached(&self, name: &str, now: Moment) -> Option<Result<Vec<IpAddr>, String>> {
         let known = lock(&self.known);
@@ -57,12 +47,13 @@ impl Resolver {
         lock(&self.known).len()
     }
 
-    fn keep(&self, name: String, addresses: Result<Vec<IpAddr>, String>, now: Moment) {
-        let ttl = if addresses.is_ok() {
-            self.ttl
-        } else {
-            self.ttl_failed
-        };
+    fn keep(
+        &self,
+        name: String,
+        addresses: Result<Vec<IpAddr>, String>,
+        ttl: Duration,
+        now: Moment,
+    ) {
         let mut known = lock(&self.known);
         if known.len() >= NAMES_MAX {
             known.retain(|_, known| now < known.until);
@@ -110,9 +101,14 @@ pub(crate) fn resolve_then(
             Ok(found) => Ok(found.map(|address| address.ip()).collect::<Vec<_>>()),
             Err(error) => Err(format!("server DNS lookup failed: {name}: {error}")),
         };
-        shared
-            .resolver
-            .keep(name, addresses.clone(), shared.clock.now());
+        let settled = shared.settled();
+        let options = &settled.settings.global;
+        let ttl = match &addresses {
+            Ok(_) => options.dns_max_ttl,
+            Err(_) => options.dns_nxdomain_ttl,
+        };
+        let now = shared.clock.now();
+        shared.resolver.keep(name, addresses.clone(), ttl, now);
         answer(addresses);
     };
     global.resolvers.run(job).is_ok()

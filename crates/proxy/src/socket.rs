@@ -238,3 +238,48 @@ impl Socket {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// A connected socket with these options.
+    fn connected(lines: &str) -> TcpStream {
+        let text = format!("[pgbouncer]\nauth_type = any\n{lines}\n");
+        let mut read = |_: &Path| Ok(text.clone());
+        let loaded = weir_config::load(Path::new("a.ini"), &mut read, std::iter::empty());
+        let options = TcpOptions::new(&loaded.unwrap().settings.global);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = Target::Tcp(listener.local_addr().unwrap(), None);
+        match Socket::connect(&target, &options).unwrap() {
+            Socket::Tcp(stream) => stream,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn tcp_options_reach_the_socket() {
+        let plain = connected("");
+        let plain = SockRef::from(&plain);
+        assert!(plain.keepalive().unwrap());
+        assert_eq!(plain.tcp_user_timeout().unwrap(), None);
+        let off = connected("tcp_keepalive = 0");
+        assert!(!SockRef::from(&off).keepalive().unwrap());
+        let stream = connected(
+            "tcp_keepcnt = 7\ntcp_keepidle = 111\ntcp_keepintvl = 13\ntcp_user_timeout = 12500\n\
+             tcp_socket_buffer = 4096",
+        );
+        let socket = SockRef::from(&stream);
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), 7);
+        assert_eq!(socket.tcp_keepalive_time().unwrap().as_secs(), 111);
+        assert_eq!(socket.tcp_keepalive_interval().unwrap().as_secs(), 13);
+        let timeout = socket.tcp_user_timeout().unwrap();
+        assert_eq!(timeout, Some(Duration::from_millis(12_500)));
+        // Linux doubles what it is asked for (socket(7)).
+        assert_eq!(socket.recv_buffer_size().unwrap(), 8192);
+        assert_eq!(socket.send_buffer_size().unwrap(), 8192);
+        assert!(plain.send_buffer_size().unwrap() > 8192);
+    }
+}

@@ -20,6 +20,7 @@ use crate::mailbox::{Letters, Message};
 
 mod access;
 mod cancel;
+mod changed;
 mod client;
 mod console;
 mod drain;
@@ -84,6 +85,8 @@ pub(crate) struct Worker<D> {
     registry: Registry,
     /// Some pool wants servers to be asked without a reason (`session_state_check`).
     has_checks: bool,
+    /// A database that is not configured any more may still have clients.
+    has_removed: bool,
     timers: Timers,
     listening: Listening,
     /// Stands in for the client of a server that is being cleaned.
@@ -125,6 +128,7 @@ impl<D: Driver> Worker<D> {
             cancellers: Slab::new(),
             registry,
             has_checks: false,
+            has_removed: false,
             listening: Listening::new(lanes),
             timers: Timers::default(),
             nobody: Session::default(),

@@ -67,6 +67,10 @@ pub enum Fault {
     AuthenticationFailed(Credential),
     /// `client_idle_timeout`.
     ClientIdleTimeout,
+    /// The server in session pooling leads where the database was before a reload (`server_fast_close`).
+    DatabaseChanged,
+    /// The database is not configured any more.
+    DatabaseRemoved,
     /// The client was cancelled while it waited for a server.
     Cancelled,
     /// `client_login_timeout`.
@@ -131,7 +135,10 @@ impl Fault {
     /// Its SQLSTATE.
     pub fn code(&self) -> SqlState {
         match self {
-            Self::AdminShutdown | Self::ShuttingDown => SqlState::ADMIN_SHUTDOWN,
+            Self::AdminShutdown
+            | Self::DatabaseChanged
+            | Self::DatabaseRemoved
+            | Self::ShuttingDown => SqlState::ADMIN_SHUTDOWN,
             Self::AuthenticationFailed(credential) => credential.code(),
             Self::Cancelled | Self::QueryTimeout => SqlState::QUERY_CANCELED,
             Self::ClientIdleTimeout => SqlState::IDLE_SESSION_TIMEOUT,
@@ -147,6 +154,7 @@ impl Fault {
             | Self::Protocol(ClientFault::TooManyStatements)
             | Self::TooManyChannels
             | Self::TooManyPins(_) => SqlState::CONFIGURATION_LIMIT_EXCEEDED,
+            Self::Protocol(ClientFault::TooLong(_)) => SqlState::PROGRAM_LIMIT_EXCEEDED,
             Self::LoginProtocol(_)
             | Self::Protocol(_)
             | Self::StartupEncoding
@@ -174,6 +182,8 @@ impl Fault {
             Self::AuthenticationFailed(credential) => credential.failure().into(),
             Self::Cancelled => "canceling statement due to user request".into(),
             Self::ClientIdleTimeout => "client_idle_timeout".into(),
+            Self::DatabaseChanged => "database configuration changed".into(),
+            Self::DatabaseRemoved => "database removed".into(),
             Self::IdleTransactionTimeout => "idle transaction timeout".into(),
             Self::ListenQueueFull => {
                 "too many notifications are waiting for this client (listen_queue_size)".into()

@@ -51,6 +51,9 @@ pub struct Rules {
     pub refuse_simple_query: bool,
     /// What becomes of a session's state (`session_state`).
     pub state: StatePolicy,
+    /// Longest message in bytes that is passed on, in either direction (`max_packet_size`). PostgreSQL's own limits are
+    /// below the largest value.
+    pub message_max: u32,
 }
 
 /// What becomes of what a client changes in its session.
@@ -104,6 +107,15 @@ pub enum ClientFault {
     /// `disable_pqexec` is on.
     #[error("PQexec disallowed")]
     SimpleQuery,
+    /// A message longer than `max_packet_size`, in bytes.
+    #[error("message of {0} bytes is too long (max_packet_size)")]
+    TooLong(usize),
+}
+
+/// Whether a message is longer than the rules allow.
+#[inline]
+fn is_too_long(total: usize, message_max: u32) -> bool {
+    usize::try_from(message_max).is_ok_and(|max| total > max)
 }
 
 #[cfg(test)]
@@ -134,6 +146,7 @@ mod tests {
                     prepare_unnamed: 0,
                     refuse_simple_query: false,
                     state: StatePolicy::Track,
+                    message_max: u32::MAX,
                 },
             };
             let mut out = Splice::new(&message, &mut buffer);

@@ -104,6 +104,8 @@ pub struct Server {
     pub(crate) may_load: bool,
     /// It has statements under names of its client's.
     pub(crate) has_own_names: bool,
+    /// Longest message in bytes that it may send, by the rules of the last request.
+    pub(crate) message_max: u32,
 }
 
 /// What a statement of the client returns is asked before the client's message may use it.
@@ -174,6 +176,7 @@ impl Server {
             comparison: None,
             may_load: false,
             has_own_names: false,
+            message_max: u32::MAX,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Section 5: weir.toml, every option from the table.
 
 use clap_mangen::roff::{Roff, bold, roman};
-use weir_config::{Opt, Scope};
+use weir_config::{Effect, Opt, Scope};
 
 use super::Page;
 
@@ -26,6 +26,8 @@ const DESCRIPTION: &[&str] = &[
      weir check names each mistake with its line, and prints what would be in force.",
     "A time is a text with us, ms, s, min, h or d; a plain number is in the unit named below. A size is a text with B, \
      KiB, MiB or GiB, or a plain number of bytes. A list is an array or a text with commas.",
+    "In a text, ${NAME} is the environment variable of this name, and $${ a plain ${. A directory in place of the file \
+     means all its files named *.toml, by name, as one configuration.",
     "Every global option can be set by an environment variable too, WEIR_ and its name in upper case; it wins over the \
      file. Where several places may set an option, user wins over database, and database over global.",
     "Options marked (restart) are read at the start only; the others also by a reload.",
@@ -92,8 +94,13 @@ fn describe(option: &Opt, roff: &mut Roff) {
     roff.text(head);
     // Backquotes are the reference page's.
     let mut meaning = option.doc.trim().replace('`', "");
-    if !option.effective {
-        meaning.push_str(" Accepted, without effect yet.");
+    match option.effect {
+        Effect::Full => {}
+        Effect::Later => meaning.push_str(" Accepted, without effect yet."),
+        Effect::None(why) => {
+            meaning.push_str(" Accepted, without effect: ");
+            meaning.push_str(&why.replace('`', ""));
+        }
     }
     roff.text([roman(meaning)]);
 }

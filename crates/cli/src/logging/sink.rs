@@ -1,4 +1,4 @@
-//! Where log lines go: standard error and perhaps a file, written by a thread of their own.
+//! Where log lines go: standard error and perhaps a file and the system's log, written by a thread of their own.
 //!
 //! A worker must not wait for a slow disk or a full pipe, so it puts a line into a bounded queue and goes on; when the
 //! queue is full the line is dropped and counted, and the count is logged once there is room. `tracing-appender` does
@@ -13,6 +13,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use tracing_subscriber::fmt::MakeWriter;
 
+use super::syslog::Syslog;
+
 /// Lines that may wait.
 const QUEUE_LINES_MAX: usize = 4096;
 /// Longest line in bytes; the rest is cut off. With the queue's length this bounds the memory to 16 MiB.
@@ -22,10 +24,17 @@ const WRITE_LEN_MAX: usize = 64 * 1024;
 /// How long the end of the process waits for the last lines.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Where lines go besides standard error.
+#[derive(Default)]
+pub(crate) struct Outputs {
+    pub(crate) file: Option<File>,
+    pub(crate) syslog: Option<Syslog>,
+}
+
 enum Message {
     Line(Vec<u8>),
-    /// From now on this file, or none.
-    Replace(Option<File>),
+    /// From now on these.
+    Replace(Box<Outputs>),
     /// Write what is queued and say so.
     Stop(Sender<()>),
 }
@@ -47,13 +56,13 @@ impl Sink {
     ///
     /// # Errors
     /// There can be no more threads.
-    pub(crate) fn start(file: Option<File>) -> io::Result<Self> {
+    pub(crate) fn start(outputs: Outputs) -> io::Result<Self> {
         let (sender, receiver) = bounded(QUEUE_LINES_MAX);
         let lost_count = Arc::new(AtomicU64::new(0));
         let mut writer = Writer {
             receiver,
             lost_count: Arc::clone(&lost_count),
-            streams: (io::stderr(), file),
+            streams: (io::stderr(), outputs),
         };
         std::thread::Builder::new()
             .name("weir-log".to_owned())
@@ -67,9 +76,9 @@ impl Sink {
         self.queue.clone()
     }
 
-    /// Changes the file after the lines that are queued by now.
-    pub(crate) fn replace(&self, file: Option<File>) {
-        let message = Message::Replace(file);
+    /// Changes the outputs after the lines that are queued by now.
+    pub(crate) fn replace(&self, outputs: Outputs) {
+        let message = Message::Replace(Box::new(outputs));
         // Only the main thread calls this, and it may wait a little.
         let _ = self.queue.sender.send_timeout(message, FLUSH_TIMEOUT);
     }
@@ -120,7 +129,7 @@ impl Write for &Queue {
 struct Writer<E> {
     receiver: Receiver<Message>,
     lost_count: Arc<AtomicU64>,
-    streams: (E, Option<File>),
+    streams: (E, Outputs),
 }
 
 impl<E: Write> Writer<E> {
@@ -130,10 +139,15 @@ impl<E: Write> Writer<E> {
             let mut next = Some(first);
             while let Some(message) = next {
                 match message {
-                    Message::Line(line) => batch.extend_from_slice(&line),
-                    Message::Replace(file) => {
+                    Message::Line(line) => {
+                        if let Some(syslog) = &mut self.streams.1.syslog {
+                            syslog.send(&line);
+                        }
+                        batch.extend_from_slice(&line);
+                    }
+                    Message::Replace(outputs) => {
                         self.write(&mut batch);
-                        self.streams.1 = file;
+                        self.streams.1 = *outputs;
                     }
                     Message::Stop(done) => {
                         self.write(&mut batch);
@@ -154,7 +168,7 @@ impl<E: Write> Writer<E> {
     /// Failures are ignored: there is nobody left to tell, and the pooler must go on.
     fn write(&mut self, batch: &mut Vec<u8>) {
         let _ = self.streams.0.write_all(batch);
-        if let Some(file) = &mut self.streams.1 {
+        if let Some(file) = &mut self.streams.1.file {
             let _ = file.write_all(batch);
         }
         batch.clear();
@@ -211,7 +225,7 @@ mod tests {
         let mut writer = Writer {
             receiver,
             lost_count: Arc::default(),
-            streams: (Vec::new(), None),
+            streams: (Vec::new(), Outputs::default()),
         };
         writer.run();
         assert_eq!(is_done.try_recv(), Ok(()));

@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, as in tests")]
 
 mod access;
+mod formats;
 mod systemd;
 mod upgrade;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -364,6 +366,63 @@ fn the_log_file_can_be_rotated() {
             .unwrap()
             .contains("stopped")
     );
+}
+
+#[test]
+fn started_as_root_it_becomes_the_user_that_is_named() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = Dir::new("user");
+    let file = dir.config("user = nobody\n");
+    fs::set_permissions(&dir.0, fs::Permissions::from_mode(0o777)).unwrap();
+    let mut running = Running::start(&file);
+    let status = format!("/proc/{}/status", running.child.id());
+    let status = fs::read_to_string(status).unwrap();
+    let ids = |key: &str| -> Vec<u32> {
+        let line = status.lines().find(|line| line.starts_with(key)).unwrap();
+        line.split_whitespace()
+            .skip(1)
+            .map(|id| id.parse().unwrap())
+            .collect()
+    };
+    let owner = fs::metadata(dir.path("log")).unwrap().uid();
+    assert_eq!(ids("Uid:"), [owner; 4]);
+    assert!(owner != 0 && !ids("Gid:").contains(&0) && !ids("Groups:").contains(&0));
+    running.signal(Signal::QUIT);
+    assert_eq!(running.end(), Some(0));
+    let file = dir.config("user = nobody-of-this-name\n");
+    let (code, _, err) = with_file("run", &file);
+    assert_eq!(code, 3);
+    assert_eq!(
+        err,
+        "user \"nobody-of-this-name\" does not exist on this system\n"
+    );
+}
+
+#[test]
+fn workers_is_the_number_of_threads_that_serve_clients() {
+    let dir = Dir::new("workers");
+    let file = dir.config("workers = 3\n");
+    let running = Running::start(&file);
+    let tasks = fs::read_dir(format!("/proc/{}/task", running.child.id())).unwrap();
+    let names = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("comm")).unwrap());
+    let workers = names.filter(|name| name.starts_with("weir-worker-"));
+    assert_eq!(workers.count(), 3);
+}
+
+#[test]
+fn conffile_is_the_file_that_a_reload_reads() {
+    let dir = Dir::new("conffile");
+    let other = dir.path("other.ini");
+    let file = dir.config(&format!("conffile = {}\n", other.display()));
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&other, text + "default_pool_size = 33\n").unwrap();
+    let mut running = Running::start(&file);
+    running.signal(Signal::HUP);
+    running.expect("reload: default_pool_size: \"20\" to \"33\"");
+    running.signal(Signal::QUIT);
+    assert_eq!(running.end(), Some(0));
 }
 
 #[test]

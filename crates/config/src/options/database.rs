@@ -25,6 +25,8 @@ section! {
         user: Option<String> = text("").unset().longest(127);
         /// Password of the forced user; without it the one in `auth_file` is used.
         password: Option<Secret> = of_kind(Kind::Secret, "").unset().longest(65_530);
+        /// File that holds `password` as its only line; read again by every reload.
+        password_file: Option<String> = text("").unset();
         /// Overrides the global `auth_user`.
         auth_user: Option<String> = text("").unset().longest(127);
         /// Overrides the global `auth_query`.

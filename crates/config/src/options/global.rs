@@ -9,7 +9,7 @@ use super::{
 use crate::state::{FunctionName, StateCheck};
 use crate::types::{
     AuthType, ChannelBinding, ListenAddr, ListenPoint, LogFormat, PoolMode, Secret, SessionState,
-    SslMode, SslNegotiation,
+    SslMode, SslNegotiation, SyslogFacility,
 };
 use crate::value::Value;
 
@@ -36,8 +36,8 @@ section! {
         unix_socket_mode: u32 = Opt::new(Kind::Mode, "0777", 0, 0o7777).fixed();
         /// Group of the unix socket; empty leaves it.
         unix_socket_group: String = text("").fixed();
-        /// Operating system user to become when started as root.
-        user: String = text("").fixed().later();
+        /// Operating system user to become when started as root; empty stays who started it.
+        user: String = text("").fixed();
         /// When a server goes back to its pool.
         pool_mode: PoolMode = word(PoolMode::NAMES, "session");
         /// What becomes of session state in transaction and statement pooling: `track` lets settings follow the client and keeps it on its server while it holds what cannot, `pin` keeps it there from its first change on, `refuse` lets settings follow and refuses the rest, `off` looks at nothing, as PgBouncer.
@@ -71,7 +71,7 @@ section! {
         /// Use the servers of a pool in turn instead of the last used first.
         server_round_robin: bool = flag("0");
         /// Server parameters to follow per client beside the standard ones.
-        track_extra_parameters: Vec<String> = list("IntervalStyle").fixed();
+        track_extra_parameters: Vec<String> = list("IntervalStyle").fixed().without_effect("Every parameter that a server reports follows its client, named here or not; with `session_state` also those that it does not report.");
         /// Startup parameters to accept and drop.
         ignore_startup_parameters: Vec<String> = list("");
         /// Own id among `[peers]`; 0 = no peering.
@@ -82,8 +82,8 @@ section! {
         application_name_add_host: bool = flag("0");
         /// Path of the configuration file that a reload reads.
         conffile: String = text("");
-        /// Name of the Windows service; without meaning elsewhere.
-        job_name: String = text("pgbouncer").fixed().later().alias(&["service_name"]);
+        /// Name of the Windows service.
+        job_name: String = text("pgbouncer").fixed().alias(&["service_name"]).without_effect("Windows only, in PgBouncer too.");
         /// Period over which averages are taken and statistics logged.
         stats_period: Duration = Opt::new(Kind::Duration(Unit::Seconds), "60", 1, 86_400);
         /// Prepared statements kept per server in transaction and statement pooling; 0 = no support for them.
@@ -97,7 +97,7 @@ section! {
         /// SCRAM iterations that a server may ask for; a server that wants more is not logged in to.
         scram_iterations_max: u32 = ranged("100000", 4096, 10_000_000);
         /// Notice sent to each client after its login; empty sends none.
-        login_notify_message: String = text("").later();
+        login_notify_message: String = text("");
         /// How clients prove who they are.
         auth_type: AuthType = word(AuthType::NAMES, "md5").native("scram-sha-256");
         /// File of user names and secrets.
@@ -136,12 +136,12 @@ section! {
         verbose: u32 = ranged("0", 0, 100);
         /// Shape of the log lines.
         log_format: LogFormat = word(LogFormat::NAMES, "text").fixed();
-        /// Log to syslog.
-        syslog: bool = flag("0").later();
+        /// Log to syslog (`/dev/log`) too.
+        syslog: bool = flag("0");
         /// Program name in syslog.
-        syslog_ident: String = text("pgbouncer").later();
+        syslog_ident: String = text("pgbouncer");
         /// Facility in syslog.
-        syslog_facility: String = text("daemon").later();
+        syslog_facility: SyslogFacility = word(SyslogFacility::NAMES, "daemon");
         /// Users who may do everything in the console.
         admin_users: Vec<String> = list("");
         /// Users who may look at everything in the console.
@@ -154,8 +154,8 @@ section! {
         server_check_delay: Duration = seconds("30");
         /// Statement of that check; `<empty>` is an empty query, no text at all means no check.
         server_check_query: String = text("<empty>");
-        /// Close servers that must go after their transaction, even in session pooling.
-        server_fast_close: bool = flag("0").later();
+        /// In session pooling, close servers that must go after their transaction instead of after the session; the client is told.
+        server_fast_close: bool = flag("0");
         /// Close an unused server that is older; 0 = close after each use.
         server_lifetime: Duration = seconds("3600");
         /// Close a server unused for longer; 0 = never.
@@ -177,9 +177,9 @@ section! {
         /// How long a failed resolution is believed.
         dns_nxdomain_ttl: Duration = seconds("15");
         /// How often to look at the serial of DNS zones; 0 = never.
-        dns_zone_check_period: Option<Duration> = timeout("0").later();
+        dns_zone_check_period: Option<Duration> = timeout("0").without_effect("Names are resolved by the system, which does not tell about zones; `dns_max_ttl` bounds how long a change goes unnoticed. PgBouncer needs a build with c-ares for it.");
         /// Resolver configuration instead of /etc/resolv.conf.
-        resolv_conf: String = text("").fixed().later();
+        resolv_conf: String = text("").fixed().without_effect("Names are resolved by the system, with all that `nsswitch.conf` and `resolv.conf` say. PgBouncer needs a build with c-ares for it.");
         /// Longest time a query may run; 0 = no limit.
         query_timeout: Option<Duration> = timeout("0");
         /// Longest time a client waits for a server; 0 = no limit.
@@ -218,8 +218,8 @@ section! {
         client_tls13_ciphers: String = text("");
         /// Curve of the key exchange with clients; `auto` offers all.
         client_tls_ecdhcurve: String = text("auto");
-        /// Accepted for PgBouncer's sake and without effect: there is no key exchange with DHE parameters here, only with curves.
-        client_tls_dheparams: String = text("auto");
+        /// DHE parameters of the key exchange with clients.
+        client_tls_dheparams: String = text("auto").without_effect("There is no key exchange with DHE parameters here, only with curves.");
         /// TLS towards servers. `allow` and `prefer` both ask for it and go on without where the server has none.
         server_tls_sslmode: SslMode = word(SslMode::NAMES, "prefer");
         /// Private key shown to servers, PEM.
@@ -241,15 +241,15 @@ section! {
         /// SCRAM bound to the TLS connection on the server hop: `require` logs in to a server in no other way.
         server_channel_binding: ChannelBinding = word(ChannelBinding::NAMES, "prefer");
         /// Size of PgBouncer's packet buffers.
-        pkt_buf: u64 = size("4096", 32, 1 << 30).fixed().later();
-        /// Largest message let through.
-        max_packet_size: u64 = size("2147483647", 1024, 0x7fff_ffff).later();
+        pkt_buf: u64 = size("4096", 32, 1 << 30).fixed().without_effect("A worker has one receive buffer of 64 KiB for all its connections, so an idle connection has none and a larger one would save nothing.");
+        /// Largest message let through, in either direction; PostgreSQL itself takes 1 GiB.
+        max_packet_size: u64 = size("2147483647", 1024, 0x7fff_ffff);
         /// Reads from one connection before the others get their turn; 0 = no limit.
-        sbuf_loopcnt: u32 = int("5").later();
+        sbuf_loopcnt: u32 = int("5").without_effect("A connection is read once per turn of the loop, so none can keep the others waiting.");
         /// Set SO_REUSEPORT, so that several processes share a port.
         so_reuseport: bool = flag("0").fixed();
         /// TCP_DEFER_ACCEPT in seconds; 0 = off.
-        tcp_defer_accept: u32 = int("1").later();
+        tcp_defer_accept: u32 = int("1").without_effect("The kernel would only spare one wake-up per connection; who connects and says nothing is ended by `client_login_timeout` either way.");
         /// TCP keepalive on all connections.
         tcp_keepalive: bool = flag("1");
         /// Lost keepalive probes before a connection counts as dead; 0 = the system's default.

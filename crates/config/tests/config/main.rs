@@ -1,9 +1,13 @@
 //! The crate as its callers see it: files in, settings or mistakes out.
 
 mod auth;
+mod convert;
+mod effects;
 mod errors;
 mod formats;
 mod hostile;
+mod native;
+mod pgbouncer;
 mod properties;
 mod resolve;
 mod text;

@@ -49,7 +49,8 @@ fn spelling(opt: &'static Opt) -> BoxedStrategy<String> {
 }
 
 /// Options that a rule ties to others; `tls.rs` and `auth.rs` have their tests.
-const TIED: [&str; 3] = [
+const TIED: [&str; 4] = [
+    "password_file",
     "client_tls_sslmode",
     "server_tls_cert_file",
     "server_tls_key_file",
@@ -107,6 +108,10 @@ proptest! {
             second.settings.global.conffile.clone_from(&first.settings.global.conffile);
         }
         prop_assert_eq!(&first.settings, &second.settings);
+        let mut read = |_: &std::path::Path| Ok(file.clone());
+        let converted = weir_config::convert(std::path::Path::new("pgbouncer.ini"), &mut read);
+        let text = converted.map_err(|e| TestCaseError::fail(format!("{e:?}")))?.text;
+        crate::convert::check_round_trip(&first, &text);
     }
 
     #[test]

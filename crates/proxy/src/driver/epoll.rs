@@ -445,6 +445,10 @@ impl Noted {
 }
 
 impl Driver for Epoll {
+    fn set_options(&mut self, options: TcpOptions) {
+        self.options = options;
+    }
+
     fn wait(&mut self, now: Moment, timeout: Option<Duration>) -> io::Result<()> {
         self.now = now;
         let mut timeout = timeout;

@@ -16,7 +16,7 @@ use weir_tls::session::Session;
 use super::{Completion, Driver, Key, Owner};
 use crate::global::lock;
 use crate::listen::Accepted;
-use crate::socket::{Socket, Stream, Target};
+use crate::socket::{Socket, Stream, Target, TcpOptions};
 
 /// A closed connection's backlog is given up after this time.
 const LINGER: Duration = Duration::from_secs(5);
@@ -303,6 +303,9 @@ impl MemoryDriver {
 }
 
 impl Driver for MemoryDriver {
+    /// There are no sockets to have any.
+    fn set_options(&mut self, _: TcpOptions) {}
+
     fn wait(&mut self, now: Moment, _: Option<Duration>) -> io::Result<()> {
         self.now = now;
         for (key, conn) in &mut self.conns {

@@ -27,16 +27,22 @@ impl<D: Driver> Worker<D> {
         self.finish_if_drained();
     }
 
-    /// Ends a client that has nothing running, once clients are no longer waited for.
+    /// Ends a client that has nothing running, once clients are no longer waited for or its database is gone.
     pub(super) fn close_if_idle(&mut self, index: usize) {
         if self.moving.is_some() {
             return self.move_if_idle(index);
         }
-        if self.draining != Some(Shutdown::WaitForServers) {
-            return;
-        }
         let Some(client) = self.clients.get(index) else {
             return;
+        };
+        let is_removed = self
+            .pools
+            .get(client.pool)
+            .is_some_and(|pool| pool.is_removed);
+        let fault = match self.draining {
+            Some(Shutdown::WaitForServers) => Fault::ShuttingDown,
+            _ if is_removed => Fault::DatabaseRemoved,
+            _ => return,
         };
         let keeps_server = client.lease.and_then(|server| self.servers.get(server));
         // A pinned client whose server is free has nothing running either.
@@ -45,7 +51,7 @@ impl<D: Driver> Worker<D> {
             None => client.lease.is_some(),
         };
         if !busy && !matches!(client.phase, Phase::Cancelling) {
-            self.fail_client(index, &Fault::ShuttingDown);
+            self.fail_client(index, &fault);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_config::{PoolMode, PoolSettings, Settings, StateCheck};
 use weir_pool::{Action, ClientId, Parcel, Scope, ServerId, Shard, WaitError};
@@ -54,6 +55,7 @@ impl<D: Driver> Worker<D> {
             reported: Vec::new(),
             tick: None,
             unused_since: None,
+            is_removed: false,
             global: Arc::clone(global),
         };
         self.has_checks |= pool.checks != StateCheck::Off;
@@ -386,7 +388,8 @@ impl<D: Driver> Worker<D> {
                 continue;
             }
             let since = *pool.unused_since.get_or_insert(self.now);
-            let timeouts = [global.pool_idle_timeout, auto];
+            let removed = pool.is_removed.then_some(Duration::ZERO);
+            let timeouts = [global.pool_idle_timeout, auto, removed];
             if timeouts
                 .into_iter()
                 .flatten()
@@ -411,52 +414,9 @@ impl<D: Driver> Worker<D> {
             ));
         }
     }
-
-    /// A reload: every pool gets its new rules.
-    pub(super) fn settle_pools(&mut self) {
-        let settled = self.global.settled();
-        let indexes: Vec<_> = self.pools.iter().map(|(index, _)| index).collect();
-        for index in indexes {
-            let Some(pool) = self.pools.get_mut(index) else {
-                continue;
-            };
-            let settings = pool.global.settings();
-            let moved = is_elsewhere(&pool.settings, &settings);
-            pool.rules = rules(&settings, &settled.settings);
-            pool.has_timeouts = has_timeouts(&settings);
-            if pool.settings.session_state_functions != settings.session_state_functions {
-                pool.judge = state::judge(&settings);
-            }
-            pool.checks = state::checks(&settings);
-            self.has_checks |= pool.checks != StateCheck::Off;
-            pool.reset_always = settled.settings.global.server_reset_query_always;
-            let policy = crate::global::policy(&settings, &settled.settings);
-            pool.settings = settings;
-            pool.shard.set_policy(self.now, policy);
-            if moved {
-                lock(&pool.global.welcomes).clear();
-                pool.global.proven.clear();
-                pool.shard.recycle(self.now);
-                self.close_listener_of(index);
-            }
-            self.pump(index);
-        }
-    }
 }
 
-/// Whether existing servers are not what the new settings ask for.
-fn is_elsewhere(old: &PoolSettings, new: &PoolSettings) -> bool {
-    old.dbname != new.dbname
-        || old.hosts != new.hosts
-        || old.port != new.port
-        || old.connect_query != new.connect_query
-        || old.load_balance_hosts != new.load_balance_hosts
-        || old.password != new.password
-        || old.startup != new.startup
-        || old.tls != new.tls
-}
-
-fn rules(pool: &PoolSettings, settings: &Settings) -> Rules {
+pub(super) fn rules(pool: &PoolSettings, settings: &Settings) -> Rules {
     let global = &settings.global;
     let max = usize::try_from(global.max_prepared_statements).unwrap_or(usize::MAX);
     Rules {
@@ -469,10 +429,11 @@ fn rules(pool: &PoolSettings, settings: &Settings) -> Rules {
         refuse_simple_query: global.disable_pqexec,
         tracks_unnamed: pool.pool_mode != PoolMode::Session,
         state: state::policy(pool),
+        message_max: u32::try_from(global.max_packet_size).unwrap_or(u32::MAX),
     }
 }
 
-fn has_timeouts(pool: &PoolSettings) -> bool {
+pub(super) fn has_timeouts(pool: &PoolSettings) -> bool {
     [
         pool.query_timeout,
         pool.transaction_timeout,

@@ -6,6 +6,7 @@ use weir_session::relay::{self, Link, Lobby, Next, Replied};
 use weir_session::splice::Splice;
 use weir_wire::backend::TransactionStatus;
 
+use super::changed::HURRIED;
 use super::client::Leaving;
 use super::listening::listener_of;
 use super::measure::micros;
@@ -185,6 +186,7 @@ impl<D: Driver> Worker<D> {
             }
             Checkout::Queued(ticket) => {
                 client.ticket = Some(ticket);
+                tracing::debug!("{client} waits for a server");
                 self.give_up_reluctant(pool_index);
                 false
             }
@@ -447,7 +449,7 @@ impl<D: Driver> Worker<D> {
             self.end_stall(index);
         }
         self.after_hearing(index);
-        if self.draining.is_some() {
+        if self.draining.is_some() || self.has_removed {
             self.close_if_idle(index);
         }
         consumed
@@ -535,6 +537,9 @@ impl<D: Driver> Worker<D> {
         let is_free = server.session.is_free() && self.driver.backlog(server.key) == 0;
         if !is_leased || !is_free {
             return;
+        }
+        if server.doomed == Some(HURRIED) {
+            return self.close_hurried(index, server_index);
         }
         let is_plain = !self.has_checks
             && client.pinned.is_none()

@@ -371,6 +371,8 @@ pub(super) struct Pool {
     pub(super) reset_always: bool,
     /// Any of the client timeouts is on.
     pub(super) has_timeouts: bool,
+    /// Its database is not configured any more.
+    pub(super) is_removed: bool,
 }
 
 /// The addresses of a host name as targets.

@@ -11,6 +11,7 @@ mod lifecycle;
 mod listening;
 mod login;
 mod measure;
+mod options;
 mod peers;
 mod postgres;
 mod secure;

@@ -13,6 +13,8 @@ use weir_session::settings::{Reported, Settings};
 use weir_session::splice::Splice;
 use weir_wire::backend::{ErrorFields, TransactionStatus};
 use weir_wire::encode;
+use weir_wire::encode::{ErrorReport, Severity};
+use weir_wire::sqlstate::SqlState;
 
 use super::Worker;
 use super::slots::Phase;
@@ -194,6 +196,13 @@ impl<D: Driver> Worker<D> {
         {
             let fault = weir_session::fault::Fault::Misconfigured("no random bytes".to_owned());
             return self.fail_client(index, &fault);
+        }
+        let notice = &self.global.settled().settings.global.login_notify_message;
+        if !notice.is_empty() {
+            let code = SqlState::SUCCESSFUL_COMPLETION;
+            let report = ErrorReport::new(Severity::Notice, code, notice);
+            // An option has no NUL and fits into a message.
+            let _ = report.encode_notice(&mut message);
         }
         let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
         let Some(client) = self.clients.get_mut(index) else {

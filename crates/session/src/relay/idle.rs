@@ -6,7 +6,7 @@ use weir_wire::frame::{Side, header};
 use weir_wire::frontend::tag;
 
 use super::alone::{self, Lobby};
-use super::{ClientFault, STATEMENT_MAX, STREAM_MIN, StatementCounts};
+use super::{ClientFault, STATEMENT_MAX, STREAM_MIN, StatementCounts, is_too_long};
 use crate::client::{Client, Refusing, Rest};
 
 /// What comes after the consumed bytes.
@@ -61,6 +61,9 @@ pub fn idle(
             return Ok(seen);
         };
         let total = header.total_len();
+        if is_too_long(total, lobby.rules.message_max) {
+            return Err(ClientFault::TooLong(total));
+        }
         if lobby.client.refusing != Refusing::Nothing
             && !matches!(header.tag, tag::TERMINATE | tag::SYNC)
         {
@@ -157,6 +160,7 @@ mod tests {
         tracks_unnamed: true,
         prepare_unnamed: 0,
         refuse_simple_query: false,
+        message_max: u32::MAX,
         state: StatePolicy::Track,
     };
 

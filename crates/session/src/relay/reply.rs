@@ -9,7 +9,7 @@ use weir_wire::frame::{FrameError, Header, Side, header};
 use weir_wire::sqlstate::SqlState;
 
 use super::request::tell;
-use super::{STREAM_MIN, failure, shape};
+use super::{STREAM_MIN, failure, is_too_long, shape};
 use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::fault::Fault;
@@ -49,6 +49,9 @@ pub enum ServerFault {
     /// A reply that nobody asked for: whose it is cannot be known any more.
     #[error("unexpected message of type '{}'", char::from(*.0))]
     OutOfPlace(u8),
+    /// A message longer than `max_packet_size`, in bytes.
+    #[error("message of {0} bytes is too long (max_packet_size)")]
+    TooLong(usize),
     /// The server refused a request of our own (a setting of the client); the body of its ErrorResponse.
     #[error("the server refused a setting")]
     Refused(Box<[u8]>),
@@ -173,6 +176,9 @@ impl Work<'_, '_> {
                 break;
             };
             let total = header.total_len();
+            if is_too_long(total, self.server.message_max) {
+                return Err(ServerFault::TooLong(total));
+            }
             let have = rest.len().min(total);
             if have < total && total <= STREAM_MIN && !self.is_passed_on_in_parts(header.tag) {
                 break;

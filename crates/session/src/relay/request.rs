@@ -6,7 +6,7 @@ use weir_wire::encode;
 use weir_wire::frame::{Header, Side, header};
 use weir_wire::frontend::tag;
 
-use super::{ClientFault, Link, STREAM_MIN};
+use super::{ClientFault, Link, STREAM_MIN, is_too_long};
 use crate::client::{Client, Rest};
 use crate::expected::{Duty, Expected, Kind};
 use crate::server::Server;
@@ -149,6 +149,7 @@ pub fn requests(
     to_client: &mut Vec<u8>,
 ) -> Result<Taken, ClientFault> {
     link.look_at_sequences();
+    link.server.message_max = link.rules.message_max;
     let mut work = Work {
         link,
         input,
@@ -212,6 +213,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
                 return Ok((at, false));
             };
             let total = header.total_len();
+            if is_too_long(total, self.link.rules.message_max) {
+                return Err(ClientFault::TooLong(total));
+            }
             if header.tag == tag::TERMINATE {
                 return Ok((at, true));
             }

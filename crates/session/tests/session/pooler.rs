@@ -22,6 +22,7 @@ pub(crate) fn rules(max_prepared: usize) -> Rules {
         tracks_unnamed: true,
         prepare_unnamed: 0,
         refuse_simple_query: false,
+        message_max: u32::MAX,
         state: StatePolicy::Off,
     }
 }

@@ -182,37 +182,21 @@ impl World {
         Self::made(1, lines, ROOM, users)
     }
 
+    /// Another configuration in force, made from these lines as the first one.
+    pub(super) fn reload(&mut self, lines: &str) {
+        let before = self.global.settled();
+        let setup = setup(lines, "\"ann\" \"\"\n\"bob\" \"\"\n");
+        self.global
+            .settle(Arc::new(Settled::new(setup, Some(&before))));
+        for lane in 0..self.global.lanes() {
+            let sent = self.global.mailbox(lane).unwrap().send(Message::Settings);
+            assert!(sent.is_ok());
+        }
+        self.settle();
+    }
+
     fn made(lanes: usize, lines: &str, room: usize, users: &str) -> Self {
-        let or = |own: &str, default| if lines.contains(own) { "" } else { default };
-        let auth = or("auth_type", "auth_type = trust");
-        let delay = or("auth_failure_delay", "auth_failure_delay = 0");
-        let max = or("max_client_conn", "max_client_conn = 1000");
-        // The shorthand is no SQL: whatever it does, Weir would have to ask.
-        let state = or("session_state", "session_state = off");
-        let tls = or("server_tls_sslmode", "server_tls_sslmode = disable");
-        let text = format!(
-            "[databases]\n* = host=10.0.0.1\n[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\n\
-             unix_socket_dir =\nlog_connections = 0\nlog_disconnections = 0\nlog_pooler_errors = 0\n\
-             log_stats = 0\npool_mode = transaction\n{tls}\n{state}\n{delay}\n{auth}\n{max}\n{lines}\n"
-        );
-        let mut read = |_: &std::path::Path| Ok(text.clone());
-        let loaded = weir_config::load("weir.ini".as_ref(), &mut read, std::iter::empty());
-        let users = UserList::parse(users.as_bytes()).unwrap();
-        let loaded = loaded.unwrap().settings;
-        let transport = if lines.contains("_tls_") {
-            Transport::load(&loaded).unwrap()
-        } else {
-            Transport::default()
-        };
-        let settled = Settled::new(
-            Setup {
-                settings: Arc::new(loaded),
-                users: Arc::new(users),
-                access: Access::default(),
-                transport: Arc::new(transport),
-            },
-            None,
-        );
+        let settled = Settled::new(setup(lines, users), None);
         let (commands, _) = crossbeam_channel::bounded(1);
         let mut global = Global::new(settled, Arc::new(NoConsole), lanes, commands).unwrap();
         let hands: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(1_000_000)));
@@ -627,6 +611,41 @@ impl World {
             inputs.max(worker.driver.backlog_max())
         };
         self.workers.iter().map(of_worker).max().unwrap_or(0)
+    }
+}
+
+/// A configuration of these lines, with what tests mean where they say nothing.
+fn setup(lines: &str, users: &str) -> Setup {
+    let fallback = match lines.contains("; no others") {
+        true => "",
+        false => "* = host=10.0.0.1",
+    };
+    let or = |own: &str, default| if lines.contains(own) { "" } else { default };
+    let auth = or("auth_type", "auth_type = trust");
+    let delay = or("auth_failure_delay", "auth_failure_delay = 0");
+    let max = or("max_client_conn", "max_client_conn = 1000");
+    // The shorthand is no SQL: whatever it does, Weir would have to ask.
+    let state = or("session_state", "session_state = off");
+    let tls = or("server_tls_sslmode", "server_tls_sslmode = disable");
+    let text = format!(
+        "[databases]\n{fallback}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\n\
+         unix_socket_dir =\nlog_connections = 0\nlog_disconnections = 0\nlog_pooler_errors = 0\n\
+         log_stats = 0\npool_mode = transaction\n{tls}\n{state}\n{delay}\n{auth}\n{max}\n{lines}\n"
+    );
+    let mut read = |_: &std::path::Path| Ok(text.clone());
+    let loaded = weir_config::load("weir.ini".as_ref(), &mut read, std::iter::empty());
+    let users = UserList::parse(users.as_bytes()).unwrap();
+    let loaded = loaded.unwrap().settings;
+    let transport = if lines.contains("_tls_") {
+        Transport::load(&loaded).unwrap()
+    } else {
+        Transport::default()
+    };
+    Setup {
+        settings: Arc::new(loaded),
+        users: Arc::new(users),
+        access: Access::default(),
+        transport: Arc::new(transport),
     }
 }
 

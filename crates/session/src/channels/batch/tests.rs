@@ -13,6 +13,7 @@ const RULES: Rules = Rules {
     tracks_unnamed: true,
     prepare_unnamed: 0,
     refuse_simple_query: false,
+    message_max: u32::MAX,
     state: StatePolicy::Track,
 };
 
@@ -171,6 +172,7 @@ fn the_rules_of_the_pool_hold() {
         tracks_unnamed: false,
         prepare_unnamed: 0,
         refuse_simple_query: true,
+        message_max: u32::MAX,
         state: StatePolicy::Track,
     };
     let pins = Rules {

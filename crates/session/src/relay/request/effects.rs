@@ -365,6 +365,7 @@ mod tests {
                 tracks_unnamed: true,
                 prepare_unnamed: 0,
                 refuse_simple_query: false,
+                message_max: u32::MAX,
                 state: StatePolicy::Track,
             },
         };

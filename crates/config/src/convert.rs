@@ -1,0 +1,242 @@
+//! PgBouncer's ini as weir.toml: the same configuration, with the file's own comments where they stood and what each
+//! option means above it.
+//!
+//! TOML wants global options before all tables, so `[pgbouncer]` comes first; within a section the order stays. What
+//! the ini sets twice is written once, as the one that counts.
+
+use std::io;
+use std::path::Path;
+
+use crate::error::ConfigError;
+use crate::options::{Opt, Scope};
+use crate::raw::{Origin, Raw, Traced, Values};
+use crate::settings::default_of;
+use crate::settings::{Format, Settings};
+use crate::value::{Value, toml_string, toml_text};
+use crate::{check, expand, ini};
+
+/// Width that comments are wrapped to.
+const WIDTH: usize = 100;
+
+/// A converted configuration. The text may hold passwords.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Converted {
+    /// The weir.toml.
+    pub text: String,
+    /// What the ini has that deserves a warning, as loading it would say.
+    pub notes: Vec<String>,
+    /// True when the text holds a password.
+    pub has_secrets: bool,
+}
+
+/// Reads an ini and everything that it includes, and writes it as weir.toml. Loading that gives the same settings, but
+/// for `conffile`. The environment plays no part.
+///
+/// # Errors
+/// Every mistake in the ini.
+pub fn convert(
+    path: &Path,
+    read: &mut dyn FnMut(&Path) -> io::Result<String>,
+) -> Result<Converted, Vec<ConfigError>> {
+    let mut raw = Raw {
+        trace: Some(Vec::new()),
+        ..Raw::default()
+    };
+    ini::read_file(&mut raw, path, read);
+    // As loading does it, so that what is refused there is refused here.
+    expand::read_passwords(&mut raw, read);
+    let name = path.to_string_lossy();
+    let settings = Settings::build(&raw, Format::Ini, &name);
+    if raw.errors.is_empty() {
+        let file = Origin::File((&*name).into(), 0);
+        check::check(&mut raw, &settings, Format::Ini, &file);
+    }
+    if !raw.errors.is_empty() {
+        return Err(raw.errors);
+    }
+    let trace = raw.trace.take().unwrap_or_default();
+    let mut writer = Writer {
+        raw: &raw,
+        out: String::new(),
+        has_secrets: false,
+    };
+    writer.head(&name);
+    writer.document(trace);
+    Ok(Converted {
+        text: writer.out,
+        has_secrets: writer.has_secrets,
+        notes: raw.notes,
+    })
+}
+
+struct Writer<'a> {
+    raw: &'a Raw,
+    out: String,
+    has_secrets: bool,
+}
+
+impl Writer<'_> {
+    fn head(&mut self, name: &str) {
+        self.comment(&format!(
+            "Made from {name} by `weir convert`. `weir check` on both shows the same values."
+        ));
+        self.out.push('\n');
+    }
+
+    /// Sorts the lines by section; what stands before the first section stays in front.
+    fn document(&mut self, trace: Vec<Traced>) {
+        let scopes = [Scope::Global, Scope::Database, Scope::User, Scope::Peer];
+        let mut front = Vec::new();
+        let mut parts: [Vec<Traced>; 4] = Default::default();
+        let mut section = None;
+        // Comments right above a section's head belong to the section.
+        let mut waiting = Vec::new();
+        for line in trace {
+            match line {
+                Traced::Section(scope) => {
+                    section = scopes.iter().position(|other| *other == scope);
+                    let part = section.and_then(|at| parts.get_mut(at));
+                    part.unwrap_or(&mut front).append(&mut waiting);
+                }
+                Traced::Blank => {
+                    let part = section.and_then(|at| parts.get_mut(at));
+                    let part = part.unwrap_or(&mut front);
+                    part.append(&mut waiting);
+                    part.push(Traced::Blank);
+                }
+                Traced::Comment(_) => waiting.push(line),
+                Traced::Global(..) | Traced::Entry(..) => {
+                    let part = section.and_then(|at| parts.get_mut(at));
+                    let part = part.unwrap_or(&mut front);
+                    part.append(&mut waiting);
+                    part.push(line);
+                }
+            }
+        }
+        let last = section.and_then(|at| parts.get_mut(at));
+        last.unwrap_or(&mut front).append(&mut waiting);
+        self.lines(front);
+        let [global, rest @ ..] = parts;
+        self.defaults();
+        self.lines(global);
+        rest.into_iter().for_each(|part| self.lines(part));
+    }
+
+    /// What weir.toml takes to be otherwise where nothing is said.
+    fn defaults(&mut self) {
+        for opt in Scope::Global.options() {
+            if opt.default_native.is_some() && !self.raw.global.contains_key(opt.name) {
+                self.gap();
+                self.comment(
+                    "Not in the ini: PgBouncer's default, which is not that of weir.toml.",
+                );
+                self.option(opt, &default_of(opt, Format::Ini));
+                self.gap();
+            }
+        }
+    }
+
+    fn lines(&mut self, lines: Vec<Traced>) {
+        for line in lines {
+            match line {
+                Traced::Blank => self.gap(),
+                Traced::Comment(text) => self.comment(&text),
+                Traced::Section(_) => {}
+                Traced::Global(name, at) => self.global(name, &at),
+                Traced::Entry(scope, name, at) => self.entry(scope, &name, &at),
+            }
+        }
+        self.gap();
+    }
+
+    fn global(&mut self, name: &str, at: &Origin) {
+        let found = self.raw.global.get(name).filter(|(_, last)| last == at);
+        let (Some((value, _)), Some(opt)) = (found, Scope::Global.find(name)) else {
+            return;
+        };
+        self.gap_before_option();
+        self.comment(opt.doc.trim());
+        if name == "conffile" {
+            self.comment("Left out: a reload would read that file instead of this one.");
+            self.out.push_str("# ");
+        }
+        self.option(opt, value);
+    }
+
+    fn entry(&mut self, scope: Scope, name: &str, at: &Origin) {
+        let (section, found) = match scope {
+            Scope::Database => ("databases", self.raw.databases.get(name)),
+            Scope::User => ("users", self.raw.users.get(name)),
+            Scope::Peer | Scope::Global => {
+                let id = name.parse().ok();
+                ("peers", id.and_then(|id: u32| self.raw.peers.get(&id)))
+            }
+        };
+        let Some((values, _)) = found.filter(|(_, last)| last == at) else {
+            return;
+        };
+        let values: &Values = values;
+        self.out
+            .push_str(&format!("[{section}.{}]\n", toml_key(name)));
+        // A password from a file is not the entry's own; the file's name is.
+        let given = |opt: &&Opt| !(opt.name == "password" && values.contains_key("password_file"));
+        for opt in scope.options().iter().filter(given) {
+            if let Some((value, _)) = values.get(opt.name) {
+                self.option(opt, value);
+            }
+        }
+        self.gap();
+    }
+
+    /// One assignment, with secrets as they are.
+    fn option(&mut self, opt: &Opt, value: &Value) {
+        let text = match value {
+            Value::Secret(secret) => {
+                self.has_secrets |= !secret.is_empty();
+                toml_text(secret.expose())
+            }
+            value => value.to_toml(opt.kind),
+        };
+        self.out.push_str(&format!("{} = {text}\n", opt.name));
+    }
+
+    fn comment(&mut self, text: &str) {
+        let mut line = String::from("#");
+        // Tabs and other control characters are not allowed in comments (toml.io, v1.0.0, "Comment").
+        for word in text.split(|c: char| c == ' ' || c.is_control()) {
+            if line.len() > 1 && line.len() + word.len() >= WIDTH {
+                self.out.push_str(line.trim_end());
+                self.out.push_str("\n#");
+                line.clear();
+            }
+            line.push(' ');
+            line.push_str(word);
+        }
+        self.out.push_str(line.trim_end());
+        self.out.push('\n');
+    }
+
+    /// An empty line, but never two and none at the beginning.
+    fn gap(&mut self) {
+        if !self.out.is_empty() && !self.out.ends_with("\n\n") {
+            self.out.push('\n');
+        }
+    }
+
+    /// Options stand apart from one another, but not from a comment of the user's.
+    fn gap_before_option(&mut self) {
+        let last = self.out.trim_end_matches('\n').lines().next_back();
+        if !last.is_some_and(|line| line.starts_with('#')) {
+            self.gap();
+        }
+    }
+}
+
+/// A key of TOML, bare where it can be.
+pub(crate) fn toml_key(name: &str) -> String {
+    let bare = |b: u8| b.is_ascii_alphanumeric() || b"_-".contains(&b);
+    match !name.is_empty() && name.bytes().all(bare) {
+        true => name.to_owned(),
+        false => toml_string(name),
+    }
+}

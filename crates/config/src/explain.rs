@@ -1,0 +1,176 @@
+//! What one database and user get, and from which of the places that may say so: the user's entry, the database's
+//! entry, the global section, the environment, or nowhere (`weir check --database`).
+
+use crate::load::Loaded;
+use crate::options::{Opt, Scope};
+use crate::settings::Settings;
+use crate::value::Value;
+
+/// User options that follow the user who logged in; the others follow the user on the server, which a database may
+/// force. As in `Settings::pool`.
+const OF_CLIENT: [&str; 5] = [
+    "client_idle_timeout",
+    "idle_transaction_timeout",
+    "max_user_client_connections",
+    "query_timeout",
+    "transaction_timeout",
+];
+
+/// One option as it applies to a pool.
+struct Found {
+    value: Value,
+    /// Where it stands: the key of `Loaded::sources`, and its section in words.
+    key: String,
+    section: String,
+}
+
+/// Every option that a database or a user may set, with the value for this pair and its place, one a line in the
+/// spelling of weir.toml. `None` if there is no such database. Secrets are `***`.
+#[must_use]
+pub fn pool_text(loaded: &Loaded, database: &str, user: &str) -> Option<String> {
+    let settings = &loaded.settings;
+    let pool = settings.pool(database, user)?;
+    let entry = if pool.is_auto {
+        crate::FALLBACK
+    } else {
+        database
+    };
+    let mut out = format!("# database {database:?}, user {user:?}");
+    if pool.is_user_forced {
+        out.push_str(&format!(", {:?} on the server", pool.user));
+    }
+    out.push('\n');
+    for opt in options() {
+        let name = match opt.name {
+            name if OF_CLIENT.contains(&name) => user,
+            _ => &pool.user,
+        };
+        let found = user_value(settings, name, opt)
+            .or_else(|| database_value(settings, entry, opt))
+            .or_else(|| global_value(settings, opt));
+        let line = match found {
+            Some(found) => described(loaded, opt, &found),
+            None if opt.name == "dbname" => {
+                let value = Value::Text(pool.dbname.clone());
+                format!("dbname = {}  # default", value.to_toml(opt.kind))
+            }
+            None => continue,
+        };
+        out.push_str(&line);
+        out.push('\n');
+    }
+    Some(out)
+}
+
+/// The rows of both sections, each name once.
+fn options() -> impl Iterator<Item = &'static Opt> {
+    let databases = Scope::Database.options().iter();
+    let users = Scope::User.options().iter();
+    databases.chain(users.filter(|opt| Scope::Database.find(opt.name).is_none()))
+}
+
+fn of(values: Vec<(&'static Opt, Value)>, name: &str) -> Option<Value> {
+    let mut values = values.into_iter();
+    let (_, value) = values.find(|(opt, _)| opt.name == name)?;
+    (value != Value::Unset).then_some(value)
+}
+
+fn user_value(settings: &Settings, user: &str, opt: &Opt) -> Option<Found> {
+    // `user` and `password` are no options of a user; their names stand in `[databases]` only.
+    let entry = settings.users.get(user)?;
+    Some(Found {
+        value: of(entry.values(), opt.name)?,
+        key: format!("users.{user}.{}", opt.name),
+        section: format!("[users] {user}"),
+    })
+}
+
+fn database_value(settings: &Settings, name: &str, opt: &Opt) -> Option<Found> {
+    let entry = settings.databases.get(name)?;
+    Some(Found {
+        value: of(entry.values(), opt.name)?,
+        key: format!("databases.{name}.{}", opt.name),
+        section: format!("[databases] {name}"),
+    })
+}
+
+fn global_value(settings: &Settings, opt: &Opt) -> Option<Found> {
+    let name = match opt.name {
+        // The one option that has another name in the global section; `user` means something else there.
+        "pool_size" => "default_pool_size",
+        "user" => return None,
+        name => name,
+    };
+    Scope::Global.find(name)?;
+    let (_, value) = settings
+        .global
+        .values()
+        .into_iter()
+        .find(|(opt, _)| opt.name == name)?;
+    Some(Found {
+        value,
+        key: name.to_owned(),
+        section: name.to_owned(),
+    })
+}
+
+fn described(loaded: &Loaded, opt: &Opt, found: &Found) -> String {
+    let place = match loaded.sources.get(&found.key) {
+        Some(origin) => format!("{origin} {}", found.section),
+        None => "default".to_owned(),
+    };
+    // A path may hold anything, even the end of a line.
+    let place: String = place.chars().filter(|c| !c.is_control()).collect();
+    format!(
+        "{} = {}  # {}",
+        opt.name,
+        found.value.to_toml(opt.kind),
+        place.trim_end()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::UserSettings;
+
+    #[test]
+    fn options_of_the_client_are_options_of_users() {
+        for name in OF_CLIENT {
+            assert!(Scope::User.find(name).is_some(), "{name}");
+        }
+    }
+
+    /// For each option of a user: set it for one user only, and see whose settings have it.
+    #[test]
+    fn each_option_follows_the_user_that_it_follows_in_force() {
+        for opt in Scope::User.options() {
+            let value = match opt.kind {
+                crate::Kind::Enum(words) => words.last().copied().unwrap_or_default(),
+                _ => "77",
+            };
+            for user in ["client", "server"] {
+                let ini = format!(
+                    "[databases]\na = host=h user=server\n[users]\n{user} = {}={value}\n\
+                     [pgbouncer]\nauth_file=u\n",
+                    opt.name
+                );
+                let mut read = |_: &std::path::Path| Ok(ini.clone());
+                let path = std::path::Path::new("a.ini");
+                let loaded = crate::load(path, &mut read, std::iter::empty()).unwrap();
+                let with = loaded.settings.pool("a", "client").unwrap();
+                let mut without = loaded.settings.clone();
+                let none = UserSettings::from_values(&|_| Value::Unset);
+                without.users.insert(user.to_owned(), none);
+                let is_in_force = with != without.pool("a", "client").unwrap();
+                let text = pool_text(&loaded, "a", "client").unwrap();
+                let line = text
+                    .lines()
+                    .find(|line| line.starts_with(&format!("{} = ", opt.name)))
+                    .unwrap_or_else(|| panic!("{} is missing: {text}", opt.name));
+                let says = line.ends_with(&format!("# a.ini:4 [users] {user}"));
+                assert_eq!(says, is_in_force, "{} of {user}: {line}", opt.name);
+            }
+        }
+    }
+}

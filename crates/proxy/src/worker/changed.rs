@@ -1,0 +1,149 @@
+//! A reload: what it means for pools, servers and clients that are there already. Nothing in flight is dropped.
+
+use weir_config::{PoolMode, PoolSettings, StateCheck};
+use weir_session::fault::Fault;
+
+use super::Worker;
+use super::pooling::{has_timeouts, rules};
+use super::slots::Stage;
+use super::state;
+use crate::driver::Driver;
+use crate::global::lock;
+use crate::socket::TcpOptions;
+
+/// Why a server of a session ends before the session does (`server_fast_close`).
+pub(super) const HURRIED: &str = "database configuration changed";
+
+impl<D: Driver> Worker<D> {
+    /// A reload: every pool gets its new rules.
+    pub(super) fn settle_pools(&mut self) {
+        let settled = self.global.settled();
+        self.has_removed = false;
+        self.driver
+            .set_options(TcpOptions::new(&settled.settings.global));
+        let indexes: Vec<_> = self.pools.iter().map(|(index, _)| index).collect();
+        for index in indexes {
+            let Some(pool) = self.pools.get_mut(index) else {
+                continue;
+            };
+            let settings = pool.global.settings();
+            let (database, user) = (&pool.global.database, &pool.global.user);
+            pool.is_removed = settled.settings.pool(database, user).is_none();
+            let is_removed = pool.is_removed;
+            let moved = is_elsewhere(&pool.settings, &settings);
+            pool.rules = rules(&settings, &settled.settings);
+            pool.has_timeouts = has_timeouts(&settings);
+            if pool.settings.session_state_functions != settings.session_state_functions {
+                pool.judge = state::judge(&settings);
+            }
+            pool.checks = state::checks(&settings);
+            self.has_checks |= pool.checks != StateCheck::Off;
+            pool.reset_always = settled.settings.global.server_reset_query_always;
+            let policy = crate::global::policy(&settings, &settled.settings);
+            pool.settings = settings;
+            pool.shard.set_policy(self.now, policy);
+            if moved || is_removed {
+                lock(&pool.global.welcomes).clear();
+                pool.global.proven.clear();
+                pool.shard.recycle(self.now);
+                self.close_listener_of(index);
+                self.hurry(index);
+            }
+            if is_removed {
+                self.remove_database(index);
+            }
+            self.pump(index);
+        }
+    }
+
+    /// After the servers of a pool have become obsolete: with `server_fast_close`, those that sessions keep go at once,
+    /// or when their transaction is over.
+    pub(super) fn hurry(&mut self, pool_index: usize) {
+        let is_wanted = self.global.settled().settings.global.server_fast_close;
+        let mode = self
+            .pools
+            .get(pool_index)
+            .map(|pool| pool.settings.pool_mode);
+        if !is_wanted || mode != Some(PoolMode::Session) {
+            return;
+        }
+        let mut leased = Vec::new();
+        for (index, server) in &mut self.servers {
+            if server.pool == pool_index && matches!(server.stage, Stage::Leased) {
+                server.doomed = Some(HURRIED);
+                leased.extend(server.lease.map(|client| (client, index)));
+            }
+        }
+        for (client, server) in leased {
+            self.after_replies(client, server);
+        }
+    }
+
+    /// The session's server must go, and its transaction is over: the client is told why, as PgBouncer tells it.
+    pub(super) fn close_hurried(&mut self, index: usize, server_index: usize) {
+        if let Some(server) = self.servers.get_mut(server_index) {
+            server.lease = None;
+        }
+        if let Some(client) = self.clients.get_mut(index) {
+            client.lease = None;
+        }
+        self.fail_client(index, &Fault::DatabaseChanged);
+        self.close_server(server_index, HURRIED);
+    }
+
+    /// The database is not configured any more: its clients go, those that work when they have finished.
+    fn remove_database(&mut self, pool_index: usize) {
+        self.has_removed = true;
+        let clients: Vec<_> = self
+            .clients
+            .iter()
+            .filter(|(_, client)| client.pool == pool_index)
+            .map(|(index, _)| index)
+            .collect();
+        for index in clients {
+            self.close_if_idle(index);
+        }
+    }
+}
+
+/// Whether existing servers are not what the new settings ask for.
+fn is_elsewhere(old: &PoolSettings, new: &PoolSettings) -> bool {
+    old.dbname != new.dbname
+        || old.hosts != new.hosts
+        || old.port != new.port
+        || old.connect_query != new.connect_query
+        || old.load_balance_hosts != new.load_balance_hosts
+        || old.password != new.password
+        || old.startup != new.startup
+        || old.tls != new.tls
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn rules_follow_the_options() {
+        let rules_of = |lines: &str| {
+            let text = format!("[databases]\na = host=h\n[pgbouncer]\nauth_type=any\n{lines}\n");
+            let mut read = |_: &Path| Ok(text.clone());
+            let loaded = weir_config::load(Path::new("a.ini"), &mut read, std::iter::empty());
+            let settings = loaded.unwrap().settings;
+            rules(&settings.pool("a", "u").unwrap(), &settings)
+        };
+        let plain = rules_of("pool_mode = transaction");
+        assert_eq!((plain.max_prepared, plain.prepare_unnamed), (200, 0));
+        assert!(plain.tracks_unnamed && !plain.refuse_simple_query);
+        let other = rules_of(
+            "pool_mode = transaction\nmax_prepared_statements = 7\nprepare_unnamed_after = 3\n\
+             disable_pqexec = 1\nmax_packet_size = 5000",
+        );
+        assert_eq!((other.max_prepared, other.prepare_unnamed), (7, 3));
+        assert!(other.refuse_simple_query);
+        assert_eq!(other.message_max, 5000);
+        let session = rules_of("pool_mode = session");
+        assert_eq!((session.max_prepared, session.tracks_unnamed), (0, false));
+    }
+}
