@@ -1,5 +1,9 @@
 //! The online upgrade: a new process takes sockets and clients, and nobody notices.
 
+use std::io::Read;
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::net::TcpStream;
 use std::process::Command;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -314,7 +318,9 @@ fn who_is_busy_or_holds_something_stays_until_that_is_over() -> Result<()> {
 #[test]
 fn a_next_process_that_does_not_start_changes_nothing() -> Result<()> {
     let server = Server::new("op_upgrade_bad")?;
-    let mut chain = Chain::start(server.config())?;
+    let port = tools::free_port()?;
+    let metrics = format!("127.0.0.1:{port}");
+    let mut chain = Chain::start(server.config().set("metrics_listen", &metrics))?;
     let mut client = chain.connect("op_upgrade_bad")?;
     client.query("set timezone to 'MST'")?;
     let file = chain.first.directory().join("weir.ini");
@@ -325,11 +331,24 @@ fn a_next_process_that_does_not_start_changes_nothing() -> Result<()> {
     ensure!(client.query_one("show timezone")? == "MST");
     ensure!(chain.connect("op_upgrade_bad")?.query_one("select 1")? == "1");
     chain.first.check_healthy()?;
+    wait_until("metrics again", PATIENCE, || Ok(says_healthy(port)))?;
     // And once it is mended it goes.
     std::fs::write(&file, good)?;
     chain.upgrade()?;
     ensure!(client.query_one("show timezone")? == "MST");
-    Ok(())
+    wait_until("metrics of the next", PATIENCE, || Ok(says_healthy(port)))
+}
+
+/// Whether somebody answers there, and well.
+fn says_healthy(port: u16) -> bool {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
 }
 
 #[test]

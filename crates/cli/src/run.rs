@@ -232,7 +232,26 @@ impl Service<'_> {
         if self.stopping.is_some() {
             return upgrade::tell(&report, "failed: this process is stopping");
         }
+        // The next process answers there.
+        self.running.stop_monitor();
         self.upgrades.begin(&self.running, &self.source, report);
+        if !self.upgrades.is_under_way() {
+            self.monitor_again();
+        }
+    }
+
+    /// Nobody else answers on `metrics_listen`.
+    fn monitor_again(&self) {
+        let points = &self.settings.global.metrics_listen;
+        match Monitor::bind(points) {
+            Err(error) => tracing::error!("metrics_listen: {error}"),
+            Ok(monitor) => {
+                let pages = Arc::new(weir_admin::metrics(VERSION));
+                if let Err(error) = self.running.monitor(monitor, pages) {
+                    tracing::error!("metrics_listen: {error}");
+                }
+            }
+        }
     }
 
     /// The next process accepts clients: ours go there, and this one ends when they have left.
@@ -248,7 +267,10 @@ impl Service<'_> {
                 self.stopping = Some(Shutdown::WaitForClients);
                 self.running.hand_over(link);
             }
-            Err(error) => self.upgrades.failed(&report, &error),
+            Err(error) => {
+                self.upgrades.failed(&report, &error);
+                self.monitor_again();
+            }
         }
     }
 

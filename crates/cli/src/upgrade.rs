@@ -131,6 +131,11 @@ impl Upgrades {
         }
     }
 
+    /// Whether a next process was started, and how it ends is not known yet.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.is_under_way
+    }
+
     /// Nothing has changed.
     pub(crate) fn failed(&mut self, report: &UnixStream, error: &UpgradeError) {
         self.is_under_way = false;
