@@ -1,7 +1,7 @@
 //! The listener for monitoring (`metrics_listen`): `/metrics`, `/healthz`, `/readyz`, on threads of its own.
 //!
 //! Nothing here can hurt the traffic: workers are asked for their figures by letter, at most ten times a second however
-//! many ask; connections are few ([`SERVERS`], as many again may wait, the rest are closed) and each has a deadline from
+//! many ask; connections are few (`SERVERS`, as many again may wait, the rest are closed) and each has a deadline from
 //! its first byte to its last. `httparse` reads the requests. A server such as hyper would bring a runtime for three
 //! pages, and has no deadline for those who do not read; tiny_http has none at all.
 
