@@ -54,7 +54,7 @@ if cargo build -p weir-cli --features pam; then
 	wait "$poison" || failed+=("poison")
 	cat "$poison_output"
 else
-	failed+=("release build")
+	failed+=("build of the suites' binary")
 fi
 
 if [ "${#failed[@]}" -gt 0 ]; then
