@@ -247,7 +247,8 @@ fn places(directory: &Path, found: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// One constructor for all sockets that lead to a server; the others named here lead elsewhere.
+/// One constructor for all sockets that lead to a server; the others named here lead elsewhere, but for `ready.rs`, which
+/// asks by an SSLRequest whether anybody answers, and never says anything else.
 #[test]
 fn sec_04_sockets_to_servers_are_made_in_one_place() -> Result<()> {
     let mut found = Vec::new();
@@ -257,7 +258,12 @@ fn sec_04_sockets_to_servers_are_made_in_one_place() -> Result<()> {
     found.sort();
     expect_test::expect![[r#"
         [
+            "cli/src/logging/syslog.rs: socket.connect(&self.path)?;",
+            "cli/src/upgrade/ask.rs: let stream = address(pid).and_then(|address| UnixStream::connect_addr(&address));",
             "proxy/src/listen.rs: match std::os::unix::net::UnixStream::connect(&path) {",
+            "proxy/src/monitor/ready.rs: ask_unix(&UnixStream::connect(path)?, share)",
+            "proxy/src/monitor/ready.rs: ask_unix(&UnixStream::connect_addr(&address)?, share)",
+            "proxy/src/monitor/ready.rs: let stream = TcpStream::connect_timeout(&address, share)?;",
             "proxy/src/socket.rs: Target::Unix(path, _) => UnixStream::connect(path).map(Self::Unix),",
             "proxy/src/socket.rs: UnixStream::connect_addr(&address).map(Self::Unix)",
             "proxy/src/socket.rs: let stream = TcpStream::connect(*address)?;",
