@@ -124,7 +124,7 @@ impl Inserted {
         let fields = backend::ErrorFields::parse(body).ok()?;
         let told: usize = std::str::from_utf8(fields.get(b'P')?).ok()?.parse().ok()?;
         // Positions begin with 1.
-        let (mut position, mut shift) = (told - 1, 0);
+        let (mut position, mut shift) = (told.checked_sub(1)?, 0);
         for spot in &self.spots {
             if position < spot.at {
                 break;
@@ -230,5 +230,8 @@ mod tests {
             inserted.repositioned(tag::ERROR_RESPONSE, &error(3)[5..]),
             None
         );
+        // What no server of PostgreSQL says.
+        let nowhere = inserted.repositioned(tag::ERROR_RESPONSE, &error(0)[5..]);
+        assert_eq!(nowhere, None);
     }
 }
