@@ -1,0 +1,5 @@
+//! The benchmark lab: workloads, load generator, competitor runners, statistics and report.
+//!
+//! What the crate must never do: report a figure that was not measured, or hide one that was.
+
+pub mod record;
