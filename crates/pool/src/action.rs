@@ -68,6 +68,9 @@ pub enum CloseReason {
     /// RECONNECT or a reload made connections of before obsolete.
     #[error("obsolete connection")]
     Obsolete,
+    /// PAUSE.
+    #[error("pause mode")]
+    Paused,
     /// The pool was made smaller.
     #[error("too many servers in the pool")]
     TooMany,

@@ -233,6 +233,8 @@ impl Shard {
         let obsolete_before = self.shared.obsolete_before();
         if entry.started <= obsolete_before && obsolete_before != Moment(0) {
             Some(CloseReason::Obsolete)
+        } else if self.shared.is_paused() {
+            Some(CloseReason::Paused)
         } else if now >= entry.expires {
             Some(CloseReason::Lifetime)
         } else if self.shared.staying() > self.policy.ceiling() {

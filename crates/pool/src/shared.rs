@@ -9,7 +9,12 @@
 //! when as many servers are promised to that lane as it has waiters; a promise ends either with the
 //! server's arrival or with `WakeOthers`, and both make the lane look again.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::AtomicUsize;
@@ -101,6 +106,10 @@ pub struct Shared {
     rejected_until: AtomicU64,
     /// Servers that began before this are closed on release.
     obsolete_before: AtomicU64,
+    /// No server is assigned, and none stays that is not in use.
+    is_paused: AtomicBool,
+    /// How many servers began when: only logins and closes touch it.
+    ages: Mutex<BTreeMap<Moment, usize>>,
     /// A lane left a free place to an older waiter and wants to hear when that one is served.
     deferred: AtomicBool,
 }
@@ -136,6 +145,8 @@ impl Shared {
             failing_until: AtomicU64::new(0),
             rejected_until: AtomicU64::new(0),
             obsolete_before: AtomicU64::new(0),
+            is_paused: AtomicBool::new(false),
+            ages: Mutex::default(),
             deferred: AtomicBool::new(false),
         }
     }
@@ -168,6 +179,43 @@ impl Shared {
         Closing {
             shared: Arc::clone(self),
         }
+    }
+
+    // === the administrator's hand ===
+
+    /// PAUSE and RESUME: while a pool is paused nobody is given a server, and none is opened. Call [`settle`] on every
+    /// shard afterwards: idle servers are closed, or waiters served. Failed logins of before a pause are forgotten with
+    /// it, since whoever resumes knows that the host is back.
+    ///
+    /// [`settle`]: crate::Shard::settle
+    pub fn set_paused(&self, is_paused: bool) {
+        if !is_paused && self.is_paused() {
+            self.failing_until.store(0, SeqCst);
+            self.rejected_until.store(0, SeqCst);
+            self.host.succeeded();
+        }
+        self.is_paused.store(is_paused, SeqCst);
+    }
+
+    /// Whether nobody is given a server.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.is_paused.load(Relaxed)
+    }
+
+    /// Whether a server is left that [`recycle`](crate::Shard::recycle) wants gone.
+    #[must_use]
+    pub fn has_obsolete(&self) -> bool {
+        let before = self.obsolete_before();
+        let ages = self.ages();
+        before != Moment(0)
+            && ages
+                .first_key_value()
+                .is_some_and(|(age, _)| *age <= before)
+    }
+
+    fn ages(&self) -> MutexGuard<'_, BTreeMap<Moment, usize>> {
+        self.ages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of lanes.
@@ -365,6 +413,10 @@ impl Shared {
         Moment(self.rejected_until.load(SeqCst))
     }
 
+    pub(crate) fn make_obsolete(&self, before: Moment) {
+        self.obsolete_before.fetch_max(before.0, SeqCst);
+    }
+
     pub(crate) fn set_failing(&self, until: Moment) {
         self.failing_until.store(until.0, SeqCst);
     }
@@ -374,13 +426,15 @@ impl Shared {
     }
 
     /// A login succeeded; true if that ends a pause that others are waiting out.
-    pub(crate) fn login_succeeded(self: &Arc<Self>) -> (Connected, bool) {
+    pub(crate) fn login_succeeded(self: &Arc<Self>, started: Moment) -> (Connected, bool) {
         self.failing_until.store(0, SeqCst);
         let was_rejected = self.rejected_until.swap(0, SeqCst) != 0;
         self.connected.fetch_add(1, SeqCst);
+        *self.ages().entry(started).or_default() += 1;
         (
             Connected {
                 shared: Arc::clone(self),
+                started,
             },
             self.host.succeeded() || was_rejected,
         )
@@ -388,10 +442,6 @@ impl Shared {
 
     pub(crate) fn obsolete_before(&self) -> Moment {
         Moment(self.obsolete_before.load(Relaxed))
-    }
-
-    pub(crate) fn make_obsolete(&self, before: Moment) {
-        self.obsolete_before.fetch_max(before.0, SeqCst);
     }
 
     pub(crate) fn depart(self: &Arc<Self>) -> Transit {
@@ -503,10 +553,17 @@ impl Drop for Promise {
 #[derive(Debug)]
 pub(crate) struct Connected {
     shared: Arc<Shared>,
+    started: Moment,
 }
 
 impl Drop for Connected {
     fn drop(&mut self) {
+        if let Entry::Occupied(mut same) = self.shared.ages().entry(self.started) {
+            *same.get_mut() -= 1;
+            if *same.get() == 0 {
+                same.remove();
+            }
+        }
         self.shared.connected.fetch_sub(1, SeqCst);
     }
 }

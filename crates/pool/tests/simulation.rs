@@ -54,6 +54,8 @@ enum Op {
     Faults(Option<FailureKind>),
     Finish(u64),
     Leave(u64),
+    /// Pool (by remainder), paused or not.
+    Pause(usize, bool),
     Recycle,
     Resize(usize),
     Tick(u64),
@@ -71,6 +73,7 @@ enum Message {
     Login { at: Place, server: ServerId },
     Move { to: Place, parcel: Parcel },
     Retry { at: Place },
+    Settle { at: Place },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -169,6 +172,7 @@ impl World {
             Op::Faults(kind) => self.faults = *kind,
             Op::Finish(client) => self.finish(*client),
             Op::Leave(client) => self.leave(*client),
+            Op::Pause(pool, is_paused) => self.pause(pool % self.setup.pools, *is_paused),
             Op::Recycle => {
                 let now = self.now;
                 self.shards
@@ -192,6 +196,14 @@ impl World {
             }
         }
         self.after_step();
+    }
+
+    /// The letters that tell the lanes take their time.
+    fn pause(&mut self, pool: usize, is_paused: bool) {
+        self.pools[pool].set_paused(is_paused);
+        let lanes = self.shards.keys().filter(|place| place.0 == pool);
+        self.mail
+            .extend(lanes.map(|at| Message::Settle { at: *at }));
     }
 
     fn checkout(&mut self, client: u64) {
@@ -275,6 +287,7 @@ impl World {
     // === the engine ===
 
     fn hold(&mut self, place: Place, server: ServerId, client: u64) {
+        assert!(!self.pools[place.0].is_paused(), "assigned while paused");
         let before = self.servers.insert((place, server), Some(client));
         assert_eq!(before, Some(None), "the server exists here and is free");
         self.clients.insert(client, Client::Holding(server));
@@ -437,6 +450,7 @@ impl World {
             Message::Login { at, server } => self.log_in(at, server),
             Message::Move { to, parcel } => self.arrive(to, parcel),
             Message::Retry { at } => self.shard(at).retry(now),
+            Message::Settle { at } => self.shard(at).settle(now),
         }
     }
 
@@ -564,8 +578,20 @@ impl World {
         }
     }
 
+    /// Once everybody knows of it, a paused pool has only servers that work for a client.
+    fn check_paused(&self) {
+        for (number, _) in self.pools.iter().enumerate().filter(|(_, p)| p.is_paused()) {
+            let of_pool = self.servers.iter().filter(|((at, _), _)| at.0 == number);
+            assert!(of_pool.clone().all(|(_, holder)| holder.is_some()));
+            assert_eq!(of_pool.count(), self.pools[number].connected());
+        }
+    }
+
     fn finish_everything(&mut self) {
         self.faults = None;
+        self.deliver_all();
+        self.check_paused();
+        (0..self.setup.pools).for_each(|pool| self.pause(pool, false));
         self.deliver_all();
         self.settle(Duration::from_secs(2));
         self.check_nothing_unused();
@@ -630,6 +656,7 @@ fn any_op() -> impl Strategy<Value = Op> {
         1 => any_fault().prop_map(Op::Faults),
         8 => (0..CLIENTS).prop_map(Op::Finish),
         2 => (0..CLIENTS).prop_map(Op::Leave),
+        2 => (any::<usize>(), any::<bool>()).prop_map(|(pool, on)| Op::Pause(pool, on)),
         1 => Just(Op::Recycle),
         1 => (1..5usize).prop_map(Op::Resize),
         3 => any::<u64>().prop_map(Op::Tick),

@@ -68,9 +68,9 @@ impl Shard {
     pub fn connected(&mut self, now: Moment, server: ServerId) -> Checkin {
         self.see(now);
         self.end_login(server);
-        let (alive, pause_ended) = self.shared.login_succeeded();
-        self.wake |= pause_ended;
         if let Some(entry) = self.servers.get_mut(&server) {
+            let (alive, pause_ended) = self.shared.login_succeeded(entry.started);
+            self.wake |= pause_ended;
             entry.alive = Some(alive);
             entry.used_at = now;
             self.next_expiry = self.next_expiry.min(entry.expires);
@@ -127,7 +127,7 @@ impl Shard {
         self.served_at = now;
         self.grow_at = Moment::NEVER;
         self.refusal = None;
-        if self.queue.is_empty() {
+        if self.queue.is_empty() || self.shared.is_paused() {
             return self.announce_wait();
         }
         if self.shared.is_failing(now) {
@@ -323,7 +323,9 @@ impl Shard {
             self.shared.set_failing(now.plus(retry));
             // The waiters of the other lanes hear of it through `retry`.
             self.wake = true;
-            return self.fail_waiters();
+            if !self.shared.is_paused() {
+                return self.fail_waiters();
+            }
         }
         self.serve_queue(now);
     }

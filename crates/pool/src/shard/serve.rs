@@ -25,6 +25,10 @@ impl Shard {
     /// the check, before it was used. It takes the place in the queue that its waiting has earned.
     pub fn checkout_since(&mut self, now: Moment, client: ClientId, since: Moment) -> Checkout {
         self.see(now);
+        if self.shared.is_paused() {
+            self.close_paused();
+            return Checkout::Queued(self.queue.push(client, since.min(now)));
+        }
         if let Some(server) = self.take_idle() {
             return self.grant(now, server);
         }

@@ -509,6 +509,69 @@ fn recycling_closes_idle_servers_now_and_busy_ones_on_release() {
 }
 
 #[test]
+fn a_paused_pool_lets_clients_wait_and_closes_what_nobody_uses() {
+    let mut pool = pool(1, of_size(3));
+    let shard = &mut pool.shards[0];
+    serve(shard, Moment(1), 1, 1);
+    serve(shard, Moment(1), 2, 2);
+    assert_eq!(shard.checkin(Moment(2), ServerId(1)), Checkin::Idle);
+    shard.shared().set_paused(true);
+    shard.settle(Moment(3));
+    let reason = |action| match action {
+        Some(Action::Close { reason, .. }) => Some(reason),
+        _ => None,
+    };
+    assert_eq!(reason(shard.poll(Moment(3))), Some(CloseReason::Paused));
+    shard.closed(Moment(3), ServerId(1));
+    let _ = ticket(shard.checkout(Moment(4), ClientId(3)));
+    assert!(shard.poll(Moment(4)).is_none(), "no server is opened");
+    assert_eq!(shard.shared().connected(), 1, "the pause is not complete");
+    let paused = Checkin::Close(CloseReason::Paused);
+    assert_eq!(shard.checkin(Moment(5), ServerId(2)), paused);
+    shard.closed(Moment(5), ServerId(2));
+    assert_eq!(shard.shared().connected(), 0);
+    shard.shared().set_paused(false);
+    shard.settle(Moment(6));
+    start(shard, Moment(6), 3);
+}
+
+/// Whoever resumes knows that the host is back: nobody is to be told of failures of before.
+#[test]
+fn resuming_forgets_that_logins_failed() {
+    let mut pool = pool(1, of_size(1));
+    let shard = &mut pool.shards[0];
+    let _ = ticket(shard.checkout(Moment(1), ClientId(1)));
+    start(shard, Moment(1), 1);
+    shard.shared().set_paused(true);
+    shard.settle(Moment(2));
+    shard.connect_failed(Moment(2), ServerId(1), FailureKind::Refused);
+    while let Some(action) = shard.poll(Moment(2)) {
+        assert!(!matches!(action, Action::Fail { .. }), "it waits on");
+    }
+    shard.shared().set_paused(false);
+    shard.settle(Moment(3));
+    start(shard, Moment(3), 2);
+}
+
+#[test]
+fn obsolete_servers_are_known_until_the_last_is_gone() {
+    let mut pool = pool(1, of_size(2));
+    let shard = &mut pool.shards[0];
+    serve(shard, Moment(1), 1, 1);
+    assert!(!shard.shared().has_obsolete());
+    shard.recycle(Moment(2));
+    assert!(shard.shared().has_obsolete());
+    serve(shard, Moment(3), 2, 2);
+    assert_eq!(
+        shard.checkin(Moment(4), ServerId(1)),
+        Checkin::Close(CloseReason::Obsolete)
+    );
+    assert!(shard.shared().has_obsolete(), "it is not closed yet");
+    shard.closed(Moment(5), ServerId(1));
+    assert!(!shard.shared().has_obsolete(), "the other one is newer");
+}
+
+#[test]
 fn a_smaller_pool_closes_just_the_surplus() {
     let mut pool = pool(1, of_size(3));
     let shard = &mut pool.shards[0];

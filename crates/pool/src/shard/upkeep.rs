@@ -71,6 +71,23 @@ impl Shard {
         }
     }
 
+    /// The pool was paused or resumed. Call it on every shard of the pool.
+    pub fn settle(&mut self, now: Moment) {
+        self.see(now);
+        self.close_paused();
+        self.serve_queue(now);
+        self.fill(now);
+    }
+
+    /// While the pool is paused nothing may be idle.
+    pub(super) fn close_paused(&mut self) {
+        while self.shared.is_paused()
+            && let Some((server, _)) = self.coldest_idle()
+        {
+            self.close_idle(server, CloseReason::Paused);
+        }
+    }
+
     /// Closes this idle server, because another pool needs its place; false if it is not idle.
     pub fn evict(&mut self, now: Moment, server: ServerId) -> bool {
         self.see(now);
@@ -176,6 +193,7 @@ impl Shard {
 
     fn wants_fill(&self) -> bool {
         self.policy.min > 0
+            && !self.shared.is_paused()
             && (self.policy.keep_min_without_clients || self.shared.clients.load(SeqCst) > 0)
             && self.shared.servers() < self.policy.min.min(self.policy.ceiling())
     }
@@ -189,7 +207,7 @@ impl Shard {
 
     /// When waiters can get a server that they cannot get now.
     fn next_to_grow(&self) -> Option<Moment> {
-        if self.queue.is_empty() {
+        if self.queue.is_empty() || self.shared.is_paused() {
             return None;
         }
         let moment = Some(self.grow_at).filter(|moment| *moment != Moment::NEVER);
