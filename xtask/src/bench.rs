@@ -14,15 +14,15 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use serde::Serialize;
+use weir_lab::access::Access;
+use weir_lab::certificates::Certificates;
+use weir_lab::clock;
+use weir_lab::environment::negotiated::{self, Negotiated};
+use weir_lab::interrupt::Interrupt;
+use weir_lab::postgres::{Cluster, Programs, Settings};
+use weir_lab::process::raise_open_files;
 
-use crate::lab::access::Access;
-use crate::lab::certificates::Certificates;
-use crate::lab::clock;
 use crate::lab::environment::Environment;
-use crate::lab::interrupt::Interrupt;
-use crate::lab::negotiated::{self, Negotiated};
-use crate::lab::postgres::Cluster;
-use crate::lab::process::raise_open_files;
 use crate::lab::target::{CLIENTS_MAX, Hops, Setup, Target, require_weir, weir_binary};
 use crate::workspace;
 
@@ -119,10 +119,11 @@ impl Stage {
             require_weir(&weir)?;
         }
         let certificates = tls.then(Certificates::make).transpose()?;
-        let cluster = match &certificates {
-            Some(certificates) => Cluster::start_tls(connections, certificates)?,
-            None => Cluster::start(connections)?,
-        };
+        let mut settings = Settings::new(connections);
+        if let Some(certificates) = &certificates {
+            settings = settings.with_tls(certificates);
+        }
+        let cluster = Cluster::start(&Programs::find()?, settings)?;
         let filled = cluster.fill(scale);
         // Ctrl-C reaches pgbench too; that it failed then is not the news.
         interrupt.check()?;
@@ -157,7 +158,7 @@ impl Stage {
     }
 
     fn pgbench(&self) -> Result<PathBuf> {
-        self.cluster.programs().path("pgbench")
+        Ok(self.cluster.programs().path("pgbench")?)
     }
 }
 
@@ -175,7 +176,12 @@ fn observe(common: &Common, setup: &Setup, stage: &Stage, access: &Access) -> Re
     for &target in &common.targets {
         let outcome = setup.start(target).and_then(|running| {
             let console = target != Target::Direct;
-            negotiated::observe(programs, running.address, access, console)
+            Ok(negotiated::observe(
+                programs,
+                running.address,
+                access,
+                console,
+            )?)
         });
         stage.interrupt.check()?;
         hops.push(Hop {

@@ -4,8 +4,8 @@
 use std::process::Command;
 
 use anyhow::{Result, bail};
+use weir_lab::clock;
 
-use crate::lab::clock;
 use crate::workspace::{cargo, root};
 
 #[derive(clap::Args)]
@@ -63,7 +63,7 @@ impl Check {
 
     fn run(&self) -> Verdict {
         if let Some(program) = self.optional
-            && crate::lab::process::find_program(program, &[]).is_err()
+            && weir_lab::process::find_program(program, &[]).is_err()
         {
             return Verdict::Skipped("not installed; run: cargo install cargo-deny");
         }

@@ -10,13 +10,13 @@ use std::time::Duration;
 use anyhow::Result;
 use fastrand::Rng;
 use tempfile::TempDir;
+use weir_lab::access::Access;
+use weir_lab::clock;
+use weir_lab::interrupt::Interrupt;
+use weir_lab::postgres::{Cluster, DATABASE, Programs, Settings, USER, answers, free_port};
+use weir_lab::process::{Process, raise_open_files};
 
-use crate::lab::access::Access;
-use crate::lab::clock;
-use crate::lab::interrupt::Interrupt;
 use crate::lab::pgbench::{Load, Outcome, Protocol, Script};
-use crate::lab::postgres::{Cluster, DATABASE, USER, answers, free_port};
-use crate::lab::process::{Process, raise_open_files};
 use crate::lab::statistics::{median, range};
 use crate::lab::table::{Table, bar, thousands};
 use crate::lab::target::{require_weir, weir_binary};
@@ -64,7 +64,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     require_weir(&binary)?;
 
     step(1, "Starting a throw-away PostgreSQL");
-    let cluster = Cluster::start(flags.clients + 50)?;
+    let cluster = Cluster::start(&Programs::find()?, Settings::new(flags.clients + 50))?;
     note(&format!(
         "it listens on {} and vanishes when the demo ends",
         cluster.address()

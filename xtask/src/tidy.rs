@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use weir_lab::process::run_to_end;
 
 use crate::docs;
-use crate::lab::process::run_to_end;
 use crate::workspace::root;
 
 /// One thing to mend.

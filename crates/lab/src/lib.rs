@@ -2,4 +2,15 @@
 //!
 //! What the crate must never do: report a figure that was not measured, or hide one that was.
 
+pub mod access;
+pub mod certificates;
+pub mod clock;
+pub mod environment;
+pub mod error;
+pub mod interrupt;
+pub mod meter;
+pub mod pgbench;
+pub mod postgres;
+pub mod process;
 pub mod record;
+pub mod scram;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use fastrand::Rng;
 use serde::Serialize;
+use weir_lab::access::Access;
+use weir_lab::certificates::{Certificates, openssl_version};
 
 use super::{Common, Outcome, RawData, Stage, all_succeeded, keep, observe, report};
-use crate::lab::access::Access;
-use crate::lab::certificates::{Certificates, openssl_version};
 use crate::lab::pgbench::{self, Load, Protocol, Script};
 use crate::lab::target::{Hops, KeyPair, Setup, Target};
 

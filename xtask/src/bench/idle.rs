@@ -10,13 +10,13 @@ use anyhow::{Context, Result, anyhow, bail};
 use fastrand::Rng;
 use rustix::process::Resource;
 use serde::Serialize;
+use weir_lab::certificates::KIND;
+use weir_lab::interrupt::Interrupt;
+use weir_lab::meter::memory::resident;
 
 use super::figures::{self, Series};
 use super::{Common, Outcome, RawData, Stage, all_succeeded, keep};
-use crate::lab::certificates::KIND;
 use crate::lab::client::{Client, Tls};
-use crate::lab::interrupt::Interrupt;
-use crate::lab::memory::resident;
 use crate::lab::table::{Table, thousands};
 use crate::lab::target::{Hops, KeyPair, Running, Setup, Target};
 

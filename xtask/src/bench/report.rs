@@ -1,9 +1,10 @@
 //! The comparison's tables: medians with their range, and ratios taken inside each round.
 
+use weir_lab::certificates::KIND;
+
 use super::compare::{Cell, Record};
 use super::figures::{self, NONE, Series, milliseconds};
 use super::{Common, Hop};
-use crate::lab::certificates::KIND;
 use crate::lab::pgbench::Outcome;
 use crate::lab::table::{Table, thousands};
 use crate::lab::target::Target;
@@ -164,7 +165,7 @@ fn series(records: &[Record], cell: Cell, target: Target, metric: Metric) -> Ser
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::negotiated::Negotiated;
+    use weir_lab::environment::negotiated::Negotiated;
 
     #[test]
     fn a_target_that_cannot_be_looked_at_keeps_its_row() {

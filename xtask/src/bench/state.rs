@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use fastrand::Rng;
 use serde::Serialize;
+use weir_lab::access::Access;
+use weir_lab::meter::cpu;
 
 use super::figures::{self, NONE, Series, milliseconds};
 use super::{Common, Outcome, RawData, Stage, all_succeeded, keep};
-use crate::lab::access::Access;
-use crate::lab::cpu;
 use crate::lab::pgbench::{self, Load, Protocol, Script, Watched};
 use crate::lab::statistics::geometric_mean;
 use crate::lab::table::{Table, thousands};

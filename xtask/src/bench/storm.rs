@@ -8,15 +8,16 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use fastrand::Rng;
 use serde::Serialize;
+use weir_lab::access::{Access, PASSWORD};
+use weir_lab::certificates::openssl_version;
+use weir_lab::clock;
+use weir_lab::meter::cpu::process_time;
+use weir_lab::pgbench::log::{Transaction, tally};
+use weir_lab::scram;
 
 use super::figures::{self, Series, milliseconds};
 use super::{Common, Outcome, RawData, Stage, all_succeeded, keep, observe, report};
-use crate::lab::access::{Access, PASSWORD};
-use crate::lab::certificates::openssl_version;
-use crate::lab::clock;
-use crate::lab::cpu::process_time;
-use crate::lab::pgbench::{Load, Protocol, Script, Storm, Transaction, Weather, tally};
-use crate::lab::scram;
+use crate::lab::pgbench::{Load, Protocol, Script, Storm, Weather};
 use crate::lab::table::{Table, thousands};
 use crate::lab::target::{Hops, KeyPair, Running, Setup, Target};
 
@@ -440,6 +441,7 @@ mod tests {
             ended: Duration::from_millis(ms),
             latency_us: Some(latency_us + 5),
             lag_us: 5,
+            ..Transaction::default()
         };
         let log = [at(100, 10), at(600, 20), at(1500, 900)];
         let when = |begin, end| Weather {

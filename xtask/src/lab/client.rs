@@ -14,8 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-
-use crate::lab::postgres::{DATABASE, USER};
+use weir_lab::postgres::{DATABASE, USER};
 
 /// For a single answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);

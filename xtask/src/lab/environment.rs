@@ -7,9 +7,9 @@ use std::thread;
 
 use anyhow::Result;
 use serde::Serialize;
+use weir_lab::postgres::Programs;
+use weir_lab::process::run_to_end;
 
-use crate::lab::postgres::Programs;
-use crate::lab::process::run_to_end;
 use crate::lab::target::find_pgbouncer;
 
 /// The machine and the versions.

@@ -1,7 +1,6 @@
 //! One pgbench run: its command line, its per-transaction log, and the CPU time that a process
 //! used in the very window from which transactions are counted.
 
-mod log;
 mod storm;
 
 use std::fs;
@@ -14,16 +13,15 @@ use anyhow::{Result, anyhow, bail};
 use rustix::process::Signal;
 use serde::Serialize;
 use tempfile::TempDir;
+use weir_lab::access::Access;
+use weir_lab::clock;
+use weir_lab::interrupt::Interrupt;
+use weir_lab::meter::cpu;
+use weir_lab::pgbench::log::{self, Transaction, as_f64, tally};
+use weir_lab::postgres::{DATABASE, USER};
+use weir_lab::process::Process;
 
-use self::log::as_f64;
-pub(crate) use self::log::{Transaction, tally};
 pub(crate) use self::storm::{Storm, Weather};
-use crate::lab::access::Access;
-use crate::lab::clock;
-use crate::lab::cpu;
-use crate::lab::interrupt::Interrupt;
-use crate::lab::postgres::{DATABASE, USER};
-use crate::lab::process::Process;
 
 /// How statements travel: pgbench's `--protocol`.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -305,7 +303,7 @@ impl RunningLoad {
         if !status.success() {
             bail!("pgbench failed ({status}): {}", self.complaints()?);
         }
-        log::read(self.directory.path())
+        Ok(log::read(self.directory.path())?)
     }
 
     /// Waits until the log reaches beyond `time` (since the epoch), and returns what is there.
@@ -387,7 +385,7 @@ mod tests {
             .map(|n| Transaction {
                 ended: Duration::from_millis(100_000 + n * 10),
                 latency_us: Some(n),
-                lag_us: 0,
+                ..Transaction::default()
             })
             .collect();
         let samples: Vec<Sample> = (0..80_u32)

@@ -37,12 +37,6 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Nearest-rank quantile of values sorted in rising order; `per_mille` 990 is p99.
-pub(crate) fn quantile(sorted: &[u64], per_mille: usize) -> Option<u64> {
-    let rank = (sorted.len() * per_mille).div_ceil(1000);
-    sorted.get(rank.saturating_sub(1)).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,15 +56,6 @@ mod tests {
     fn half_and_double_cancel_out() {
         assert!(close(geometric_mean(&[0.5, 2.0]), 1.0));
         assert!(close(mean(&[0.5, 1.5]), 1.0));
-    }
-
-    #[test]
-    fn quantile_takes_the_nearest_rank() {
-        let hundred: Vec<u64> = (1..=100).collect();
-        assert_eq!(quantile(&hundred, 990), Some(99));
-        assert_eq!(quantile(&hundred, 500), Some(50));
-        assert_eq!(quantile(&[7], 990), Some(7));
-        assert_eq!(quantile(&[], 990), None);
     }
 
     #[test]

@@ -11,10 +11,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use tempfile::TempDir;
-
-use crate::lab::certificates::Certificates;
-use crate::lab::postgres::{DATABASE, USER, answers, free_port, private_directory};
-use crate::lab::process::{Account, Process, find_program};
+use weir_lab::certificates::Certificates;
+use weir_lab::postgres::{DATABASE, USER, answers, free_port, private_directory};
+use weir_lab::process::{Account, Process, find_program};
 
 const START_LIMIT: Duration = Duration::from_secs(15);
 

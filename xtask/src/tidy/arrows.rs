@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
 use serde::Deserialize;
+use weir_lab::process::run_to_end;
 
-use crate::lab::process::run_to_end;
 use crate::tidy::Finding;
 use crate::workspace::cargo;
 

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
+use weir_lab::access::Access;
+use weir_lab::clock;
+use weir_lab::interrupt::Interrupt;
+use weir_lab::postgres::{DATABASE, USER};
+use weir_lab::process::Process;
 
 use super::complaints;
-use crate::lab::access::Access;
-use crate::lab::clock;
-use crate::lab::interrupt::Interrupt;
-use crate::lab::postgres::{DATABASE, USER};
-use crate::lab::process::Process;
 
 /// Only pgbench itself sees this.
 const NOTHING: &str = "\\set nothing 1\n";

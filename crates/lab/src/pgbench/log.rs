@@ -4,24 +4,27 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-
-use crate::lab::statistics::quantile;
+use crate::error::{Error, Result};
 
 /// One line of the log.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Transaction {
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Transaction {
+    /// Whose it was, from 0.
+    pub client: u32,
+    /// How many of this client's came before it; a log of a sample only has gaps.
+    pub number: u64,
     /// Since the epoch.
-    pub(crate) ended: Duration,
+    pub ended: Duration,
     /// Nothing if it failed. With a rate given it counts from when the transaction was due.
-    pub(crate) latency_us: Option<u64>,
+    pub latency_us: Option<u64>,
     /// How long after that it really began; zero without a rate.
-    pub(crate) lag_us: u64,
+    pub lag_us: u64,
 }
 
 impl Transaction {
     /// The same with its latency counted from when it began, not from when it was due.
-    pub(crate) fn since_begin(self) -> Self {
+    #[must_use]
+    pub fn since_begin(self) -> Self {
         Self {
             latency_us: self
                 .latency_us
@@ -34,17 +37,24 @@ impl Transaction {
 
 /// A part of a log, summed up. Latencies are in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Tally {
-    pub(crate) transactions: u64,
-    pub(crate) failures: u64,
-    pub(crate) mean_us: f64,
-    pub(crate) p50_us: u64,
-    pub(crate) p99_us: u64,
-    pub(crate) max_us: u64,
+pub struct Tally {
+    /// That succeeded.
+    pub transactions: u64,
+    /// That failed.
+    pub failures: u64,
+    /// Of those that succeeded.
+    pub mean_us: f64,
+    /// Median.
+    pub p50_us: u64,
+    /// 99 %.
+    pub p99_us: u64,
+    /// Longest.
+    pub max_us: u64,
 }
 
 /// Sums up what ended after `begin` and not after `end`; nothing if no transaction succeeded then.
-pub(crate) fn tally(log: &[Transaction], begin: Duration, end: Duration) -> Option<Tally> {
+#[must_use]
+pub fn tally(log: &[Transaction], begin: Duration, end: Duration) -> Option<Tally> {
     let window = || {
         log.iter()
             .filter(|line| begin < line.ended && line.ended <= end)
@@ -63,17 +73,30 @@ pub(crate) fn tally(log: &[Transaction], begin: Duration, end: Duration) -> Opti
     })
 }
 
+/// Nearest-rank quantile of values sorted in rising order; `per_mille` 990 is p99.
+#[must_use]
+pub fn quantile(sorted: &[u64], per_mille: usize) -> Option<u64> {
+    let rank = (sorted.len() * per_mille).div_ceil(1000);
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+/// A count as a figure.
+#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
-pub(super) fn as_f64(count: usize) -> f64 {
+pub fn as_f64(count: usize) -> f64 {
     count as f64
 }
 
 /// pgbench writes one file per thread: `log.PID`, `log.PID.1`, ... A line without its end is left
 /// out: pgbench is still writing it, or was stopped in it.
-pub(super) fn read(directory: &Path) -> Result<Vec<Transaction>> {
+///
+/// # Errors
+/// A file cannot be read, or is no such log.
+pub fn read(directory: &Path) -> Result<Vec<Transaction>> {
     let mut lines = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
+    let failed = || Error::file("read", directory);
+    for entry in fs::read_dir(directory).map_err(failed())? {
+        let path = entry.map_err(failed())?.path();
         let name = path
             .file_name()
             .and_then(|name| name.to_str())
@@ -81,10 +104,13 @@ pub(super) fn read(directory: &Path) -> Result<Vec<Transaction>> {
         if !name.starts_with("log.") {
             continue;
         }
-        let text = fs::read_to_string(&path)?;
+        let text = fs::read_to_string(&path).map_err(Error::file("read", &path))?;
         for line in whole_lines(&text) {
             let parsed = parse_line(line);
-            lines.push(parsed.with_context(|| format!("not a line of pgbench's log: {line}"))?);
+            lines.push(parsed.ok_or_else(|| Error::Unexpected {
+                what: "pgbench's log".to_owned(),
+                text: line.to_owned(),
+            })?);
         }
     }
     Ok(lines)
@@ -99,7 +125,9 @@ fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
 /// "Per-Transaction Logging"); `time` is a word such as `failed` or `skipped` when there is no
 /// latency.
 fn parse_line(line: &str) -> Option<Transaction> {
-    let mut fields = line.split_ascii_whitespace().skip(2);
+    let mut fields = line.split_ascii_whitespace();
+    let client = fields.next()?.parse().ok()?;
+    let number = fields.next()?.parse().ok()?;
     let latency_us = fields.next()?.parse().ok();
     let seconds = fields.nth(1)?.parse().ok()?;
     let micros = fields.next()?.parse().ok()?;
@@ -107,6 +135,8 @@ fn parse_line(line: &str) -> Option<Transaction> {
     let lag_us = fields.next().and_then(|lag| lag.parse().ok()).unwrap_or(0);
     let ended = Duration::from_secs(seconds) + Duration::from_micros(micros);
     Some(Transaction {
+        client,
+        number,
         ended,
         latency_us,
         lag_us,
@@ -120,6 +150,7 @@ mod tests {
     #[test]
     fn a_log_line_gives_latency_and_end() {
         let line = parse_line("0 199 2241 0 1175850568 995598").unwrap();
+        assert_eq!((line.client, line.number), (0, 199));
         assert_eq!(line.latency_us, Some(2241));
         assert_eq!(line.ended, Duration::from_micros(1_175_850_568_995_598));
         let failed = parse_line("3 0 failed 0 1499414498 84905").unwrap();
@@ -128,6 +159,15 @@ mod tests {
         assert_eq!((with_lag.latency_us, with_lag.lag_us), (Some(300), 120));
         assert_eq!(with_lag.since_begin().latency_us, Some(180));
         assert_eq!(parse_line("pgbench: error"), None);
+    }
+
+    #[test]
+    fn quantile_takes_the_nearest_rank() {
+        let hundred: Vec<u64> = (1..=100).collect();
+        assert_eq!(quantile(&hundred, 990), Some(99));
+        assert_eq!(quantile(&hundred, 500), Some(50));
+        assert_eq!(quantile(&[7], 990), Some(7));
+        assert_eq!(quantile(&[], 990), None);
     }
 
     #[test]
@@ -142,7 +182,7 @@ mod tests {
         let at = |ended, latency_us| Transaction {
             ended: Duration::from_secs(ended),
             latency_us,
-            lag_us: 0,
+            ..Transaction::default()
         };
         let log = [
             at(1, Some(1000)),

@@ -9,7 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 
 /// `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>` (PostgreSQL manual, pg_authid; the
 /// keys are those of RFC 5802, section 3). `password` must need no SASLprep: ASCII does not.
-pub(crate) fn verifier(password: &str, salt: &[u8], iterations: NonZeroU32) -> String {
+#[must_use]
+pub fn verifier(password: &str, salt: &[u8], iterations: NonZeroU32) -> String {
     let mut salted = [0; 32];
     let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
     pbkdf2::derive(

@@ -5,30 +5,35 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use crate::lab::postgres::private_directory;
-use crate::lab::process::{Account, find_program, run_to_end};
+use crate::error::{Error, Result};
+use crate::postgres::private_directory;
+use crate::process::{Account, find_program, run_to_end};
 
 /// The kind of key, in words for a report.
-pub(crate) const KIND: &str = "RSA-2048 certificate made by openssl";
+pub const KIND: &str = "RSA-2048 certificate made by openssl";
 
 const DAYS: &str = "2";
 const NAMES: &str = "subjectAltName=DNS:localhost,IP:127.0.0.1\n";
 
 /// The files, gone when dropped. PostgreSQL's account owns them: it accepts no other owner's key.
-pub(crate) struct Certificates {
+#[derive(Debug)]
+pub struct Certificates {
     directory: TempDir,
 }
 
 impl Certificates {
     /// Makes keys and certificates; takes about a second.
-    pub(crate) fn make() -> Result<Self> {
+    ///
+    /// # Errors
+    /// The `openssl` program is missing or fails.
+    pub fn make() -> Result<Self> {
         let account = Account::for_servers()?;
         let directory = private_directory(account)?;
         let path = directory.path();
-        fs::write(path.join("names"), NAMES)?;
+        let names = path.join("names");
+        fs::write(&names, NAMES).map_err(Error::file("write", &names))?;
         let subject = "/CN=Weir bench authority";
         openssl(path, &["req", "-x509", "-newkey", "rsa:2048", "-nodes"])
             .args(["-keyout", "authority.key", "-out", "authority.crt"])
@@ -49,22 +54,31 @@ impl Certificates {
         Ok(Self { directory })
     }
 
-    pub(crate) fn authority(&self) -> PathBuf {
+    /// The certificate that vouches for the server's.
+    #[must_use]
+    pub fn authority(&self) -> PathBuf {
         self.directory.path().join("authority.crt")
     }
 
-    pub(crate) fn certificate(&self) -> PathBuf {
+    /// The server's certificate.
+    #[must_use]
+    pub fn certificate(&self) -> PathBuf {
         self.directory.path().join("server.crt")
     }
 
-    pub(crate) fn key(&self) -> PathBuf {
+    /// The server's key, which only the account of the servers may read.
+    #[must_use]
+    pub fn key(&self) -> PathBuf {
         self.directory.path().join("server.key")
     }
 
     /// Writes a configuration of OpenSSL that offers nothing but this cipher of TLS 1.3.
-    pub(crate) fn only_cipher(&self, name: &str) -> Result<PathBuf> {
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn only_cipher(&self, name: &str) -> Result<PathBuf> {
         let path = self.directory.path().join("openssl.cnf");
-        fs::write(&path, configuration(name))?;
+        fs::write(&path, configuration(name)).map_err(Error::file("write", &path))?;
         Ok(path)
     }
 }
@@ -78,7 +92,10 @@ fn configuration(cipher: &str) -> String {
 }
 
 /// The version of the library that pgbench and PgBouncer use here, as its program tells it.
-pub(crate) fn openssl_version() -> Result<String> {
+///
+/// # Errors
+/// The program is missing.
+pub fn openssl_version() -> Result<String> {
     let text = run_to_end(Command::new(find_program("openssl", &[])?).arg("version"))?;
     Ok(text.trim().to_owned())
 }
@@ -103,12 +120,10 @@ impl OpenSsl {
     }
 
     fn run(self) -> Result<()> {
-        let program = find_program("openssl", &[]).context("package openssl")?;
+        let program = find_program("openssl", &[])?;
         let mut command = Command::new(program);
         command.current_dir(&self.directory).args(&self.arguments);
-        run_to_end(&mut command)
-            .context("cannot make certificates")
-            .map(drop)
+        run_to_end(&mut command).map(drop)
     }
 }
 

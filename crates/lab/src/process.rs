@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
-use crate::lab::clock;
+use crate::clock;
+use crate::error::{Error, Result};
 
-/// A running child. Dropping it stops it with its own sequence of signals.
-pub(crate) struct Process {
+/// A running child with a process group of its own. Dropping it stops it with its own sequence of signals, and then
+/// whatever is left of its group.
+#[derive(Debug)]
+pub struct Process {
     name: String,
     child: Child,
     /// Sent in this order, with a wait after each; SIGKILL follows if all were ignored.
@@ -26,16 +28,19 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 impl Process {
     /// Starts `command` in a process group of its own (a Ctrl-C at the terminal then reaches only
     /// us, and we stop the children in order) with its output going to `log`.
-    pub(crate) fn start(name: &str, command: &mut Command, log: &Path) -> Result<Self> {
-        let output =
-            File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    ///
+    /// # Errors
+    /// The log cannot be written, the program not be started.
+    pub fn start(name: &str, command: &mut Command, log: &Path) -> Result<Self> {
+        let output = File::create(log).map_err(Error::file("write", log))?;
+        let errors = output.try_clone().map_err(Error::file("write", log))?;
         let child = command
             .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output)
+            .stdout(output)
+            .stderr(errors)
             .process_group(0)
             .spawn()
-            .with_context(|| format!("cannot start {name} ({:?})", command.get_program()))?;
+            .map_err(start(command))?;
         Ok(Self {
             name: name.to_owned(),
             child,
@@ -44,13 +49,17 @@ impl Process {
     }
 
     /// Replaces the signals tried before SIGKILL.
-    pub(crate) fn stop_with(mut self, signals: &[Signal]) -> Self {
+    #[must_use]
+    pub fn stop_with(mut self, signals: &[Signal]) -> Self {
         self.stop_signals = signals.to_vec();
         self
     }
 
-    /// Waits until `ready` holds; fails at once, with the end of the log, if the child ends first.
-    pub(crate) fn await_ready(
+    /// Waits until `ready` holds, which is asked again and again.
+    ///
+    /// # Errors
+    /// The child ends first, or `limit` is over; with the end of the log.
+    pub fn await_ready(
         &mut self,
         limit: Duration,
         log: &Path,
@@ -61,25 +70,47 @@ impl Process {
             ended = self.try_wait().ok().flatten();
             ended.is_some() || ready()
         });
-        let tail = || last_lines(log, 15);
+        let name = self.name.clone();
         match (ended, up) {
-            (Some(status), _) => bail!("{} ended at once ({status}):\n{}", self.name, tail()),
-            (None, false) => {
-                bail!("{} was not ready within {limit:?}:\n{}", self.name, tail())
-            }
+            (Some(status), _) => Err(Error::Ended {
+                name,
+                status,
+                log: last_lines(log, 15),
+            }),
+            (None, false) => Err(Error::NotReady {
+                name,
+                limit,
+                reason: None,
+                log: last_lines(log, 15),
+            }),
             (None, true) => Ok(()),
         }
     }
 
-    pub(crate) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.child.try_wait()
+    /// How it ended, if it has.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
+        self.child.try_wait().map_err(Error::system("wait"))
     }
 
-    pub(crate) fn wait(&mut self) -> io::Result<ExitStatus> {
-        self.child.wait()
+    /// Waits for its end, however long.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn wait(&mut self) -> Result<ExitStatus> {
+        self.child.wait().map_err(Error::system("wait"))
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    /// Stops it as dropping does, and keeps what it was called.
+    pub fn stop(self) {
+        drop(self);
+    }
+
+    /// Its id, also that of its group.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
@@ -100,51 +131,72 @@ impl Drop for Process {
     fn drop(&mut self) {
         for signal in self.stop_signals.clone() {
             if self.ended_within(Duration::ZERO) {
-                return;
+                break;
             }
             self.signal(signal);
             if self.ended_within(STOP_LIMIT) {
-                return;
+                break;
             }
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // Workers that outlive their master: a pooler that stopped in a hurry. The group is ours as long as one is left.
+        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
     }
 }
 
+fn start(command: &Command) -> impl FnOnce(io::Error) -> Error {
+    let program = command.get_program().to_string_lossy().into_owned();
+    move |source| Error::Start { program, source }
+}
+
+const SERVER_USER: &str = "postgres";
+
 /// The user that servers run as: PostgreSQL and PgBouncer refuse to run as root.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Account {
+pub enum Account {
     /// We are not root: as ourselves.
     Ourselves,
     /// We are root: as this user.
-    Other { uid: u32, gid: u32 },
+    Other {
+        /// User.
+        uid: u32,
+        /// Its first group.
+        gid: u32,
+    },
 }
 
 impl Account {
     /// `postgres` when we are root, ourselves otherwise.
-    pub(crate) fn for_servers() -> Result<Self> {
+    ///
+    /// # Errors
+    /// There is no such user.
+    pub fn for_servers() -> Result<Self> {
         if !rustix::process::geteuid().is_root() {
             return Ok(Self::Ourselves);
         }
-        let passwd = fs::read_to_string("/etc/passwd").context("cannot read /etc/passwd")?;
-        find_account(&passwd, "postgres")
-            .ok_or_else(|| anyhow!("there is no user `postgres`; install postgresql-15 first"))
+        let path = Path::new("/etc/passwd");
+        let passwd = fs::read_to_string(path).map_err(Error::file("read", path))?;
+        find_account(&passwd, SERVER_USER).ok_or(Error::NoAccount(SERVER_USER))
     }
 
     /// Makes `command` run as this user. Sets the ids directly rather than through runuser, which
     /// stays as a parent in between: the child's pid is then the server's pid.
-    pub(crate) fn apply(self, command: &mut Command) {
+    pub fn apply(self, command: &mut Command) {
         if let Self::Other { uid, gid } = self {
             command.uid(uid).gid(gid);
         }
     }
 
     /// Gives `path` to this user.
-    pub(crate) fn own(self, path: &Path) -> Result<()> {
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn own(self, path: &Path) -> Result<()> {
         if let Self::Other { uid, gid } = self {
-            chown(path, Some(uid), Some(gid))
-                .with_context(|| format!("cannot give {} away", path.display()))?;
+            chown(path, Some(uid), Some(gid)).map_err(Error::file("give away", path))?;
         }
         Ok(())
     }
@@ -162,39 +214,51 @@ fn find_account(passwd: &str, name: &str) -> Option<Account> {
     })
 }
 
-/// Runs a short command to its end; its output is shown only if it fails.
-pub(crate) fn run_to_end(command: &mut Command) -> Result<String> {
+/// Runs a short command to its end and returns its standard output.
+///
+/// # Errors
+/// It cannot be started, or fails; then with all that it wrote.
+pub fn run_to_end(command: &mut Command) -> Result<String> {
     let output = command
         .stdin(Stdio::null())
         .output()
-        .with_context(|| format!("cannot start {:?}", command.get_program()))?;
+        .map_err(start(command))?;
     if !output.status.success() {
-        bail!(
-            "{:?} failed ({}):\n{}{}",
-            command.get_program(),
-            output.status,
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
+        return Err(Error::Failed {
+            program: command.get_program().to_string_lossy().into_owned(),
+            status: output.status,
+            output: format!(
+                "{}{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr),
+            ),
+        });
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Allows as many open files as the system lets us, for us and for our children: 500 clients need
 /// more than the usual 1024.
-pub(crate) fn raise_open_files() -> Result<()> {
+///
+/// # Errors
+/// The system refuses.
+pub fn raise_open_files() -> Result<()> {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
     rustix::process::setrlimit(Resource::Nofile, raised)
-        .context("cannot raise the limit of open files")
+        .map_err(io::Error::from)
+        .map_err(Error::system("raise the limit of open files"))
 }
 
 /// Where `name` is: in one of `first`, else on the path, else in the system directories that an
 /// ordinary user's path leaves out.
-pub(crate) fn find_program(name: &str, first: &[PathBuf]) -> Result<PathBuf> {
+///
+/// # Errors
+/// It is nowhere.
+pub fn find_program(name: &str, first: &[PathBuf]) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let system = [PathBuf::from("/usr/sbin"), PathBuf::from("/usr/local/sbin")];
@@ -204,10 +268,14 @@ pub(crate) fn find_program(name: &str, first: &[PathBuf]) -> Result<PathBuf> {
         .chain(&system)
         .map(|directory| directory.join(name))
         .find(|candidate| candidate.is_file())
-        .ok_or_else(|| anyhow!("`{name}` is not installed"))
+        .ok_or_else(|| Error::Missing {
+            name: name.to_owned(),
+            hint: None,
+        })
 }
 
-fn last_lines(log: &Path, count: usize) -> String {
+/// The last `count` lines of a log, marked as a quotation; empty if it cannot be read.
+pub(crate) fn last_lines(log: &Path, count: usize) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     let skipped = lines.len().saturating_sub(count);

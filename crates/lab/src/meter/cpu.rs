@@ -2,36 +2,46 @@
 //! getrusage) under-counts a busy proxy by up to a factor of three; schedstat does not.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use crate::error::{Error, Result};
 
 /// CPU time that all live threads of `pid` have used so far. A thread that ended takes its time
-/// with it, so measure processes whose threads stay.
-pub(crate) fn process_time(pid: u32) -> Result<Duration> {
-    let tasks = format!("/proc/{pid}/task");
-    let mut total = Duration::ZERO;
-    for task in fs::read_dir(&tasks).with_context(|| format!("cannot read {tasks}"))? {
-        let path = task?.path().join("schedstat");
-        // A thread may end between the listing and the reading.
-        let Ok(text) = fs::read_to_string(&path) else {
-            continue;
-        };
-        total += on_cpu(&text).ok_or_else(|| anyhow!("{}: not a schedstat", path.display()))?;
-    }
-    Ok(total)
+/// with it, so measure processes whose threads stay, or let a [`super::Meter`] look.
+///
+/// # Errors
+/// There is no such process.
+pub fn process_time(pid: u32) -> Result<Duration> {
+    let tasks = PathBuf::from(format!("/proc/{pid}/task"));
+    let entries = fs::read_dir(&tasks).map_err(Error::file("read", &tasks))?;
+    // A thread may end between the listing and the reading.
+    let times = entries.filter_map(|task| schedstat(&task.ok()?.path().join("schedstat")));
+    Ok(times.sum())
 }
 
 /// The same of all processes that `pid`, which has one thread, has started: a PostgreSQL server's, whose first process
-/// does little itself. Fails where the kernel does not list them (CONFIG_PROC_CHILDREN).
-pub(crate) fn children_time(pid: u32) -> Result<Duration> {
-    let list = format!("/proc/{pid}/task/{pid}/children");
-    let text = fs::read_to_string(&list).with_context(|| format!("cannot read {list}"))?;
+/// does little itself.
+///
+/// # Errors
+/// There is no such process, or the kernel does not list children (CONFIG_PROC_CHILDREN).
+pub fn children_time(pid: u32) -> Result<Duration> {
+    let list = PathBuf::from(format!("/proc/{pid}/task/{pid}/children"));
+    let text = fs::read_to_string(&list).map_err(Error::file("read", &list))?;
     let children = text
         .split_whitespace()
         .filter_map(|child| child.parse().ok());
     // One that ended meanwhile is gone with its time, as a thread is.
     Ok(children.filter_map(|child| process_time(child).ok()).sum())
+}
+
+/// The same of one thread; nothing if it has ended.
+pub(super) fn thread_time(pid: u32, tid: u32) -> Option<Duration> {
+    schedstat(Path::new(&format!("/proc/{pid}/task/{tid}/schedstat")))
+}
+
+fn schedstat(path: &Path) -> Option<Duration> {
+    on_cpu(&fs::read_to_string(path).ok()?)
 }
 
 /// First field: nanoseconds on a CPU (Documentation/scheduler/sched-stats.rst in the kernel).

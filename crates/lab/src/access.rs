@@ -4,22 +4,22 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// The password of every user of a measurement, on loopback and for minutes only.
-pub(crate) const PASSWORD: &str = "weir-bench";
+pub const PASSWORD: &str = "weir-bench";
 
 /// What clients bring along; all programs of PostgreSQL take it from their environment.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Access {
+pub struct Access {
     /// `sslmode=require`: encrypted, the certificate is not looked at.
-    pub(crate) tls: bool,
+    pub tls: bool,
     /// Offers [`PASSWORD`].
-    pub(crate) password: bool,
+    pub password: bool,
     /// OpenSSL's configuration instead of the system's: it can narrow what clients offer.
-    pub(crate) openssl_conf: Option<PathBuf>,
+    pub openssl_conf: Option<PathBuf>,
 }
 
 impl Access {
     /// Over TLS, without a password.
-    pub(crate) const TLS: Self = Self {
+    pub const TLS: Self = Self {
         tls: true,
         password: false,
         openssl_conf: None,
@@ -27,7 +27,7 @@ impl Access {
 
     /// Sets libpq's variables (PostgreSQL manual, "Environment Variables" of libpq). Without TLS
     /// nothing is set: a server without TLS then costs one refused request per connection.
-    pub(crate) fn apply(&self, command: &mut Command) {
+    pub fn apply(&self, command: &mut Command) {
         if self.tls {
             command.env("PGSSLMODE", "require");
         }

@@ -4,30 +4,34 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::lab::access::Access;
-use crate::lab::postgres::{DATABASE, Programs, USER};
-use crate::lab::process::{find_program, run_to_end};
+use crate::access::Access;
+use crate::error::Result;
+use crate::postgres::{DATABASE, Programs, USER};
+use crate::process::{find_program, run_to_end};
 
 /// Versions and ciphers, in the words of who was asked.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Negotiated {
+pub struct Negotiated {
     /// Version, cipher and key exchange between libpq's TLS library and the target.
-    pub(crate) client: String,
+    pub client: String,
     /// Version and cipher of the connection that PostgreSQL answers on.
-    pub(crate) server: String,
+    pub server: String,
     /// The column `tls` of SHOW CLIENTS and SHOW SERVERS; none of a target without a console.
-    pub(crate) clients_shown: Option<String>,
-    pub(crate) servers_shown: Option<String>,
+    pub clients_shown: Option<String>,
+    /// See above.
+    pub servers_shown: Option<String>,
 }
 
 const AT_THE_SERVER: &str = "SELECT coalesce(version || '/' || cipher, 'none') \
                              FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
 
-/// Looks at a target that runs and has TLS on both hops. `console` says whether it is a pooler.
-pub(crate) fn observe(
+/// Looks at a target that runs and has TLS on both hops. `console` says whether it has PgBouncer's console.
+///
+/// # Errors
+/// A program is missing, or the target refuses.
+pub fn observe(
     programs: &Programs,
     address: SocketAddr,
     access: &Access,
@@ -42,7 +46,7 @@ pub(crate) fn observe(
         access.apply(&mut command);
         run_to_end(&mut command)
     };
-    let server = psql(DATABASE, AT_THE_SERVER).context("cannot ask through the target")?;
+    let server = psql(DATABASE, AT_THE_SERVER)?;
     let shown = |sql: &str| match console {
         true => psql("pgbouncer", sql).ok().map(|text| column(&text, "tls")),
         false => None,
@@ -60,7 +64,7 @@ fn at_the_client(address: SocketAddr, access: &Access) -> Result<String> {
     command.args(["s_client", "-starttls", "postgres", "-connect"]);
     command.arg(address.to_string());
     access.apply(&mut command);
-    let text = run_to_end(&mut command).context("no TLS at the client hop")?;
+    let text = run_to_end(&mut command)?;
     Ok(session(&text))
 }
 

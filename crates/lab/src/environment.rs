@@ -1,0 +1,3 @@
+//! What a result depends on besides the programs under test.
+
+pub mod negotiated;

@@ -1,0 +1,346 @@
+//! What a load cost: CPU time, memory and context switches of groups of processes, and what the machine did meanwhile.
+//! It reads the kernel's books at intervals and afterwards says what happened between two moments.
+
+pub mod cpu;
+mod machine;
+pub mod memory;
+mod tree;
+
+use std::time::{Duration, Instant};
+
+use self::machine::Times;
+use self::tree::{Reading, Tree};
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::record::{Costs, Machine, Usage};
+
+/// Whose costs are told apart. Each is the first process of a tree whose descendants count with it.
+#[derive(Clone, Debug, Default)]
+pub struct Groups {
+    /// The target's.
+    pub pooler: Vec<u32>,
+    /// PostgreSQL's.
+    pub server: Vec<u32>,
+    /// The load generator's.
+    pub generator: Vec<u32>,
+    /// Ours, which belong to nobody of these: what stands in front of the poolers.
+    pub others: Vec<u32>,
+}
+
+/// A part of a measurement; both ends since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Window {
+    /// When counting begins.
+    pub begin: Duration,
+    /// When it ends.
+    pub end: Duration,
+}
+
+impl Window {
+    /// How long it is, in seconds.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.end.saturating_sub(self.begin).as_secs_f64()
+    }
+}
+
+/// Never more often than this, however little a look costs.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// A look at a thousand processes takes dozens of milliseconds of a CPU that others need: at most 1 part in this many.
+const LEISURE: u32 = 30;
+
+/// Reads the books while a load runs.
+#[derive(Debug)]
+pub struct Meter {
+    pooler: Tree,
+    server: Tree,
+    generator: Tree,
+    others: Tree,
+    ourselves: Tree,
+    has_pooler: bool,
+    has_server: bool,
+    samples: Vec<Sample>,
+    due: Instant,
+}
+
+/// What the books said at a time.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at: Duration,
+    pooler: Reading,
+    server: Reading,
+    generator: Reading,
+    others: Duration,
+    machine: Times,
+}
+
+impl Meter {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// The system does not show its own books.
+    pub fn start(groups: &Groups) -> Result<Self> {
+        let mut meter = Self {
+            pooler: Tree::of(&groups.pooler).with_memory(),
+            server: Tree::of(&groups.server),
+            generator: Tree::of(&groups.generator),
+            others: Tree::of(&groups.others),
+            ourselves: Tree::of(&[std::process::id()]).alone(),
+            has_pooler: !groups.pooler.is_empty(),
+            has_server: !groups.server.is_empty(),
+            samples: Vec::new(),
+            due: clock::now(),
+        };
+        meter.look()?;
+        Ok(meter)
+    }
+
+    /// Reads if it is time to; call it often.
+    ///
+    /// # Errors
+    /// The system does not show its own books any more.
+    pub fn tick(&mut self) -> Result<()> {
+        if clock::now() < self.due {
+            return Ok(());
+        }
+        self.look()
+    }
+
+    /// Reads now.
+    ///
+    /// # Errors
+    /// As [`Meter::tick`].
+    pub fn look(&mut self) -> Result<()> {
+        let begun = clock::now();
+        let at = clock::since_epoch();
+        let others = self.others.read().cpu + self.ourselves.read().cpu;
+        self.samples.push(Sample {
+            at,
+            pooler: self.pooler.read(),
+            server: self.server.read(),
+            generator: self.generator.read(),
+            others,
+            machine: machine::read()?,
+        });
+        let cost = clock::now().saturating_duration_since(begun);
+        self.due = clock::now() + INTERVAL.max(cost * LEISURE);
+        Ok(())
+    }
+
+    /// What happened in `window`; what was read before and after it is interpolated.
+    ///
+    /// # Errors
+    /// Nothing was read around the window.
+    pub fn costs(&self, window: Window) -> Result<Costs> {
+        let between = Between::of(&self.samples, window).ok_or_else(|| Error::Unexpected {
+            what: "the time of the measurement".to_owned(),
+            text: format!("{:.3} s, {} looks", window.seconds(), self.samples.len()),
+        })?;
+        let pooler = between.usage(|sample| sample.pooler);
+        let server = between.usage(|sample| sample.server);
+        let generator = between.usage(|sample| sample.generator);
+        let others = between.cpu_us(|sample| sample.others);
+        let ours = pooler.cpu_us + server.cpu_us + generator.cpu_us + others;
+        Ok(Costs {
+            pooler: self.has_pooler.then_some(pooler),
+            server: self.has_server.then_some(server),
+            generator: Some(generator),
+            machine: Some(between.machine(ours)),
+        })
+    }
+}
+
+/// The samples around both ends of a window.
+struct Between<'a> {
+    begin: Point<'a>,
+    end: Point<'a>,
+    last: &'a Sample,
+}
+
+/// A moment between two samples; `share` of the way from one to the other, 0 to 1.
+struct Point<'a> {
+    before: &'a Sample,
+    after: &'a Sample,
+    share: f64,
+}
+
+impl<'a> Point<'a> {
+    fn at(samples: &'a [Sample], time: Duration) -> Option<Self> {
+        let later = samples.partition_point(|sample| sample.at < time);
+        let before = samples.get(later.saturating_sub(1))?;
+        let after = samples.get(later).or_else(|| samples.last())?;
+        let span = after.at.saturating_sub(before.at).as_secs_f64();
+        let way = time.saturating_sub(before.at).as_secs_f64();
+        // Beyond the last sample nothing is known; what was known last is the best guess.
+        let share = if span > 0.0 {
+            (way / span).min(1.0)
+        } else {
+            0.0
+        };
+        Some(Self {
+            before,
+            after,
+            share,
+        })
+    }
+
+    fn value(&self, of: impl Fn(&Sample) -> f64) -> f64 {
+        let (low, high) = (of(self.before), of(self.after));
+        low + (high - low) * self.share
+    }
+}
+
+impl<'a> Between<'a> {
+    fn of(samples: &'a [Sample], window: Window) -> Option<Self> {
+        let last = samples
+            .iter()
+            .rev()
+            .find(|sample| sample.at <= window.end)
+            .or_else(|| samples.first())?;
+        let found = Self {
+            begin: Point::at(samples, window.begin)?,
+            end: Point::at(samples, window.end)?,
+            last,
+        };
+        (samples.len() > 1 && window.end > window.begin).then_some(found)
+    }
+
+    fn more(&self, of: impl Fn(&Sample) -> f64) -> f64 {
+        (self.end.value(&of) - self.begin.value(&of)).max(0.0)
+    }
+
+    fn cpu_us(&self, of: impl Fn(&Sample) -> Duration) -> f64 {
+        self.more(|sample| of(sample).as_secs_f64() * 1e6)
+    }
+
+    fn usage(&self, of: impl Fn(&Sample) -> Reading + Copy) -> Usage {
+        let switches = |pick: fn(tree::Switches) -> u64| {
+            of(self.begin.before).switches?;
+            of(self.end.after).switches?;
+            let count = self.more(|sample| of(sample).switches.map_or(0.0, |s| figure(pick(s))));
+            Some(whole(count))
+        };
+        Usage {
+            cpu_us: self.cpu_us(|sample| of(sample).cpu),
+            rss_bytes: of(self.last).rss_bytes,
+            switches_voluntary: switches(|switches| switches.voluntary),
+            switches_involuntary: switches(|switches| switches.involuntary),
+        }
+    }
+
+    fn machine(&self, ours_us: f64) -> Machine {
+        let share = |of: fn(&Times) -> f64| self.more(|sample| of(&sample.machine));
+        let all = share(Times::all_us).max(1.0);
+        Machine {
+            cpus: self.last.machine.cpus,
+            idle: share(|times| times.idle_us) / all,
+            steal: share(|times| times.steal_us) / all,
+            iowait: share(|times| times.iowait_us) / all,
+            foreign_cpu_us: (share(|times| times.busy_us) - ours_us).max(0.0),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+fn figure(count: u64) -> f64 {
+    count as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a difference of counts, never below zero"
+)]
+fn whole(count: f64) -> u64 {
+    count.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(ms: u64, cpu_ms: u64) -> Sample {
+        let reading = |cpu_ms: u64| Reading {
+            cpu: Duration::from_millis(cpu_ms),
+            switches: Some(tree::Switches {
+                voluntary: cpu_ms * 10,
+                involuntary: 1,
+            }),
+            rss_bytes: Some(ms),
+        };
+        let us = |ms: u64| figure(ms) * 1000.0;
+        Sample {
+            at: Duration::from_millis(ms),
+            pooler: reading(cpu_ms),
+            server: reading(2 * cpu_ms),
+            generator: reading(0),
+            others: Duration::ZERO,
+            machine: Times {
+                cpus: 2,
+                busy_us: us(4 * cpu_ms),
+                idle_us: us(2 * ms - 4 * cpu_ms),
+                iowait_us: 0.0,
+                steal_us: 0.0,
+            },
+        }
+    }
+
+    fn window(begin: u64, end: u64) -> Window {
+        Window {
+            begin: Duration::from_millis(begin),
+            end: Duration::from_millis(end),
+        }
+    }
+
+    #[test]
+    fn a_window_between_looks_is_interpolated() {
+        let samples = [sample(1000, 0), sample(2000, 100), sample(3000, 300)];
+        let between = Between::of(&samples, window(1500, 2500)).unwrap();
+        let usage = between.usage(|sample| sample.pooler);
+        // Half of 100 ms before, half of 200 ms after the look in the middle.
+        assert!((usage.cpu_us - 150_000.0).abs() < 1e-6, "{usage:?}");
+        assert_eq!(usage.switches_voluntary, Some(1500));
+        assert_eq!(usage.rss_bytes, Some(2000));
+    }
+
+    #[test]
+    fn what_nobody_of_ours_used_is_foreign() {
+        let samples = [sample(1000, 0), sample(2000, 100)];
+        let between = Between::of(&samples, window(1000, 2000)).unwrap();
+        let machine = between.machine(300_000.0);
+        // 400 ms of 2 s were busy, 300 ms were ours.
+        assert!((machine.foreign_cpu_us - 100_000.0).abs() < 1e-6);
+        assert!((machine.idle - 0.8).abs() < 1e-9, "{machine:?}");
+    }
+
+    #[test]
+    fn an_empty_window_or_a_single_look_say_nothing() {
+        let samples = [sample(1000, 0), sample(2000, 100)];
+        assert!(Between::of(&samples, window(1500, 1500)).is_none());
+        assert!(Between::of(&samples[..1], window(900, 1500)).is_none());
+    }
+
+    #[test]
+    fn beyond_the_last_look_the_last_one_counts() {
+        let samples = [sample(1000, 0), sample(2000, 100)];
+        let between = Between::of(&samples, window(1000, 9000)).unwrap();
+        let usage = between.usage(|sample| sample.pooler);
+        assert!((usage.cpu_us - 100_000.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn our_own_work_is_neither_foreign_nor_a_poolers() {
+        let mut meter = Meter::start(&Groups::default()).unwrap();
+        let begin = clock::since_epoch();
+        let first = meter.samples[0].others;
+        let mut sum = 0_u64;
+        while meter.samples.last().unwrap().others < first + Duration::from_millis(20) {
+            sum = (0..10_000_u64).fold(sum, u64::wrapping_add);
+            meter.look().unwrap();
+        }
+        let end = clock::since_epoch();
+        let costs = meter.costs(Window { begin, end }).unwrap();
+        assert!(costs.pooler.is_none() && costs.server.is_none(), "{sum}");
+        assert!(costs.machine.unwrap().cpus >= 1);
+    }
+}

@@ -1,0 +1,3 @@
+//! PostgreSQL's own load generator.
+
+pub mod log;
