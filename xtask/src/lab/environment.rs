@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 
 use anyhow::Result;
 use serde::Serialize;
+use weir_lab::environment;
 use weir_lab::postgres::Programs;
-use weir_lab::process::run_to_end;
 
 use crate::lab::target::find_pgbouncer;
 
@@ -31,7 +30,8 @@ impl Environment {
         let pgbouncer =
             find_pgbouncer().map_or_else(|_| absent(Path::new("pgbouncer")), |path| version(&path));
         Ok(Self {
-            cpu: cpu_model(&fs::read_to_string("/proc/cpuinfo")?),
+            cpu: environment::cpu_model(&fs::read_to_string("/proc/cpuinfo")?)
+                .unwrap_or_else(|| "unknown CPU".to_owned()),
             cores: thread::available_parallelism()?.get(),
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease")?
                 .trim()
@@ -40,7 +40,7 @@ impl Environment {
             postgres: version(&programs.path("postgres")?),
             pgbouncer,
             weir: version(weir),
-            commit: commit(),
+            commit: environment::commit().unwrap_or_else(|| "unknown".to_owned()),
         })
     }
 
@@ -69,21 +69,7 @@ fn absent(program: &Path) -> String {
 }
 
 fn version(program: &Path) -> String {
-    run_to_end(Command::new(program).arg("--version"))
-        .ok()
-        .and_then(|text| text.lines().next().map(|line| line.trim().to_owned()))
-        .unwrap_or_else(|| absent(program))
-}
-
-fn cpu_model(cpuinfo: &str) -> String {
-    cpuinfo
-        .lines()
-        .filter_map(|line| line.split_once(':'))
-        .find(|(key, _)| key.trim() == "model name")
-        .map_or_else(
-            || "unknown CPU".to_owned(),
-            |(_, value)| value.trim().to_owned(),
-        )
+    environment::version(program, &["--version".to_owned()]).unwrap_or_else(|| absent(program))
 }
 
 fn first_word(text: &str) -> String {
@@ -91,23 +77,4 @@ fn first_word(text: &str) -> String {
         .next()
         .unwrap_or_default()
         .to_owned()
-}
-
-fn commit() -> String {
-    run_to_end(Command::new("git").args(["describe", "--always", "--dirty"]))
-        .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_model_is_found_among_other_keys() {
-        assert_eq!(
-            cpu_model("vendor_id\t: X\nmodel name\t: Fast CPU\n"),
-            "Fast CPU"
-        );
-        assert_eq!(cpu_model(""), "unknown CPU");
-    }
 }
