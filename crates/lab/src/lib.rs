@@ -14,3 +14,5 @@ pub mod postgres;
 pub mod process;
 pub mod record;
 pub mod scram;
+pub mod target;
+pub mod template;

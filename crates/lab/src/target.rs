@@ -1,0 +1,459 @@
+//! What can be measured. Each target is described by a file: how to recognise its programs, its configurations, how to
+//! start and stop it, and in how far a comparison with it is fair.
+
+mod deployment;
+mod finding;
+mod site;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde::Deserialize;
+
+pub use self::deployment::{Deployment, StartError};
+pub use self::finding::{Found, Version};
+pub use self::site::{Auth, Server, Site};
+use crate::template;
+
+/// The descriptions that ship.
+const BUILTIN: &[(&str, &str)] = &[
+    ("direct", include_str!("../../../lab/targets/direct.toml")),
+    ("weir", include_str!("../../../lab/targets/weir.toml")),
+    (
+        "weir-slow",
+        include_str!("../../../lab/targets/weir-slow.toml"),
+    ),
+    (
+        "pgbouncer",
+        include_str!("../../../lab/targets/pgbouncer.toml"),
+    ),
+    (
+        "pgbouncer-xN",
+        include_str!("../../../lab/targets/pgbouncer-xN.toml"),
+    ),
+    ("pgpool", include_str!("../../../lab/targets/pgpool.toml")),
+    ("haproxy", include_str!("../../../lab/targets/haproxy.toml")),
+    (
+        "pgpool-behind-pgbouncer",
+        include_str!("../../../lab/targets/pgpool-behind-pgbouncer.toml"),
+    ),
+    ("odyssey", include_str!("../../../lab/targets/odyssey.toml")),
+    ("pgdog", include_str!("../../../lab/targets/pgdog.toml")),
+    ("pgcat", include_str!("../../../lab/targets/pgcat.toml")),
+    (
+        "pg_doorman",
+        include_str!("../../../lab/targets/pg_doorman.toml"),
+    ),
+    (
+        "pgagroal",
+        include_str!("../../../lab/targets/pgagroal.toml"),
+    ),
+    (
+        "proxysql",
+        include_str!("../../../lab/targets/proxysql.toml"),
+    ),
+];
+
+/// A description as its file has it.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    /// `pgbouncer`, or `weir-{workers}` with a number to be named.
+    name: String,
+    /// For people; a template.
+    title: String,
+    /// In how far a comparison with it is fair, in sentences.
+    pub fairness: String,
+    /// Whether the description has ever been run.
+    pub tried: bool,
+    /// What else must be known.
+    pub note: Option<String>,
+    /// By the name with which `--target-bin` points at one.
+    #[serde(default)]
+    program: BTreeMap<String, Program>,
+    #[serde(default)]
+    unsupported: Vec<Unsupported>,
+    #[serde(default)]
+    substitute: Vec<Substitute>,
+    #[serde(default)]
+    file: Vec<File>,
+    #[serde(default)]
+    process: Vec<Process>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+struct Program {
+    /// What its file may be called.
+    names: Vec<String>,
+    /// Arguments that make it tell its version.
+    version: Vec<String>,
+}
+
+/// A load that it cannot have.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+struct Unsupported {
+    when: String,
+    reason: String,
+}
+
+/// A load that it gets in another protocol.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+struct Substitute {
+    when: String,
+    protocol: String,
+    reason: String,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+struct File {
+    path: String,
+    text: String,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+struct Process {
+    /// A key of [`Definition::program`].
+    program: String,
+    #[serde(default)]
+    arguments: Vec<String>,
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+    /// How many of it; a template.
+    #[serde(default = "one")]
+    count: String,
+    /// Where it listens; a template.
+    #[serde(default = "port")]
+    port: String,
+    /// It refuses to run as root, or should not.
+    #[serde(default)]
+    unprivileged: bool,
+    /// Signals in this order, with a wait after each.
+    stop: Vec<Signal>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "UPPERCASE")]
+enum Signal {
+    Int,
+    Quit,
+    Term,
+}
+
+fn one() -> String {
+    "1".to_owned()
+}
+
+fn port() -> String {
+    "{{ port }}".to_owned()
+}
+
+/// What is wrong with a description, or with the name of a target.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Not TOML, an unknown key, a missing one, or one of the wrong type; the text shows where.
+    #[error("{file}: {source}")]
+    Toml {
+        /// The description.
+        file: String,
+        /// With line and column.
+        source: Box<toml::de::Error>,
+    },
+    /// A template or an expression that cannot be filled in.
+    #[error("{file}: {source}")]
+    Template {
+        /// The description.
+        file: String,
+        /// With its line.
+        source: template::Error,
+    },
+    /// Two parts of the description contradict each other.
+    #[error("{file}: {what}")]
+    Contradiction {
+        /// The description.
+        file: String,
+        /// Which.
+        what: String,
+    },
+    /// Nobody describes this target.
+    #[error("there is no target `{name}`; there are {}", known.join(", "))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What could have been.
+        known: Vec<String>,
+    },
+}
+
+impl Definition {
+    /// Reads and checks a description; `file` is for errors.
+    ///
+    /// # Errors
+    /// Any mistake in it, unknown placeholders included: nothing is found out only when it is started.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
+        let parsed: Self = toml::from_str(text).map_err(|source| Error::Toml {
+            file: file.to_owned(),
+            source: Box::new(source),
+        })?;
+        parsed.check(file)?;
+        Ok(parsed)
+    }
+
+    /// `weir-{workers}` as people type it: `weir-N`.
+    #[must_use]
+    pub fn pattern(&self) -> String {
+        match self.split() {
+            Some((before, _, after)) => format!("{before}N{after}"),
+            None => self.name.clone(),
+        }
+    }
+
+    /// The programs that it needs, by the names that `--target-bin` knows.
+    pub fn programs(&self) -> impl Iterator<Item = &str> {
+        self.program.keys().map(String::as_str)
+    }
+
+    /// The target of this name, if this is its description.
+    fn instance(&self, name: &str) -> Option<Instance> {
+        let number = match self.split() {
+            None => (name == self.name).then_some(None)?,
+            Some((before, key, after)) => {
+                let digits = name.strip_prefix(before)?.strip_suffix(after)?;
+                let number = digits.parse().ok().filter(|number| *number > 0)?;
+                Some((key.to_owned(), number))
+            }
+        };
+        Some(Instance {
+            name: name.to_owned(),
+            number,
+            definition: self.clone(),
+        })
+    }
+
+    /// What stands before, inside and behind the braces of the name.
+    fn split(&self) -> Option<(&str, &str, &str)> {
+        let (before, rest) = self.name.split_once('{')?;
+        let (key, after) = rest.split_once('}')?;
+        Some((before, key, after))
+    }
+
+    fn check(&self, file: &str) -> Result<(), Error> {
+        let contradiction = |what: String| Error::Contradiction {
+            file: file.to_owned(),
+            what,
+        };
+        let used: BTreeSet<&str> = self.process.iter().map(|p| p.program.as_str()).collect();
+        let known: BTreeSet<&str> = self.programs().collect();
+        if let Some(missing) = used.difference(&known).next() {
+            let what = format!("a process runs `{missing}`, but there is no [program.{missing}]");
+            return Err(contradiction(what));
+        }
+        if let Some(idle) = known.difference(&used).next() {
+            return Err(contradiction(format!("no process runs [program.{idle}]")));
+        }
+        if let Some(bad) = self.file.iter().find(|file| !is_plain(&file.path)) {
+            let what = format!("`{}` is not a plain file name", bad.path);
+            return Err(contradiction(what));
+        }
+        if !self.tried && self.note.is_none() {
+            let what = "it was never tried, and no note says on what it rests";
+            return Err(contradiction(what.to_owned()));
+        }
+        let name = match self.split() {
+            Some((before, _, after)) => format!("{before}2{after}"),
+            None => self.name.clone(),
+        };
+        if name.is_empty() || name.contains(['{', '}', ' ', '/']) {
+            return Err(contradiction(format!("`{}` is no name", self.name)));
+        }
+        let sample = self
+            .instance(&name)
+            .ok_or_else(|| contradiction(format!("`{}` is no name", self.name)))?;
+        sample.rehearse().map_err(|source| Error::Template {
+            file: file.to_owned(),
+            source,
+        })
+    }
+}
+
+fn is_plain(path: &str) -> bool {
+    let mut components = Path::new(path).components();
+    matches!(components.next(), Some(std::path::Component::Normal(_)))
+        && components.next().is_none()
+}
+
+/// A target as one can start it: a description, with its number if it wants one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instance {
+    /// `weir-2`.
+    pub name: String,
+    number: Option<(String, u32)>,
+    /// How to run it.
+    pub definition: Definition,
+}
+
+impl Instance {
+    /// For people.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let site = Site::sample(Auth::Trust, false);
+        let values = site.values(self, &Version::default(), Path::new("/"), 1, &[]);
+        // Checked when the description was read.
+        template::render("title", &self.definition.title, &values)
+            .unwrap_or_else(|_| self.name.clone())
+    }
+
+    /// Whether nothing is started for it.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.definition.process.is_empty()
+    }
+
+    /// Fills in everything once for each kind of login and encryption.
+    fn rehearse(&self) -> Result<(), template::Error> {
+        for auth in [Auth::Trust, Auth::Scram] {
+            for tls in [false, true] {
+                let site = Site::sample(auth, tls);
+                let ports = [1; site::INNER_PORTS];
+                let version = Version::default();
+                let values = site.values(self, &version, Path::new("/run"), 1, &ports);
+                template::render("title", &self.definition.title, &values)?;
+                for file in &self.definition.file {
+                    template::render(&file.path, &file.text, &values)?;
+                }
+                for process in &self.definition.process {
+                    process.rehearse(&values)?;
+                }
+                let values = values.with("protocol", "simple");
+                let unsupported = self.definition.unsupported.iter().map(|rule| &rule.when);
+                let substitute = self.definition.substitute.iter().map(|rule| &rule.when);
+                for when in unsupported.chain(substitute) {
+                    template::holds("when", when, &values)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Why it cannot have this load, if it cannot.
+    ///
+    /// # Errors
+    /// None once the description was read.
+    pub fn refusal(
+        &self,
+        version: &Version,
+        auth: Auth,
+        protocol: &str,
+    ) -> Result<Option<String>, template::Error> {
+        let values = self.conditions(version, auth, protocol);
+        for rule in &self.definition.unsupported {
+            if template::holds("when", &rule.when, &values)? {
+                return Ok(Some(rule.reason.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The protocol that it gets instead of this one, and why.
+    ///
+    /// # Errors
+    /// None once the description was read.
+    pub fn substitute(
+        &self,
+        version: &Version,
+        auth: Auth,
+        protocol: &str,
+    ) -> Result<Option<(String, String)>, template::Error> {
+        let values = self.conditions(version, auth, protocol);
+        for rule in &self.definition.substitute {
+            if template::holds("when", &rule.when, &values)? {
+                return Ok(Some((rule.protocol.clone(), rule.reason.clone())));
+            }
+        }
+        Ok(None)
+    }
+
+    fn conditions(&self, version: &Version, auth: Auth, protocol: &str) -> site::Values {
+        Site::sample(auth, false)
+            .values(self, version, Path::new("/"), 1, &[])
+            .with("protocol", protocol)
+    }
+}
+
+impl Process {
+    fn rehearse(&self, values: &site::Values) -> Result<(), template::Error> {
+        template::render("count", &self.count, values)?;
+        template::render("port", &self.port, values)?;
+        for argument in &self.arguments {
+            template::render("arguments", argument, values)?;
+        }
+        for value in self.environment.values() {
+            template::render("environment", value, values)?;
+        }
+        Ok(())
+    }
+}
+
+/// All descriptions.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    definitions: Vec<Definition>,
+}
+
+impl Catalog {
+    /// Those that ship.
+    ///
+    /// # Errors
+    /// None: a test reads them all.
+    pub fn builtin() -> Result<Self, Error> {
+        let definitions = BUILTIN
+            .iter()
+            .map(|(name, text)| Definition::parse(&format!("lab/targets/{name}.toml"), text))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { definitions })
+    }
+
+    /// Adds one, in the place of another of the same name.
+    pub fn add(&mut self, definition: Definition) {
+        self.definitions
+            .retain(|known| known.name != definition.name);
+        self.definitions.push(definition);
+    }
+
+    /// The target of this name.
+    ///
+    /// # Errors
+    /// There is none; with the names that there are.
+    pub fn find(&self, name: &str) -> Result<Instance, Error> {
+        // A name without a number wins over a pattern that it happens to fit.
+        let exact = self.definitions.iter().filter(|d| d.split().is_none());
+        let patterns = self.definitions.iter().filter(|d| d.split().is_some());
+        exact
+            .chain(patterns)
+            .find_map(|definition| definition.instance(name))
+            .ok_or_else(|| Error::Unknown {
+                name: name.to_owned(),
+                known: self.patterns(),
+            })
+    }
+
+    /// The names of all, such as `weir-N`.
+    #[must_use]
+    pub fn patterns(&self) -> Vec<String> {
+        self.definitions.iter().map(Definition::pattern).collect()
+    }
+
+    /// All descriptions, in the order of the documentation.
+    #[must_use]
+    pub fn definitions(&self) -> &[Definition] {
+        &self.definitions
+    }
+}
+
+#[cfg(test)]
+mod tests;

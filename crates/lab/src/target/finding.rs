@@ -1,0 +1,177 @@
+//! Which programs of a target are on this machine, and what they call themselves.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::{Definition, Instance};
+use crate::environment;
+use crate::process::find_program;
+
+/// The first two numbers of a version; zeros where a program tells none.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Version {
+    /// Before the first point.
+    pub major: u32,
+    /// Behind it.
+    pub minor: u32,
+}
+
+impl Version {
+    /// Out of what a program says: the first word that is two numbers with a point between them.
+    #[must_use]
+    pub fn in_text(text: &str) -> Option<Self> {
+        text.split(|c: char| !(c.is_ascii_digit() || c == '.'))
+            .find_map(|word| {
+                let mut numbers = word.split('.');
+                Some(Self {
+                    major: numbers.next()?.parse().ok()?,
+                    minor: numbers.next()?.parse().ok()?,
+                })
+            })
+    }
+}
+
+/// The programs of a target as found on this machine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// Where each is.
+    pub programs: BTreeMap<String, PathBuf>,
+    /// What they call themselves, in one line.
+    pub text: Option<String>,
+    /// Of the first program that clients meet.
+    pub version: Version,
+    /// SHA-256 of the program that clients meet, hexadecimal.
+    pub sha256: Option<String>,
+}
+
+impl Found {
+    /// Looks for the programs of `instance`; `given` has those that the user points at.
+    ///
+    /// # Errors
+    /// In words: which program is not there.
+    pub fn look(instance: &Instance, given: &BTreeMap<String, PathBuf>) -> Result<Self, String> {
+        let definition = &instance.definition;
+        let mut programs = BTreeMap::new();
+        let mut texts = Vec::new();
+        for (key, program) in &definition.program {
+            let path = locate(key, &program.names, given)?;
+            let text = environment::version(&path, &program.version);
+            texts.push((key.clone(), text));
+            programs.insert(key.clone(), path);
+        }
+        let facing = facing(definition);
+        let text = |key: &str| {
+            let mut texts = texts.iter();
+            texts
+                .find(|(found, _)| found == key)
+                .and_then(|(_, text)| text.clone())
+        };
+        let version = facing.and_then(text);
+        let all: Vec<String> = texts.iter().filter_map(|(_, text)| text.clone()).collect();
+        Ok(Self {
+            sha256: facing
+                .and_then(|key| programs.get(key))
+                .and_then(|path| sha256(path).ok()),
+            version: version
+                .as_deref()
+                .and_then(Version::in_text)
+                .unwrap_or_default(),
+            text: (!all.is_empty()).then(|| all.join("; ")),
+            programs,
+        })
+    }
+}
+
+/// The program that listens where clients connect: the last one that is started.
+fn facing(definition: &Definition) -> Option<&str> {
+    let last = definition.process.last()?;
+    Some(last.program.as_str())
+}
+
+fn locate(
+    key: &str,
+    names: &[String],
+    given: &BTreeMap<String, PathBuf>,
+) -> Result<PathBuf, String> {
+    if let Some(path) = given.get(key) {
+        return if path.is_file() {
+            Ok(path.clone())
+        } else {
+            Err(format!("{} is not there", path.display()))
+        };
+    }
+    names
+        .iter()
+        .find_map(|name| find_program(name, &[]).ok())
+        .ok_or_else(|| {
+            format!("`{key}` is not on this machine; point at it with --target-bin {key}=PATH")
+        })
+}
+
+fn sha256(path: &Path) -> io::Result<String> {
+    let mut hasher = Sha256::new();
+    io::copy(&mut File::open(path)?, &mut HashWriter(&mut hasher))?;
+    let digest = hasher.finalize();
+    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+struct HashWriter<'a>(&'a mut Sha256);
+
+impl io::Write for HashWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Catalog;
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_the_words_of_programs() {
+        for (text, major, minor) in [
+            ("PgBouncer 1.18.0", 1, 18),
+            ("HAProxy version 2.6.12-1+deb12u4 2026/10/17", 2, 6),
+            ("pgpool-II version 4.3.5 (tamahomeboshi)", 4, 3),
+            ("odyssey (git: 1.4rc)", 1, 4),
+        ] {
+            assert_eq!(Version::in_text(text), Some(Version { major, minor }));
+        }
+        assert_eq!(Version::in_text("no number"), None);
+    }
+
+    #[test]
+    fn a_program_that_is_pointed_at_wins_and_is_told_by_its_sum() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("bouncer");
+        std::fs::write(&path, "abc").unwrap();
+        let target = Catalog::builtin().unwrap().find("pgbouncer").unwrap();
+        let given = BTreeMap::from([("pgbouncer".to_owned(), path.clone())]);
+        let found = Found::look(&target, &given).unwrap();
+        assert_eq!(found.programs["pgbouncer"], path);
+        let sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(found.sha256.as_deref(), Some(sum));
+        assert_eq!(found.version, Version::default());
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named_with_what_to_do() {
+        let target = Catalog::builtin().unwrap().find("pgbouncer").unwrap();
+        let given = BTreeMap::from([("pgbouncer".to_owned(), PathBuf::from("/nowhere/x"))]);
+        let error = Found::look(&target, &given).unwrap_err();
+        assert_eq!(error, "/nowhere/x is not there");
+        let names = ["there-is-no-such-program".to_owned()];
+        let error = locate("doorman", &names, &BTreeMap::new()).unwrap_err();
+        assert!(error.contains("--target-bin doorman=PATH"), "{error}");
+    }
+}

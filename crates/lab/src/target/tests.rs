@@ -1,0 +1,183 @@
+//! Descriptions: those that ship, and mistakes in others.
+
+use super::*;
+
+const POOLER: &str = r#"
+name = "pooler-{workers}"
+title = "Pooler {{ workers }}"
+fairness = "Fair."
+tried = true
+[program.pooler]
+names = ["pooler"]
+version = ["--version"]
+[[file]]
+path = "pooler.ini"
+text = "port = {{ port }}\n"
+[[process]]
+program = "pooler"
+arguments = ["{{ dir }}/pooler.ini"]
+stop = ["TERM"]
+"#;
+
+fn parse(text: &str) -> Result<Definition, String> {
+    Definition::parse("pooler.toml", text).map_err(|error| error.to_string())
+}
+
+#[test]
+fn all_that_ship_are_read_and_can_be_filled_in() {
+    let catalog = Catalog::builtin().unwrap();
+    assert_eq!(catalog.definitions().len(), BUILTIN.len());
+    for name in [
+        "direct",
+        "weir-1",
+        "weir-4",
+        "pgbouncer",
+        "pgbouncer-x2",
+        "pgpool",
+        "haproxy",
+        "pgpool-behind-pgbouncer",
+        "odyssey-2",
+        "pgdog-2",
+        "pgcat-2",
+        "pg_doorman-2",
+        "pgagroal",
+        "proxysql-4",
+        "weir-slow-20",
+    ] {
+        assert_eq!(catalog.find(name).unwrap().name, name);
+    }
+}
+
+#[test]
+fn titles_have_their_number_in_good_english() {
+    let catalog = Catalog::builtin().unwrap();
+    assert_eq!(catalog.find("weir-1").unwrap().title(), "Weir, 1 worker");
+    assert_eq!(catalog.find("weir-2").unwrap().title(), "Weir, 2 workers");
+    assert_eq!(
+        catalog.find("pgbouncer-x4").unwrap().title(),
+        "PgBouncer, 4 processes"
+    );
+}
+
+#[test]
+fn an_unknown_target_is_answered_with_those_that_there_are() {
+    let catalog = Catalog::builtin().unwrap();
+    for wrong in ["weir", "weir-0", "weir-x", "pgbouncer-1", ""] {
+        let error = catalog.find(wrong).unwrap_err().to_string();
+        assert!(error.contains("weir-N, "), "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_an_error_with_its_line() {
+    let error = parse(&POOLER.replace("stop =", "stopp =")).unwrap_err();
+    assert!(error.starts_with("pooler.toml: "), "{error}");
+    assert!(
+        error.contains("line 15") && error.contains("stopp"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_unknown_placeholder_is_an_error_before_anything_is_started() {
+    let error = parse(&POOLER.replace("{{ port }}", "{{ prot }}")).unwrap_err();
+    assert!(error.contains("pooler.ini: line 1: undefined"), "{error}");
+    let error = parse(&POOLER.replace("{{ dir }}", "{{ directory }}")).unwrap_err();
+    assert!(error.contains("arguments: line 1: undefined"), "{error}");
+}
+
+#[test]
+fn parts_that_contradict_each_other_are_found() {
+    for (from, to, words) in [
+        (
+            "[program.pooler]",
+            "[program.bouncer]",
+            "no [program.pooler]",
+        ),
+        (
+            "pooler.ini\"\ntext",
+            "../pooler.ini\"\ntext",
+            "not a plain file name",
+        ),
+        ("tried = true", "tried = false", "no note"),
+        ("pooler-{workers}", "pooler-{workers", "is no name"),
+    ] {
+        let error = parse(&POOLER.replace(from, to)).unwrap_err();
+        assert!(error.contains(words), "{words}: {error}");
+    }
+}
+
+#[test]
+fn a_file_of_the_user_takes_the_place_of_ours() {
+    let mut catalog = Catalog::builtin().unwrap();
+    let text = POOLER.replace("pooler-{workers}", "weir-{workers}");
+    catalog.add(parse(&text).unwrap());
+    assert_eq!(catalog.find("weir-3").unwrap().title(), "Pooler 3");
+}
+
+#[test]
+fn an_old_pgbouncer_gets_the_extended_protocol_instead_of_prepared() {
+    let target = Catalog::builtin().unwrap().find("pgbouncer").unwrap();
+    let instead = |minor, protocol| {
+        let version = Version { major: 1, minor };
+        let found = target.substitute(&version, Auth::Trust, protocol).unwrap();
+        found.map(|(protocol, _)| protocol)
+    };
+    assert_eq!(instead(18, "prepared").as_deref(), Some("extended"));
+    assert_eq!(instead(18, "extended"), None);
+    assert_eq!(instead(25, "prepared"), None);
+}
+
+#[test]
+fn what_a_target_cannot_do_is_refused_with_the_reason() {
+    let target = Catalog::builtin().unwrap().find("pgcat-2").unwrap();
+    let refusal = |auth| target.refusal(&Version::default(), auth, "simple").unwrap();
+    assert!(refusal(Auth::Scram).unwrap().contains("MD5"));
+    assert_eq!(refusal(Auth::Trust), None);
+}
+
+#[test]
+fn tls_lines_are_there_only_with_tls_and_every_server_is_listed() {
+    let render = |name: &str, file: usize, tls| {
+        let target = Catalog::builtin().unwrap().find(name).unwrap();
+        let site = Site::sample(Auth::Scram, tls);
+        let ports = [1; site::INNER_PORTS];
+        let values = site.values(
+            &target,
+            &Version::default(),
+            Path::new("/run"),
+            6432,
+            &ports,
+        );
+        let file = &target.definition.file[file];
+        template::render(&file.path, &file.text, &values).unwrap()
+    };
+    let plain = render("pgbouncer", 1, false);
+    assert!(!plain.contains("client_tls"), "{plain}");
+    assert!(
+        plain.contains("\nserver_tls_sslmode = disable\n"),
+        "{plain}"
+    );
+    assert!(!plain.contains("max_prepared_statements"), "{plain}");
+    let tls = render("pgbouncer", 1, true);
+    assert!(
+        tls.contains("\nclient_tls_key_file = /run/server.key\n"),
+        "{tls}"
+    );
+    assert!(tls.contains("\nserver_tls_sslmode = require\n"), "{tls}");
+    let users = render("pgbouncer", 0, false);
+    assert_eq!(users, "\"bench\" \"SCRAM-SHA-256$4096:...\"\n");
+    let pgpool = render("pgpool", 0, false);
+    assert!(pgpool.contains("\nbackend_port1 = 5433\n"), "{pgpool}");
+    assert!(
+        pgpool.contains("'ALWAYS_PRIMARY|DISALLOW_TO_FAILOVER'\n"),
+        "{pgpool}"
+    );
+    let halves = render("pgbouncer-x40", 1, false);
+    assert!(halves.contains("\ndefault_pool_size = 1\n"), "{halves}");
+    let haproxy = render("haproxy", 0, false);
+    assert!(
+        haproxy.ends_with("    server s1 127.0.0.1:5433\n"),
+        "{haproxy}"
+    );
+}
