@@ -7,6 +7,7 @@ pub mod certificates;
 pub mod clock;
 pub mod environment;
 pub mod error;
+pub mod experiment;
 pub mod interrupt;
 pub mod meter;
 pub mod pgbench;
