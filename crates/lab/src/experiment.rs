@@ -326,6 +326,19 @@ impl Design {
         (round * targets + BLOCK_SECONDS) * f64::from(self.blocks)
     }
 
+    /// What one block consists of.
+    #[must_use]
+    pub fn plan(&self) -> Vec<record::Planned> {
+        let cells = |target: &String| {
+            let target = target.clone();
+            self.points.iter().map(move |point| record::Planned {
+                target: target.clone(),
+                factors: point.clone(),
+            })
+        };
+        self.targets.iter().flat_map(cells).collect()
+    }
+
     /// The most clients of any cell.
     #[must_use]
     pub fn clients_max(&self) -> u32 {
@@ -416,6 +429,7 @@ impl Experiment {
             published: self.published(),
             published_setup: self.published_setup.clone(),
             caveats: self.caveats.clone(),
+            plan: design.plan(),
         }
     }
 

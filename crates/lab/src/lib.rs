@@ -8,6 +8,7 @@ pub mod clock;
 pub mod environment;
 pub mod error;
 pub mod experiment;
+pub mod generator;
 pub mod interrupt;
 pub mod meter;
 pub mod pgbench;

@@ -1,3 +1,292 @@
-//! PostgreSQL's own load generator.
+//! PostgreSQL's own load generator, as one of ours: what it prints each second gives the rate and the mean, its log the
+//! distribution. The log has every transaction only if they are few; of many it has a sample, for writing a line for
+//! each would be a load of its own.
 
 pub mod log;
+mod progress;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use self::log::{Transaction, as_f64, quantile};
+use self::progress::Second;
+use crate::error::{Error, Result};
+use crate::experiment::Script;
+use crate::generator::{Generator, Job, Loaded, Watch};
+use crate::meter::Window;
+use crate::process::Process;
+use crate::record::{Latency, Outcome, Spread};
+
+/// Lines of the log that are worth their cost, for each second.
+const LINES_PER_SECOND: f64 = 4000.0;
+/// For logging in, and for the last answers.
+const MARGIN: Duration = Duration::from_secs(90);
+
+/// pgbench at this path.
+#[derive(Clone, Debug)]
+pub struct Pgbench {
+    /// Where it is.
+    pub program: PathBuf,
+}
+
+impl Generator for Pgbench {
+    fn name(&self) -> &'static str {
+        "pgbench"
+    }
+
+    /// The warm-up is a run of its own, as in the published comparisons; its rate says how many lines a log would have.
+    fn run(&self, job: &Job<'_>, watch: &mut Watch<'_>) -> Result<Loaded> {
+        let mut sample = 1.0;
+        if !job.warm_up.is_zero() {
+            let output = self.path(job, "pgbench-warm-up.log");
+            let mut command = self.command(job, job.warm_up)?;
+            let mut process = start(&mut command, &output)?;
+            let result = watch.wait(&mut process, job.warm_up + MARGIN);
+            let seconds = complete(result, &output)?;
+            sample = sampling_rate(&seconds);
+        }
+        let output = self.path(job, "pgbench.log");
+        let mut command = self.command(job, job.measure)?;
+        command.args(["--log", "--log-prefix=transactions"]);
+        if sample < 1.0 {
+            command.arg(format!("--sampling-rate={sample}"));
+        }
+        // The database stands last.
+        command.args(["-U", &job.user, &job.database]);
+        let mut process = start(&mut command, &output)?;
+        let result = watch.measure(&mut process, job.measure + MARGIN, || Ok(()));
+        let seconds = complete(result, &output)?;
+        let log = log::read(job.directory, "transactions.")?;
+        remove_logs(job.directory)?;
+        let (window, outcome) = evaluate(&seconds, &log, sample, job.rate.is_some())?;
+        Ok(Loaded {
+            command: words(&command),
+            window,
+            outcome,
+        })
+    }
+}
+
+impl Pgbench {
+    fn path(&self, job: &Job<'_>, name: &str) -> PathBuf {
+        job.directory.join(name)
+    }
+
+    /// All but the log, the user and the database.
+    fn command(&self, job: &Job<'_>, time: Duration) -> Result<Command> {
+        let work = job.work;
+        let mut command = Command::new(&self.program);
+        command.current_dir(job.directory);
+        command.args(["--no-vacuum", "--progress=1", "--progress-timestamp"]);
+        command.arg(format!("--time={:.0}", time.as_secs_f64().ceil().max(1.0)));
+        command.arg(format!("--client={}", work.clients));
+        command.arg(format!("--jobs={}", job.threads));
+        command.arg(format!("--protocol={}", work.protocol));
+        command.arg(format!("--random-seed={}", job.seed));
+        if let Some(rate) = job.rate {
+            command.arg(format!("--rate={rate}"));
+        }
+        if work.reconnect {
+            command.arg("--connect");
+        }
+        match &work.script {
+            Script::Builtin(name) => drop(command.arg(format!("--builtin={name}"))),
+            Script::Pgbench(text) => {
+                let path = job.directory.join("script.sql");
+                fs::write(&path, text).map_err(Error::file("write", &path))?;
+                command.arg("--file=script.sql");
+            }
+            Script::Plan(_) => {
+                return Err(Error::Load {
+                    name: "pgbench".to_owned(),
+                    reason: "it cannot carry out a plan of the lab's generator".to_owned(),
+                });
+            }
+        }
+        command.args(["-h", &job.host, "-p", &job.port.to_string()]);
+        job.access().apply(&mut command);
+        command.env("PGPASSWORD", &job.password);
+        // Neither is tried first: what is not wanted would cost a round trip at each login.
+        command.env("PGGSSENCMODE", "disable");
+        if !job.tls {
+            command.env("PGSSLMODE", "disable");
+        }
+        Ok(command)
+    }
+}
+
+fn start(command: &mut Command, output: &Path) -> Result<Process> {
+    Ok(Process::start("pgbench", command, output)?.stop_with(&[Signal::TERM]))
+}
+
+/// What it printed each second, once it has ended well; its complaints otherwise.
+fn complete(result: Result<()>, output: &Path) -> Result<Vec<Second>> {
+    let text = fs::read_to_string(output).map_err(Error::file("read", output))?;
+    match result {
+        Ok(()) => Ok(progress::seconds(&text)),
+        Err(Error::Load { name, reason }) => {
+            let complaints = progress::complaints(&text);
+            let reason = if complaints.is_empty() {
+                reason
+            } else {
+                format!("{reason}: {complaints}")
+            };
+            Err(Error::Load { name, reason })
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// Four digits are enough, and easy to read in a command line.
+fn sampling_rate(seconds: &[Second]) -> f64 {
+    let fastest = seconds.iter().map(|second| second.tps).fold(0.0, f64::max);
+    let rate = (LINES_PER_SECOND / fastest.max(1.0)).min(1.0);
+    ((rate * 10_000.0).round() / 10_000.0).max(0.0001)
+}
+
+fn words(command: &Command) -> Vec<String> {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// The log is as large as the result is small.
+fn remove_logs(directory: &Path) -> Result<()> {
+    for path in log::files(directory, "transactions.")? {
+        fs::remove_file(&path).map_err(Error::file("remove", &path))?;
+    }
+    Ok(())
+}
+
+fn evaluate(
+    seconds: &[Second],
+    log: &[Transaction],
+    sample: f64,
+    scheduled: bool,
+) -> Result<(Window, Outcome)> {
+    let too_short = || Error::Load {
+        name: "pgbench".to_owned(),
+        reason: "the run was too short to measure".to_owned(),
+    };
+    let (first, last) = seconds.first().zip(seconds.last()).ok_or_else(too_short)?;
+    let window = Window {
+        begin: first.begin,
+        end: last.end,
+    };
+    let count: f64 = seconds.iter().map(Second::transactions).sum();
+    let length = window.seconds();
+    if length <= 0.0 {
+        return Err(too_short());
+    }
+    let log: Vec<Transaction> = log
+        .iter()
+        .filter(|line| window.begin < line.ended && line.ended <= window.end)
+        .copied()
+        .collect();
+    let outcome = Outcome {
+        transactions: whole(count),
+        errors: seconds.iter().map(|second| second.failures).sum(),
+        seconds: length,
+        tps: count / length,
+        bytes_per_s: None,
+        latency: latency(seconds, &log, sample >= 1.0),
+        per_second: seconds.iter().map(|second| second.tps).collect(),
+        per_client: per_client(&log, length),
+        lag_us_p50: scheduled.then(|| lag(&log)).flatten(),
+    };
+    Ok((window, outcome))
+}
+
+/// Mean and deviation are of all transactions, the rest of those in the log.
+fn latency(seconds: &[Second], log: &[Transaction], complete: bool) -> Option<Latency> {
+    let mut latencies: Vec<u64> = log.iter().filter_map(|line| line.latency_us).collect();
+    latencies.sort_unstable();
+    let count: f64 = seconds.iter().map(Second::transactions).sum();
+    let sum = |of: &dyn Fn(&Second) -> f64| -> f64 {
+        seconds
+            .iter()
+            .map(|second| of(second) * second.transactions())
+            .sum()
+    };
+    let mean = sum(&|second| second.mean_us) / count;
+    let square = sum(&|second| second.stddev_us.powi(2) + second.mean_us.powi(2)) / count;
+    let at = |per_mille| quantile(&latencies, per_mille).map(figure);
+    Some(Latency {
+        mean,
+        stddev: (square - mean.powi(2)).max(0.0).sqrt(),
+        p50: at(500)?,
+        p90: at(900)?,
+        p99: at(990)?,
+        p999: at(999)?,
+        max: latencies.last().copied().map(figure)?,
+        histogram: complete.then(|| histogram(&latencies)),
+    })
+}
+
+/// Counts by upper bounds that have the first seven binary digits of a time: within 1 %.
+fn histogram(sorted: &[u64]) -> Vec<(u64, u64)> {
+    let mut buckets: BTreeMap<u64, u64> = BTreeMap::new();
+    for &latency in sorted {
+        let spare = (u64::BITS - latency.leading_zeros()).saturating_sub(7);
+        let bound = latency | ((1 << spare) - 1);
+        *buckets.entry(bound).or_default() += 1;
+    }
+    buckets.into_iter().collect()
+}
+
+/// Out of each client's own numbers of its transactions, which a sample has too.
+fn per_client(log: &[Transaction], seconds: f64) -> Option<Spread> {
+    let mut last: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for line in log {
+        let (low, high) = last.entry(line.client).or_insert((line.number, 0));
+        *low = (*low).min(line.number);
+        *high = (*high).max(line.number);
+    }
+    let mut rates: Vec<f64> = last
+        .values()
+        .map(|(low, high)| figure(high.saturating_sub(*low) + 1) / seconds)
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    let count = as_f64(rates.len());
+    let mean = rates.iter().sum::<f64>() / count;
+    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / count;
+    Some(Spread {
+        min: rates.first().copied()?,
+        median: rates.get(rates.len() / 2).copied()?,
+        max: rates.last().copied()?,
+        variation: if mean > 0.0 {
+            variance.sqrt() / mean
+        } else {
+            0.0
+        },
+    })
+}
+
+fn lag(log: &[Transaction]) -> Option<f64> {
+    let mut lags: Vec<u64> = log.iter().map(|line| line.lag_us).collect();
+    lags.sort_unstable();
+    quantile(&lags, 500).map(figure)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+fn figure(count: u64) -> f64 {
+    count as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count"
+)]
+fn whole(count: f64) -> u64 {
+    count.round() as u64
+}
+
+#[cfg(test)]
+mod tests;

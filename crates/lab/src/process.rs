@@ -108,6 +108,12 @@ impl Process {
         drop(self);
     }
 
+    /// What it was called when it was started.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Its id, also that of its group.
     #[must_use]
     pub fn pid(&self) -> u32 {

@@ -303,7 +303,7 @@ impl RunningLoad {
         if !status.success() {
             bail!("pgbench failed ({status}): {}", self.complaints()?);
         }
-        Ok(log::read(self.directory.path())?)
+        Ok(log::read(self.directory.path(), LOG_PREFIX)?)
     }
 
     /// Waits until the log reaches beyond `time` (since the epoch), and returns what is there.
@@ -317,7 +317,7 @@ impl RunningLoad {
     ) -> Result<Vec<Transaction>> {
         let deadline = clock::now() + LOG_LIMIT;
         loop {
-            let lines = log::read(self.directory.path())?;
+            let lines = log::read(self.directory.path(), LOG_PREFIX)?;
             if lines.iter().any(|line| line.ended > time) {
                 return Ok(lines);
             }
@@ -353,6 +353,8 @@ fn complaints(output: &str) -> String {
     seen.join("; ")
 }
 
+/// As `--log-prefix` says.
+const LOG_PREFIX: &str = "log.";
 const END_MARGIN: Duration = Duration::from_millis(200);
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 

@@ -1,7 +1,7 @@
 //! pgbench's per-transaction log: reading it, also while it grows, and summing up a part of it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -92,18 +92,9 @@ pub fn as_f64(count: usize) -> f64 {
 ///
 /// # Errors
 /// A file cannot be read, or is no such log.
-pub fn read(directory: &Path) -> Result<Vec<Transaction>> {
+pub fn read(directory: &Path, prefix: &str) -> Result<Vec<Transaction>> {
     let mut lines = Vec::new();
-    let failed = || Error::file("read", directory);
-    for entry in fs::read_dir(directory).map_err(failed())? {
-        let path = entry.map_err(failed())?.path();
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .unwrap_or_default();
-        if !name.starts_with("log.") {
-            continue;
-        }
+    for path in files(directory, prefix)? {
         let text = fs::read_to_string(&path).map_err(Error::file("read", &path))?;
         for line in whole_lines(&text) {
             let parsed = parse_line(line);
@@ -114,6 +105,22 @@ pub fn read(directory: &Path) -> Result<Vec<Transaction>> {
         }
     }
     Ok(lines)
+}
+
+/// The files of a log, whose names begin with `prefix`.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn files(directory: &Path, prefix: &str) -> Result<Vec<PathBuf>> {
+    let failed = || Error::file("read", directory);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed())? {
+        let entry = entry.map_err(failed())?;
+        if entry.file_name().to_string_lossy().starts_with(prefix) {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
 }
 
 fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
