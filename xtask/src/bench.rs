@@ -19,7 +19,7 @@ use weir_lab::certificates::Certificates;
 use weir_lab::clock;
 use weir_lab::environment::negotiated::{self, Negotiated};
 use weir_lab::interrupt::Interrupt;
-use weir_lab::postgres::{Cluster, Programs, Settings};
+use weir_lab::postgres::{Cluster, DATABASE, Programs, Settings, USER};
 use weir_lab::process::raise_open_files;
 
 use crate::lab::environment::Environment;

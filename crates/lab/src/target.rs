@@ -68,6 +68,9 @@ pub struct Definition {
     pub tried: bool,
     /// What else must be known.
     pub note: Option<String>,
+    /// Every client takes a connection of the server: there must be as many.
+    #[serde(default)]
+    server_per_client: bool,
     /// By the name with which `--target-bin` points at one.
     #[serde(default)]
     program: BTreeMap<String, Program>,
@@ -312,6 +315,12 @@ impl Instance {
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.definition.process.is_empty()
+    }
+
+    /// Whether the server must take as many connections as there are clients.
+    #[must_use]
+    pub fn takes_a_server_per_client(&self) -> bool {
+        self.definition.server_per_client
     }
 
     /// Fills in everything once for each kind of login and encryption.

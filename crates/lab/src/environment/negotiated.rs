@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::access::Access;
 use crate::error::Result;
-use crate::postgres::{DATABASE, Programs, USER};
+use crate::postgres::Programs;
 use crate::process::{find_program, run_to_end};
 
 /// Versions and ciphers, in the words of who was asked.
@@ -34,6 +34,8 @@ const AT_THE_SERVER: &str = "SELECT coalesce(version || '/' || cipher, 'none') \
 pub fn observe(
     programs: &Programs,
     address: SocketAddr,
+    user: &str,
+    database: &str,
     access: &Access,
     console: bool,
 ) -> Result<Negotiated> {
@@ -41,12 +43,12 @@ pub fn observe(
         let mut command = Command::new(programs.path("psql")?);
         command.args(["-X", "-q", "-A", "-F", "\t", "-P", "footer=off"]);
         command.args(["-h", &address.ip().to_string()]);
-        command.args(["-p", &address.port().to_string(), "-U", USER]);
+        command.args(["-p", &address.port().to_string(), "-U", user]);
         command.args(["-c", sql, database]);
         access.apply(&mut command);
         run_to_end(&mut command)
     };
-    let server = psql(DATABASE, AT_THE_SERVER)?;
+    let server = psql(database, AT_THE_SERVER)?;
     let shown = |sql: &str| match console {
         true => psql("pgbouncer", sql).ok().map(|text| column(&text, "tls")),
         false => None,

@@ -1,0 +1,572 @@
+//! A whole run: from what the user asked for to a result directory. Cells come one after the other in a shuffled order;
+//! each has fresh pooler processes; what is finished is on the disk, so that a run can be stopped at any time and
+//! taken up again.
+
+mod candidates;
+mod cell;
+mod directory;
+mod flags;
+mod list;
+mod plan;
+mod progress;
+mod stage;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use self::candidates::{Candidate, Candidates};
+use self::cell::Bench;
+use self::directory::Directory;
+use self::plan::Planned;
+pub use self::progress::{Progress, Silent};
+use self::progress::{Remaining, describe};
+use self::stage::{Given, Need, Stage};
+use crate::clock;
+use crate::environment;
+use crate::error::Error as SystemError;
+use crate::experiment::{self, Changes, Design, Experiment};
+use crate::interrupt::Interrupt;
+use crate::postgres::Programs;
+use crate::process::raise_open_files;
+use crate::record;
+use crate::target;
+
+pub use self::list::list;
+
+/// What is asked for. Everything but [`Options::directory`] and [`Options::interrupt`] is kept in the result.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Options {
+    /// `smoke`, `quick` or `full`.
+    pub profile: String,
+    /// These only; all that have the profile if empty.
+    pub experiments: Vec<String>,
+    /// What differs from the profile.
+    pub changes: Changes,
+    /// Where programs of targets are, by the names in their descriptions.
+    pub programs: BTreeMap<String, PathBuf>,
+    /// PostgreSQL's programs, if not the newest installed.
+    pub postgres: Option<PathBuf>,
+    /// A server that is there already, as `postgresql://user:password@host:port/database`, with pgbench's tables.
+    pub server: Option<String>,
+    /// CPUs that poolers are pinned to, in taskset's list syntax.
+    pub pooler_cpus: Option<String>,
+    /// Files that describe more experiments, or ours differently.
+    pub experiment_files: Vec<PathBuf>,
+    /// Files that describe more targets, or ours differently.
+    pub target_files: Vec<PathBuf>,
+    /// For the order inside of blocks; from the clock if none.
+    pub seed: Option<u64>,
+    /// What was typed, for the record.
+    pub command: Vec<String>,
+    /// The program, with its first arguments, that reads a plan and makes its load; see [`crate::load_process`].
+    pub generator: Vec<String>,
+}
+
+/// Why there is no result, or only a part.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Files, programs, servers, or an interrupt.
+    #[error(transparent)]
+    System(#[from] SystemError),
+    /// A mistake in an experiment, or a wrong name of one.
+    #[error(transparent)]
+    Experiment(#[from] experiment::Error),
+    /// A mistake in a target, or a wrong name of one.
+    #[error(transparent)]
+    Target(#[from] target::Error),
+    /// A result directory holds a run already.
+    #[error("{} has a run already; use another directory, or --resume it", .0.display())]
+    Occupied(PathBuf),
+    /// A newer version wrote it.
+    #[error("{} was written by a newer version", .0.display())]
+    TooNew(PathBuf),
+    /// A file of a result directory that cannot be understood.
+    #[error("{}: {source}", path.display())]
+    Json {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// A named experiment has no such profile.
+    #[error("`{experiment}` has no profile `{profile}`; it has {}", known.join(", "))]
+    NoProfile {
+        /// Which experiment.
+        experiment: String,
+        /// What was asked for.
+        profile: String,
+        /// What could have been.
+        known: Vec<String>,
+    },
+    /// No cell is left after all that was asked for.
+    #[error("nothing to run: no target of these experiments is on this machine{}", reasons.iter().map(|line| format!("\n  {line}")).collect::<String>())]
+    Nothing {
+        /// Why each target is skipped.
+        reasons: Vec<String>,
+    },
+    /// An address of a server that cannot be used.
+    #[error("--server {url}: {reason}")]
+    Server {
+        /// As given, without the password.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Finished {
+    /// Cells in the result, those that failed too.
+    pub cells: usize,
+    /// Those that failed.
+    pub failed: usize,
+    /// A signal stopped it; the rest can be run with `--resume`.
+    pub interrupted: bool,
+}
+
+const OPTIONS: &str = "options.json";
+const PLAN: &str = "plan.json";
+const CALIBRATION: &str = "calibration.json";
+
+/// Runs what `options` ask for into a new directory.
+///
+/// # Errors
+/// Mistakes in what was asked for, before anything is started; later only what concerns all cells. What concerns one
+/// is in the result.
+pub fn run(
+    options: &Options,
+    directory: &Path,
+    interrupt: &Interrupt,
+    progress: &mut dyn Progress,
+) -> Result<Finished, Error> {
+    let setup = Setup::new(options)?;
+    let seed = options
+        .seed
+        .unwrap_or_else(|| clock::since_epoch().as_secs());
+    let plan = setup.plan(seed)?;
+    let directory = Directory::create(directory)?;
+    directory.write(OPTIONS, options)?;
+    directory.write(PLAN, &plan)?;
+    directory.write_texts(&setup.texts)?;
+    let run = setup.record(options, seed);
+    directory.write_run(&run)?;
+    Runner::new(setup, directory, run, plan, Vec::new())?.go(interrupt, progress)
+}
+
+/// Takes up a run that was stopped: with its own options, its own files and its own order.
+///
+/// # Errors
+/// As [`run`]; or there is no run to take up.
+pub fn resume(
+    directory: &Path,
+    interrupt: &Interrupt,
+    progress: &mut dyn Progress,
+) -> Result<Finished, Error> {
+    let (opened, run, done) = Directory::open(directory)?;
+    let mut options: Options = opened.read(OPTIONS)?;
+    // The descriptions as they were then, wherever they came from.
+    options.experiment_files = opened.files("experiments")?;
+    options.target_files = opened.files("targets")?;
+    let setup = Setup::new(&options)?;
+    let plan: Vec<Planned> = opened.read(PLAN)?;
+    progress.line(&format!("{} of {} cells are done", done.len(), plan.len()));
+    Runner::new(setup, opened, run, plan, done)?.go(interrupt, progress)
+}
+
+/// Everything that can be known before anything is started.
+#[derive(Debug)]
+struct Setup {
+    options: Options,
+    chosen: Vec<(Experiment, Design)>,
+    candidates: Candidates,
+    programs: Programs,
+    given: Option<Given>,
+    /// The files of what is run, for the result: directory, name, text.
+    texts: Vec<(&'static str, String, String)>,
+}
+
+impl Setup {
+    fn new(options: &Options) -> Result<Self, Error> {
+        let mut texts = Vec::new();
+        let mut experiments = experiment::Catalog::builtin()?;
+        let mut own = BTreeMap::new();
+        for path in &options.experiment_files {
+            let text = read(path)?;
+            let parsed = Experiment::parse(&path.display().to_string(), &text)?;
+            own.insert(parsed.name.clone(), text);
+            experiments.add(parsed);
+        }
+        let mut targets = target::Catalog::builtin()?;
+        for path in &options.target_files {
+            let text = read(path)?;
+            targets.add(target::Definition::parse(
+                &path.display().to_string(),
+                &text,
+            )?);
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            texts.push(("targets", name.into_owned(), text));
+        }
+        let chosen = choose(options, &experiments)?;
+        for (experiment, _) in &chosen {
+            let name = &experiment.name;
+            let builtin = || experiment::builtin_text(name).map(str::to_owned);
+            if let Some(text) = own.get(name).cloned().or_else(builtin) {
+                texts.push(("experiments", format!("{name}.toml"), text));
+            }
+        }
+        let candidates = Candidates::new(&chosen, &targets, &options.programs)?;
+        let programs = match &options.postgres {
+            Some(directory) => Programs::of(directory)?,
+            None => Programs::find()?,
+        };
+        let given = options.server.as_deref().map(Given::parse).transpose()?;
+        Ok(Self {
+            options: options.clone(),
+            chosen,
+            candidates,
+            programs,
+            given,
+            texts,
+        })
+    }
+
+    fn plan(&self, seed: u64) -> Result<Vec<Planned>, Error> {
+        let cells = self.chosen.iter().flat_map(|(experiment, design)| {
+            let here = self.candidates.here(&design.targets);
+            plan::cells(&experiment.name, design, &here, seed)
+        });
+        let cells: Vec<Planned> = cells.collect();
+        if cells.is_empty() {
+            return Err(Error::Nothing {
+                reasons: self.candidates.reasons(),
+            });
+        }
+        Ok(cells)
+    }
+
+    fn record(&self, options: &Options, seed: u64) -> record::Run {
+        let mut environment = environment::machine();
+        let lab = environment.entry("lab".to_owned()).or_default();
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        lab.insert("version".to_owned(), version);
+        if let Some(commit) = environment::commit() {
+            lab.insert("commit of the working directory".to_owned(), commit);
+        }
+        if let Some(cpus) = &options.pooler_cpus {
+            lab.insert("poolers pinned to CPUs".to_owned(), cpus.clone());
+        }
+        if self.given.is_some() {
+            let note = "given, on whatever machine it is: never restarted, its data never restored, its CPU time not known";
+            lab.insert("server".to_owned(), note.to_owned());
+        }
+        record::Run {
+            format: record::FORMAT,
+            profile: options.profile.clone(),
+            seed,
+            started_unix_s: clock::since_epoch().as_secs(),
+            ended_unix_s: None,
+            command: options.command.clone(),
+            experiments: self
+                .chosen
+                .iter()
+                .map(|(experiment, design)| self.record_of(experiment, design))
+                .collect(),
+            targets: self.candidates.records(),
+            environment,
+        }
+    }
+
+    /// What is not on this machine was never planned.
+    fn record_of(&self, experiment: &Experiment, design: &Design) -> record::Experiment {
+        let mut record = experiment.record(design);
+        let here = self.candidates.here(&design.targets);
+        record.plan.retain(|cell| here.contains(&cell.target));
+        if !here.contains(&record.base) {
+            record.base = here.first().cloned().unwrap_or(record.base);
+        }
+        if self.given.is_some() {
+            record.caveats.push(
+                "The server was given: it was not restarted between blocks, and its data were not restored."
+                    .to_owned(),
+            );
+        }
+        record
+    }
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    Ok(fs::read_to_string(path).map_err(SystemError::file("read", path))?)
+}
+
+fn choose(
+    options: &Options,
+    experiments: &experiment::Catalog,
+) -> Result<Vec<(Experiment, Design)>, Error> {
+    let mut chosen = Vec::new();
+    let named = !options.experiments.is_empty();
+    let all = experiments.experiments().iter().map(|e| e.name.clone());
+    let names: Vec<String> = if named {
+        options.experiments.clone()
+    } else {
+        all.collect()
+    };
+    for name in names {
+        let experiment = experiments.find(&name)?;
+        match experiment.design(&options.profile, &options.changes)? {
+            Some(design) => chosen.push((experiment.clone(), design)),
+            None if named => {
+                return Err(Error::NoProfile {
+                    experiment: name,
+                    profile: options.profile.clone(),
+                    known: experiment.profiles().map(str::to_owned).collect(),
+                });
+            }
+            None => {}
+        }
+    }
+    Ok(chosen)
+}
+
+/// A run that goes on.
+struct Runner {
+    setup: Setup,
+    directory: Directory,
+    run: record::Run,
+    plan: Vec<Planned>,
+    finished: Finished,
+    remaining: Remaining,
+    calibration: BTreeMap<String, f64>,
+}
+
+impl Runner {
+    fn new(
+        setup: Setup,
+        directory: Directory,
+        run: record::Run,
+        mut plan: Vec<Planned>,
+        done: Vec<record::Cell>,
+    ) -> Result<Self, Error> {
+        plan.retain(|planned| !done.iter().any(|cell| planned.is(cell)));
+        let calibration = directory.read_if_there(CALIBRATION)?.unwrap_or_default();
+        let mut runner = Self {
+            setup,
+            directory,
+            run,
+            plan,
+            finished: Finished {
+                cells: done.len(),
+                failed: 0,
+                interrupted: false,
+            },
+            remaining: Remaining::new(0.0),
+            calibration,
+        };
+        let expected = runner.plan.iter().map(|cell| runner.expected(cell)).sum();
+        runner.remaining = Remaining::new(expected);
+        Ok(runner)
+    }
+
+    fn go(mut self, interrupt: &Interrupt, progress: &mut dyn Progress) -> Result<Finished, Error> {
+        raise_open_files()?;
+        for reason in self.setup.candidates.reasons() {
+            progress.line(&format!("skipped: {reason}"));
+        }
+        progress.line(&format!(
+            "{} cells, about {}; seed {}",
+            self.plan.len(),
+            self.remaining.text(),
+            self.run.seed
+        ));
+        let result = self.experiments(interrupt, progress);
+        match result {
+            Ok(()) => {
+                self.run.ended_unix_s = Some(clock::since_epoch().as_secs());
+                self.directory.write_run(&self.run)?;
+            }
+            // A program that Ctrl-C reached too may have failed first.
+            Err(_) if interrupt.raised() => self.finished.interrupted = true,
+            Err(error) => return Err(error),
+        }
+        Ok(self.finished)
+    }
+
+    fn experiments(
+        &mut self,
+        interrupt: &Interrupt,
+        progress: &mut dyn Progress,
+    ) -> Result<(), Error> {
+        let mut stage: Option<Stage> = None;
+        for (experiment, design) in self.setup.chosen.clone() {
+            let cells: Vec<Planned> = self
+                .plan
+                .iter()
+                .filter(|cell| cell.experiment == experiment.name)
+                .cloned()
+                .collect();
+            if cells.is_empty() {
+                continue;
+            }
+            let instances = self.setup.candidates.instances(&design.targets);
+            let need = Need::of(&experiment, &design, &instances);
+            let fits = stage.as_ref().is_some_and(|stage| stage.fits(&need));
+            if !fits {
+                // The old server goes before the new one comes.
+                drop(stage.take());
+                progress.line(&format!("{}: setting up PostgreSQL", experiment.name));
+                let given = self.setup.given.clone();
+                let new = Stage::set(need, &self.setup.programs, given)?;
+                self.note_server(&new)?;
+                stage = Some(new);
+            }
+            if let Some(stage) = &mut stage {
+                self.cells(&experiment, &design, &cells, stage, interrupt, progress)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn cells(
+        &mut self,
+        experiment: &Experiment,
+        design: &Design,
+        cells: &[Planned],
+        stage: &mut Stage,
+        interrupt: &Interrupt,
+        progress: &mut dyn Progress,
+    ) -> Result<(), Error> {
+        let mut block = None;
+        for planned in cells {
+            interrupt.check()?;
+            let begun = clock::now();
+            if block != Some(planned.block) {
+                block = Some(planned.block);
+                let writes = experiment.work(&planned.factors, design.scale)?.writes;
+                stage.begin_block(experiment.server.restart, writes)?;
+            }
+            let rate = self.rate(experiment, design, planned, stage, interrupt, progress)?;
+            let bench = self.bench(experiment, design, stage, interrupt);
+            let cell = bench.run(planned, rate, &self.directory)?;
+            interrupt.check()?;
+            self.note_tls(&cell.negotiated, &planned.target)?;
+            let cell = cell.record;
+            self.directory.append(&cell)?;
+            self.finished.cells += 1;
+            self.finished.failed += usize::from(cell.failed.is_some());
+            let took = clock::now().saturating_duration_since(begun);
+            self.remaining.done(self.expected(planned), took);
+            let left = self.remaining.text();
+            progress.line(&format!("{}  ({left} left)", describe(&cell)));
+        }
+        Ok(())
+    }
+
+    fn bench<'a>(
+        &'a self,
+        experiment: &'a Experiment,
+        design: &'a Design,
+        stage: &'a Stage,
+        interrupt: &'a Interrupt,
+    ) -> Bench<'a> {
+        Bench {
+            experiment,
+            design,
+            stage,
+            candidates: &self.setup.candidates,
+            programs: &self.setup.programs,
+            options: &self.setup.options,
+            interrupt,
+        }
+    }
+
+    /// The rate of a cell. A share needs to know what the base reaches, which is measured when it is first asked for.
+    fn rate(
+        &mut self,
+        experiment: &Experiment,
+        design: &Design,
+        planned: &Planned,
+        stage: &Stage,
+        interrupt: &Interrupt,
+        progress: &mut dyn Progress,
+    ) -> Result<Option<f64>, Error> {
+        let work = experiment.work(&planned.factors, design.scale)?;
+        let share = match work.rate {
+            None => return Ok(None),
+            Some(experiment::Rate::Absolute(rate)) => return Ok(Some(rate)),
+            Some(experiment::Rate::Share(share)) => share,
+        };
+        let mut free = planned.clone();
+        free.factors.remove("rate");
+        let key = format!("{} {:?}", experiment.name, free.factors);
+        if let Some(most) = self.calibration.get(&key) {
+            return Ok(Some((share * most).round().max(1.0)));
+        }
+        let base = &experiment.record(design).base;
+        let here = self.setup.candidates.here(&design.targets);
+        let base = here.iter().find(|name| *name == base).or_else(|| here.first());
+        free.target = base.cloned().unwrap_or_else(|| planned.target.clone());
+        free.order = 999;
+        progress.line(&format!(
+            "{}: what {} reaches in a closed loop",
+            experiment.name, free.target
+        ));
+        let bench = self.bench(experiment, design, stage, interrupt);
+        let cell = bench.run(&free, None, &self.directory)?.record;
+        interrupt.check()?;
+        let Some(outcome) = cell.outcome else {
+            // Without it no cell of this point has a rate: the words of the failure are the news.
+            return Err(Error::System(SystemError::Load {
+                name: free.target,
+                reason: cell.failed.unwrap_or_default(),
+            }));
+        };
+        progress.line(&format!("{}: {:.0}/s", experiment.name, outcome.tps));
+        self.calibration.insert(key, outcome.tps);
+        self.directory.write(CALIBRATION, &self.calibration)?;
+        Ok(Some((share * outcome.tps).round().max(1.0)))
+    }
+
+    /// How long a cell should take, by its experiment's times.
+    fn expected(&self, cell: &Planned) -> f64 {
+        let mut chosen = self.setup.chosen.iter();
+        let found = chosen.find(|(experiment, _)| experiment.name == cell.experiment);
+        found.map_or(0.0, |(_, design)| {
+            let single = Design {
+                points: vec![cell.factors.clone()],
+                blocks: 1,
+                ..design.clone()
+            };
+            single.seconds(1)
+        })
+    }
+
+    fn note_server(&mut self, stage: &Stage) -> Result<(), Error> {
+        for (name, section) in environment::postgres(|sql| stage.query(sql).ok()) {
+            self.run
+                .environment
+                .entry(name)
+                .or_default()
+                .extend(section);
+        }
+        self.directory.write_run(&self.run)
+    }
+
+    /// What both hops of a target use, as seen from outside.
+    fn note_tls(&mut self, negotiated: &Option<String>, target: &str) -> Result<(), Error> {
+        let Some(text) = negotiated else {
+            return Ok(());
+        };
+        let section = self.run.environment.entry("tls".to_owned()).or_default();
+        if section.insert(target.to_owned(), text.clone()).is_some() {
+            return Ok(());
+        }
+        self.directory.write_run(&self.run)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! The targets of a run: what each name stands for, and whether it is on this machine.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::Error;
+use crate::experiment::{Design, Experiment};
+use crate::record;
+use crate::target::{Catalog, Found, Instance};
+
+/// A target that somebody asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    /// Its own, or an alias.
+    pub(super) name: String,
+    pub(super) instance: Instance,
+    /// Its programs, or why it is skipped.
+    pub(super) found: Result<Found, String>,
+    /// Of which target it is a second name.
+    twin_of: Option<String>,
+}
+
+/// All of them, in the order in which they were first asked for.
+#[derive(Debug, Default)]
+pub(super) struct Candidates {
+    list: Vec<Candidate>,
+    /// What stands in front of others; no target of its own.
+    fronts: Vec<Candidate>,
+}
+
+impl Candidates {
+    pub(super) fn new(
+        chosen: &[(Experiment, Design)],
+        targets: &Catalog,
+        programs: &BTreeMap<String, PathBuf>,
+    ) -> Result<Self, Error> {
+        let mut new = Self::default();
+        let candidate = |name: &str, target: &str| -> Result<Candidate, Error> {
+            let instance = targets.find(target)?;
+            Ok(Candidate {
+                name: name.to_owned(),
+                found: Found::look(&instance, programs),
+                instance,
+                twin_of: (name != target).then(|| target.to_owned()),
+            })
+        };
+        for (experiment, design) in chosen {
+            for name in &design.targets {
+                if new.get(name).is_none() {
+                    new.list.push(candidate(name, experiment.target(name))?);
+                }
+            }
+            if let Some(front) = &experiment.pooler.front {
+                new.fronts.push(candidate(front, front)?);
+            }
+        }
+        Ok(new)
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Candidate> {
+        self.list.iter().find(|candidate| candidate.name == name)
+    }
+
+    pub(super) fn front(&self, name: &str) -> Option<&Candidate> {
+        self.fronts.iter().find(|candidate| candidate.name == name)
+    }
+
+    /// Those of `names` that can be run.
+    pub(super) fn here(&self, names: &[String]) -> Vec<String> {
+        let found = |name: &&String| self.get(name).is_some_and(|c| c.found.is_ok());
+        names.iter().filter(found).cloned().collect()
+    }
+
+    pub(super) fn instances(&self, names: &[String]) -> Vec<&Instance> {
+        let found = names.iter().filter_map(|name| self.get(name));
+        found.map(|candidate| &candidate.instance).collect()
+    }
+
+    /// Why targets are skipped.
+    pub(super) fn reasons(&self) -> Vec<String> {
+        let reason = |candidate: &Candidate| {
+            let reason = candidate.found.as_ref().err()?;
+            Some(format!("{}: {reason}", candidate.name))
+        };
+        self.list.iter().filter_map(reason).collect()
+    }
+
+    pub(super) fn records(&self) -> Vec<record::Target> {
+        self.list.iter().map(Candidate::record).collect()
+    }
+}
+
+impl Candidate {
+    fn record(&self) -> record::Target {
+        let definition = &self.instance.definition;
+        let mut fairness = definition.fairness.clone();
+        if let Some(note) = definition.note.as_ref().filter(|_| !definition.tried) {
+            fairness.push_str(&format!(" How it is run here is {note}."));
+        }
+        let mut title = self.instance.title();
+        if self.twin_of.is_some() {
+            title.push_str(" (again)");
+        }
+        let found = self.found.as_ref().ok();
+        record::Target {
+            name: self.name.clone(),
+            title,
+            version: found.and_then(|found| found.text.clone()),
+            sha256: found.and_then(|found| found.sha256.clone()),
+            fairness,
+            skipped: self.found.as_ref().err().cloned(),
+            twin_of: self.twin_of.clone(),
+        }
+    }
+}

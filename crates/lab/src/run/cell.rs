@@ -1,0 +1,329 @@
+//! One cell: fresh processes, a login, the load, and what it cost.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::directory::Directory;
+use super::flags::{Wanted, flags};
+use super::plan::Planned;
+use super::stage::Stage;
+use super::{Candidate, Candidates, Error, Options};
+use crate::clock;
+use crate::environment::negotiated;
+use crate::error::Error as SystemError;
+use crate::experiment::{Design, Experiment, GeneratorKind, Tls, Work};
+use crate::generator::{Generator, Job, Loaded, Watch};
+use crate::interrupt::Interrupt;
+use crate::load_process::LoadProcess;
+use crate::meter::Groups;
+use crate::pgbench::Pgbench;
+use crate::postgres::Programs;
+use crate::record::{Cell, Costs, Flag, FlagKind};
+use crate::target::{Deployment, Found, Server, Site, StartError};
+use crate::template;
+
+/// More clients than the load has: our own look, and one that leaves while another comes.
+const CLIENTS_BESIDE: u32 = 20;
+
+/// What a cell needs to know.
+pub(super) struct Bench<'a> {
+    pub(super) experiment: &'a Experiment,
+    pub(super) design: &'a Design,
+    pub(super) stage: &'a Stage,
+    pub(super) candidates: &'a Candidates,
+    pub(super) programs: &'a Programs,
+    pub(super) options: &'a Options,
+    pub(super) interrupt: &'a Interrupt,
+}
+
+/// A cell that was run.
+pub(super) struct Done {
+    pub(super) record: Cell,
+    /// What TLS its hops have, if they have.
+    pub(super) negotiated: Option<String>,
+}
+
+/// What concerns this cell only.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    System(#[from] SystemError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Template(#[from] template::Error),
+    #[error("{0}")]
+    Other(String),
+}
+
+/// What was found out, before it becomes a record.
+struct Measured {
+    loaded: Loaded,
+    costs: Costs,
+    flags: Vec<Flag>,
+    negotiated: Option<String>,
+}
+
+/// What serves the clients of a cell. Fields drop in this order: who is met first goes first.
+struct Chain {
+    front: Option<Deployment>,
+    proxies: Vec<Deployment>,
+    host: String,
+    port: u16,
+}
+
+impl Bench<'_> {
+    /// Runs it. What goes wrong is in the record.
+    ///
+    /// # Errors
+    /// The result directory cannot be written.
+    pub(super) fn run(
+        &self,
+        planned: &Planned,
+        rate: Option<f64>,
+        directory: &Directory,
+    ) -> Result<Done, Error> {
+        let Planned {
+            experiment,
+            target,
+            block,
+            order,
+            ..
+        } = planned;
+        let (configurations, path) = directory.of_cell(experiment, *block, *order, target)?;
+        let started = clock::since_epoch();
+        let measured = self.measure(planned, rate, &path);
+        let generator = self.generator().name().to_owned();
+        let mut record = Cell {
+            experiment: experiment.clone(),
+            target: target.clone(),
+            block: *block,
+            order: *order,
+            factors: planned.factors.clone(),
+            generator,
+            command: Vec::new(),
+            configurations,
+            outcome: None,
+            failed: None,
+            costs: Costs::default(),
+            flags: Vec::new(),
+            started_unix_s: started.as_secs(),
+        };
+        let mut negotiated = None;
+        match measured {
+            Ok(measured) => {
+                record.command = measured.loaded.command;
+                record.outcome = Some(measured.loaded.outcome);
+                record.costs = measured.costs;
+                record.flags = measured.flags;
+                negotiated = measured.negotiated;
+            }
+            Err(failure) => record.failed = Some(failure.to_string()),
+        }
+        Ok(Done { record, negotiated })
+    }
+
+    fn measure(
+        &self,
+        planned: &Planned,
+        rate: Option<f64>,
+        directory: &Path,
+    ) -> Result<Measured, Failure> {
+        let (candidate, found) = found(self.candidates.get(&planned.target), &planned.target)?;
+        let mut work = self
+            .experiment
+            .work(&planned.factors, self.design.scale)
+            .map_err(|error| Failure::Other(error.to_string()))?;
+        let instance = &candidate.instance;
+        let auth = self.stage.login().auth;
+        if let Some(reason) = instance.refusal(&found.version, auth, &work.protocol)? {
+            return Err(Failure::Other(reason));
+        }
+        let mut flags_before = Vec::new();
+        let instead = instance.substitute(&found.version, auth, &work.protocol)?;
+        if let Some((protocol, reason)) = instead {
+            work.protocol = protocol;
+            flags_before.push(Flag {
+                kind: FlagKind::Substituted,
+                detail: reason,
+            });
+        }
+        let mut chain = self.start(candidate, found, &work)?;
+        let negotiated = self.negotiated(&chain, &work);
+        let measured = self.load(planned, rate, &work, &chain, directory);
+        // Logs are wanted most when something went wrong.
+        for (index, proxy) in chain.proxies.iter().enumerate() {
+            proxy.keep(&directory.join(format!("target-{index}")))?;
+        }
+        if let Some(front) = &chain.front {
+            front.keep(&directory.join("front"))?;
+        }
+        let (loaded, costs, mut flags) = measured?;
+        if !chain.proxies.iter_mut().all(Deployment::is_alive) {
+            let what = "a process of the target ended while it was measured; see its logs";
+            return Err(Failure::Other(what.to_owned()));
+        }
+        flags.extend(flags_before);
+        flags.sort_by_key(|flag| flag.kind);
+        Ok(Measured {
+            loaded,
+            costs,
+            flags,
+            negotiated,
+        })
+    }
+
+    fn start(&self, candidate: &Candidate, found: &Found, work: &Work) -> Result<Chain, Failure> {
+        let pooler = &self.experiment.pooler;
+        let servers = self.stage.servers();
+        let mut chain = Chain {
+            front: None,
+            proxies: Vec::new(),
+            host: String::new(),
+            port: 0,
+        };
+        let mut listening = servers.clone();
+        if !candidate.instance.is_direct() {
+            listening.clear();
+            for index in 0..pooler.proxies {
+                let own = usize::try_from(index).unwrap_or_default() % servers.len().max(1);
+                let mut site = self.site(work, servers.clone(), own);
+                site.clients_max = work.clients.div_ceil(pooler.proxies) + CLIENTS_BESIDE;
+                let proxy = Deployment::start(&candidate.instance, found, &site, self.programs)?;
+                listening.push(server(&proxy));
+                chain.proxies.push(proxy);
+            }
+        }
+        if let Some(name) = &pooler.front {
+            let (front, found) = self::found(self.candidates.front(name), name)?;
+            let site = self.site(work, listening, 0);
+            let front = Deployment::start(&front.instance, found, &site, self.programs)?;
+            listening = vec![server(&front)];
+            chain.front = Some(front);
+        }
+        if let Some(first) = listening.into_iter().next() {
+            chain.host = first.host;
+            chain.port = first.port;
+        }
+        Ok(chain)
+    }
+
+    fn site(&self, work: &Work, servers: Vec<Server>, own: usize) -> Site {
+        let login = self.stage.login();
+        let (certificate, key, authority) = self.stage.files();
+        Site {
+            servers,
+            own,
+            database: login.database,
+            user: login.user,
+            password: login.password,
+            secret: login.secret,
+            auth: login.auth,
+            client_tls: work.tls != Tls::None,
+            server_tls: work.tls == Tls::Both,
+            certificate,
+            key,
+            authority,
+            pool_size: self.experiment.pooler.pool_size,
+            clients_max: work.clients + CLIENTS_BESIDE,
+            cpus: self.options.pooler_cpus.clone(),
+        }
+    }
+
+    fn load(
+        &self,
+        planned: &Planned,
+        rate: Option<f64>,
+        work: &Work,
+        chain: &Chain,
+        directory: &Path,
+    ) -> Result<(Loaded, Costs, Vec<Flag>), Failure> {
+        let login = self.stage.login();
+        let threads = work.clients.min(self.experiment.threads_max);
+        let job = Job {
+            host: chain.host.clone(),
+            port: chain.port,
+            user: login.user,
+            password: login.password,
+            database: login.database,
+            tls: work.tls != Tls::None,
+            work,
+            rate,
+            threads,
+            warm_up: Duration::from_secs_f64(self.design.warm_up_s),
+            measure: Duration::from_secs_f64(self.design.measure_s),
+            seed: planned.seed,
+            directory,
+        };
+        let groups = Groups {
+            pooler: chain.proxies.iter().flat_map(Deployment::pids).collect(),
+            server: self.stage.pids(),
+            generator: Vec::new(),
+            others: chain.front.iter().flat_map(Deployment::pids).collect(),
+        };
+        let mut watch = Watch::new(groups, self.interrupt);
+        let loaded = self.generator().run(&job, &mut watch)?;
+        let costs = watch.costs(loaded.window)?;
+        let wanted = Wanted {
+            clients: work.clients,
+            threads,
+            closed: rate.is_none() && !work.reconnect && !work.idle,
+            idle: work.idle,
+        };
+        let flags = flags(wanted, &loaded.outcome, &costs);
+        Ok((loaded, costs, flags))
+    }
+
+    fn generator(&self) -> Box<dyn Generator> {
+        match self.experiment.generator {
+            GeneratorKind::Pgbench => Box::new(Pgbench {
+                // Without it PostgreSQL would not have been set up.
+                program: self
+                    .programs
+                    .path("pgbench")
+                    .unwrap_or_else(|_| "pgbench".into()),
+            }),
+            GeneratorKind::Weir => Box::new(LoadProcess {
+                command: self.options.generator.clone(),
+            }),
+        }
+    }
+
+    /// Only with TLS, and never a reason to fail.
+    fn negotiated(&self, chain: &Chain, work: &Work) -> Option<String> {
+        if work.tls == Tls::None {
+            return None;
+        }
+        let login = self.stage.login();
+        let address = format!("{}:{}", chain.host, chain.port).parse().ok()?;
+        let access = crate::access::Access {
+            tls: true,
+            password: true,
+            openssl_conf: None,
+        };
+        let (user, database) = (&login.user, &login.database);
+        let seen = negotiated::observe(self.programs, address, user, database, &access, false);
+        let seen = seen.ok()?;
+        Some(format!("client {}; server {}", seen.client, seen.server))
+    }
+}
+
+fn found<'a>(
+    candidate: Option<&'a Candidate>,
+    name: &str,
+) -> Result<(&'a Candidate, &'a Found), Failure> {
+    let candidate =
+        candidate.ok_or_else(|| Failure::Other(format!("there is no target `{name}`")))?;
+    match &candidate.found {
+        Ok(found) => Ok((candidate, found)),
+        Err(reason) => Err(Failure::Other(reason.clone())),
+    }
+}
+
+fn server(deployment: &Deployment) -> Server {
+    Server {
+        host: deployment.address.ip().to_string(),
+        port: deployment.address.port(),
+        primary: true,
+    }
+}

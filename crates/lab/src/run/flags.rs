@@ -1,0 +1,279 @@
+//! What speaks against the figures of a cell.
+
+use crate::record::{Costs, Flag, FlagKind, Outcome, Usage};
+
+/// What a cell was to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Wanted {
+    pub(super) clients: u32,
+    /// Of the generator.
+    pub(super) threads: u32,
+    /// Clients send as soon as they have their answer, on connections that stay.
+    pub(super) closed: bool,
+    /// Nothing is sent.
+    pub(super) idle: bool,
+}
+
+/// From this share on of what it may use, somebody is busy all the time.
+const SATURATED: f64 = 0.90;
+const IDLE_MIN: f64 = 0.05;
+const STEAL_MAX: f64 = 0.01;
+const FOREIGN_MAX: f64 = 0.05;
+const LITTLE_MAX: f64 = 0.02;
+const LAG_MAX: f64 = 0.10;
+const HALVES_MAX: f64 = 0.03;
+/// Fewer seconds than this have no halves worth comparing.
+const SECONDS_MIN: usize = 6;
+
+/// All flags of a cell, in the order of [`FlagKind`].
+pub(super) fn flags(wanted: Wanted, outcome: &Outcome, costs: &Costs) -> Vec<Flag> {
+    let mut flags: Vec<Flag> = machine(wanted, outcome, costs);
+    if outcome.errors > 0 {
+        let detail = format!(
+            "{} of {} transactions failed",
+            outcome.errors,
+            outcome.transactions.max(outcome.errors)
+        );
+        flags.push(flag(FlagKind::Errors, detail));
+    }
+    flags.extend(little(wanted, outcome));
+    flags.extend(lag(outcome));
+    if !wanted.idle {
+        flags.extend(unsteady(&outcome.per_second));
+    }
+    flags.sort_by_key(|flag| flag.kind);
+    flags
+}
+
+fn flag(kind: FlagKind, detail: String) -> Flag {
+    Flag { kind, detail }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn machine(wanted: Wanted, outcome: &Outcome, costs: &Costs) -> Vec<Flag> {
+    let Some(machine) = costs.machine else {
+        return Vec::new();
+    };
+    let cpus = f64::from(machine.cpus.max(1));
+    let micros = outcome.seconds * 1e6;
+    let mut flags = Vec::new();
+    let mut check = |kind, bad: bool, detail: String| {
+        if bad {
+            flags.push(flag(kind, detail));
+        }
+    };
+    let foreign = machine.foreign_cpu_us / (cpus * micros);
+    check(
+        FlagKind::Foreign,
+        foreign > FOREIGN_MAX,
+        format!("other programs used {} of the machine", percent(foreign)),
+    );
+    let share = |usage: Option<Usage>, of: f64| usage.map_or(0.0, |u| u.cpu_us / (of * micros));
+    let own = f64::from(wanted.threads).min(cpus).max(1.0);
+    let generator = share(costs.generator, own);
+    check(
+        FlagKind::GeneratorSaturated,
+        generator >= SATURATED,
+        format!("the generator used {} of {own} CPUs", percent(generator)),
+    );
+    let server = share(costs.server, cpus);
+    check(
+        FlagKind::ServerSaturated,
+        server >= SATURATED,
+        format!("PostgreSQL used {} of {cpus} CPUs", percent(server)),
+    );
+    check(
+        FlagKind::MachineSaturated,
+        machine.idle + machine.iowait < IDLE_MIN,
+        format!("{} of the machine was idle", percent(machine.idle)),
+    );
+    check(
+        FlagKind::Steal,
+        machine.steal > STEAL_MAX,
+        format!("{} of the CPU time was stolen", percent(machine.steal)),
+    );
+    flags
+}
+
+/// N = X · R in a closed loop: otherwise clients waited for the generator rather than for the target.
+fn little(wanted: Wanted, outcome: &Outcome) -> Option<Flag> {
+    let latency = outcome.latency.as_ref().filter(|_| wanted.closed)?;
+    let clients = f64::from(wanted.clients);
+    let seen = outcome.tps * latency.mean / 1e6;
+    let off = (clients - seen).abs() / clients;
+    (off > LITTLE_MAX).then(|| {
+        let detail = format!("throughput times latency gives {seen:.1} clients, not {clients}");
+        flag(FlagKind::LittleViolated, detail)
+    })
+}
+
+fn lag(outcome: &Outcome) -> Option<Flag> {
+    let lag = outcome.lag_us_p50?;
+    let median = outcome.latency.as_ref()?.p50;
+    (lag > LAG_MAX * median).then(|| {
+        let detail =
+            format!("transactions began {lag:.0} µs late, with a median of {median:.0} µs");
+        flag(FlagKind::ScheduleLag, detail)
+    })
+}
+
+fn unsteady(per_second: &[f64]) -> Option<Flag> {
+    if per_second.len() < SECONDS_MIN {
+        return None;
+    }
+    let (first, second) = per_second.split_at(per_second.len() / 2);
+    let mean = |values: &[f64]| {
+        let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
+        values.iter().sum::<f64>() / f64::from(count)
+    };
+    let off = mean(second) / mean(first) - 1.0;
+    (off.is_nan() || off.abs() > HALVES_MAX).then(|| {
+        let detail = format!("the second half was {:+.1} % off the first", off * 100.0);
+        flag(FlagKind::Unsteady, detail)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Latency, Machine};
+
+    const WANTED: Wanted = Wanted {
+        clients: 50,
+        threads: 4,
+        closed: true,
+        idle: false,
+    };
+
+    /// Fifty clients at 1 ms each, on two CPUs that are half idle.
+    fn outcome() -> Outcome {
+        Outcome {
+            transactions: 500_000,
+            seconds: 10.0,
+            tps: 50_000.0,
+            latency: Some(Latency {
+                mean: 1000.0,
+                p50: 900.0,
+                ..Latency::default()
+            }),
+            per_second: vec![50_000.0; 10],
+            ..Outcome::default()
+        }
+    }
+
+    fn usage(seconds: f64) -> Option<Usage> {
+        Some(Usage {
+            cpu_us: seconds * 1e6,
+            ..Usage::default()
+        })
+    }
+
+    fn costs() -> Costs {
+        Costs {
+            pooler: usage(4.0),
+            server: usage(4.0),
+            generator: usage(2.0),
+            machine: Some(Machine {
+                cpus: 2,
+                idle: 0.5,
+                ..Machine::default()
+            }),
+        }
+    }
+
+    fn kinds(wanted: Wanted, outcome: &Outcome, costs: &Costs) -> Vec<FlagKind> {
+        flags(wanted, outcome, costs)
+            .iter()
+            .map(|flag| flag.kind)
+            .collect()
+    }
+
+    fn with(change: impl FnOnce(&mut Outcome, &mut Costs, &mut Machine)) -> Vec<FlagKind> {
+        let (mut outcome, mut costs) = (outcome(), costs());
+        let mut machine = costs.machine.unwrap();
+        change(&mut outcome, &mut costs, &mut machine);
+        costs.machine = Some(machine);
+        kinds(WANTED, &outcome, &costs)
+    }
+
+    #[test]
+    fn a_good_cell_has_no_flag() {
+        assert_eq!(kinds(WANTED, &outcome(), &costs()), []);
+    }
+
+    #[test]
+    fn every_flag_is_raised_by_its_cause_alone() {
+        let cases = [
+            (FlagKind::Errors, with(|outcome, _, _| outcome.errors = 1)),
+            (
+                FlagKind::Foreign,
+                with(|_, _, machine| machine.foreign_cpu_us = 1.1e6),
+            ),
+            (
+                FlagKind::GeneratorSaturated,
+                with(|_, costs, _| costs.generator = usage(18.1)),
+            ),
+            (
+                FlagKind::MachineSaturated,
+                with(|_, _, machine| machine.idle = 0.04),
+            ),
+            (
+                FlagKind::LittleViolated,
+                with(|outcome, _, _| outcome.tps = 48_000.0),
+            ),
+            (
+                FlagKind::ScheduleLag,
+                with(|outcome, _, _| outcome.lag_us_p50 = Some(91.0)),
+            ),
+            (
+                FlagKind::ServerSaturated,
+                with(|_, costs, _| costs.server = usage(18.1)),
+            ),
+            (FlagKind::Steal, with(|_, _, machine| machine.steal = 0.011)),
+            (
+                FlagKind::Unsteady,
+                with(|outcome, _, _| outcome.per_second[5..].fill(48_000.0)),
+            ),
+        ];
+        for (kind, found) in cases {
+            assert_eq!(found, [kind]);
+        }
+    }
+
+    #[test]
+    fn one_thread_is_saturated_by_one_cpu() {
+        let wanted = Wanted {
+            threads: 1,
+            ..WANTED
+        };
+        let mut costs = costs();
+        costs.generator = usage(9.5);
+        assert_eq!(
+            kinds(wanted, &outcome(), &costs),
+            [FlagKind::GeneratorSaturated]
+        );
+        assert_eq!(kinds(WANTED, &outcome(), &costs), []);
+    }
+
+    #[test]
+    fn littles_law_is_asked_of_closed_loops_only() {
+        let wanted = Wanted {
+            closed: false,
+            ..WANTED
+        };
+        let mut outcome = outcome();
+        outcome.tps = 10.0;
+        assert_eq!(kinds(wanted, &outcome, &costs()), []);
+    }
+
+    #[test]
+    fn the_detail_has_the_figure() {
+        let mut outcome = outcome();
+        outcome.errors = 3;
+        let found = flags(WANTED, &outcome, &costs());
+        assert_eq!(found[0].detail, "3 of 500000 transactions failed");
+    }
+}

@@ -1,0 +1,126 @@
+//! What the user is told meanwhile.
+
+use std::time::Duration;
+
+use crate::record::Cell;
+
+/// Takes lines for people.
+pub trait Progress {
+    /// One line, without its end.
+    fn line(&mut self, text: &str);
+}
+
+/// Tells nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn line(&mut self, _text: &str) {}
+}
+
+/// How much is left, learnt from how long the rest took against what was expected.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Remaining {
+    expected_s: f64,
+    done_expected_s: f64,
+    done_s: f64,
+}
+
+impl Remaining {
+    pub(super) fn new(expected_s: f64) -> Self {
+        Self {
+            expected_s,
+            done_expected_s: 0.0,
+            done_s: 0.0,
+        }
+    }
+
+    /// Something that was expected to take so long has taken `took`.
+    pub(super) fn done(&mut self, expected_s: f64, took: Duration) {
+        self.done_expected_s += expected_s;
+        self.done_s += took.as_secs_f64();
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        let left = (self.expected_s - self.done_expected_s).max(0.0);
+        if self.done_expected_s > 0.0 {
+            left * self.done_s / self.done_expected_s
+        } else {
+            left
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        duration(self.seconds())
+    }
+}
+
+/// `45 s`, `12 min`, `3 h 20 min`.
+pub(super) fn duration(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).round();
+    if seconds < 90.0 {
+        format!("{seconds:.0} s")
+    } else if minutes < 90.0 {
+        format!("{minutes:.0} min")
+    } else {
+        format!(
+            "{:.0} h {:.0} min",
+            (minutes / 60.0).floor(),
+            minutes % 60.0
+        )
+    }
+}
+
+/// A cell in one line.
+pub(super) fn describe(cell: &Cell) -> String {
+    let factors: Vec<&str> = cell.factors.values().map(String::as_str).collect();
+    let head = format!(
+        "{} {} [{}]",
+        cell.experiment,
+        cell.target,
+        factors.join(" ")
+    );
+    let Some(outcome) = &cell.outcome else {
+        let why = cell.failed.as_deref().unwrap_or("unknown");
+        let line = why.lines().next().unwrap_or_default();
+        return format!("{head}  failed: {line}");
+    };
+    let mut text = format!("{head}  {:.0}/s", outcome.tps);
+    if let Some(latency) = &outcome.latency {
+        text.push_str(&format!("  p99 {:.2} ms", latency.p99 / 1000.0));
+    }
+    if let Some(pooler) = cell.costs.pooler.filter(|_| outcome.tps > 0.0) {
+        let each = pooler.cpu_us / (outcome.tps * outcome.seconds);
+        text.push_str(&format!("  {each:.1} µs of CPU each"));
+    }
+    let flags = cell.flags.len();
+    if flags > 0 {
+        text.push_str(&format!(
+            "  {flags} flag{}",
+            if flags == 1 { "" } else { "s" }
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_learnt_from_what_was_done() {
+        let mut remaining = Remaining::new(100.0);
+        assert_eq!(remaining.text(), "100 s".replace("100 s", "2 min"));
+        remaining.done(10.0, Duration::from_secs(20));
+        assert!((remaining.seconds() - 180.0).abs() < 1e-9);
+        remaining.done(200.0, Duration::from_secs(1));
+        assert_eq!(remaining.text(), "0 s");
+    }
+
+    #[test]
+    fn durations_are_rounded_to_what_matters() {
+        assert_eq!(duration(89.4), "89 s");
+        assert_eq!(duration(5340.0), "89 min");
+        assert_eq!(duration(12_000.0), "3 h 20 min");
+    }
+}

@@ -1,0 +1,370 @@
+//! PostgreSQL as an experiment needs it: our own, or one that is given.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use url::Url;
+
+use super::Error;
+use crate::access::PASSWORD;
+use crate::certificates::Certificates;
+use crate::error::{Error as SystemError, Result as SystemResult};
+use crate::experiment::{Design, Experiment, Tls};
+use crate::postgres::{CLIENT, Cluster, DATABASE, Programs, Settings};
+use crate::process::run_to_end;
+use crate::target::{Auth, Instance, Server};
+
+/// Servers for ourselves, for superusers, and for what pools keep open.
+const CONNECTIONS_BESIDE: u32 = 60;
+
+/// What kind of server is wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Need {
+    scale: u32,
+    connections: u32,
+    tls: bool,
+    passwords: bool,
+    replica: bool,
+    setup: Vec<String>,
+    settings: Vec<String>,
+}
+
+impl Need {
+    pub(super) fn of(experiment: &Experiment, design: &Design, targets: &[&Instance]) -> Self {
+        let server = &experiment.server;
+        let pooler = &experiment.pooler;
+        let each = targets
+            .iter()
+            .any(|target| target.takes_a_server_per_client());
+        let clients = if each { design.clients_max() } else { 0 };
+        let pools = pooler.pool_size * pooler.proxies * 2;
+        let tls = design.points.iter().any(|point| {
+            let work = experiment.work(point, design.scale);
+            work.is_ok_and(|work| work.tls != Tls::None)
+        });
+        Self {
+            scale: design.scale,
+            connections: clients + pools + CONNECTIONS_BESIDE,
+            tls,
+            passwords: server.passwords,
+            replica: server.replica,
+            setup: server.setup.clone(),
+            settings: server.settings.clone(),
+        }
+    }
+
+    /// Whether a server that was set up for `other` will do.
+    fn is_met_by(&self, other: &Self) -> bool {
+        let connections = other.connections.max(self.connections);
+        let tls = other.tls || self.tls;
+        let same = |need: &Self| Self {
+            connections,
+            tls,
+            ..need.clone()
+        };
+        other.connections >= self.connections
+            && (other.tls || !self.tls)
+            && same(self) == same(other)
+    }
+}
+
+/// A server that somebody else runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Given {
+    host: String,
+    port: u16,
+    user: String,
+    password: Option<String>,
+    database: String,
+}
+
+impl Given {
+    /// PostgreSQL manual, "Connection URIs".
+    pub(super) fn parse(text: &str) -> Result<Self, Error> {
+        let mut shown = text.to_owned();
+        let wrong = |shown: &str, reason: &str| Error::Server {
+            url: shown.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let url = Url::parse(text).map_err(|error| wrong("", &error.to_string()))?;
+        if let Some(password) = url.password() {
+            shown = shown.replacen(&format!(":{password}@"), ":***@", 1);
+        }
+        if !["postgresql", "postgres"].contains(&url.scheme()) {
+            return Err(wrong(
+                &shown,
+                "write postgresql://user:password@host:port/database",
+            ));
+        }
+        let decoded = |text: &str| {
+            percent_encoding::percent_decode_str(text)
+                .decode_utf8_lossy()
+                .into_owned()
+        };
+        let host = url.host_str().filter(|host| !host.is_empty());
+        let database = decoded(url.path().trim_start_matches('/'));
+        if url.username().is_empty() || database.is_empty() {
+            return Err(wrong(&shown, "user and database must be named"));
+        }
+        Ok(Self {
+            host: decoded(host.ok_or_else(|| wrong(&shown, "the host must be named"))?),
+            port: url.port().unwrap_or(5432),
+            user: decoded(url.username()),
+            password: url.password().map(decoded),
+            database,
+        })
+    }
+
+    fn query(&self, programs: &Programs, sql: &str) -> SystemResult<String> {
+        let mut command = Command::new(programs.path("psql")?);
+        command.args(["-X", "-q", "-A", "-t", "-w", "-v", "ON_ERROR_STOP=1"]);
+        command.args(["-h", &self.host, "-p", &self.port.to_string()]);
+        command.args(["-U", &self.user, "-c", sql, &self.database]);
+        if let Some(password) = &self.password {
+            command.env("PGPASSWORD", password);
+        }
+        run_to_end(&mut command).map(|text| text.trim().to_owned())
+    }
+
+    /// Its tables are not ours to make.
+    fn check(&self, programs: &Programs, scale: u32) -> Result<(), Error> {
+        let wrong = |reason: String| Error::Server {
+            url: format!("{}:{}/{}", self.host, self.port, self.database),
+            reason,
+        };
+        let found = self
+            .query(programs, "SELECT count(*) FROM pgbench_branches")
+            .map_err(|error| wrong(error.to_string()))?;
+        let enough = found.parse().is_ok_and(|found: u32| found >= scale);
+        if enough {
+            return Ok(());
+        }
+        Err(wrong(format!(
+            "pgbench's tables have scale {found}, and {scale} is needed: \
+             pgbench -i -s {scale} -h {} -p {} -U {} {}",
+            self.host, self.port, self.user, self.database
+        )))
+    }
+}
+
+/// The server of an experiment. Fields drop in this order: the server before its certificates.
+#[derive(Debug)]
+pub(super) struct Stage {
+    cluster: Option<Cluster>,
+    given: Option<Given>,
+    pub(super) certificates: Option<Certificates>,
+    programs: Programs,
+    need: Need,
+}
+
+impl Stage {
+    /// Starts and fills our own server, or looks at the given one.
+    pub(super) fn set(
+        need: Need,
+        programs: &Programs,
+        given: Option<Given>,
+    ) -> Result<Self, Error> {
+        let certificates = need.tls.then(Certificates::make).transpose()?;
+        let mut stage = Self {
+            cluster: None,
+            given,
+            certificates,
+            programs: programs.clone(),
+            need,
+        };
+        match &stage.given {
+            Some(given) => given.check(programs, stage.need.scale)?,
+            None => stage.cluster = Some(stage.start()?),
+        }
+        Ok(stage)
+    }
+
+    fn start(&self) -> SystemResult<Cluster> {
+        let need = &self.need;
+        let mut settings = Settings {
+            passwords: need.passwords,
+            more: need.settings.clone(),
+            ..Settings::new(need.connections)
+        };
+        if let Some(certificates) = &self.certificates {
+            settings = settings.with_tls(certificates);
+        }
+        let mut cluster = Cluster::start(&self.programs, settings)?;
+        cluster.fill(need.scale)?;
+        for sql in &need.setup {
+            cluster.query(DATABASE, sql)?;
+        }
+        if need.replica {
+            cluster.add_replica()?;
+        }
+        Ok(cluster)
+    }
+
+    /// Whether it will do for `need` as it is.
+    pub(super) fn fits(&self, need: &Need) -> bool {
+        need.is_met_by(&self.need)
+    }
+
+    /// Every block begins alike: fresh servers, and the same data if any cell changes them.
+    pub(super) fn begin_block(&mut self, restart: bool, writes: bool) -> SystemResult<()> {
+        let Some(cluster) = self.cluster.take() else {
+            return Ok(());
+        };
+        let cluster = if restart { cluster.restart()? } else { cluster };
+        if writes {
+            cluster.restore()?;
+        }
+        self.cluster = Some(cluster);
+        Ok(())
+    }
+
+    /// Asks the primary.
+    pub(super) fn query(&self, sql: &str) -> SystemResult<String> {
+        match (&self.cluster, &self.given) {
+            (Some(cluster), _) => cluster.query(DATABASE, sql),
+            (None, Some(given)) => given.query(&self.programs, sql),
+            (None, None) => Err(SystemError::Missing {
+                name: "postgres".to_owned(),
+                hint: None,
+            }),
+        }
+    }
+
+    /// The first processes of the servers, if they are ours.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        self.cluster.as_ref().map(Cluster::pids).unwrap_or_default()
+    }
+
+    /// All servers, the primary first.
+    pub(super) fn servers(&self) -> Vec<Server> {
+        if let Some(given) = &self.given {
+            return vec![Server {
+                host: given.host.clone(),
+                port: given.port,
+                primary: true,
+            }];
+        }
+        let addresses = self.cluster.as_ref().map(Cluster::addresses);
+        let server = |(index, address): (usize, std::net::SocketAddr)| Server {
+            host: address.ip().to_string(),
+            port: address.port(),
+            primary: index == 0,
+        };
+        addresses
+            .unwrap_or_default()
+            .into_iter()
+            .enumerate()
+            .map(server)
+            .collect()
+    }
+
+    /// How clients log in.
+    pub(super) fn login(&self) -> Login {
+        match &self.given {
+            None => Login {
+                user: CLIENT.to_owned(),
+                password: PASSWORD.to_owned(),
+                secret: Cluster::secret(),
+                database: DATABASE.to_owned(),
+                auth: if self.need.passwords {
+                    Auth::Scram
+                } else {
+                    Auth::Trust
+                },
+            },
+            // What the server stores is not known; poolers take the password itself just as well.
+            Some(given) => {
+                let password = given.password.clone().unwrap_or_default();
+                Login {
+                    user: given.user.clone(),
+                    secret: password.clone(),
+                    auth: if password.is_empty() {
+                        Auth::Trust
+                    } else {
+                        Auth::Scram
+                    },
+                    password,
+                    database: given.database.clone(),
+                }
+            }
+        }
+    }
+
+    /// Certificate, key and authority; empty without TLS.
+    pub(super) fn files(&self) -> (PathBuf, PathBuf, PathBuf) {
+        self.certificates.as_ref().map_or_else(
+            || (PathBuf::new(), PathBuf::new(), PathBuf::new()),
+            |files| (files.certificate(), files.key(), files.authority()),
+        )
+    }
+}
+
+/// See [`Stage::login`].
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Login {
+    pub(super) user: String,
+    pub(super) password: String,
+    pub(super) secret: String,
+    pub(super) database: String,
+    pub(super) auth: Auth,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn need() -> Need {
+        Need {
+            scale: 10,
+            connections: 100,
+            tls: false,
+            passwords: false,
+            replica: false,
+            setup: Vec::new(),
+            settings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_server_that_can_more_will_do_and_another_will_not() {
+        let larger = Need {
+            connections: 500,
+            tls: true,
+            ..need()
+        };
+        assert!(need().is_met_by(&larger));
+        assert!(!larger.is_met_by(&need()));
+        let other = Need {
+            scale: 20,
+            ..larger
+        };
+        assert!(!need().is_met_by(&other));
+    }
+
+    #[test]
+    fn a_given_server_is_read_from_its_address() {
+        let given = Given::parse("postgresql://ann:p%40ss@db.example:6000/shop").unwrap();
+        assert_eq!((given.host.as_str(), given.port), ("db.example", 6000));
+        assert_eq!(given.password.as_deref(), Some("p@ss"));
+        assert_eq!(
+            (given.user.as_str(), given.database.as_str()),
+            ("ann", "shop")
+        );
+        let given = Given::parse("postgres://ann@localhost/shop").unwrap();
+        assert_eq!((given.port, given.password), (5432, None));
+    }
+
+    #[test]
+    fn what_is_missing_in_an_address_is_said_without_the_password() {
+        for (wrong, words) in [
+            ("db.example:5432", "write postgresql://"),
+            ("mysql://a@b/c", "write postgresql://"),
+            ("postgresql://ann:secret@db.example", "must be named"),
+            ("postgresql://db.example/shop", "must be named"),
+        ] {
+            let error = Given::parse(wrong).unwrap_err().to_string();
+            assert!(error.contains(words), "{wrong}: {error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}
