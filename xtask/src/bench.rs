@@ -179,6 +179,8 @@ fn observe(common: &Common, setup: &Setup, stage: &Stage, access: &Access) -> Re
             Ok(negotiated::observe(
                 programs,
                 running.address,
+                USER,
+                DATABASE,
                 access,
                 console,
             )?)

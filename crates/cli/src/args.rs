@@ -97,6 +97,9 @@ pub(crate) enum Command {
     /// Ask the rules of auth_hba_file
     #[command(subcommand)]
     Hba(Hba),
+    /// Compare poolers by reproducible benchmarks
+    #[command(subcommand)]
+    Bench(crate::bench::Bench),
     /// Write what a package needs: manual pages and shell completions
     #[command(subcommand, hide = true)]
     Generate(Generate),

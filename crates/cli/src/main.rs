@@ -2,6 +2,7 @@
 
 mod access;
 mod args;
+mod bench;
 mod check;
 mod convert;
 mod descriptors;
@@ -29,6 +30,7 @@ use crate::args::{Cli, Command};
 fn main() -> ExitCode {
     let exit = match Cli::try_parse() {
         Ok(cli) => match &cli.command {
+            Command::Bench(args) => bench::bench(args),
             Command::Check(args) => check::check(args),
             Command::Generate(args) => generate::generate(args),
             Command::Convert(args) => convert::convert(args),

@@ -1,9 +1,21 @@
-//! The lab's own generator, run as a process of its own.
+//! The lab's own generator (`crate::load`), run as a process of its own: a plan goes in as JSON, lines of JSON come out,
+//! and the change of phase in them says when the measured time began.
 
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
+use rustix::process::Signal;
+use serde_json::{Map, Value, json};
+
+use crate::clock;
 use crate::error::{Error, Result};
+use crate::experiment::Script;
 use crate::generator::{Generator, Job, Loaded, Watch};
+use crate::meter::Window;
+use crate::process::Process;
+use crate::record::Outcome;
 
 /// A program that reads a plan and makes its load.
 #[derive(Clone, Debug)]
@@ -12,16 +24,261 @@ pub struct LoadProcess {
     pub command: Vec<String>,
 }
 
+/// For logging in, and for the last answers.
+const MARGIN: Duration = Duration::from_secs(120);
+
 impl Generator for LoadProcess {
     fn name(&self) -> &'static str {
         "weir"
     }
 
-    fn run(&self, _job: &Job<'_>, _watch: &mut Watch<'_>) -> Result<Loaded> {
-        let _: Option<PathBuf> = None;
-        Err(Error::Load {
-            name: "weir".to_owned(),
-            reason: "not yet".to_owned(),
+    fn run(&self, job: &Job<'_>, watch: &mut Watch<'_>) -> Result<Loaded> {
+        let plan = plan(job)?;
+        let input = job.directory.join("plan.json");
+        let text = format!("{plan:#}\n");
+        fs::write(&input, text).map_err(Error::file("write", &input))?;
+        let (program, arguments) = self
+            .command
+            .split_first()
+            .ok_or_else(|| failed("no program is given for it"))?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        let stdin = File::open(&input).map_err(Error::file("read", &input))?;
+        let output = job.directory.join("load.jsonl");
+        let mut process =
+            Process::start_with_input("weir bench load", &mut command, stdin, &output)?
+                .stop_with(&[Signal::TERM]);
+        let limit = job.warm_up + job.measure + MARGIN;
+        let mut begin = None;
+        let result = watch.measure(&mut process, limit, || {
+            if begin.is_none() && phase(&read(&output)?) >= Some(Phase::Measuring) {
+                begin = Some(clock::since_epoch());
+            }
+            Ok(())
+        });
+        let text = read(&output)?;
+        let outcome = conclude(result, &text)?;
+        let begin = begin.ok_or_else(|| failed("it never began to measure"))?;
+        let mut words = self.command.clone();
+        words.push("<plan.json".to_owned());
+        Ok(Loaded {
+            command: words,
+            window: Window {
+                begin,
+                end: begin + Duration::from_secs_f64(outcome.seconds.max(0.0)),
+            },
+            outcome,
         })
+    }
+}
+
+fn failed(reason: impl Into<String>) -> Error {
+    Error::Load {
+        name: "weir bench load".to_owned(),
+        reason: reason.into(),
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(Error::file("read", path))
+}
+
+/// A `crate::load::Plan`: the work's own part of it with who, where and how long.
+fn plan(job: &Job<'_>) -> Result<Value> {
+    let work = job.work;
+    let Script::Plan(Value::Object(part)) = &work.script else {
+        return Err(failed("it cannot carry out a script of pgbench"));
+    };
+    let pace = match job.rate {
+        _ if work.idle => json!("idle"),
+        Some(rate) => json!({ "poisson": { "per_second": rate } }),
+        None => json!("closed"),
+    };
+    let common = json!({
+        "address": format!("{}:{}", job.host, job.port),
+        "user": job.user,
+        "password": job.password,
+        "database": job.database,
+        "tls": if job.tls { "require" } else { "off" },
+        "clients": work.clients,
+        "threads": job.threads,
+        "protocol": work.protocol,
+        "pipeline": work.batch,
+        "pace": pace,
+        "reconnect": work.reconnect,
+        "warm_up_s": job.warm_up.as_secs_f64(),
+        "measure_s": job.measure.as_secs_f64(),
+        "seed": job.seed,
+    });
+    let mut plan: Map<String, Value> = part.clone();
+    if let Value::Object(common) = common {
+        plan.extend(common);
+    }
+    Ok(Value::Object(plan))
+}
+
+/// What matters of the phases that the generator tells, in their order.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Phase {
+    Before,
+    Measuring,
+    After,
+}
+
+/// Of the last whole line that has one.
+fn phase(output: &str) -> Option<Phase> {
+    let whole = output.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    whole.lines().rev().find_map(|line| {
+        let line: Value = serde_json::from_str(line).ok()?;
+        match line.pointer("/progress/phase")?.as_str()? {
+            "measuring" => Some(Phase::Measuring),
+            "draining" => Some(Phase::After),
+            _ => Some(Phase::Before),
+        }
+    })
+}
+
+/// The outcome in its output, or its own words of failure.
+fn conclude(result: Result<()>, output: &str) -> Result<Outcome> {
+    let mut reason = None;
+    for line in output.lines().rev() {
+        let Ok(mut message) = serde_json::from_str::<Value>(line) else {
+            // Not one of its messages: what a program says that cannot even start.
+            reason.get_or_insert_with(|| line.to_owned());
+            continue;
+        };
+        if let Some(outcome) = message.get_mut("outcome") {
+            return serde_json::from_value(outcome.take())
+                .map_err(|error| failed(format!("its outcome cannot be understood: {error}")));
+        }
+        if let Some(words) = message.get("failed").and_then(Value::as_str) {
+            return Err(failed(words));
+        }
+    }
+    match result {
+        Err(Error::Load { reason: status, .. }) => Err(failed(match reason {
+            Some(words) => format!("{status}: {words}"),
+            None => status,
+        })),
+        Err(other) => Err(other),
+        Ok(()) => Err(failed("it ended without an outcome")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Tls, Work};
+    use crate::interrupt::Interrupt;
+    use crate::meter::Groups;
+
+    fn work() -> Work {
+        Work {
+            protocol: "extended".to_owned(),
+            clients: 3,
+            tls: Tls::Both,
+            rate: None,
+            batch: 5,
+            script: Script::Plan(json!({ "transactions": [], "drain_s": 1.0 })),
+            writes: false,
+            reconnect: true,
+            idle: false,
+        }
+    }
+
+    fn job<'a>(work: &'a Work, directory: &'a Path) -> Job<'a> {
+        Job {
+            host: "127.0.0.1".to_owned(),
+            port: 6432,
+            user: "bench".to_owned(),
+            password: "secret".to_owned(),
+            database: "pgbench".to_owned(),
+            tls: true,
+            work,
+            rate: None,
+            threads: 2,
+            warm_up: Duration::from_millis(500),
+            measure: Duration::from_secs(2),
+            seed: 7,
+            directory,
+        }
+    }
+
+    #[test]
+    fn a_plan_has_its_own_part_and_what_the_job_says() {
+        let (mut work, directory) = (work(), Path::new("/"));
+        let found = plan(&job(&work, directory)).unwrap();
+        assert_eq!(found["address"], "127.0.0.1:6432");
+        assert_eq!(
+            (&found["tls"], &found["pace"]),
+            (&json!("require"), &json!("closed"))
+        );
+        assert_eq!(
+            (&found["pipeline"], &found["drain_s"]),
+            (&json!(5), &json!(1.0))
+        );
+        let mut at_a_rate = job(&work, directory);
+        at_a_rate.rate = Some(250.0);
+        assert_eq!(
+            plan(&at_a_rate).unwrap()["pace"]["poisson"]["per_second"],
+            250.0
+        );
+        work.idle = true;
+        assert_eq!(plan(&job(&work, directory)).unwrap()["pace"], "idle");
+        work.script = Script::Builtin("select-only".to_owned());
+        assert!(plan(&job(&work, directory)).is_err());
+    }
+
+    fn line(phase: &str) -> String {
+        json!({ "progress": { "phase": phase, "connected": 1 } }).to_string() + "\n"
+    }
+
+    #[test]
+    fn the_phase_is_that_of_the_last_whole_line() {
+        assert_eq!(phase(""), None);
+        let text = line("warm-up") + &line("measuring");
+        assert_eq!(phase(&text), Some(Phase::Measuring));
+        let text = line("warm-up") + line("measuring").trim();
+        assert_eq!(phase(&text), Some(Phase::Before));
+        assert!(phase(&(text + "\n" + &line("draining"))) > Some(Phase::Measuring));
+    }
+
+    #[test]
+    fn the_generators_own_words_say_why_it_failed() {
+        let status = || Err(failed("it failed (exit status: 1)"));
+        let text = line("connecting") + "{\"failed\":\"no client could log in\"}\n";
+        let error = conclude(status(), &text).unwrap_err().to_string();
+        assert_eq!(error, "weir bench load: no client could log in");
+        let error = conclude(status(), "cannot start\n")
+            .unwrap_err()
+            .to_string();
+        assert!(error.ends_with("(exit status: 1): cannot start"), "{error}");
+        assert!(conclude(Ok(()), "").is_err());
+    }
+
+    #[test]
+    fn the_measured_time_begins_with_its_phase() {
+        let directory = tempfile::tempdir().unwrap();
+        let outcome = Outcome {
+            transactions: 7,
+            seconds: 0.5,
+            ..Outcome::default()
+        };
+        let outcome = json!({ "outcome": outcome }).to_string();
+        let script = format!(
+            "grep -q '\"seed\": 7' || exit 3; printf '{}'; sleep 0.1; echo '{outcome}'",
+            line("measuring").replace('\n', "\\n")
+        );
+        let generator = LoadProcess {
+            command: ["sh", "-c", &script].map(str::to_owned).to_vec(),
+        };
+        let (work, interrupt) = (work(), Interrupt::never());
+        let mut watch = Watch::new(Groups::default(), &interrupt);
+        let loaded = generator
+            .run(&job(&work, directory.path()), &mut watch)
+            .unwrap();
+        assert_eq!(loaded.outcome.transactions, 7);
+        assert!((loaded.window.seconds() - 0.5).abs() < 1e-9);
+        assert!(watch.costs(loaded.window).is_ok());
     }
 }

@@ -24,6 +24,7 @@ use crate::record::{Latency, Outcome, Spread};
 
 /// Lines of the log that are worth their cost, for each second.
 const LINES_PER_SECOND: f64 = 4000.0;
+const SECOND: Duration = Duration::from_secs(1);
 /// For logging in, and for the last answers.
 const MARGIN: Duration = Duration::from_secs(90);
 
@@ -44,23 +45,23 @@ impl Generator for Pgbench {
         let mut sample = 1.0;
         if !job.warm_up.is_zero() {
             let output = self.path(job, "pgbench-warm-up.log");
-            let mut command = self.command(job, job.warm_up)?;
+            let mut command = self.command(job, job.warm_up, &[])?;
             let mut process = start(&mut command, &output)?;
             let result = watch.wait(&mut process, job.warm_up + MARGIN);
-            let seconds = complete(result, &output)?;
-            sample = sampling_rate(&seconds);
+            let text = complete(result, &output)?;
+            sample = sampling_rate(progress::rate(&text).unwrap_or(0.0));
         }
         let output = self.path(job, "pgbench.log");
-        let mut command = self.command(job, job.measure)?;
-        command.args(["--log", "--log-prefix=transactions"]);
+        let mut log = vec!["--log".to_owned(), "--log-prefix=transactions".to_owned()];
         if sample < 1.0 {
-            command.arg(format!("--sampling-rate={sample}"));
+            log.push(format!("--sampling-rate={sample}"));
         }
-        // The database stands last.
-        command.args(["-U", &job.user, &job.database]);
+        // In the last second clients stop one after the other: it is run, and not counted.
+        let mut command = self.command(job, job.measure + SECOND, &log)?;
         let mut process = start(&mut command, &output)?;
         let result = watch.measure(&mut process, job.measure + MARGIN, || Ok(()));
-        let seconds = complete(result, &output)?;
+        let mut seconds = progress::seconds(&complete(result, &output)?);
+        seconds.truncate(whole_seconds(job.measure));
         let log = log::read(job.directory, "transactions.")?;
         remove_logs(job.directory)?;
         let (window, outcome) = evaluate(&seconds, &log, sample, job.rate.is_some())?;
@@ -77,13 +78,12 @@ impl Pgbench {
         job.directory.join(name)
     }
 
-    /// All but the log, the user and the database.
-    fn command(&self, job: &Job<'_>, time: Duration) -> Result<Command> {
+    fn command(&self, job: &Job<'_>, time: Duration, more: &[String]) -> Result<Command> {
         let work = job.work;
         let mut command = Command::new(&self.program);
         command.current_dir(job.directory);
         command.args(["--no-vacuum", "--progress=1", "--progress-timestamp"]);
-        command.arg(format!("--time={:.0}", time.as_secs_f64().ceil().max(1.0)));
+        command.arg(format!("--time={}", whole_seconds(time)));
         command.arg(format!("--client={}", work.clients));
         command.arg(format!("--jobs={}", job.threads));
         command.arg(format!("--protocol={}", work.protocol));
@@ -108,7 +108,9 @@ impl Pgbench {
                 });
             }
         }
+        command.args(more);
         command.args(["-h", &job.host, "-p", &job.port.to_string()]);
+        command.args(["-U", &job.user, &job.database]);
         job.access().apply(&mut command);
         command.env("PGPASSWORD", &job.password);
         // Neither is tried first: what is not wanted would cost a round trip at each login.
@@ -124,11 +126,11 @@ fn start(command: &mut Command, output: &Path) -> Result<Process> {
     Ok(Process::start("pgbench", command, output)?.stop_with(&[Signal::TERM]))
 }
 
-/// What it printed each second, once it has ended well; its complaints otherwise.
-fn complete(result: Result<()>, output: &Path) -> Result<Vec<Second>> {
+/// What it printed, once it has ended well; its complaints otherwise.
+fn complete(result: Result<()>, output: &Path) -> Result<String> {
     let text = fs::read_to_string(output).map_err(Error::file("read", output))?;
     match result {
-        Ok(()) => Ok(progress::seconds(&text)),
+        Ok(()) => Ok(text),
         Err(Error::Load { name, reason }) => {
             let complaints = progress::complaints(&text);
             let reason = if complaints.is_empty() {
@@ -143,10 +145,15 @@ fn complete(result: Result<()>, output: &Path) -> Result<Vec<Second>> {
 }
 
 /// Four digits are enough, and easy to read in a command line.
-fn sampling_rate(seconds: &[Second]) -> f64 {
-    let fastest = seconds.iter().map(|second| second.tps).fold(0.0, f64::max);
-    let rate = (LINES_PER_SECOND / fastest.max(1.0)).min(1.0);
+fn sampling_rate(tps: f64) -> f64 {
+    let rate = (LINES_PER_SECOND / tps.max(1.0)).min(1.0);
     ((rate * 10_000.0).round() / 10_000.0).max(0.0001)
+}
+
+/// pgbench knows whole seconds only.
+fn whole_seconds(time: Duration) -> usize {
+    let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+    usize::try_from(seconds.max(1)).unwrap_or(usize::MAX)
 }
 
 fn words(command: &Command) -> Vec<String> {

@@ -32,10 +32,23 @@ impl Process {
     /// # Errors
     /// The log cannot be written, the program not be started.
     pub fn start(name: &str, command: &mut Command, log: &Path) -> Result<Self> {
+        Self::start_with_input(name, command, Stdio::null(), log)
+    }
+
+    /// As [`Process::start`], with something to read.
+    ///
+    /// # Errors
+    /// As [`Process::start`].
+    pub fn start_with_input(
+        name: &str,
+        command: &mut Command,
+        input: impl Into<Stdio>,
+        log: &Path,
+    ) -> Result<Self> {
         let output = File::create(log).map_err(Error::file("write", log))?;
         let errors = output.try_clone().map_err(Error::file("write", log))?;
         let child = command
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(output)
             .stderr(errors)
             .process_group(0)

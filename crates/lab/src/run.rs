@@ -507,7 +507,10 @@ impl Runner {
         }
         let base = &experiment.record(design).base;
         let here = self.setup.candidates.here(&design.targets);
-        let base = here.iter().find(|name| *name == base).or_else(|| here.first());
+        let base = here
+            .iter()
+            .find(|name| *name == base)
+            .or_else(|| here.first());
         free.target = base.cloned().unwrap_or_else(|| planned.target.clone());
         free.order = 999;
         progress.line(&format!(

@@ -74,6 +74,15 @@ fn parse(line: &str) -> Option<Second> {
     })
 }
 
+/// `tps = 1234.5 (without initial connection time)`, of the whole run; the words in brackets differ between versions.
+pub(super) fn rate(output: &str) -> Option<f64> {
+    let line = output
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("tps = "))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
 /// The first few different errors: every client may have said the same.
 pub(super) fn complaints(output: &str) -> String {
     let mut seen: Vec<&str> = Vec::new();
@@ -109,6 +118,13 @@ mod tests {
         let rate = format!("{fifteen}, lag 0.015 ms");
         assert_eq!(parse(&rate), Some(second));
         assert_eq!(parse("number of clients: 5"), None);
+    }
+
+    #[test]
+    fn the_rate_of_a_run_stands_at_its_end() {
+        let output = "number of threads: 1\ntps = 95.5 (without initial connection time)\n";
+        assert_eq!(rate(output), Some(95.5));
+        assert_eq!(rate("latency average = 1 ms\n"), None);
     }
 
     #[test]

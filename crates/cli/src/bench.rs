@@ -1,0 +1,311 @@
+//! `weir bench`: the lab from the command line. What it does is in `weir-lab`; here are flags and words.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::{Args, Subcommand};
+use weir_lab::experiment::Changes;
+use weir_lab::interrupt::Interrupt;
+use weir_lab::run::{self, Error, Finished, Options, Progress};
+
+use crate::exit::{Exit, complain, print};
+
+/// What to do in the lab.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Measure poolers side by side on this machine
+    #[command(
+        after_help = "Profiles: smoke (under 5 minutes), quick (about 90 minutes), full (the published matrix, \
+        hours). Everything needed is started on loopback and stopped again: PostgreSQL with its own data, the poolers, \
+        the load. Programs that are not on this machine are skipped and said.\n\n\
+        Ctrl-C stops it and leaves a valid part of the result; --resume DIR does the rest.\n\n\
+        Examples:\n  \
+        weir bench run                                   the smoke profile of every experiment\n  \
+        weir bench run quick -e p1,p2                    two published experiments\n  \
+        weir bench run quick -e p1 -t pgbouncer,weir-2 --set clients=100\n  \
+        weir bench run quick -e p1 --target-bin odyssey=/opt/odyssey/odyssey"
+    )]
+    Run(Box<Run>),
+    /// Name experiments and targets, and say what is on this machine
+    List(Files),
+}
+
+/// Arguments of `weir bench run`.
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// smoke, quick or full; an experiment's file may have others
+    #[arg(default_value = "smoke", conflicts_with = "resume")]
+    profile: String,
+    /// These experiments only
+    #[arg(short, long, value_name = "NAME,...", value_delimiter = ',')]
+    experiments: Vec<String>,
+    /// These targets instead of the experiments' own
+    #[arg(short, long, value_name = "NAME,...", value_delimiter = ',')]
+    targets: Vec<String>,
+    /// Other values of a factor, such as clients=1,50; may be repeated
+    #[arg(long = "set", value_name = "FACTOR=VALUE,...")]
+    factors: Vec<Factor>,
+    /// How often everything is repeated
+    #[arg(long, value_name = "N")]
+    blocks: Option<u32>,
+    /// Seconds of warm-up of each cell
+    #[arg(long, value_name = "SECONDS")]
+    warm_up: Option<f64>,
+    /// Seconds of measuring of each cell
+    #[arg(long, value_name = "SECONDS")]
+    measure: Option<f64>,
+    /// Size of pgbench's tables: 100,000 accounts each
+    #[arg(long, value_name = "N")]
+    scale: Option<u32>,
+    /// PostgreSQL's programs, such as /usr/lib/postgresql/15/bin; without it the newest installed
+    #[arg(long, value_name = "DIR")]
+    postgres_bin: Option<PathBuf>,
+    /// A server that is there already, with pgbench's tables; it is neither restarted nor are its data restored
+    #[arg(long, value_name = "URL", conflicts_with = "postgres_bin")]
+    server: Option<String>,
+    /// Pin poolers to these CPUs, such as 0 or 0-3
+    #[arg(long, value_name = "LIST")]
+    pooler_cpus: Option<String>,
+    /// Repeats the order of an earlier run; without it from the clock
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Where the result goes; without it weir-bench-<time> in the working directory
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Take up a run that was stopped, with its own settings
+    #[arg(long, value_name = "DIR", exclusive = true)]
+    resume: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
+}
+
+/// What can be added to the lab's own descriptions.
+#[derive(Debug, Args)]
+pub(crate) struct Files {
+    /// Where a program is, by its name in the target's description; may be repeated
+    #[arg(long = "target-bin", value_name = "NAME=PATH")]
+    programs: Vec<Program>,
+    /// A file that describes an experiment, as those in lab/experiments; may be repeated
+    #[arg(long, value_name = "FILE")]
+    experiment_file: Vec<PathBuf>,
+    /// A file that describes a target, as those in lab/targets; may be repeated
+    #[arg(long, value_name = "FILE")]
+    target_file: Vec<PathBuf>,
+}
+
+/// `NAME=PATH`.
+#[derive(Clone, Debug)]
+struct Program {
+    name: String,
+    path: PathBuf,
+}
+
+impl FromStr for Program {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, path) = text.split_once('=').ok_or("must be NAME=PATH")?;
+        Ok(Self {
+            name: name.to_owned(),
+            path: path.into(),
+        })
+    }
+}
+
+/// `FACTOR=VALUE,...`.
+#[derive(Clone, Debug)]
+struct Factor {
+    name: String,
+    values: Vec<String>,
+}
+
+impl FromStr for Factor {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, values) = text.split_once('=').ok_or("must be FACTOR=VALUE,...")?;
+        Ok(Self {
+            name: name.to_owned(),
+            values: values.split(',').map(str::to_owned).collect(),
+        })
+    }
+}
+
+/// Does it.
+pub(crate) fn bench(bench: &Bench) -> Exit {
+    match bench {
+        Bench::Run(args) => measure(args),
+        Bench::List(files) => list(files),
+    }
+}
+
+/// To standard error, so that standard output has the result alone.
+struct Lines;
+
+impl Progress for Lines {
+    fn line(&mut self, text: &str) {
+        complain(text);
+    }
+}
+
+fn measure(args: &Run) -> Exit {
+    let interrupt = match Interrupt::install() {
+        Ok(interrupt) => interrupt,
+        Err(error) => return failed(&error.into()),
+    };
+    let directory = args.resume.clone().or_else(|| args.output.clone());
+    let directory = directory.unwrap_or_else(default_directory);
+    let result = if args.resume.is_some() {
+        run::resume(&directory, &interrupt, &mut Lines)
+    } else {
+        run::run(&options(args), &directory, &interrupt, &mut Lines)
+    };
+    match result {
+        Ok(finished) => conclude(finished, &directory),
+        Err(error) => failed(&error),
+    }
+}
+
+fn conclude(finished: Finished, directory: &Path) -> Exit {
+    let directory = directory.display();
+    let Finished {
+        cells,
+        failed,
+        interrupted,
+    } = finished;
+    print(&format!(
+        "{cells} cells in {directory}, {failed} of them failed\n"
+    ));
+    if interrupted {
+        print(&format!(
+            "stopped; the rest: weir bench run --resume {directory}\n"
+        ));
+    }
+    if failed > 0 && failed == cells {
+        Exit::Failed
+    } else {
+        Exit::Ok
+    }
+}
+
+fn list(files: &Files) -> Exit {
+    match run::list(&with_files(Options::default(), files)) {
+        Ok(text) => {
+            print(&text);
+            Exit::Ok
+        }
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &Error) -> Exit {
+    complain(format_args!("weir bench: {error}"));
+    match error {
+        Error::Experiment(_) | Error::Target(_) | Error::NoProfile { .. } => Exit::Config,
+        _ => Exit::Start,
+    }
+}
+
+fn options(args: &Run) -> Options {
+    let factors = args.factors.iter();
+    let options = Options {
+        profile: args.profile.clone(),
+        experiments: args.experiments.clone(),
+        changes: Changes {
+            targets: args.targets.clone(),
+            factors: factors
+                .map(|factor| (factor.name.clone(), factor.values.clone()))
+                .collect(),
+            blocks: args.blocks,
+            warm_up_s: args.warm_up,
+            measure_s: args.measure,
+            scale: args.scale,
+        },
+        postgres: args.postgres_bin.clone(),
+        server: args.server.clone(),
+        pooler_cpus: args.pooler_cpus.clone(),
+        seed: args.seed,
+        command: std::env::args().collect(),
+        ..Options::default()
+    };
+    with_files(options, &args.files)
+}
+
+/// This very program is the Weir that is measured, unless another is pointed at, and its own generator.
+fn with_files(mut options: Options, files: &Files) -> Options {
+    let mut programs = BTreeMap::new();
+    if let Ok(ourselves) = std::env::current_exe() {
+        options.generator = ["bench", "load"].map(str::to_owned).to_vec();
+        options.generator.insert(0, ourselves.display().to_string());
+        programs.insert("weir".to_owned(), ourselves);
+    }
+    for Program { name, path } in &files.programs {
+        programs.insert(name.clone(), path.clone());
+    }
+    options.programs = programs;
+    options.experiment_files.clone_from(&files.experiment_file);
+    options.target_files.clone_from(&files.target_file);
+    options
+}
+
+fn default_directory() -> PathBuf {
+    let now = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S");
+    PathBuf::from(format!("weir-bench-{now}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(subcommand)]
+        bench: Bench,
+    }
+
+    fn parse(line: &str) -> Result<Options, clap::Error> {
+        let words = ["bench"].into_iter().chain(line.split_whitespace());
+        Line::try_parse_from(words).map(|line| match line.bench {
+            Bench::Run(args) => options(&args),
+            Bench::List(files) => with_files(Options::default(), &files),
+        })
+    }
+
+    #[test]
+    fn without_flags_it_is_the_smoke_profile_with_this_very_program() {
+        let options = parse("run").unwrap();
+        assert_eq!(options.profile, "smoke");
+        assert!(options.programs["weir"].is_absolute());
+        assert_eq!(options.generator[1..], ["bench", "load"]);
+    }
+
+    #[test]
+    fn flags_reach_the_options() {
+        let options = parse(
+            "run quick -e p1,p2 -t weir-1 --set clients=1,50 --set protocol=simple --blocks 2 \
+             --measure 1.5 --target-bin weir=/opt/weir",
+        )
+        .unwrap();
+        assert_eq!(options.experiments, ["p1", "p2"]);
+        assert_eq!(options.changes.factors["clients"], ["1", "50"]);
+        assert_eq!(options.changes.measure_s, Some(1.5));
+        assert_eq!(options.programs["weir"], Path::new("/opt/weir"));
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        for line in [
+            "run --resume a --seed 1",
+            "run quick --resume a",
+            "run --server postgresql://a@b/c --postgres-bin /usr",
+            "run --set clients",
+            "run --target-bin weir",
+            "",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}
