@@ -63,6 +63,8 @@ has_clang_headers() {
 has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/initdb' || have initdb; }
 has_pgbench() { compgen -G '/usr/lib/postgresql/*/bin/pgbench' || have pgbench; }
 has_pgbouncer() { have pgbouncer || [ -x /usr/sbin/pgbouncer ]; }
+has_haproxy() { have haproxy || [ -x /usr/sbin/haproxy ]; }
+has_pgpool() { have pgpool || [ -x /usr/sbin/pgpool ]; }
 has_slapd() { have slapd || [ -x /usr/sbin/slapd ]; }
 # To link with; the program itself is content with libpam0g, which every Debian has.
 has_pam() { [ -e /usr/include/security/pam_appl.h ]; }
@@ -132,7 +134,7 @@ release_services() {
 	if [ -n "$HELD_CLUSTER" ]; then as_root rm -f "$CLUSTER_CONF"; fi
 	# Not at the next boot either, if it came with us.
 	local service
-	for service in pgbouncer slapd; do
+	for service in haproxy pgbouncer pgpool2 slapd; do
 		if [[ " ${MISSING[*]-} " == *" $service "* ]] && have systemctl; then
 			as_root systemctl disable --quiet "$service" 2>/dev/null || true
 		fi

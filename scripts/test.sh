@@ -19,6 +19,8 @@ need postgresql-15 has_postgres
 need postgresql-15 has_pgbench
 need postgresql-client-15 have psql
 need pgbouncer has_pgbouncer
+need haproxy has_haproxy
+need pgpool2 has_pgpool
 need python3-venv has_venv
 need golang-go has_go
 need nodejs have node

@@ -150,7 +150,7 @@ pub fn run(
         .unwrap_or_else(|| clock::since_epoch().as_secs());
     let plan = setup.plan(seed)?;
     let directory = Directory::create(directory)?;
-    directory.write(OPTIONS, options)?;
+    directory.write(OPTIONS, &redacted(options))?;
     directory.write(PLAN, &plan)?;
     directory.write_texts(&setup.texts)?;
     let run = setup.record(options, seed);
@@ -270,7 +270,7 @@ impl Setup {
             seed,
             started_unix_s: clock::since_epoch().as_secs(),
             ended_unix_s: None,
-            command: options.command.clone(),
+            command: redacted(options).command,
             experiments: self
                 .chosen
                 .iter()
@@ -296,6 +296,16 @@ impl Setup {
             );
         }
         record
+    }
+}
+
+/// A result is there to be shown.
+fn redacted(options: &Options) -> Options {
+    let command = options.command.iter().map(|word| Given::redacted(word));
+    Options {
+        server: options.server.as_deref().map(Given::redacted),
+        command: command.collect(),
+        ..options.clone()
     }
 }
 

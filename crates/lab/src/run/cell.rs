@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::directory::Directory;
+use super::directory::{Directory, redact};
 use super::flags::{Wanted, flags};
 use super::plan::Planned;
 use super::stage::Stage;
@@ -93,6 +93,9 @@ impl Bench<'_> {
         let (configurations, path) = directory.of_cell(experiment, *block, *order, target)?;
         let started = clock::since_epoch();
         let measured = self.measure(planned, rate, &path);
+        if let Some(secret) = self.stage.secret() {
+            redact(&path, secret)?;
+        }
         let generator = self.generator().name().to_owned();
         let mut record = Cell {
             experiment: experiment.clone(),

@@ -165,6 +165,23 @@ impl Directory {
     }
 }
 
+/// Takes a password out of every file below `path`.
+pub(super) fn redact(path: &Path, password: &str) -> Result<(), Error> {
+    let entries = fs::read_dir(path).map_err(SystemError::file("read", path))?;
+    for entry in entries.filter_map(Result::ok) {
+        let path = entry.path();
+        if path.is_dir() {
+            redact(&path, password)?;
+        } else if let Ok(text) = fs::read_to_string(&path)
+            && text.contains(password)
+        {
+            let text = text.replace(password, "***");
+            fs::write(&path, text).map_err(SystemError::file("write", &path))?;
+        }
+    }
+    Ok(())
+}
+
 fn line(cell: &Cell) -> Result<String, Error> {
     let mut line = serde_json::to_string(cell).map_err(|source| Error::Json {
         path: PathBuf::from(CELLS),
@@ -274,6 +291,24 @@ mod tests {
             Directory::open(root.path()),
             Err(Error::TooNew(_))
         ));
+    }
+
+    #[test]
+    fn a_password_is_taken_out_of_every_file() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("target-0");
+        fs::create_dir(&inner).unwrap();
+        fs::write(inner.join("users.txt"), "ann s3cret").unwrap();
+        fs::write(root.path().join("other"), "nothing").unwrap();
+        redact(root.path(), "s3cret").unwrap();
+        assert_eq!(
+            fs::read_to_string(inner.join("users.txt")).unwrap(),
+            "ann ***"
+        );
+        assert_eq!(
+            fs::read_to_string(root.path().join("other")).unwrap(),
+            "nothing"
+        );
     }
 
     #[test]

@@ -110,9 +110,30 @@ impl Given {
             host: decoded(host.ok_or_else(|| wrong(&shown, "the host must be named"))?),
             port: url.port().unwrap_or(5432),
             user: decoded(url.username()),
-            password: url.password().map(decoded),
+            // A result directory never has it, so a run that is taken up again gets it from there too.
+            password: match url.password() {
+                Some(password) => Some(decoded(password)),
+                None => std::env::var("PGPASSWORD").ok(),
+            },
             database,
         })
+    }
+
+    /// What may stand in no file of a result.
+    pub(super) fn password(&self) -> Option<&str> {
+        self.password.as_deref().filter(|text| !text.is_empty())
+    }
+
+    /// An address without its password.
+    pub(super) fn redacted(text: &str) -> String {
+        let Ok(mut url) = Url::parse(text) else {
+            return text.to_owned();
+        };
+        if url.password().is_some() && url.set_password(None).is_ok() {
+            url.into()
+        } else {
+            text.to_owned()
+        }
     }
 
     fn query(&self, programs: &Programs, sql: &str) -> SystemResult<String> {
@@ -216,6 +237,11 @@ impl Stage {
         }
         self.cluster = Some(cluster);
         Ok(())
+    }
+
+    /// The password of a server that is not ours.
+    pub(super) fn secret(&self) -> Option<&str> {
+        self.given.as_ref()?.password()
     }
 
     /// Asks the primary.
@@ -351,7 +377,14 @@ mod tests {
             ("ann", "shop")
         );
         let given = Given::parse("postgres://ann@localhost/shop").unwrap();
-        assert_eq!((given.port, given.password), (5432, None));
+        assert_eq!((given.port, given.user.as_str()), (5432, "ann"));
+    }
+
+    #[test]
+    fn an_address_is_kept_without_its_password() {
+        let kept = Given::redacted("postgresql://ann:p%40ss@db.example:6000/shop");
+        assert_eq!(kept, "postgresql://ann@db.example:6000/shop");
+        assert_eq!(Given::redacted("--resume"), "--resume");
     }
 
     #[test]

@@ -1,0 +1,219 @@
+//! `weir bench run`: a tiny run against every pooler that Debian has, from the command line to the result directory.
+
+#![allow(
+    clippy::indexing_slicing,
+    reason = "a panic in a test is a failure, and is wanted"
+)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use weir_conformance::TempDir;
+use weir_conformance::weir_bin;
+
+/// One block of short cells: what is looked at is that all of it works, not a figure.
+const TARGETS: &str = "direct,weir-1,pgbouncer,haproxy,pgpool";
+
+fn command(arguments: &[&str], directory: &Path) -> Command {
+    let mut command = Command::new(weir_bin().unwrap());
+    command.arg("bench").args(arguments).stdin(Stdio::null());
+    // What is not put away, and who is not stopped, is found by this.
+    command.current_dir(directory).env("TMPDIR", directory);
+    command
+}
+
+fn bench(arguments: &[&str], directory: &Path) -> (bool, String) {
+    let output = command(arguments, directory).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    (output.status.success(), text)
+}
+
+/// Runs until the first cell is done, and then does what Ctrl-C at a terminal does.
+fn interrupted(arguments: &[&str], directory: &Path) -> (bool, String) {
+    let mut child = command(arguments, directory)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut text = String::new();
+    for line in lines.by_ref() {
+        text.push_str(&(line.unwrap() + "\n"));
+        if text.ends_with(" left)\n") {
+            break;
+        }
+    }
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    text.extend(lines.map(|line| line.unwrap() + "\n"));
+    let output = child.wait_with_output().unwrap();
+    text.push_str(&String::from_utf8_lossy(&output.stdout));
+    (output.status.success(), text)
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn cells(result: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(result.join("cells.jsonl")).unwrap();
+    let cells = text.lines().map(|line| serde_json::from_str(line));
+    cells.collect::<Result<_, _>>().unwrap()
+}
+
+/// Directories of servers and poolers, and processes that have them in their command line.
+fn left_behind(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    let mut found: Vec<String> = names.filter(|name| name != "result").collect();
+    for entry in fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.contains(&*directory.to_string_lossy()) {
+            found.push(line);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_run_that_is_stopped_and_taken_up_again_leaves_a_whole_result_and_no_process() {
+    let directory = TempDir::new().unwrap();
+    let result = directory.path().join("result");
+    let arguments = [
+        "run",
+        "smoke",
+        "-e",
+        "p1",
+        "-t",
+        TARGETS,
+        "--scale",
+        "1",
+        "--set",
+        "clients=4",
+        "--warm-up",
+        "0",
+        "--measure",
+        "1",
+        "--seed",
+        "7",
+        "-o",
+        "result",
+    ];
+    let (good, text) = interrupted(&arguments, directory.path());
+    assert!(good && text.contains("--resume result"), "{text}");
+    assert_eq!(left_behind(directory.path()), Vec::<String>::new());
+    let before = cells(&result);
+    assert!((1..5).contains(&before.len()), "{text}");
+    assert_eq!(json(&result.join("run.json"))["ended_unix_s"], Value::Null);
+
+    let (good, text) = bench(&["run", "--resume", "result"], directory.path());
+    assert!(
+        good && text.contains(&format!("{} of 5 cells are done", before.len())),
+        "{text}"
+    );
+    assert_eq!(left_behind(directory.path()), Vec::<String>::new());
+    let cells = cells(&result);
+    assert_eq!(cells[..before.len()], before);
+    let targets: BTreeSet<&str> = cells
+        .iter()
+        .map(|cell| cell["target"].as_str().unwrap())
+        .collect();
+    assert_eq!((cells.len(), targets), (5, TARGETS.split(',').collect()));
+    for cell in &cells {
+        check(cell, &result);
+    }
+
+    let run = json(&result.join("run.json"));
+    assert_eq!(run["seed"], 7);
+    assert!(run["ended_unix_s"].is_u64(), "{run}");
+    assert_eq!(run["experiments"][0]["plan"].as_array().unwrap().len(), 5);
+    assert!(
+        run["environment"]["postgres settings"]["fsync"] == "off",
+        "{run}"
+    );
+    let tls = run["environment"]["tls"]["weir-1"].as_str().unwrap();
+    assert!(tls.contains("TLSv1.3"), "{tls}");
+
+    // A finished run is not written over.
+    let (good, text) = bench(&arguments, directory.path());
+    assert!(!good && text.contains("has a run already"), "{text}");
+}
+
+fn check(cell: &Value, result: &Path) {
+    assert_eq!(cell["failed"], Value::Null, "{cell}");
+    let outcome = &cell["outcome"];
+    assert!(outcome["tps"].as_f64().unwrap() > 0.0, "{cell}");
+    assert!(outcome["latency"]["p99"].as_f64().unwrap() > 0.0, "{cell}");
+    assert_eq!(outcome["errors"], 0, "{cell}");
+    let used = |who: &str| cell["costs"][who]["cpu_us"].as_f64();
+    assert!(
+        used("server").unwrap() > 0.0 && used("generator").unwrap() > 0.0,
+        "{cell}"
+    );
+    let direct = cell["target"] == "direct";
+    assert_eq!(used("pooler").is_none(), direct, "{cell}");
+    assert!(
+        cell["costs"]["machine"]["cpus"].as_u64().unwrap() > 0,
+        "{cell}"
+    );
+    if direct {
+        return;
+    }
+    assert!(used("pooler").unwrap() > 0.0, "{cell}");
+    assert!(
+        cell["costs"]["pooler"]["rss_bytes"].as_u64().unwrap() > 1 << 20,
+        "{cell}"
+    );
+    let configurations = result.join(cell["configurations"].as_str().unwrap());
+    assert!(
+        fs::read_dir(configurations.join("target-0"))
+            .unwrap()
+            .count()
+            > 0,
+        "{cell}"
+    );
+}
+
+#[test]
+fn a_mistake_is_told_before_anything_is_started() {
+    let directory = TempDir::new().unwrap();
+    for (arguments, words) in [
+        (&["run", "-e", "p9"][..], "there is no experiment `p9`"),
+        (
+            &["run", "-e", "p1", "-t", "weir"],
+            "there is no target `weir`; there are direct, weir-N",
+        ),
+        (
+            &["run", "huge", "-e", "p1"],
+            "`p1` has no profile `huge`; it has full, quick, smoke",
+        ),
+        (
+            &["run", "-e", "p1", "--set", "clients=none"],
+            "`none` is not a number above zero",
+        ),
+        (
+            &["run", "-e", "p1", "-t", "pgcat-1"],
+            "--target-bin pgcat=PATH",
+        ),
+    ] {
+        let (good, text) = bench(arguments, directory.path());
+        assert!(!good && text.contains(words), "{arguments:?}: {text}");
+    }
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn the_list_says_what_is_here() {
+    let (good, text) = bench(&["list"], Path::new("/"));
+    assert!(
+        good && text.contains("p5") && text.contains("PgBouncer 1."),
+        "{text}"
+    );
+}
