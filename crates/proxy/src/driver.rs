@@ -100,6 +100,15 @@ pub(crate) trait Driver {
     /// Receives again.
     fn resume(&mut self, key: Key);
 
+    /// Receives nothing and accepts nobody until `resume_all`, but for connections that are kept awake.
+    fn suspend_all(&mut self);
+
+    /// Takes that back.
+    fn resume_all(&mut self);
+
+    /// This connection is served even while the others are suspended.
+    fn keep_awake(&mut self, key: Key);
+
     /// Closes after the backlog was sent, or a few seconds later.
     fn close(&mut self, key: Key);
 

@@ -21,13 +21,14 @@ use weir_config::{AuthLookup, LoadBalanceHosts, PoolMode, PoolSettings, Settings
 use weir_pool::{HostGate, Moment, Policy, Quota, Shared};
 use weir_session::settings::{Reported, Settings as Asked};
 use weir_session::statement::Proven;
-use weir_stats::{LimitRow, Snapshot};
+use weir_stats::{Halts, LimitRow, Snapshot};
 
 use crate::clock::Clock;
 use crate::console::{Command, Console};
 use crate::handover::{Letter, Link};
 use crate::mailbox::Mailbox;
 use crate::offload::{Kind, Offload};
+use crate::orders;
 use crate::resolve::Resolver;
 use crate::running::Arrivals;
 use crate::settled::Settled;
@@ -242,6 +243,12 @@ pub(crate) struct Global {
     ids: AtomicU64,
     /// New clients are not wanted any more: it is about to stop.
     pub(crate) is_draining: AtomicBool,
+    /// What the administrator has stopped.
+    pub(crate) halts: Mutex<Halts>,
+    /// `SUSPEND`, for those who look often.
+    pub(crate) is_suspended: AtomicBool,
+    /// Connections of each worker that have something left to be sent, while it is suspended.
+    pub(crate) unsent: Vec<AtomicUsize>,
     database_servers: Quotas,
     database_clients: Quotas,
     user_servers: Quotas,
@@ -305,6 +312,9 @@ impl Global {
             settled: RwLock::new(Arc::new(settled)),
             ids: AtomicU64::new(1),
             is_draining: AtomicBool::new(false),
+            halts: Mutex::default(),
+            is_suspended: AtomicBool::new(false),
+            unsent: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
             database_servers: Quotas::default(),
             database_clients: Quotas::default(),
             user_servers: Quotas::default(),
@@ -481,6 +491,7 @@ impl Global {
         let gate = self.gate(&settings, &settled.settings);
         let policy = policy(&settings, &settled.settings);
         let shared = Arc::new(Shared::new(&policy, self.lanes(), database, user, gate));
+        shared.set_paused(orders::is_paused(&lock(&self.halts), &name.0));
         let pool = Arc::new(GlobalPool {
             database: Arc::clone(&name.0),
             user: Arc::clone(&name.1),
@@ -498,6 +509,10 @@ impl Global {
         });
         pools.insert(name, Arc::clone(&pool));
         Ok(pool)
+    }
+
+    pub(crate) fn all_pools(&self) -> Vec<Arc<GlobalPool>> {
+        lock(&self.pools).values().map(Arc::clone).collect()
     }
 
     /// What was counted by workers that have forgotten the pool since.

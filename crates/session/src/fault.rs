@@ -69,7 +69,9 @@ pub enum Fault {
     ClientIdleTimeout,
     /// The server in session pooling leads where the database was before a reload (`server_fast_close`).
     DatabaseChanged,
-    /// The database is not configured any more.
+    /// `DISABLE` on the console: the database takes no new clients.
+    DatabaseDisabled(String),
+    /// The database is not configured any more, or the administrator has ended all its clients.
     DatabaseRemoved,
     /// The client was cancelled while it waited for a server.
     Cancelled,
@@ -111,6 +113,8 @@ pub enum Fault {
     Startup(StartupError),
     /// The statement would leave something on its server that cannot move (`session_state = refuse`).
     StateRefused(Reasons),
+    /// What had to be sent before `SUSPEND` could not be sent within `suspend_timeout`.
+    SuspendTimeout,
     /// A transaction block in statement pooling.
     StatementMode,
     /// A name or value in the start-up packet is not UTF-8.
@@ -138,7 +142,8 @@ impl Fault {
             Self::AdminShutdown
             | Self::DatabaseChanged
             | Self::DatabaseRemoved
-            | Self::ShuttingDown => SqlState::ADMIN_SHUTDOWN,
+            | Self::ShuttingDown
+            | Self::SuspendTimeout => SqlState::ADMIN_SHUTDOWN,
             Self::AuthenticationFailed(credential) => credential.code(),
             Self::Cancelled | Self::QueryTimeout => SqlState::QUERY_CANCELED,
             Self::ClientIdleTimeout => SqlState::IDLE_SESSION_TIMEOUT,
@@ -159,6 +164,7 @@ impl Fault {
             | Self::Protocol(_)
             | Self::StartupEncoding
             | Self::UnencryptedData(_) => SqlState::PROTOCOL_VIOLATION,
+            Self::DatabaseDisabled(_) => SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::NoDatabase(_) => SqlState::INVALID_CATALOG_NAME,
             Self::Options(_) => SqlState::SYNTAX_ERROR,
             Self::QueryWaitTimeout | Self::TooManyClients(_) => SqlState::TOO_MANY_CONNECTIONS,
@@ -183,6 +189,7 @@ impl Fault {
             Self::Cancelled => "canceling statement due to user request".into(),
             Self::ClientIdleTimeout => "client_idle_timeout".into(),
             Self::DatabaseChanged => "database configuration changed".into(),
+            Self::DatabaseDisabled(name) => format!("database \"{name}\" is disabled").into(),
             Self::DatabaseRemoved => "database removed".into(),
             Self::IdleTransactionTimeout => "idle transaction timeout".into(),
             Self::ListenQueueFull => {
@@ -232,6 +239,7 @@ impl Fault {
                 "too many failed logins from this address (auth_failures_per_minute)".into()
             }
             Self::TooManyChannels => "too many channels on one connection (10000)".into(),
+            Self::SuspendTimeout => "suspend_timeout".into(),
             Self::TransactionTimeout => "transaction timeout".into(),
             Self::TlsRequired => "SSL required".into(),
             Self::UnencryptedData(kind) => {

@@ -21,6 +21,6 @@ mod rows;
 pub use counters::{Averages, Counters};
 pub use histogram::{Histogram, Percentiles, Times};
 pub use rows::{
-    Blame, ClientRow, ClientState, Endpoint, LimitRow, PoolCounts, PoolPercentiles, PoolRow,
+    Blame, ClientRow, ClientState, Endpoint, Halts, LimitRow, PoolCounts, PoolPercentiles, PoolRow,
     ProcessRow, ServerRow, ServerState, Snapshot, TlsRow, Totals, WorkerRow,
 };

@@ -1,6 +1,6 @@
 //! What one worker, or all of them, look like at one moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::counters::Counters;
 use crate::histogram::{Percentiles, Times};
@@ -309,6 +309,21 @@ pub struct Snapshot {
     pub limits: Vec<LimitRow>,
     /// The process, likewise.
     pub process: ProcessRow,
+    /// What the administrator has stopped, likewise.
+    pub halts: Halts,
+}
+
+/// What the administrator has stopped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Halts {
+    /// `PAUSE` or `KILL` of everything.
+    pub all: bool,
+    /// Databases that are paused by name.
+    pub paused: BTreeSet<String>,
+    /// Databases that take no new clients.
+    pub disabled: BTreeSet<String>,
+    /// `SUSPEND`.
+    pub suspended: bool,
 }
 
 impl Snapshot {

@@ -405,10 +405,20 @@ fn workers_is_the_number_of_threads_that_serve_clients() {
     let dir = Dir::new("workers");
     let file = dir.config("workers = 3\n");
     let running = Running::start(&file);
-    let tasks = fs::read_dir(format!("/proc/{}/task", running.child.id())).unwrap();
-    let names = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("comm")).unwrap());
-    let workers = names.filter(|name| name.starts_with("weir-worker-"));
-    assert_eq!(workers.count(), 3);
+    let workers = || {
+        let tasks = fs::read_dir(format!("/proc/{}/task", running.child.id())).unwrap();
+        let names =
+            tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        names
+            .filter(|name| name.starts_with("weir-worker-"))
+            .count()
+    };
+    // A thread gives itself its name, which it may not have done yet.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while workers() < 3 && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    assert_eq!(workers(), 3);
 }
 
 #[test]

@@ -39,6 +39,8 @@ struct Conn {
     sent: usize,
     connecting: bool,
     paused: bool,
+    /// It is served even while the others are suspended.
+    awake: bool,
     /// There may be something to receive.
     readable: bool,
     /// It is in the queue of connections to look at.
@@ -64,6 +66,7 @@ pub(crate) struct Epoll {
     listeners: Vec<Listener>,
     accepts: VecDeque<usize>,
     accept_paused_until: Option<Moment>,
+    suspended: bool,
     now: Moment,
     options: TcpOptions,
     /// What TLS connections share.
@@ -92,6 +95,7 @@ impl Epoll {
             accepts: VecDeque::new(),
             listeners,
             accept_paused_until: None,
+            suspended: false,
             now: Moment(0),
             options,
             records: Records::default(),
@@ -116,6 +120,7 @@ impl Epoll {
             sent: 0,
             connecting,
             paused: false,
+            awake: false,
             readable: false,
             queued: false,
             hung_up: false,
@@ -269,7 +274,7 @@ impl Epoll {
             self.remove(key);
             return Some(Completion::Ended(owner, Some(kind.into())));
         }
-        if conn.paused || !conn.readable {
+        if conn.paused || !conn.readable || (self.suspended && !conn.awake) {
             return None;
         }
         if conn.said_bye {
@@ -458,7 +463,7 @@ impl Driver for Epoll {
         self.accept_paused_until = self.accept_paused_until.filter(|until| now < *until);
         if !self.closing.is_empty() || self.accept_paused_until.is_some() {
             timeout = Some(timeout.unwrap_or(ACCEPT_PAUSE).min(ACCEPT_PAUSE));
-        } else if !self.accepts.is_empty() {
+        } else if !self.accepts.is_empty() && !self.suspended {
             timeout = Some(Duration::ZERO);
         }
         if !self.ready.is_empty() || !self.drained.is_empty() || !self.connected.is_empty() {
@@ -496,7 +501,7 @@ impl Driver for Epoll {
                 return Some(completion);
             }
         }
-        if self.accept_paused_until.is_some() {
+        if self.accept_paused_until.is_some() || self.suspended {
             None
         } else {
             self.accept()
@@ -562,6 +567,26 @@ impl Driver for Epoll {
         if conn.readable && !conn.queued {
             conn.queued = true;
             self.ready.push_back(key);
+        }
+    }
+
+    fn suspend_all(&mut self) {
+        self.suspended = true;
+    }
+
+    fn resume_all(&mut self) {
+        self.suspended = false;
+        for (key, conn) in &mut self.conns {
+            if conn.readable && !conn.paused && !conn.queued {
+                conn.queued = true;
+                self.ready.push_back(key);
+            }
+        }
+    }
+
+    fn keep_awake(&mut self, key: Key) {
+        if let Some(conn) = self.conns.get_mut(key) {
+            conn.awake = true;
         }
     }
 

@@ -168,6 +168,7 @@ struct Conn {
     backlog: VecDeque<u8>,
     connecting: bool,
     paused: bool,
+    awake: bool,
     broken: bool,
     closing: Option<Moment>,
 }
@@ -194,6 +195,7 @@ impl Conn {
 /// See the module's page.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryDriver {
+    suspended: bool,
     conns: Slab<Conn>,
     drained: VecDeque<Key>,
     arrivals: VecDeque<Accepted>,
@@ -251,6 +253,7 @@ impl MemoryDriver {
             backlog: VecDeque::new(),
             connecting,
             paused: false,
+            awake: false,
             broken: false,
             closing: None,
         })
@@ -281,7 +284,7 @@ impl MemoryDriver {
             return Some(outcome);
         }
         let reset = conn.broken || pipe.ended == Some(End::Reset);
-        if !reset && conn.paused {
+        if !reset && (conn.paused || (self.suspended && !conn.awake)) {
             return None;
         }
         if !reset && let Some(mut segment) = pipe.inward.pop_front() {
@@ -342,7 +345,9 @@ impl Driver for MemoryDriver {
                 return Some(completion);
             }
         }
-        if let Some(accepted) = self.arrivals.pop_front() {
+        if !self.suspended
+            && let Some(accepted) = self.arrivals.pop_front()
+        {
             return Some(Completion::Accepted(accepted));
         }
         self.moves -= 1;
@@ -400,6 +405,20 @@ impl Driver for MemoryDriver {
     fn resume(&mut self, key: Key) {
         if let Some(conn) = self.conns.get_mut(key) {
             conn.paused = false;
+        }
+    }
+
+    fn suspend_all(&mut self) {
+        self.suspended = true;
+    }
+
+    fn resume_all(&mut self) {
+        self.suspended = false;
+    }
+
+    fn keep_awake(&mut self, key: Key) {
+        if let Some(conn) = self.conns.get_mut(key) {
+            conn.awake = true;
         }
     }
 

@@ -77,6 +77,10 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) else {
             return self.cancel_done(asker);
         };
+        if matches!(client.phase, Phase::Console(_)) {
+            self.cancel_order(index, id);
+            return self.cancel_done(asker);
+        }
         if let Some(ticket) = client.ticket.take() {
             let pool_index = client.pool;
             if let Some(pool) = self.pools.get_mut(pool_index) {

@@ -305,6 +305,9 @@ impl<D: Driver> Worker<D> {
             let age = self.now.since(client.identity.connected_at).as_secs();
             tracing::info!("{client} closing because: {reason} (age={age}s)");
         }
+        if matches!(client.phase, Phase::Console(_)) {
+            self.console_left(index, client.id);
+        }
         self.stop_listening(index, &mut client);
         let ticket = client.ticket.take();
         if let Some(pool) = self.pools.get_mut(client.pool) {

@@ -315,6 +315,10 @@ impl<D: Driver> Worker<D> {
                 self.fail_client(index, &Fault::NoDatabase(database));
             }
             Some(Plan::Console(role)) => self.open_console(index, role),
+            Some(Plan::Pool(settings)) if self.global.is_disabled(&settings.database) => {
+                let name = settings.database;
+                self.fail_client(index, &Fault::DatabaseDisabled(name));
+            }
             Some(Plan::Pool(settings)) => {
                 let asked = asked(&settled, &login.hello, &client.identity.remote);
                 if let Some(secret) = secret.filter(|_| !settings.is_user_forced)

@@ -26,7 +26,7 @@ use super::listening::Ears;
 use super::measure::Timing;
 use super::secure::Securing;
 use super::state::{Pinned, Trials};
-use crate::console::Role;
+use crate::console::{Conversation, Role};
 use crate::driver::Key;
 use crate::global::GlobalPool;
 use crate::moved::Facts;
@@ -42,7 +42,7 @@ pub(super) enum Phase {
     /// Its cancel request is being carried out.
     Cancelling,
     /// It talks to the console.
-    Console(Role),
+    Console(Box<dyn Conversation>),
     /// It has not said who it is.
     Opening(Opening),
     /// It works.

@@ -7,6 +7,7 @@ use weir_stats::{
 };
 
 use super::Worker;
+use super::console::Purpose as Gathered;
 use super::measure::Tally;
 use super::slots::{Client, Phase, Pool, Server, Stage};
 use crate::driver::Driver;
@@ -225,18 +226,11 @@ impl<D: Driver> Worker<D> {
             return;
         }
         let period_us = u64::try_from(global.stats_period.as_micros()).unwrap_or(u64::MAX);
-        self.gather(
-            usize::MAX,
-            0,
-            Box::new(move |snapshot| {
-                log_line(snapshot, period_us);
-                Vec::new()
-            }),
-        );
+        self.gather(Gathered::Log(period_us));
     }
 }
 
-fn log_line(snapshot: &Snapshot, period_us: u64) {
+pub(super) fn log_line(snapshot: &Snapshot, period_us: u64) {
     let mut all = Counters::default();
     for totals in snapshot.databases.values() {
         all += totals.period;

@@ -14,7 +14,8 @@ use weir_wire::startup::Version;
 
 use super::postgres::{CancelCall, Catalog, Postgres};
 use crate::clock::Clock;
-use crate::console::{Console, Role, Shutdown, Step};
+use crate::console::{Console, Conversation, Order, Refusal, Role, Shutdown, Step};
+use weir_stats::Snapshot;
 use crate::driver::Owner;
 use crate::driver::memory::{End, MemoryDriver, Peer};
 use crate::global::{Global, Purpose};
@@ -157,12 +158,47 @@ impl Console for NoConsole {
         Vec::new()
     }
 
-    fn query(&self, _: Role, _: &[u8]) -> Step {
-        Step::Close(Vec::new())
+    fn open(&self, _: Role) -> Box<dyn Conversation> {
+        Box::new(Orders)
+    }
+}
+
+/// A console whose queries are orders as `parse` knows them; the answer is a letter for each outcome.
+struct Orders;
+
+impl Conversation for Orders {
+    fn handle(&mut self, _: u8, body: &[u8]) -> Step {
+        let text = String::from_utf8_lossy(body);
+        let mut words = text.trim_end_matches('\0').split(' ');
+        let word = words.next();
+        let name = words.next().map(str::to_owned);
+        match word {
+            Some("DISABLE") => Step::Perform(Order::Disable(name.unwrap_or_default())),
+            Some("ENABLE") => Step::Perform(Order::Enable(name.unwrap_or_default())),
+            Some("KILL") => Step::Perform(Order::Kill(name)),
+            Some("KILL_CLIENT") => {
+                let id = name.and_then(|id| id.parse().ok()).unwrap_or_default();
+                Step::Perform(Order::KillClient(id))
+            }
+            Some("PAUSE") => Step::Perform(Order::Pause(name)),
+            Some("RECONNECT") => Step::Perform(Order::Reconnect(name)),
+            Some("RELOAD") => Step::Perform(Order::Reload),
+            Some("RESUME") => Step::Perform(Order::Resume(name)),
+            Some("SUSPEND") => Step::Perform(Order::Suspend),
+            Some("WAIT_CLOSE") => Step::Perform(Order::WaitClose(name)),
+            _ => Step::Gather,
+        }
     }
 
-    fn unsupported(&self, _: u8) -> Step {
-        Step::Close(Vec::new())
+    fn gathered(&mut self, _: &Snapshot) -> Vec<u8> {
+        b"gathered\n".to_vec()
+    }
+
+    fn performed(&mut self, outcome: Result<(), Refusal>) -> Vec<u8> {
+        match outcome {
+            Ok(()) => b"done\n".to_vec(),
+            Err(refusal) => format!("{refusal}\n").into_bytes(),
+        }
     }
 }
 
