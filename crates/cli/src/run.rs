@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, never, select};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use weir_admin::Shared;
-use weir_config::Settings;
-use weir_proxy::console::{Command, Shutdown};
+use weir_config::{Loaded, Settings};
+use weir_proxy::console::{Command, Refusal, Shutdown};
 use weir_proxy::monitor::Monitor;
 use weir_proxy::{Passed, Running};
 
@@ -18,7 +18,7 @@ use crate::descriptors;
 use crate::exit::{Exit, complain};
 use crate::identity;
 use crate::inherited;
-use crate::load::{Prepared, Source};
+use crate::load::{LoadError, Prepared, Source};
 use crate::logging::{self, Logging};
 use crate::notify::Notifier;
 use crate::pidfile::{self, PidFile};
@@ -92,6 +92,8 @@ struct Service<'a> {
     pidfile: Option<PidFile>,
     signals: Receiver<i32>,
     source: Source,
+    /// What was read last, with what the console has set since.
+    loaded: Loaded,
     settings: Arc<Settings>,
     shared: Shared,
     /// What was asked for last; each further signal is stronger.
@@ -150,6 +152,7 @@ fn start<'a>(
         pidfile,
         signals,
         source,
+        loaded: prepared.loaded.clone(),
         settings,
         shared,
         stopping: None,
@@ -173,8 +176,7 @@ impl Service<'_> {
         let mut commands = self.running.commands();
         while !self.running.is_finished() {
             match self.next(&mut commands) {
-                Event::Command(Command::Reload) => self.reload("RELOAD"),
-                Event::Command(Command::Shutdown(how)) => self.stop("SHUTDOWN", how),
+                Event::Command(command) => self.obey(command),
                 Event::Look => {}
                 Event::Signal(signal) => self.signal(signal),
                 Event::Upgrade(report) => self.upgrade(report),
@@ -183,6 +185,18 @@ impl Service<'_> {
             self.report();
         }
         self.finish()
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Reload(receipt) => receipt.done(self.reload("RELOAD")),
+            Command::Set {
+                key,
+                value,
+                receipt,
+            } => receipt.done(self.set(&key, &value)),
+            Command::Shutdown(how) => self.stop("SHUTDOWN", how),
+        }
     }
 
     /// What a service manager wants to know all the time.
@@ -220,11 +234,18 @@ impl Service<'_> {
     fn signal(&mut self, signal: i32) {
         let name = signals::name(signal);
         match signal {
-            SIGHUP => self.reload(name),
+            // The log says how it went.
+            SIGHUP => drop(self.reload(name)),
             SIGQUIT => self.stop(name, Shutdown::Now),
             SIGINT | SIGTERM => self.stop(name, next_shutdown(self.stopping)),
-            // PgBouncer pauses and resumes by these; without a handler they would end the process.
-            _ => tracing::warn!("{name} ignored: pausing is not supported yet"),
+            SIGUSR1 => match self.running.pause() {
+                Ok(()) => tracing::info!("got {name}, pausing all activity"),
+                Err(refusal) => tracing::warn!("got {name}, but: {refusal}"),
+            },
+            _ => match self.running.resume() {
+                Ok(()) => tracing::info!("got {name}, continuing"),
+                Err(refusal) => tracing::warn!("got {name}, but: {refusal}"),
+            },
         }
     }
 
@@ -290,14 +311,15 @@ impl Service<'_> {
         self.running.shutdown(how);
     }
 
-    fn reload(&mut self, cause: &str) {
+    fn reload(&mut self, cause: &str) -> Result<(), Refusal> {
         self.notifier.reloading();
-        self.read_again(cause);
+        let outcome = self.read_again(cause);
         self.notifier.ready();
+        outcome
     }
 
     /// A configuration with a mistake changes nothing.
-    fn read_again(&mut self, cause: &str) {
+    fn read_again(&mut self, cause: &str) -> Result<(), Refusal> {
         tracing::info!("{cause}: reading the configuration again");
         // The option `conffile` may name another file than the one we started with.
         if let Source::File(path) = &mut self.source
@@ -305,23 +327,44 @@ impl Service<'_> {
         {
             *path = (&self.settings.global.conffile).into();
         }
-        let prepared = match self.source.load() {
-            Ok(prepared) => prepared,
-            Err(errors) => {
-                for error in &errors {
-                    tracing::error!("{error}");
-                }
-                tracing::error!("reload failed, the running configuration stays as it was");
-                return;
+        let prepared = self.source.load().map_err(|errors| {
+            for error in &errors {
+                tracing::error!("{error}");
             }
+            tracing::error!("reload failed, the running configuration stays as it was");
+            Refusal::ReloadFailed
+        })?;
+        let changes = self.put_in_force("reload", prepared);
+        tracing::info!("reload done, {changes} changes");
+        Ok(())
+    }
+
+    /// SET of the console: one option gets another value until the next reload. What files say is as it was read last.
+    fn set(&mut self, key: &str, value: &str) -> Result<(), Refusal> {
+        let refused = |errors: &[LoadError]| {
+            let texts = errors.iter().map(ToString::to_string);
+            // Where it stands is known.
+            let texts = texts.map(|text| text.trim_start_matches("SET: ").to_owned());
+            Refusal::SetFailed(texts.collect::<Vec<_>>().join("; "))
         };
+        let loaded = self.loaded.set(key, value).map_err(|errors| {
+            let errors: Vec<_> = errors.into_iter().map(LoadError::from).collect();
+            refused(&errors)
+        })?;
+        let prepared = Prepared::of(loaded).map_err(|errors| refused(&errors))?;
+        self.put_in_force("SET", prepared);
+        Ok(())
+    }
+
+    /// Returns how many options have changed.
+    fn put_in_force(&mut self, cause: &str, prepared: Prepared) -> usize {
         warn_all(&prepared);
         let mut settings = Settings::clone(&prepared.settings());
         let changes = reload::merge(&self.settings, &mut settings);
         for change in &changes {
             match change.is_reloadable() {
-                true => tracing::info!("reload: {change}"),
-                false => tracing::warn!("reload: {change}"),
+                true => tracing::info!("{cause}: {change}"),
+                false => tracing::warn!("{cause}: {change}"),
             }
         }
         self.settings = Arc::new(settings);
@@ -330,7 +373,8 @@ impl Service<'_> {
             .replace(Arc::clone(&self.settings), prepared.user_names());
         self.running
             .reload(prepared.setup(Arc::clone(&self.settings)));
-        tracing::info!("reload done, {} changes", changes.len());
+        self.loaded = prepared.loaded;
+        changes.len()
     }
 
     fn finish(self) -> Exit {

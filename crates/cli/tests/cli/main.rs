@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -436,12 +436,29 @@ fn conffile_is_the_file_that_a_reload_reads() {
 }
 
 #[test]
-fn json_lines_are_objects_and_usr1_does_not_kill() {
+fn sigusr1_pauses_and_sigusr2_resumes() {
+    let dir = Dir::new("usr");
+    let file = dir.config("");
+    let mut running = Running::start(&file);
+    running.signal(Signal::USR1);
+    running.expect("got SIGUSR1, pausing all activity");
+    running.signal(Signal::USR1);
+    running.expect("got SIGUSR1, but: already suspended/paused");
+    running.signal(Signal::USR2);
+    running.expect("got SIGUSR2, continuing");
+    running.signal(Signal::USR2);
+    running.expect("got SIGUSR2, but: pooler is not paused/suspended");
+    running.signal(Signal::QUIT);
+    assert_eq!(running.end(), Some(0));
+}
+
+#[test]
+fn json_lines_are_objects() {
     let dir = Dir::new("json");
     let file = dir.config("log_format = json\n");
     let mut running = Running::start(&file);
-    running.signal(Signal::USR1);
-    let line = running.expect("SIGUSR1");
+    running.signal(Signal::USR2);
+    let line = running.expect("SIGUSR2");
     assert!(
         line.starts_with("{\"time\":\"") && line.ends_with('}'),
         "{line}"

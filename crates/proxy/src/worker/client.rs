@@ -273,7 +273,11 @@ impl<D: Driver> Worker<D> {
         if let Some(pool) = self.pools.get_mut(client.pool) {
             pool.counters.errors += 1;
         }
-        self.driver.send(client.key, message);
+        let server = client.lease.and_then(|server| self.servers.get(server));
+        // Nothing may be said in the middle of a message.
+        if !server.is_some_and(|server| server.session.is_mid_message()) {
+            self.driver.send(client.key, message);
+        }
         self.remove_client(index, Leaving::Lost, reason);
     }
 

@@ -15,7 +15,6 @@ use weir_wire::startup::Version;
 use super::postgres::{CancelCall, Catalog, Postgres};
 use crate::clock::Clock;
 use crate::console::{Console, Conversation, Order, Refusal, Role, Shutdown, Step};
-use weir_stats::Snapshot;
 use crate::driver::Owner;
 use crate::driver::memory::{End, MemoryDriver, Peer};
 use crate::global::{Global, Purpose};
@@ -27,6 +26,7 @@ use crate::socket::Socket;
 use crate::transport::Transport;
 use crate::worker::slots::Stage;
 use crate::worker::{RECEIVE, Worker};
+use weir_stats::Snapshot;
 
 /// Room in every connection unless a test wants little.
 const ROOM: usize = 1 << 20;
@@ -163,7 +163,13 @@ impl Console for NoConsole {
     }
 }
 
-/// A console whose queries are orders as `parse` knows them; the answer is a letter for each outcome.
+fn said(text: &str) -> Vec<u8> {
+    let mut message = Vec::new();
+    encode::command_complete(&mut message, text.as_bytes()).unwrap();
+    message
+}
+
+/// A console that knows orders, and answers with how they went; anything else gets the numbers of all clients.
 struct Orders;
 
 impl Conversation for Orders {
@@ -190,15 +196,17 @@ impl Conversation for Orders {
         }
     }
 
-    fn gathered(&mut self, _: &Snapshot) -> Vec<u8> {
-        b"gathered\n".to_vec()
+    fn gathered(&mut self, snapshot: &Snapshot) -> Vec<u8> {
+        let clients: Vec<_> = snapshot
+            .clients
+            .iter()
+            .map(|row| row.id.to_string())
+            .collect();
+        said(&clients.join(" "))
     }
 
     fn performed(&mut self, outcome: Result<(), Refusal>) -> Vec<u8> {
-        match outcome {
-            Ok(()) => b"done\n".to_vec(),
-            Err(refusal) => format!("{refusal}\n").into_bytes(),
-        }
+        said(&outcome.map_or_else(|refusal| refusal.to_string(), |()| "done".to_owned()))
     }
 }
 
@@ -313,7 +321,10 @@ impl World {
     ) -> usize {
         let index = self.connect_from(address);
         let mut packet = Vec::new();
-        let mut all = vec![("user", user), ("database", "shop")];
+        let mut all = vec![("user", user)];
+        if parameters.iter().all(|(name, _)| *name != "database") {
+            all.push(("database", "shop"));
+        }
         all.extend(parameters);
         let all: Vec<_> = all
             .iter()
@@ -328,6 +339,15 @@ impl World {
     #[track_caller]
     pub(super) fn login(&mut self) -> usize {
         let index = self.dial("ann", &[]);
+        self.settle();
+        let greeting = self.callers[index].heard();
+        assert!(greeting.ends_with("Z(I)"), "{greeting}");
+        index
+    }
+
+    /// A client of the console, for worlds with `admin_users = ann`.
+    pub(super) fn login_to_console(&mut self) -> usize {
+        let index = self.dial("ann", &[("database", "pgbouncer")]);
         self.settle();
         let greeting = self.callers[index].heard();
         assert!(greeting.ends_with("Z(I)"), "{greeting}");
