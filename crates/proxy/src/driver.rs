@@ -125,4 +125,7 @@ pub(crate) trait Driver {
 
     /// Stops accepting for good.
     fn stop_accepting(&mut self);
+
+    /// The same but for unix sockets, by which an administrator may still come.
+    fn stop_accepting_tcp(&mut self);
 }

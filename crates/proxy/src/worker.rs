@@ -110,6 +110,8 @@ pub(crate) struct Worker<D> {
     /// Turns of the loop.
     turns: u64,
     draining: Option<Shutdown>,
+    /// Since when, if it is by a shutdown and not by an upgrade.
+    draining_since: Option<Moment>,
     /// To the process that takes our clients.
     moving: Option<Arc<Link>>,
     finished: bool,
@@ -151,6 +153,7 @@ impl<D: Driver> Worker<D> {
             errors: Errors::new(),
             turns: 0,
             draining: None,
+            draining_since: None,
             moving: None,
             finished: false,
             quiet_until: now,

@@ -241,11 +241,12 @@ fn set_refuses_what_a_file_could_not_say_and_what_needs_a_restart() {
         let errors = loaded.set(key, value).unwrap_err();
         errors[0].to_string()
     };
-    expect![[r#"SET: unknown key "default_pool_sice" in SET; did you mean "default_pool_size"?"#]]
+    expect![[r#"SET: unknown key "default_pool_sice" in section [pgbouncer]; did you mean "default_pool_size"?"#]]
         .assert_eq(&why("default_pool_sice", "5"));
     expect![[r#"SET: bad value "many" for "default_pool_size": must be a whole number"#]]
         .assert_eq(&why("default_pool_size", "many"));
     expect![[r#"SET: "listen_port" changes only by a restart"#]]
         .assert_eq(&why("listen_port", "7000"));
-    expect![[r#""#]].assert_eq(&why("client_tls_sslmode", "require"));
+    expect!["SET: client_tls_sslmode require needs client_tls_key_file and client_tls_cert_file"]
+        .assert_eq(&why("client_tls_sslmode", "require"));
 }

@@ -63,7 +63,8 @@ pub(crate) struct Epoll {
     drained: VecDeque<Key>,
     connected: VecDeque<Key>,
     closing: Vec<(Key, Moment)>,
-    listeners: Vec<Listener>,
+    /// A place that is empty belongs to one that was closed: the number is the name by which epoll knows the others.
+    listeners: Vec<Option<Listener>>,
     accepts: VecDeque<usize>,
     accept_paused_until: Option<Moment>,
     suspended: bool,
@@ -93,7 +94,7 @@ impl Epoll {
             connected: VecDeque::new(),
             closing: Vec::new(),
             accepts: VecDeque::new(),
-            listeners,
+            listeners: listeners.into_iter().map(Some).collect(),
             accept_paused_until: None,
             suspended: false,
             now: Moment(0),
@@ -222,7 +223,7 @@ impl Epoll {
 
     fn accept(&mut self) -> Option<Completion> {
         while let Some(index) = self.accepts.front().copied() {
-            let Some(listener) = self.listeners.get(index) else {
+            let Some(Some(listener)) = self.listeners.get(index) else {
                 self.accepts.pop_front();
                 continue;
             };
@@ -635,8 +636,17 @@ impl Driver for Epoll {
         conn.socket.descriptor()
     }
 
+    fn stop_accepting_tcp(&mut self) {
+        let registry = self.poll.registry();
+        for place in &mut self.listeners {
+            if let Some(mut listener) = place.take_if(|listener| !listener.is_unix()) {
+                listener.deregister(registry);
+            }
+        }
+    }
+
     fn stop_accepting(&mut self) {
-        for mut listener in self.listeners.drain(..) {
+        for mut listener in self.listeners.drain(..).flatten() {
             listener.deregister(self.poll.registry());
         }
         self.accepts.clear();

@@ -455,6 +455,10 @@ impl Driver for MemoryDriver {
         None
     }
 
+    fn stop_accepting_tcp(&mut self) {
+        self.stop_accepting();
+    }
+
     fn stop_accepting(&mut self) {
         self.deaf = true;
         self.arrivals.clear();

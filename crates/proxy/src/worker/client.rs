@@ -31,7 +31,11 @@ pub(super) enum Leaving {
 impl<D: Driver> Worker<D> {
     /// A connection came in on a listener of this worker: the worker with the fewest clients gets it.
     pub(super) fn accepted(&mut self, accepted: Accepted) {
-        let lane = self.global.least_loaded(self.lane);
+        // The other workers may have ended.
+        let lane = match self.draining {
+            None => self.global.least_loaded(self.lane),
+            Some(_) => self.lane,
+        };
         if let Some(load) = self.global.loads.get(lane) {
             load.fetch_add(1, Ordering::Relaxed);
         }
@@ -69,6 +73,7 @@ impl<D: Driver> Worker<D> {
         };
         let nobody: Arc<str> = Arc::from("");
         let is_welcome = greeter.is_some();
+        let is_unix = accepted.remote_uid.is_some();
         let identity = Identity {
             user: Arc::clone(&nobody),
             database: nobody,
@@ -114,7 +119,7 @@ impl<D: Driver> Worker<D> {
         self.arm_client(index, timeout.map(|timeout| self.now.plus(timeout)));
         if !is_welcome {
             self.fail_client(index, &Fault::TooManyClients("max_client_conn"));
-        } else if self.draining.is_some() && self.moving.is_none() {
+        } else if self.draining.is_some() && self.moving.is_none() && !is_unix {
             self.fail_client(index, &Fault::ShuttingDown);
         }
     }

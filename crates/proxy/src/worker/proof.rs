@@ -8,6 +8,7 @@ use weir_auth::login::{
     Acceptance, Account, Challenge, Exchange, LoginError, LoginInput, Method, Opening, Progress,
 };
 use weir_auth::stored::StoredSecret;
+use weir_pool::Moment;
 use weir_session::fault::{Credential, Fault};
 use weir_session::relay::ClientFault;
 use weir_wire::encode;
@@ -308,6 +309,7 @@ impl<D: Driver> Worker<D> {
             log_login(client.id, login, &client.identity);
         }
         client.identity.incoming = None;
+        let is_late = is_late(self.draining_since, client.identity.connected_at);
         let secret = login.learnt_secret();
         match login.plan.take() {
             None => {
@@ -315,6 +317,10 @@ impl<D: Driver> Worker<D> {
                 self.fail_client(index, &Fault::NoDatabase(database));
             }
             Some(Plan::Console(role)) => self.open_console(index, role),
+            // It came by a socket that is open for administrators only.
+            Some(Plan::Pool(_)) if is_late => {
+                self.fail_client(index, &Fault::ShuttingDown);
+            }
             Some(Plan::Pool(settings)) if self.global.is_disabled(&settings.database) => {
                 let name = settings.database;
                 self.fail_client(index, &Fault::DatabaseDisabled(name));
@@ -330,6 +336,11 @@ impl<D: Driver> Worker<D> {
             }
         }
     }
+}
+
+/// Whether a client came when nobody but administrators was let in any more.
+fn is_late(draining_since: Option<Moment>, connected_at: Moment) -> bool {
+    draining_since.is_some_and(|since| connected_at > since)
 }
 
 impl Authenticating {
