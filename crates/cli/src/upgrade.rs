@@ -11,6 +11,7 @@
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -59,7 +60,8 @@ impl Program {
             )
         };
         let mut command = Command::new(self.0.as_ref().ok_or_else(missing)?);
-        command.args(["run", "--take-over"]);
+        // Under PgBouncer's name it would read PgBouncer's command line.
+        command.arg0("weir").args(["run", "--take-over"]);
         match source {
             Source::File(path) => command.arg(path),
             Source::Upstream(server) => command.args(["--upstream", server]),
