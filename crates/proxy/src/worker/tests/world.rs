@@ -21,6 +21,7 @@ use crate::global::{Global, Purpose};
 use crate::listen::Accepted;
 use crate::mailbox::{Message, mailbox};
 use crate::offload::Offload;
+use crate::orders::Task;
 use crate::settled::{Access, Settled, Setup};
 use crate::socket::Socket;
 use crate::transport::Transport;
@@ -370,6 +371,14 @@ impl World {
         encode::cancel_request(&mut packet, pid, &key).unwrap();
         self.callers[index].say(&packet);
         index
+    }
+
+    /// What an order asks of every worker.
+    pub(super) fn task(&self, task: &Task) {
+        for mailbox in self.global.mailboxes.get().unwrap() {
+            let task = task.clone();
+            drop(mailbox.send(Message::Task { task, to: None }));
+        }
     }
 
     // --- time and turns ---
