@@ -193,9 +193,6 @@ pub(crate) struct Run {
     /// Take the place of the process at the other end of the standard input (used by an upgrade)
     #[arg(long, hide = true)]
     pub(crate) take_over: bool,
-    /// Leave the terminal from which it was started (used by `pgbouncer -d`)
-    #[arg(long, hide = true)]
-    pub(crate) own_session: bool,
 }
 
 /// Arguments of `weir upgrade`.

@@ -13,7 +13,6 @@ mod inherited;
 mod load;
 mod logging;
 mod notify;
-mod pgbouncer;
 mod pidfile;
 mod reload;
 mod run;
@@ -28,9 +27,6 @@ use clap::Parser;
 use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
-    if pgbouncer::is_meant(std::env::args_os().next().as_deref()) {
-        return pgbouncer::main().into();
-    }
     let exit = match Cli::try_parse() {
         Ok(cli) => match &cli.command {
             Command::Check(args) => check::check(args),

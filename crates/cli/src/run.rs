@@ -37,12 +37,6 @@ pub(crate) fn run(args: &args::Run) -> Exit {
     let Some(source) = Source::choose(args.file.as_deref(), args.upstream.as_deref()) else {
         return args::report_missing("<FILE|--upstream <HOST:PORT>>");
     };
-    if args.own_session
-        && let Err(error) = rustix::process::setsid()
-    {
-        complain(format_args!("cannot leave the terminal: {error}"));
-        return Exit::Start;
-    }
     let prepared = match source.load() {
         Ok(prepared) => prepared,
         Err(errors) => {

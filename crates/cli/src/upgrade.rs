@@ -11,7 +11,6 @@
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -60,8 +59,7 @@ impl Program {
             )
         };
         let mut command = Command::new(self.0.as_ref().ok_or_else(missing)?);
-        // Under PgBouncer's name it would read PgBouncer's command line.
-        command.arg0("weir").args(["run", "--take-over"]);
+        command.args(["run", "--take-over"]);
         match source {
             Source::File(path) => command.arg(path),
             Source::Upstream(server) => command.args(["--upstream", server]),

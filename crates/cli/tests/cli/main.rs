@@ -4,7 +4,6 @@
 
 mod access;
 mod formats;
-mod pgbouncer;
 mod systemd;
 mod upgrade;
 
@@ -76,15 +75,6 @@ fn weir(args: &[&str]) -> Command {
         }
     }
     command
-}
-
-/// Waits until something is so, at most ten seconds.
-fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
-        std::thread::yield_now();
-    }
 }
 
 fn output(command: &mut Command) -> (i32, String, String) {
@@ -424,7 +414,10 @@ fn workers_is_the_number_of_threads_that_serve_clients() {
             .count()
     };
     // A thread gives itself its name, which it may not have done yet.
-    wait_for("their names", || workers() >= 3);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while workers() < 3 && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
     assert_eq!(workers(), 3);
 }
 
