@@ -77,6 +77,15 @@ fn weir(args: &[&str]) -> Command {
     command
 }
 
+/// Waits until something is so, at most ten seconds.
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::yield_now();
+    }
+}
+
 fn output(command: &mut Command) -> (i32, String, String) {
     let Output {
         status,
@@ -414,10 +423,7 @@ fn workers_is_the_number_of_threads_that_serve_clients() {
             .count()
     };
     // A thread gives itself its name, which it may not have done yet.
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while workers() < 3 && Instant::now() < deadline {
-        std::thread::yield_now();
-    }
+    wait_for("their names", || workers() >= 3);
     assert_eq!(workers(), 3);
 }
 
