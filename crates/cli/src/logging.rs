@@ -1,6 +1,7 @@
 //! Logging: which lines, in which shape, to where. Only what the crates of this project say is logged.
 
 mod format;
+mod repeats;
 mod sink;
 mod syslog;
 
@@ -12,7 +13,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, reload};
 use weir_config::Global;
 
-use self::format::Format;
+use self::format::{Format, Lines};
 use self::sink::{Outputs, Sink};
 use self::syslog::Syslog;
 
@@ -56,11 +57,12 @@ pub(crate) fn start(global: &Global) -> Result<Logging, LogError> {
     let sink = Sink::start(outputs).map_err(LogError::Thread)?;
     let filter = targets(level.unwrap_or_else(|| level_of(global.verbose)));
     let (filter, handle) = reload::Layer::new(filter);
-    let layer = tracing_subscriber::fmt::layer()
-        .event_format(Format::new(global.log_format))
-        .with_writer(sink.queue());
+    let lines = Lines {
+        format: Format::new(global.log_format),
+        queue: sink.queue(),
+    };
     tracing_subscriber::registry()
-        .with(layer.with_filter(filter))
+        .with(lines.with_filter(filter))
         .try_init()
         .map_err(LogError::Taken)?;
     std::panic::set_hook(Box::new(log_panic));

@@ -130,6 +130,7 @@ impl<D: Driver> Worker<D> {
         client.phase = Phase::Authenticating(Box::new(Authenticating {
             hello,
             exchange: None,
+            is_sasl: false,
             plan: None,
             spoke_at: self.now,
             penalty: None,

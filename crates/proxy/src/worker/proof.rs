@@ -19,6 +19,7 @@ use super::access::lookup;
 use super::client::Leaving;
 use super::login::asked;
 use super::slots::{Address, Authenticating, Busy, Identity, Phase, Plan};
+use crate::console::DATABASES;
 use crate::driver::Driver;
 use crate::global::{lock, since_start, source};
 use crate::mailbox::Asker;
@@ -40,8 +41,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let Some(random) = Self::login_random() else {
-            let text = "no random bytes from the system".to_owned();
-            return self.fail_client(index, &Fault::Misconfigured(text));
+            return self.fail_client(index, &Fault::NoRandom);
         };
         let incoming = client.identity.incoming.as_ref();
         let opening = Exchange::begin(LoginInput {
@@ -68,6 +68,7 @@ impl<D: Driver> Worker<D> {
                 exchange,
             } => {
                 login.exchange = Some(exchange);
+                login.is_sasl = matches!(challenge, Challenge::Sasl { .. });
                 self.driver.send(client.key, &encoded(&challenge));
                 self.take_input(index);
             }
@@ -290,6 +291,7 @@ impl<D: Driver> Worker<D> {
                 Busy::Refused(fault) => fault,
                 _ => Fault::LoginTimeout,
             },
+            Phase::Welcome => Fault::LoginTimeoutServerDown,
             _ => Fault::LoginTimeout,
         };
         self.fail_client(index, &fault);
@@ -310,6 +312,9 @@ impl<D: Driver> Worker<D> {
         client.identity.incoming = None;
         let secret = login.learnt_secret();
         match login.plan.take() {
+            None if DATABASES.contains(&login.hello.database.as_str()) => {
+                self.fail_client(index, &Fault::NotAllowed);
+            }
             None => {
                 let database = login.hello.database.clone();
                 self.fail_client(index, &Fault::NoDatabase(database));
@@ -335,6 +340,7 @@ impl Authenticating {
         match self.directory {
             Some(Directory::Ldap(_)) => Credential::Ldap,
             Some(Directory::Pam { .. }) => Credential::Pam,
+            None if self.is_sasl => Credential::Sasl,
             None => Credential::Password,
         }
     }

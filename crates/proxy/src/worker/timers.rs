@@ -134,6 +134,12 @@ impl<D: Driver> Worker<D> {
                 Fault::QueryTimeout,
             ),
             (
+                settings.query_timeout,
+                client.ticket.is_some(),
+                client.request_at,
+                Fault::QueryTimeoutWaiting,
+            ),
+            (
                 settings.transaction_timeout,
                 at_work,
                 client.transaction_at,

@@ -194,8 +194,7 @@ impl<D: Driver> Worker<D> {
             .register_for_cancel(index, key_len, &mut message)
             .is_err()
         {
-            let fault = weir_session::fault::Fault::Misconfigured("no random bytes".to_owned());
-            return self.fail_client(index, &fault);
+            return self.fail_client(index, &weir_session::fault::Fault::NoRandom);
         }
         let notice = &self.global.settled().settings.global.login_notify_message;
         if !notice.is_empty() {
