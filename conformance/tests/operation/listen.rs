@@ -97,7 +97,13 @@ fn a_socket_file_is_replaced_when_stale_and_respected_when_live() -> Result<()> 
     let mut third = Weir::spawn(&config, port)?;
     let status = third.wait_exit(PATIENCE)?;
     ensure!(status.code() == Some(3), "{status}");
-    ensure!(third.log().contains("is in use"), "{}", third.log());
+    ensure!(
+        third
+            .log()
+            .contains("ERROR unix socket is in use, cannot continue: "),
+        "{}",
+        third.log()
+    );
     ensure!(ask(&host, port, "op_stale", "select 2")? == "2");
     Ok(())
 }

@@ -250,14 +250,7 @@ impl Fault {
             }
             Self::Startup(error) => error.to_string().into(),
             Self::StartupEncoding => "startup packet is not valid UTF-8".into(),
-            Self::StateRefused(reasons) => {
-                let words: Vec<_> = reasons.iter().map(Reason::words).collect();
-                format!(
-                    "session state that outlives a transaction is refused (session_state): {}",
-                    words.join(", ")
-                )
-                .into()
-            }
+            Self::StateRefused(reasons) => refusal(*reasons).into(),
             Self::StatementMode => {
                 "transaction blocks not allowed in statement pooling mode".into()
             }
@@ -301,4 +294,13 @@ impl Fault {
         // Without a NUL it always fits: texts are short or were read from one message.
         let _ = ErrorReport::new(severity, self.code(), &text).encode(out);
     }
+}
+
+/// What [`Fault::StateRefused`] says.
+fn refusal(reasons: Reasons) -> String {
+    let words: Vec<_> = reasons.iter().map(Reason::words).collect();
+    format!(
+        "session state that outlives a transaction is refused (session_state): {}",
+        words.join(", ")
+    )
 }

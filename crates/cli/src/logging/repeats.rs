@@ -187,7 +187,10 @@ mod tests {
         for (one, other) in [
             ("C-0x1: a/b@[::1]:7 x", "C-0xff: a/b@[::1]:60000 x"),
             ("C-0x1: a/b@unix(17):6432 x", "C-0x2: a/b@unix(18):6432 x"),
-            ("S-0x1: a/b@10.0.0.5:5432 x y", "S-0x9: a/b@10.0.0.5:5432 x y"),
+            (
+                "S-0x1: a/b@10.0.0.5:5432 x y",
+                "S-0x9: a/b@10.0.0.5:5432 x y",
+            ),
         ] {
             assert_eq!(Saying::new(one, at(0)).key, Saying::new(other, at(0)).key);
         }

@@ -60,13 +60,13 @@ impl Sink {
     ///
     /// # Errors
     /// There can be no more threads.
-    pub(crate) fn start(outputs: Outputs) -> io::Result<Self> {
+    pub(crate) fn start(outputs: Outputs, is_quiet: bool) -> io::Result<Self> {
         let (sender, receiver) = bounded(QUEUE_LINES_MAX);
         let lost_count = Arc::new(AtomicU64::new(0));
         let mut writer = Writer {
             receiver,
             lost_count: Arc::clone(&lost_count),
-            streams: (io::stderr(), outputs),
+            streams: ((!is_quiet).then(io::stderr), outputs),
             repeats: Repeats::default(),
         };
         std::thread::Builder::new()
@@ -121,7 +121,8 @@ impl Queue {
 struct Writer<E> {
     receiver: Receiver<Message>,
     lost_count: Arc<AtomicU64>,
-    streams: (E, Outputs),
+    /// Standard error, unless that is to stay empty, and the rest.
+    streams: (Option<E>, Outputs),
     repeats: Repeats,
 }
 
@@ -181,7 +182,9 @@ impl<E: Write> Writer<E> {
 
     /// Failures are ignored: there is nobody left to tell, and the pooler must go on.
     fn write(&mut self, batch: &mut Vec<u8>) {
-        let _ = self.streams.0.write_all(batch);
+        if let Some(stderr) = &mut self.streams.0 {
+            let _ = stderr.write_all(batch);
+        }
         if let Some(file) = &mut self.streams.1.file {
             let _ = file.write_all(batch);
         }
@@ -247,12 +250,12 @@ mod tests {
         let mut writer = Writer {
             receiver,
             lost_count: Arc::default(),
-            streams: (Vec::new(), Outputs::default()),
+            streams: (Some(Vec::new()), Outputs::default()),
             repeats: Repeats::default(),
         };
         writer.run();
         assert_eq!(is_done.try_recv(), Ok(()));
-        assert_eq!(writer.streams.0, b"one\ntwo\n");
+        assert_eq!(writer.streams.0.unwrap(), b"one\ntwo\n");
     }
 
     #[test]
@@ -266,11 +269,12 @@ mod tests {
         let mut writer = Writer {
             receiver,
             lost_count: Arc::default(),
-            streams: (Vec::new(), Outputs::default()),
+            streams: (Some(Vec::new()), Outputs::default()),
             repeats: Repeats::default(),
         };
         writer.run();
-        let count = |byte| writer.streams.0.iter().filter(|b| **b == byte).count();
+        let written = writer.streams.0.unwrap();
+        let count = |byte| written.iter().filter(|b| **b == byte).count();
         assert_eq!(count(b'a'), super::super::repeats::WRITTEN_MAX as usize);
         assert_eq!(count(b'b'), 50);
     }

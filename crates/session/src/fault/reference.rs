@@ -189,7 +189,9 @@ mod tests {
             let ours = fault.text();
             let mut rest = &*ours;
             for part in text.split('…') {
-                let at = rest.find(part).unwrap_or_else(|| panic!("{ours:?}, not {text:?}"));
+                let at = rest
+                    .find(part)
+                    .unwrap_or_else(|| panic!("{ours:?}, not {text:?}"));
                 rest = rest.get(at + part.len()..).unwrap();
             }
         }
