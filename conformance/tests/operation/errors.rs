@@ -85,6 +85,10 @@ fn refusals_at_the_door_are_in_pgbouncers_words() -> Result<()> {
         let words = words(&weir, &bytes)?;
         ensure!(words == wanted, "{words:?}, not {wanted:?}");
     }
+    // Who has not said its name has none in the log.
+    let log = weir.log();
+    let anonymous = ": (nodb)/(nouser)@127.0.0.1:";
+    ensure!(log.contains(anonymous), "{log}");
     let named = Weir::start(&Config::new().database("only = host=127.0.0.1"))?;
     let text = refusal(named.connect("other"));
     ensure!(text.contains("3D000 no such database: other"), "{text}");

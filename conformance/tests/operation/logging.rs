@@ -136,6 +136,7 @@ fn the_main_lines_are_pgbouncers() -> Result<()> {
         "LOG C-0x%: op_logging_lines/postgres@127.0.0.1:# login attempt: db=op_logging_lines user=postgres tls=no replication=no",
         "LOG S-0x%: op_logging_lines/postgres@127.0.0.1:# new connection to server (from 127.0.0.1:#)",
         "LOG C-0x%: op_logging_lines/postgres@127.0.0.1:# closing because: client close request (age=#s)",
+        "LOG C-0x%: op_logging_lines/nobody@127.0.0.1:# login attempt: db=op_logging_lines user=nobody tls=no replication=no",
         "WARNING C-0x%: op_logging_lines/nobody@127.0.0.1:# pooler error: \"trust\" authentication failed",
         "LOG SIGTERM: shutting down, *",
         "LOG stopped",
@@ -168,6 +169,29 @@ fn servers_that_refuse_or_come_from_the_reserve_are_told() -> Result<()> {
     ] {
         says(&log, line)?;
     }
+    Ok(())
+}
+
+#[test]
+fn queries_of_ours_that_fail_are_told_by_name() -> Result<()> {
+    let server = Server::new("op_logging_queries")?;
+    let port = server.postgres.port();
+    let entry = |name: &str, more: &str| {
+        format!("{name} = host=127.0.0.1 port={port} dbname=op_logging_queries {more}")
+    };
+    let config = Config::new()
+        .database(&entry("reset", "pool_mode=session"))
+        .database(&entry("begin", "connect_query='select 1/0'"));
+    let weir = Weir::start(&config.set("server_reset_query", "select 1/0"))?;
+    let mut raw = weir.connect("reset")?;
+    raw.query("select 1")?;
+    raw.terminate();
+    weir.wait_log("closing because: reset query failed")?;
+    let text = refusal(weir.connect("begin"));
+    ensure!(
+        text.contains("cached error: exec_on_connect query failed"),
+        "{text}"
+    );
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use weir_wire::startup::Version;
 use super::Worker;
 use super::access::Learnt;
 use super::client::Leaving;
+use super::proof::log_login;
 use super::secure::Securing;
 use super::slots::{Authenticating, Busy, ClientProtection, Phase, Plan};
 use crate::console::{DATABASES, Role};
@@ -157,6 +158,9 @@ impl<D: Driver> Worker<D> {
             return self.fail_client(index, &Fault::ReplicationUnsupported);
         }
         login.plan = plan(&settled, &login.hello, client.identity.remote_uid);
+        if settled.settings.global.log_connections {
+            log_login(client.id, login, &client.identity);
+        }
         let is_us_at_the_console = matches!(login.plan, Some(Plan::Console(_)))
             && login.hello.user == "pgbouncer"
             && is_us(client.identity.remote_uid);

@@ -306,9 +306,6 @@ impl<D: Driver> Worker<D> {
         let Phase::Authenticating(login) = &mut client.phase else {
             return;
         };
-        if settled.settings.global.log_connections {
-            log_login(client.id, login, &client.identity);
-        }
         client.identity.incoming = None;
         let secret = login.learnt_secret();
         match login.plan.take() {
@@ -355,8 +352,8 @@ impl Authenticating {
     }
 }
 
-/// PgBouncer's line.
-fn log_login(id: u64, login: &Authenticating, identity: &Identity) {
+/// PgBouncer's line: somebody says who it is, and has yet to prove it.
+pub(super) fn log_login(id: u64, login: &Authenticating, identity: &Identity) {
     let (database, user) = (&login.hello.database, &login.hello.user);
     let address = Address(&identity.remote, identity.remote_pid);
     let tls = identity

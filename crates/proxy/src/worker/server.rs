@@ -621,7 +621,7 @@ impl<D: Driver> Worker<D> {
             if matches!(server.stage, Stage::Testing(Test::Connect)) {
                 let kind = FailureKind::Rejected;
                 *lock(&pool.global.last_error) = Some(LastError {
-                    text: "exec_on_connect query failed".to_owned(),
+                    text: Test::Connect.failure().to_owned(),
                     body: None,
                 });
                 pool.shard

@@ -228,6 +228,17 @@ pub(super) enum Test {
     Reset,
 }
 
+impl Test {
+    /// What a server is closed for that does not pass.
+    pub(super) const fn failure(self) -> &'static str {
+        match self {
+            Self::Check(_) | Self::Ping => "test query failed",
+            Self::Connect => "exec_on_connect query failed",
+            Self::Reset => "reset query failed",
+        }
+    }
+}
+
 /// Where a server connection is in its life.
 pub(super) enum Stage {
     /// It waits until the cancel that was sent to it is over.
