@@ -81,6 +81,40 @@ fn root_is_refused() {
 }
 
 #[test]
+fn weir_itself_warns_of_root() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = Dir::new("pgb-warn");
+    let mut running = Running::start(&dir.config(""));
+    running.signal(Signal::QUIT);
+    assert_eq!(running.end(), Some(0));
+    let log = fs::read_to_string(dir.path("log")).unwrap();
+    assert!(log.contains("WARNING running as root"), "{log}");
+}
+
+#[test]
+fn a_reboot_is_an_upgrade_and_keeps_the_manners() {
+    let dir = Dir::new("pgb-reboot");
+    let file = dir.config("");
+    let (code, _, err) = output(weir(&[]).arg0("pgbouncer").arg("-R").arg(&file));
+    assert_eq!(code, 1, "{err}");
+    let mut command = weir(&[]);
+    command.arg0("pgbouncer").args(["-u", "root"]).arg(&file);
+    let mut first = Running::start_command(command);
+    let (code, out, err) = output(weir(&[]).arg0("pgbouncer").arg("-R").arg(&file));
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("\nupgraded: "), "{out}");
+    first.expect("LOG stopped");
+    let pid = fs::read_to_string(dir.path("pid")).unwrap();
+    let next = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    let _guard = Killed(next);
+    kill_process(next, Signal::TERM).unwrap();
+    first.expect("SIGTERM: shutting down, clients may leave");
+    assert_eq!(first.end(), Some(0), "the log ends with the last process");
+}
+
+#[test]
 fn sigterm_waits_for_clients_and_sigint_does_not() {
     for (signal, says) in [
         (Signal::TERM, "clients may leave"),
