@@ -33,10 +33,6 @@ fn pages() -> Vec<Page> {
             path: "docs/reference/metrics.md",
             text: weir_admin::metrics_markdown(),
         },
-        Page {
-            path: "docs/reference/errors.md",
-            text: weir_session::fault::reference_markdown(),
-        },
     ]
 }
 

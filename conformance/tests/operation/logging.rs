@@ -155,6 +155,15 @@ fn servers_that_refuse_or_come_from_the_reserve_are_told() -> Result<()> {
         .set("default_pool_size", "1")
         .set("reserve_pool_size", "1")
         .set("reserve_pool_timeout", "0.1");
+    let quiet = Weir::start(&config.clone().set("log_pooler_errors", "0"))?;
+    ensure!(
+        quiet
+            .connect_as("op_no_role", "op_logging_servers")
+            .is_err()
+    );
+    quiet.wait_log("closing because: login failed")?;
+    quiet.wait_log("closing because: server login failed")?;
+    ensure!(!quiet.log().contains("pooler error"), "{}", quiet.log());
     let weir = Weir::start(&config)?;
     ensure!(weir.connect_as("op_no_role", "op_logging_servers").is_err());
     let mut clients = clients(&weir, "op_logging_servers", 2)?;
@@ -165,6 +174,7 @@ fn servers_that_refuse_or_come_from_the_reserve_are_told() -> Result<()> {
     for line in [
         "WARNING S-0x%: op_logging_servers/op_no_role@127.0.0.1:# server login failed: FATAL role \"op_no_role\" does not exist",
         "LOG S-0x%: op_logging_servers/op_no_role@127.0.0.1:# closing because: login failed (age=#s)",
+        "WARNING C-0x%: op_logging_servers/op_no_role@127.0.0.1:# pooler error: server login failed: FATAL role *",
         "WARNING S-0x%: op_logging_servers/postgres@*:# taking connection from reserve_pool",
     ] {
         says(&log, line)?;

@@ -3,8 +3,6 @@
 //! Texts are PgBouncer's where it has one (log parsers and people know them); codes are PostgreSQL's, by Appendix A of
 //! its manual, and say what happened (PgBouncer sends 08P01 for everything).
 
-mod reference;
-
 use std::borrow::Cow;
 
 use weir_auth::login::LoginError;
@@ -15,8 +13,6 @@ use weir_wire::sqlstate::SqlState;
 use weir_wire::startup::StartupError;
 
 use crate::relay::ClientFault;
-
-pub use self::reference::reference_markdown;
 
 /// `transaction_timeout` came with PostgreSQL 17, after the release that the table of codes was made from.
 const TRANSACTION_TIMEOUT: SqlState =
@@ -304,3 +300,6 @@ fn refusal(reasons: Reasons) -> String {
         words.join(", ")
     )
 }
+
+#[cfg(test)]
+mod reference;

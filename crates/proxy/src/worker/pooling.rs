@@ -352,7 +352,9 @@ impl<D: Driver> Worker<D> {
             .to_owned();
         match last.and_then(|last| last.body) {
             Some(body) => {
-                tracing::warn!("{client} pooler error: {text}");
+                if self.global.settled().settings.global.log_pooler_errors {
+                    tracing::warn!("{client} pooler error: {text}");
+                }
                 let message = super::welcome::as_fatal(&body);
                 self.end_client(index, &message, &text);
             }

@@ -13,7 +13,7 @@ use super::Fault;
 const INTRO: &str = "\
 # Errors of Weir itself
 
-<!-- Generated from crates/session/src/fault; edit that. -->
+<!-- Generated from crates/session/src/fault; edit that, then UPDATE_EXPECT=1 cargo test -p weir-session fault -->
 
 Whatever else a client sees is PostgreSQL's own and comes through unchanged. Where PgBouncer has a text for the same
 occasion, Weir uses it; the code is PostgreSQL's ([Appendix A](https://www.postgresql.org/docs/current/errcodes-appendix.html)) and
@@ -96,8 +96,7 @@ struct Guide {
 }
 
 /// The text of the page. The committed file equals it; a test compares them.
-#[must_use]
-pub fn reference_markdown() -> String {
+fn reference_markdown() -> String {
     let mut out = INTRO.to_owned();
     let all = samples();
     for theme in Theme::ALL {
