@@ -13,6 +13,7 @@ mod inherited;
 mod load;
 mod logging;
 mod notify;
+mod pgbouncer;
 mod pidfile;
 mod reload;
 mod run;
@@ -27,6 +28,9 @@ use clap::Parser;
 use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
+    if pgbouncer::is_meant() {
+        return pgbouncer::main().into();
+    }
     let exit = match Cli::try_parse() {
         Ok(cli) => match &cli.command {
             Command::Check(args) => check::check(args),

@@ -19,7 +19,7 @@ use crate::exit::{Exit, complain};
 use crate::identity;
 use crate::inherited;
 use crate::load::{LoadError, Prepared, Source};
-use crate::logging::{self, Logging};
+use crate::logging::{self, Logging, Manner};
 use crate::notify::Notifier;
 use crate::pidfile::{self, PidFile};
 use crate::reload;
@@ -41,9 +41,18 @@ pub(crate) fn run(args: &args::Run) -> Exit {
         Ok(prepared) => prepared,
         Err(errors) => {
             errors.iter().for_each(complain);
+            if args.as_pgbouncer {
+                complain("cannot load config file");
+            }
             return Exit::Config;
         }
     };
+    let user = args.user.as_deref();
+    let user = user.unwrap_or(&prepared.loaded.settings.global.user);
+    if let Err(error) = manners(args, &prepared, user) {
+        complain(error);
+        return Exit::Config;
+    }
     // Before the first thread: it changes the environment.
     let (passed, predecessor) = match sockets(args) {
         Ok(sockets) => sockets,
@@ -53,11 +62,15 @@ pub(crate) fn run(args: &args::Run) -> Exit {
         }
     };
     // Files that are made from here on, the log first, belong to that user.
-    if let Err(error) = identity::become_user(&prepared.loaded.settings.global.user) {
+    if let Err(error) = identity::become_user(user) {
         complain(error);
         return Exit::Start;
     }
-    let logging = match logging::start(&prepared.loaded.settings.global) {
+    let manner = Manner {
+        is_quiet: args.quiet || args.daemon,
+        verbose: args.verbose.into(),
+    };
+    let logging = match logging::start(&prepared.loaded.settings.global, manner) {
         Ok(logging) => logging,
         Err(error) => {
             complain(error);
@@ -65,13 +78,43 @@ pub(crate) fn run(args: &args::Run) -> Exit {
         }
     };
     // The log is dropped last: it writes what is queued.
-    match start(source, &prepared, passed, predecessor, &logging) {
+    let program = Program::new(args);
+    match start(source, &prepared, passed, predecessor, program, &logging) {
         Ok(service) => service.serve(),
         Err(error) => {
             tracing::error!("{error}");
             Exit::Start
         }
     }
+}
+
+/// What PgBouncer wants before anything begins. Before the first thread: going into the background forks.
+fn manners(args: &args::Run, prepared: &Prepared, user: &str) -> Result<(), MannerError> {
+    if !args.as_pgbouncer || args.take_over {
+        return Ok(());
+    }
+    if user.is_empty() && rustix::process::geteuid().is_root() {
+        return Err(MannerError::Root);
+    }
+    if args.daemon {
+        if prepared.loaded.settings.global.pidfile.is_empty() {
+            return Err(MannerError::NoPidFile);
+        }
+        // The directory stays: paths may be relative to it.
+        nix::unistd::daemon(true, false).map_err(MannerError::Fork)?;
+    }
+    Ok(())
+}
+
+/// Why PgBouncer would not start.
+#[derive(Debug, thiserror::Error)]
+enum MannerError {
+    #[error("cannot go into the background: {0}")]
+    Fork(nix::errno::Errno),
+    #[error("daemon needs pidfile configured")]
+    NoPidFile,
+    #[error("PgBouncer should not run as root")]
+    Root,
 }
 
 /// The listening sockets that somebody else has opened, and the process whose place is to be taken, if there is one.
@@ -118,12 +161,12 @@ fn start<'a>(
     prepared: &Prepared,
     passed: Vec<Passed>,
     predecessor: Option<Predecessor>,
+    program: Program,
     logging: &'a Logging,
 ) -> Result<Service<'a>, Box<dyn std::error::Error>> {
     let settings = prepared.settings();
     let pidfile = Path::new(&settings.global.pidfile);
     let has_pidfile = !settings.global.pidfile.is_empty();
-    let program = Program::new();
     // The file of a process that we replace is about to be ours.
     if has_pidfile && predecessor.is_none() {
         pidfile::check(pidfile)?;
@@ -131,6 +174,9 @@ fn start<'a>(
     // Before the first worker exists: a signal must find its handler.
     let signals = signals::listen()?;
     warn_all(prepared);
+    if rustix::process::geteuid().is_root() {
+        tracing::warn!("running as root: name a `user`, or start as one");
+    }
     descriptors::prepare(&settings);
     let shared = Shared::new(Arc::clone(&settings), prepared.user_names());
     let console = Arc::new(weir_admin::console(shared.clone(), VERSION));
@@ -237,6 +283,9 @@ impl Service<'_> {
             // The log says how it went.
             SIGHUP => drop(self.reload(name)),
             SIGQUIT => self.stop(name, Shutdown::Now),
+            SIGTERM if self.upgrades.is_as_pgbouncer() && self.stopping.is_none() => {
+                self.stop(name, Shutdown::WaitForClients);
+            }
             SIGINT | SIGTERM => self.stop(name, next_shutdown(self.stopping)),
             SIGUSR1 => match self.running.pause() {
                 Ok(()) => tracing::info!("got {name}, pausing all activity"),

@@ -9,6 +9,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use weir_pool::Moment;
+use weir_stats::Endpoint;
 use weir_tls::session::Session;
 
 use crate::listen::Accepted;
@@ -118,8 +119,12 @@ pub(crate) trait Driver {
     /// Takes a connection out of the driver, unless bytes are still to be sent.
     fn detach(&mut self, key: Key) -> Option<Stream>;
 
+    /// Our own end of a connection; a unix socket has its port from the caller.
+    fn local(&self, key: Key, unix_port: u16) -> Endpoint;
+
     /// A connection's socket, if nothing is still to be sent and its bytes go as they are.
     fn socket(&self, key: Key) -> Option<BorrowedFd<'_>>;
+
     /// A reload: connections from now on are made with these options.
     fn set_options(&mut self, options: TcpOptions);
 

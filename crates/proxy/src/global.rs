@@ -63,6 +63,8 @@ pub(crate) struct GlobalPool {
     pub(crate) last_error: Mutex<Option<LastError>>,
     /// What servers report, by the settings that a client asked for: a known greeting waits for no server.
     pub(crate) welcomes: Mutex<HashMap<Arc<Asked>, Arc<Reported>>>,
+    /// Workers that have a part of it.
+    pub(crate) lanes: AtomicUsize,
     /// Clients that are pinned to their servers, on all workers.
     pub(crate) pinned: AtomicU32,
     /// Statements that its servers have prepared.
@@ -487,6 +489,10 @@ impl Global {
                 return Err(TooManyPools);
             }
         }
+        let is_new = |name: &Arc<str>| !pools.keys().any(|(database, ..)| database == name);
+        if settings.is_auto && is_new(&name.0) {
+            tracing::info!("registered new auto-database: {}", name.0);
+        }
         let (database, user) = self.quotas_of(&settings);
         let gate = self.gate(&settings, &settled.settings);
         let policy = policy(&settings, &settled.settings);
@@ -501,6 +507,7 @@ impl Global {
             next_host: AtomicUsize::new(0),
             last_error: Mutex::default(),
             welcomes: Mutex::default(),
+            lanes: AtomicUsize::new(0),
             pinned: AtomicU32::new(0),
             proven: Arc::default(),
             pass_through: Mutex::default(),

@@ -70,7 +70,7 @@ pub enum ListenError {
         error: io::Error,
     },
     /// Another process listens on the socket file.
-    #[error("unix socket {path} is in use, cannot continue")]
+    #[error("unix socket is in use, cannot continue: {path}")]
     InUse {
         /// The socket.
         path: String,

@@ -4,6 +4,7 @@
 
 mod access;
 mod formats;
+mod pgbouncer;
 mod systemd;
 mod upgrade;
 
@@ -493,6 +494,8 @@ fn the_console_reloads_and_stops_it() {
     let startup = b"\0\0\0\x21\0\x03\0\0user\0root\0database\0weir\0\0";
     console.write_all(startup).unwrap();
     until_ready(&mut console);
+    let pid = std::process::id();
+    running.expect(&format!(": weir/root@unix({pid}):6432 login attempt: "));
     console.write_all(b"Q\0\0\0\x0breload\0").unwrap();
     running.expect("RELOAD: reading the configuration again");
     running.expect("reload done, 0 changes");

@@ -13,6 +13,7 @@ use mio::event::Event;
 use mio::{Events, Poll, Token, Waker};
 use slab::Slab;
 use weir_pool::Moment;
+use weir_stats::Endpoint;
 use weir_tls::session::{Session, TlsFault};
 
 use super::secured::{Records, TlsRead};
@@ -625,6 +626,11 @@ impl Driver for Epoll {
             socket: conn.socket,
             tls: conn.tls,
         })
+    }
+
+    fn local(&self, key: Key, unix_port: u16) -> Endpoint {
+        let conn = self.conns.get(key);
+        conn.map_or_else(Endpoint::default, |conn| conn.socket.local(unix_port))
     }
 
     fn socket(&self, key: Key) -> Option<BorrowedFd<'_>> {

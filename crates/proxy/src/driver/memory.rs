@@ -451,6 +451,10 @@ impl Driver for MemoryDriver {
         Some(Socket::Memory(self.conns.remove(key).stream).into())
     }
 
+    fn local(&self, _: Key, _: u16) -> weir_stats::Endpoint {
+        weir_stats::Endpoint::default()
+    }
+
     fn socket(&self, _: Key) -> Option<std::os::fd::BorrowedFd<'_>> {
         None
     }

@@ -43,8 +43,7 @@ impl<D: Driver> Worker<D> {
             let _ = encode::parameter_status(&mut message, name.as_bytes(), value.as_bytes());
         }
         if self.register_for_cancel(index, &mut message).is_err() {
-            let fault = Fault::Misconfigured("no random bytes".to_owned());
-            return self.fail_client(index, &fault);
+            return self.fail_client(index, &Fault::NoRandom);
         }
         let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
         self.arm_client(index, None);

@@ -48,6 +48,7 @@ impl<D: Driver> Worker<D> {
             .get(client.pool)
             .is_some_and(|pool| pool.is_removed);
         let fault = match self.draining {
+            Some(Shutdown::WaitForServers) if client.ticket.is_some() => Fault::ServerShuttingDown,
             Some(Shutdown::WaitForServers) => Fault::ShuttingDown,
             _ if is_removed => Fault::DatabaseRemoved,
             _ => return,

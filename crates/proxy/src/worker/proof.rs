@@ -20,6 +20,7 @@ use super::access::lookup;
 use super::client::Leaving;
 use super::login::asked;
 use super::slots::{Address, Authenticating, Busy, Identity, Phase, Plan};
+use crate::console::DATABASES;
 use crate::driver::Driver;
 use crate::global::{lock, since_start, source};
 use crate::mailbox::Asker;
@@ -41,8 +42,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let Some(random) = Self::login_random() else {
-            let text = "no random bytes from the system".to_owned();
-            return self.fail_client(index, &Fault::Misconfigured(text));
+            return self.fail_client(index, &Fault::NoRandom);
         };
         let incoming = client.identity.incoming.as_ref();
         let opening = Exchange::begin(LoginInput {
@@ -69,6 +69,7 @@ impl<D: Driver> Worker<D> {
                 exchange,
             } => {
                 login.exchange = Some(exchange);
+                login.is_sasl = matches!(challenge, Challenge::Sasl { .. });
                 self.driver.send(client.key, &encoded(&challenge));
                 self.take_input(index);
             }
@@ -291,6 +292,7 @@ impl<D: Driver> Worker<D> {
                 Busy::Refused(fault) => fault,
                 _ => Fault::LoginTimeout,
             },
+            Phase::Welcome => Fault::LoginTimeoutServerDown,
             _ => Fault::LoginTimeout,
         };
         self.fail_client(index, &fault);
@@ -305,13 +307,13 @@ impl<D: Driver> Worker<D> {
         let Phase::Authenticating(login) = &mut client.phase else {
             return;
         };
-        if settled.settings.global.log_connections {
-            log_login(client.id, login, &client.identity);
-        }
         client.identity.incoming = None;
         let is_late = is_late(self.draining_since, client.identity.connected_at);
         let secret = login.learnt_secret();
         match login.plan.take() {
+            None if DATABASES.contains(&login.hello.database.as_str()) => {
+                self.fail_client(index, &Fault::NotAllowed);
+            }
             None => {
                 let database = login.hello.database.clone();
                 self.fail_client(index, &Fault::NoDatabase(database));
@@ -350,6 +352,7 @@ impl Authenticating {
         match self.directory {
             Some(Directory::Ldap(_)) => Credential::Ldap,
             Some(Directory::Pam { .. }) => Credential::Pam,
+            None if self.is_sasl => Credential::Sasl,
             None => Credential::Password,
         }
     }
@@ -364,8 +367,8 @@ impl Authenticating {
     }
 }
 
-/// PgBouncer's line.
-fn log_login(id: u64, login: &Authenticating, identity: &Identity) {
+/// PgBouncer's line: somebody says who it is, and has yet to prove it.
+pub(super) fn log_login(id: u64, login: &Authenticating, identity: &Identity) {
     let (database, user) = (&login.hello.database, &login.hello.user);
     let address = Address(&identity.remote, identity.remote_pid);
     let tls = identity

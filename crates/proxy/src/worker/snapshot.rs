@@ -152,7 +152,7 @@ impl<D: Driver> Worker<D> {
             database: name(|pool| &pool.global.database),
             state,
             remote: server.facts.target.endpoint(),
-            local: weir_stats::Endpoint::default(),
+            local: server.facts.local.clone(),
             connect_time: self.unix(server.facts.connected_at),
             request_time: self.unix(server.request_at),
             close_needed: server.doomed.is_some(),

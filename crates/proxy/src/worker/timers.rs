@@ -140,6 +140,12 @@ impl<D: Driver> Worker<D> {
                 Fault::QueryTimeout,
             ),
             (
+                settings.query_timeout,
+                client.ticket.is_some(),
+                client.request_at,
+                Fault::QueryTimeoutWaiting,
+            ),
+            (
                 settings.transaction_timeout,
                 at_work,
                 client.transaction_at,
@@ -183,7 +189,7 @@ impl<D: Driver> Worker<D> {
             return self.login_timed_out(index);
         }
         match server.stage {
-            Stage::Testing(_) => self.close_server(index, "test query failed"),
+            Stage::Testing(test) => self.close_server(index, test.failure()),
             Stage::Cleaning => self.clean_on(index),
             Stage::Listening(listener) => self.check_listener(index, listener),
             Stage::BeingCancelled => self.close_server(index, "cancel_wait_timeout"),

@@ -186,8 +186,7 @@ impl<D: Driver> Worker<D> {
             let _ = encode::parameter_status(&mut message, name.as_bytes(), value.as_bytes());
         }
         if self.register_for_cancel(index, &mut message).is_err() {
-            let fault = weir_session::fault::Fault::Misconfigured("no random bytes".to_owned());
-            return self.fail_client(index, &fault);
+            return self.fail_client(index, &weir_session::fault::Fault::NoRandom);
         }
         let notice = &self.global.settled().settings.global.login_notify_message;
         if !notice.is_empty() {

@@ -216,8 +216,6 @@ impl Simulation {
             _ => ("RECONNECT".to_owned(), Task::Recycle(None)),
         };
         self.world.task(&task);
-        // A login that begins in the same microsecond would count as one of before.
-        self.world.pass(Duration::from_micros(1));
         self.tell(|| told);
     }
 
