@@ -9,6 +9,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use weir_pool::Moment;
+use weir_stats::Endpoint;
 use weir_tls::session::Session;
 
 use crate::listen::Accepted;
@@ -90,6 +91,9 @@ pub(crate) trait Driver {
 
     /// How many bytes are still to be sent.
     fn backlog(&self, key: Key) -> usize;
+
+    /// Our own end of the connection; of a unix socket this port.
+    fn local(&self, key: Key, unix_port: u16) -> Endpoint;
 
     /// Whether the other side is known to have sent something, or to have gone, that was not told yet.
     fn has_news(&self, key: Key) -> bool;

@@ -13,6 +13,7 @@ use mio::event::Event;
 use mio::{Events, Poll, Token, Waker};
 use slab::Slab;
 use weir_pool::Moment;
+use weir_stats::Endpoint;
 use weir_tls::session::{Session, TlsFault};
 
 use super::secured::{Records, TlsRead};
@@ -545,6 +546,11 @@ impl Driver for Epoll {
         self.conns
             .get(key)
             .map_or(0, |conn| conn.backlog.len() - conn.sent)
+    }
+
+    fn local(&self, key: Key, unix_port: u16) -> Endpoint {
+        let conn = self.conns.get(key);
+        conn.map_or_else(Endpoint::default, |conn| conn.socket.local(unix_port))
     }
 
     #[inline]

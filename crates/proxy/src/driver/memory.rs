@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use slab::Slab;
 use weir_pool::Moment;
+use weir_stats::Endpoint;
 use weir_tls::session::Session;
 
 use super::{Completion, Driver, Key, Owner};
@@ -387,6 +388,10 @@ impl Driver for MemoryDriver {
 
     fn backlog(&self, key: Key) -> usize {
         self.conns.get(key).map_or(0, |conn| conn.backlog.len())
+    }
+
+    fn local(&self, _: Key, _: u16) -> Endpoint {
+        Endpoint::default()
     }
 
     fn has_news(&self, key: Key) -> bool {
