@@ -2,7 +2,12 @@
 
 pub(crate) mod connections;
 pub(crate) mod databases;
+pub(crate) mod dns;
+pub(crate) mod faults;
+pub(crate) mod limits;
 pub(crate) mod lists;
+pub(crate) mod memory;
+pub(crate) mod peers;
 pub(crate) mod pins;
 pub(crate) mod pools;
 pub(crate) mod stats;

@@ -418,10 +418,11 @@ impl Service<'_> {
         }
         self.settings = Arc::new(settings);
         self.logging.apply(&self.settings.global);
-        self.shared
-            .replace(Arc::clone(&self.settings), prepared.user_names());
+        // SHOW CONFIG tells of what is in force.
         self.running
             .reload(prepared.setup(Arc::clone(&self.settings)));
+        self.shared
+            .replace(Arc::clone(&self.settings), prepared.user_names());
         self.loaded = prepared.loaded;
         changes.len()
     }

@@ -92,6 +92,9 @@ pub(crate) trait Driver {
     /// How many bytes are still to be sent.
     fn backlog(&self, key: Key) -> usize;
 
+    /// Our own end of the connection; of a unix socket this port.
+    fn local(&self, key: Key, unix_port: u16) -> Endpoint;
+
     /// Whether the other side is known to have sent something, or to have gone, that was not told yet.
     fn has_news(&self, key: Key) -> bool;
 
@@ -118,9 +121,6 @@ pub(crate) trait Driver {
 
     /// Takes a connection out of the driver, unless bytes are still to be sent.
     fn detach(&mut self, key: Key) -> Option<Stream>;
-
-    /// Our own end of a connection; a unix socket has its port from the caller.
-    fn local(&self, key: Key, unix_port: u16) -> Endpoint;
 
     /// A connection's socket, if nothing is still to be sent and its bytes go as they are.
     fn socket(&self, key: Key) -> Option<BorrowedFd<'_>>;

@@ -4,7 +4,8 @@ use weir_proxy::console::{Order, Role, Shutdown};
 
 use super::{Action, Entry, Takes};
 use crate::show::{
-    CONFIG, STATE, Show, VERSION, connections, databases, lists, pins, pools, stats, tls, users,
+    CONFIG, STATE, Show, VERSION, connections, databases, dns, faults, limits, lists, memory,
+    peers, pins, pools, stats, tls, users,
 };
 
 /// All commands.
@@ -14,6 +15,11 @@ pub(crate) static COMMANDS: &[Entry] = &[
         Role::Stats,
         Action::Help,
         "Lists the commands, as a notice.",
+    ),
+    show(
+        "SHOW ACTIVE_SOCKETS",
+        &connections::ACTIVE_SOCKETS,
+        "As SHOW SOCKETS, only clients with a server, and servers with a client.",
     ),
     show(
         "SHOW CLIENTS",
@@ -31,9 +37,49 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "Where each database leads, its limits and its use.",
     ),
     show(
+        "SHOW DNS_HOSTS",
+        &dns::DNS_HOSTS,
+        "Host names in the cache of the resolver, and the seconds for which they are kept.",
+    ),
+    show(
+        "SHOW DNS_ZONES",
+        &dns::DNS_ZONES,
+        "Always empty: zones are not watched.",
+    ),
+    show(
+        "SHOW ERRORS",
+        &faults::ERRORS,
+        "Errors that clients got, by who made them and SQLSTATE, the most frequent first.",
+    ),
+    show(
+        "SHOW EXTENDED POOLS",
+        &pools::EXTENDED_POOLS,
+        "As SHOW POOLS, with why servers are kept, and how long waits, transactions and queries took in the last `stats_period`: percentiles in microseconds.",
+    ),
+    show(
+        "SHOW LIMITS",
+        &limits::LIMITS,
+        "Limits in force with their use, the fullest first.",
+    ),
+    show(
         "SHOW LISTS",
         &lists::LISTS,
         "How many databases, users, pools and connections there are.",
+    ),
+    show(
+        "SHOW MEM",
+        &memory::MEM,
+        "Memory for clients, servers and pools, without what is in buffers.",
+    ),
+    show(
+        "SHOW PEERS",
+        &peers::PEERS,
+        "Other poolers to which cancel requests are forwarded.",
+    ),
+    show(
+        "SHOW PEER_POOLS",
+        &peers::PEER_POOLS,
+        "What is on its way to them.",
     ),
     show(
         "SHOW PINS",
@@ -54,6 +100,11 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "SHOW SERVERS",
         &connections::SERVERS,
         "One row per server connection.",
+    ),
+    show(
+        "SHOW SOCKETS",
+        &connections::SOCKETS,
+        "Clients and servers with what is held of their connections: `recv_pos` and `pkt_avail` bytes that nobody took yet, `send_remain` and `send_avail` bytes that the other side did not take.",
     ),
     show(
         "SHOW STATE",

@@ -548,6 +548,11 @@ impl Driver for Epoll {
             .map_or(0, |conn| conn.backlog.len() - conn.sent)
     }
 
+    fn local(&self, key: Key, unix_port: u16) -> Endpoint {
+        let conn = self.conns.get(key);
+        conn.map_or_else(Endpoint::default, |conn| conn.socket.local(unix_port))
+    }
+
     #[inline]
     fn has_news(&self, key: Key) -> bool {
         self.conns
@@ -626,11 +631,6 @@ impl Driver for Epoll {
             socket: conn.socket,
             tls: conn.tls,
         })
-    }
-
-    fn local(&self, key: Key, unix_port: u16) -> Endpoint {
-        let conn = self.conns.get(key);
-        conn.map_or_else(Endpoint::default, |conn| conn.socket.local(unix_port))
     }
 
     fn socket(&self, key: Key) -> Option<BorrowedFd<'_>> {

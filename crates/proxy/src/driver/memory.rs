@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use slab::Slab;
 use weir_pool::Moment;
+use weir_stats::Endpoint;
 use weir_tls::session::Session;
 
 use super::{Completion, Driver, Key, Owner};
@@ -389,6 +390,10 @@ impl Driver for MemoryDriver {
         self.conns.get(key).map_or(0, |conn| conn.backlog.len())
     }
 
+    fn local(&self, _: Key, _: u16) -> Endpoint {
+        Endpoint::default()
+    }
+
     fn has_news(&self, key: Key) -> bool {
         self.conns.get(key).is_none_or(|conn| {
             let pipe = conn.stream.pipe();
@@ -449,10 +454,6 @@ impl Driver for MemoryDriver {
         }
         self.moves += 1;
         Some(Socket::Memory(self.conns.remove(key).stream).into())
-    }
-
-    fn local(&self, _: Key, _: u16) -> weir_stats::Endpoint {
-        weir_stats::Endpoint::default()
     }
 
     fn socket(&self, _: Key) -> Option<std::os::fd::BorrowedFd<'_>> {

@@ -219,7 +219,7 @@ impl Simulation {
         self.tell(|| told);
     }
 
-    fn resume_everything(&mut self) {
+    fn resume_everything(&self) {
         for database in [None, Some("shop")] {
             // It may not be paused.
             let _ = self.world.global.resume(database);
