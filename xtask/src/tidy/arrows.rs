@@ -50,7 +50,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "weir-lab",
-        &["weir-wire", "weir-session", "weir-stats", "weir-advisor"],
+        &[
+            "weir-wire",
+            "weir-auth",
+            "weir-session",
+            "weir-stats",
+            "weir-advisor",
+            "weir-tls",
+        ],
     ),
     (
         "weir-cli",
