@@ -104,7 +104,9 @@ pub enum LoadError {
     #[error(transparent)]
     Tls(#[from] weir_tls::error::Error),
     /// Not so many sockets.
-    #[error("{clients} clients need more than the {limit} open files that are allowed; raise ulimit -n")]
+    #[error(
+        "{clients} clients need more than the {limit} open files that are allowed; raise ulimit -n"
+    )]
     OpenFiles {
         /// Of the plan.
         clients: u32,
@@ -198,10 +200,7 @@ struct Keeper<'a> {
 }
 
 impl Keeper<'_> {
-    fn keep(
-        mut self,
-        progress: &mut dyn FnMut(&Progress),
-    ) -> Result<(Tally, Instant), LoadError> {
+    fn keep(mut self, progress: &mut dyn FnMut(&Progress)) -> Result<(Tally, Instant), LoadError> {
         let result = self.all(progress);
         // Whatever happened, no thread may be left: the scope waits for them.
         self.end();
@@ -351,4 +350,4 @@ fn allow_files(clients: u32) -> Result<(), LoadError> {
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests;

@@ -9,7 +9,6 @@ use rand::rngs::Xoshiro256PlusPlus;
 use weir_session::login::{LoginStep, ServerLogin};
 use weir_wire::encode;
 
-
 use crate::load::conversation::{Conversation, Over, Turn};
 use crate::load::failure::Failure;
 use crate::load::scanner::Scanner;
@@ -208,11 +207,7 @@ impl Client {
     }
 
     /// Reads until nothing is left, and to the very end if the other side `is_closed`.
-    fn receive(
-        &mut self,
-        is_closed: bool,
-        shared: &mut Shared<'_>,
-    ) -> Result<Happened, Failure> {
+    fn receive(&mut self, is_closed: bool, shared: &mut Shared<'_>) -> Result<Happened, Failure> {
         let mut happened = Happened::Nothing;
         loop {
             let Some(transport) = &mut self.transport else {

@@ -426,7 +426,9 @@ pub enum PlanError {
     #[error("there is no transaction to run")]
     NothingToDo,
     /// A transaction of nothing, or an endless one.
-    #[error("transaction \"{name}\" has {count} statements, but has to have from 1 to {STATEMENTS_MAX}")]
+    #[error(
+        "transaction \"{name}\" has {count} statements, but has to have from 1 to {STATEMENTS_MAX}"
+    )]
     StatementCount {
         /// The transaction.
         name: String,

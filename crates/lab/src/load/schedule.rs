@@ -15,21 +15,42 @@ pub(super) struct Schedule {
     start: Instant,
     /// Times from then on are not given out.
     end: Instant,
-    /// Seconds between two, on the average.
-    gap_s: f64,
+    share: Share,
+    per_second: f64,
     /// Seconds after `start` of the next.
     next_s: f64,
-    /// Of a Poisson process.
-    random: Option<Xoshiro256PlusPlus>,
+    kind: Kind,
 }
 
-/// Which part of the load a thread has.
+#[derive(Debug)]
+enum Kind {
+    /// Times of all threads are numbered from 0; this is the next of ours.
+    Fixed(u64),
+    Poisson(Xoshiro256PlusPlus),
+}
+
+/// Which part of the load a thread has: clients are dealt out to threads in turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
-    /// Of the thread, from 0.
+    /// From 0.
     pub(super) thread: u32,
-    /// Its clients over all clients.
-    pub(super) part: f64,
+    /// At most as many as clients.
+    pub(super) threads: u32,
+    /// Of all threads.
+    pub(super) clients: u32,
+}
+
+impl Share {
+    /// Whether the time with this number is ours. As if each client had its turn.
+    fn has(self, number: u64) -> bool {
+        let client = number % u64::from(self.clients);
+        client % u64::from(self.threads) == u64::from(self.thread)
+    }
+
+    /// How many of the clients are ours.
+    fn clients(self) -> u32 {
+        (self.clients - self.thread).div_ceil(self.threads)
+    }
 }
 
 impl Schedule {
@@ -46,18 +67,23 @@ impl Schedule {
             Pace::Fixed { per_second } => (per_second, false),
             Pace::Poisson { per_second } => (per_second, true),
         };
+        let kind = match is_random {
+            false => Kind::Fixed(u64::from(share.thread)),
+            true => {
+                // Far from the seeds of clients, which count up.
+                let seed = seed ^ (u64::from(share.thread) + 1).rotate_right(16);
+                Kind::Poisson(Xoshiro256PlusPlus::seed_from_u64(seed))
+            }
+        };
         let mut schedule = Self {
             start,
             end,
-            gap_s: 1.0 / (per_second * share.part),
-            // Threads take turns.
+            share,
+            per_second,
             next_s: f64::from(share.thread) / per_second,
-            random: None,
+            kind,
         };
         if is_random {
-            // Far from the seeds of clients, which count up.
-            let seed = seed ^ (u64::from(share.thread) + 1).rotate_right(16);
-            schedule.random = Some(Xoshiro256PlusPlus::seed_from_u64(seed));
             schedule.next_s = 0.0;
             schedule.advance();
         }
@@ -77,13 +103,27 @@ impl Schedule {
         Some(at)
     }
 
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "numbers of transactions are far below 2^53"
+    )]
     fn advance(&mut self) {
-        let factor = match &mut self.random {
-            None => 1.0,
-            // An exponentially distributed gap; the drawn number is below 1.
-            Some(random) => -(1.0 - random.random::<f64>()).ln(),
-        };
-        self.next_s += self.gap_s * factor;
+        let share = self.share;
+        match &mut self.kind {
+            Kind::Fixed(number) => {
+                *number += 1;
+                while !share.has(*number) {
+                    *number += 1;
+                }
+                self.next_s = *number as f64 / self.per_second;
+            }
+            Kind::Poisson(random) => {
+                let part = f64::from(share.clients()) / f64::from(share.clients);
+                // An exponentially distributed gap; the drawn number is below 1.
+                let gap = -(1.0 - random.random::<f64>()).ln();
+                self.next_s += gap / (self.per_second * part);
+            }
+        }
     }
 }
 
@@ -104,11 +144,13 @@ mod tests {
 
     const HALF: Share = Share {
         thread: 1,
-        part: 0.5,
+        threads: 2,
+        clients: 2,
     };
     const ALL: Share = Share {
         thread: 0,
-        part: 1.0,
+        threads: 1,
+        clients: 1,
     };
 
     #[test]
@@ -120,12 +162,33 @@ mod tests {
     }
 
     #[test]
+    fn threads_with_unequal_shares_have_all_times_between_them() {
+        let pace = Pace::Fixed { per_second: 8.0 };
+        let of = |thread: u32| {
+            let share = Share {
+                thread,
+                threads: 3,
+                clients: 5,
+            };
+            times(pace, share, 0, 2.0)
+        };
+        assert_eq!(of(2), [0.25, 0.875, 1.5]);
+        let mut all = [of(0), of(1), of(2)].concat();
+        all.sort_by(f64::total_cmp);
+        let expected: Vec<f64> = (0..16).map(|number| f64::from(number) / 8.0).collect();
+        assert_eq!(all, expected);
+    }
+
+    #[test]
     fn a_poisson_schedule_has_its_rate_and_its_spread() {
         let pace = Pace::Poisson { per_second: 1000.0 };
         let times = times(pace, ALL, 3, 50.0);
         let count = f64::from(u32::try_from(times.len()).unwrap());
         // Five standard deviations.
-        assert!((count - 50_000.0).abs() < 5.0 * 50_000_f64.sqrt(), "{count}");
+        assert!(
+            (count - 50_000.0).abs() < 5.0 * 50_000_f64.sqrt(),
+            "{count}"
+        );
         let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let long = gaps.iter().filter(|gap| **gap > 0.001).count();
         let part = f64::from(u32::try_from(long).unwrap()) / count;

@@ -253,7 +253,8 @@ impl Statement {
         if !is_known {
             encode::parse(to.out, name, &self.text, &[0, 0])?;
             // An unnamed one is lost with the next: nothing to remember, but its answer has to be told apart.
-            to.parses.push(if is_named { self.number } else { usize::MAX });
+            to.parses
+                .push(if is_named { self.number } else { usize::MAX });
         }
         encode::bind_renamed(to.out, b"", name, &self.bind(to.values)?)?;
         encode::describe(to.out, Kind::Portal, b"")?;

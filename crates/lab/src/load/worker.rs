@@ -171,7 +171,8 @@ impl<'a> Worker<'a> {
         let plan = self.parts.plan;
         let share = Share {
             thread: self.number,
-            part: self.share(),
+            threads: plan.thread_count(),
+            clients: plan.clients,
         };
         let between = (window.start, window.until);
         self.schedule = Schedule::new(plan.pace, share, plan.seed, between);
@@ -180,11 +181,6 @@ impl<'a> Worker<'a> {
                 self.available(index, now);
             }
         }
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    fn share(&self) -> f64 {
-        self.clients.len() as f64 / f64::from(self.parts.plan.clients)
     }
 
     fn event(&mut self, index: usize, event: &Event) {
@@ -233,8 +229,11 @@ impl<'a> Worker<'a> {
     /// A client may begin its next transaction.
     fn available(&mut self, index: usize, now: Instant) {
         let plan = self.parts.plan;
-        let begun = self.clients.get(index).map_or(0, |client| client.begun);
-        if plan.transactions_per_client.is_some_and(|n| begun >= n) {
+        if self
+            .clients
+            .get(index)
+            .is_none_or(|client| is_done(plan, client))
+        {
             self.exhausted += 1;
             return;
         }
@@ -319,6 +318,10 @@ impl<'a> Worker<'a> {
         if !was_up && !plan.reconnect {
             self.connecting -= 1;
         }
+        if is_done(plan, client) {
+            self.exhausted += 1;
+            return;
+        }
         let wait = RETRY_MIN * 2_u32.saturating_pow(client.failures.min(16));
         client.failures += 1;
         // Connections that are only held are not made again: how many last is the question.
@@ -379,6 +382,12 @@ impl<'a> Worker<'a> {
         self.clients.iter_mut().for_each(Client::disconnect);
         self.tally
     }
+}
+
+/// Whether a client has begun all that it has to.
+fn is_done(plan: &Plan, client: &Client) -> bool {
+    plan.transactions_per_client
+        .is_some_and(|count| client.begun >= count)
 }
 
 /// Whether transactions begin by a schedule.

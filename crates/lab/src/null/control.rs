@@ -39,7 +39,10 @@ impl Control {
 
     /// Sums over all threads.
     pub(super) fn sum(&self, of: impl Fn(&Gauges) -> &AtomicU64) -> u64 {
-        let counts = self.gauges.iter().map(|one| of(one).load(Ordering::Relaxed));
+        let counts = self
+            .gauges
+            .iter()
+            .map(|one| of(one).load(Ordering::Relaxed));
         counts.sum()
     }
 

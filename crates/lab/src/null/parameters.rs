@@ -60,10 +60,13 @@ impl Parameters {
 
     /// Reports all of them.
     pub(super) fn tell(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-        REPORTED.iter().enumerate().try_for_each(|(place, (name, _))| {
-            let value = at(&self.current, place);
-            encode::parameter_status(out, name.as_bytes(), value.as_bytes())
-        })
+        REPORTED
+            .iter()
+            .enumerate()
+            .try_for_each(|(place, (name, _))| {
+                let value = at(&self.current, place);
+                encode::parameter_status(out, name.as_bytes(), value.as_bytes())
+            })
     }
 
     /// The value of one, for `SHOW`; empty if nobody knows it.

@@ -313,7 +313,8 @@ impl Session {
     /// Runs one statement. The simple protocol describes its rows too.
     fn answer(&mut self, kind: &Kind, is_simple: bool, turn: &mut Turn<'_>) -> Result<(), End> {
         if self.status == Status::Failed && !matches!(kind, Kind::Commit | Kind::Rollback) {
-            let message = "current transaction is aborted, commands ignored until end of transaction block";
+            let message =
+                "current transaction is aborted, commands ignored until end of transaction block";
             return self.error(SqlState::IN_FAILED_SQL_TRANSACTION, message, turn);
         }
         turn.done.statements += 1;
@@ -504,4 +505,4 @@ fn parameter_description(out: &mut Vec<u8>, count: u16) {
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests;

@@ -286,7 +286,8 @@ fn contains(sql: &[u8], part: &[u8]) -> bool {
 
 fn has_word(sql: &[u8], word: &str) -> bool {
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    sql.split(|byte| !is_word(byte)).any(|found| is(found, word))
+    sql.split(|byte| !is_word(byte))
+        .any(|found| is(found, word))
 }
 
 #[cfg(test)]
@@ -300,7 +301,10 @@ mod tests {
             ("-- why\n /* not */ ;Select 1", Kind::Rows),
             ("WITH a AS (SELECT 1) SELECT * FROM a", Kind::Rows),
             ("begin", Kind::Begin("BEGIN")),
-            ("START TRANSACTION READ ONLY", Kind::Begin("START TRANSACTION")),
+            (
+                "START TRANSACTION READ ONLY",
+                Kind::Begin("START TRANSACTION"),
+            ),
             ("End;", Kind::Commit),
             ("ROLLBACK", Kind::Rollback),
             ("ROLLBACK TO SAVEPOINT a", quiet("ROLLBACK")),
@@ -311,7 +315,10 @@ mod tests {
             ("SHOW server_version;", Kind::Show("server_version".into())),
             ("COPY t FROM STDIN", Kind::CopyIn),
             ("COPY (SELECT 1) TO STDOUT", Kind::CopyOut),
-            ("SELECT 's', name, setting FROM pg_catalog.pg_settings", Kind::State),
+            (
+                "SELECT 's', name, setting FROM pg_catalog.pg_settings",
+                Kind::State,
+            ),
             ("SELECT 's', 1", Kind::Rows),
             ("select pg_is_in_recovery()", Kind::One("f".into())),
             (" -- nothing", Kind::Empty),
@@ -348,7 +355,10 @@ mod tests {
         assert_eq!(split(" ; "), [""; 0]);
         assert_eq!(split("';' \";\""), ["';' \";\""]);
         assert_eq!(split("a -- ;\n;b /* ; */; c"), ["a -- ;", "b /* ; */", "c"]);
-        assert_eq!(split("$$;$$; $a$;$$;$a$; $1;"), ["$$;$$", "$a$;$$;$a$", "$1"]);
+        assert_eq!(
+            split("$$;$$; $a$;$$;$a$; $1;"),
+            ["$$;$$", "$a$;$$;$a$", "$1"]
+        );
         assert_eq!(split("'open ; "), ["'open ;"]);
     }
 

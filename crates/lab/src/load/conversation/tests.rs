@@ -141,14 +141,14 @@ fn copy_data_waits_for_the_word_and_is_exact() {
 
 #[test]
 fn copy_data_comes_in_lines_and_only_as_fast_as_it_leaves() {
-    let mut conversation = Conversation::default();
-    conversation.copying = Some(Copying {
-        data: CopyIn {
-            bytes: 1 << 20,
-            line: 3,
-        },
-        sent: 0,
-    });
+    let data = CopyIn {
+        bytes: 1 << 20,
+        line: 3,
+    };
+    let mut conversation = Conversation {
+        copying: Some(Copying { data, sent: 0 }),
+        ..Conversation::default()
+    };
     let mut out = Vec::new();
     assert_eq!(conversation.fill(&mut out), Ok(COPY_AHEAD as u64));
     assert_eq!(conversation.fill(&mut out), Ok(0));
@@ -167,7 +167,11 @@ fn an_unexpected_copy_is_refused_and_both_sides_go_on() {
     assert_eq!(talk.begin(), "Q");
     assert_eq!(talk.hear("G"), "f");
     assert_eq!(talk.hear("EI"), "40001.");
-    let mut talk = Talk::new(Protocol::Extended, 1, Transaction::new(["COPY t FROM STDIN"]));
+    let mut talk = Talk::new(
+        Protocol::Extended,
+        1,
+        Transaction::new(["COPY t FROM STDIN"]),
+    );
     assert_eq!(talk.begin(), "PBDES");
     assert_eq!(talk.hear("12nG"), "fS");
     assert_eq!(talk.hear("EI"), "40001.");

@@ -61,7 +61,10 @@ fn variables_are_found_as_pgbench_finds_them() {
     assert_eq!(text("SELECT :aid"), "SELECT 7");
     assert_eq!(text(":aid,:aid+1"), "7,7+1");
     assert_eq!(text("':aid'::text"), "'7'::text");
-    assert_eq!(text("1::aid :: :::aid :aids a:"), "1::aid :: :::aid :aids a:");
+    assert_eq!(
+        text("1::aid :: :::aid :aids a:"),
+        "1::aid :: :::aid :aids a:"
+    );
     assert_eq!(text("a:-:aid"), "a:-7");
     assert_eq!(text(""), "");
 }
@@ -89,10 +92,13 @@ fn a_prepared_statement_is_parsed_once() {
 
 #[test]
 fn repetitions_draw_again_and_statements_do_not() {
-    let mut transaction = Transaction::new([":a", ":a"]).with("a", Draw::Uniform {
-        min: 0,
-        max: i64::MAX,
-    });
+    let mut transaction = Transaction::new([":a", ":a"]).with(
+        "a",
+        Draw::Uniform {
+            min: 0,
+            max: i64::MAX,
+        },
+    );
     transaction.statements[0].repeat = 2;
     let told = sent(&work(Protocol::Simple, vec![transaction]), &[], 1);
     assert_ne!(told[0], told[1]);
@@ -103,10 +109,13 @@ fn repetitions_draw_again_and_statements_do_not() {
 fn the_same_seed_draws_the_same() {
     let transaction = Transaction::new([":a :b :c"])
         .with("a", Draw::Uniform { min: 1, max: 1000 })
-        .with("b", Draw::Uniform {
-            min: i64::MIN,
-            max: i64::MAX,
-        })
+        .with(
+            "b",
+            Draw::Uniform {
+                min: i64::MIN,
+                max: i64::MAX,
+            },
+        )
         .with("c", Draw::Filler { bytes: 3 });
     let work = work(Protocol::Simple, vec![transaction]);
     assert_eq!(sent(&work, &[], 5), sent(&work, &[], 5));
@@ -119,11 +128,14 @@ fn the_same_seed_draws_the_same() {
 fn an_excepted_value_is_never_drawn_and_all_others_are() {
     let transaction = Transaction::new([":a :b"])
         .with("a", Draw::Uniform { min: 1, max: 4 })
-        .with("b", Draw::UniformExcept {
-            min: 1,
-            max: 3,
-            except: "a".into(),
-        });
+        .with(
+            "b",
+            Draw::UniformExcept {
+                min: 1,
+                max: 3,
+                except: "a".into(),
+            },
+        );
     let work = work(Protocol::Simple, vec![transaction]);
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..500 {
