@@ -198,7 +198,7 @@ impl Client {
             if !self.out.is_empty() {
                 return Ok(());
             }
-            let made = self.conversation.fill(&mut self.out.bytes)?;
+            let made = self.conversation.fill(shared.work, &mut self.out.bytes)?;
             shared.payload += made;
             if self.out.is_empty() {
                 return Ok(());

@@ -6,11 +6,8 @@ use weir_wire::encode;
 use weir_wire::encode::EncodeError;
 
 use crate::load::failure::Failure;
-use crate::load::plan::{CopyIn, Protocol};
-use crate::load::work::{Script, Sending, Values, Work};
-
-/// COPY data is sent in messages of at most so many bytes, as psql does.
-const COPY_MESSAGE: u64 = 8192;
+use crate::load::plan::Protocol;
+use crate::load::work::{CopyData, Script, Sending, Values, Work};
 
 /// COPY data is made when less than this waits to be sent.
 const COPY_AHEAD: usize = 64 * 1024;
@@ -35,8 +32,8 @@ pub(super) struct Conversation {
     /// Those that the batch under way makes, in order, and how many are confirmed.
     parses: Vec<usize>,
     parsed: usize,
-    /// COPY data that has to be sent yet.
-    copying: Option<Copying>,
+    /// How many bytes of COPY data are sent, while it is.
+    copying: Option<u64>,
     failure: Option<Failure>,
 }
 
@@ -46,12 +43,6 @@ enum State {
     Idle,
     Waiting,
     RollingBack,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Copying {
-    data: CopyIn,
-    sent: u64,
 }
 
 /// What a conversation works with.
@@ -164,7 +155,7 @@ impl Conversation {
                 break;
             };
             // COPY data has to wait for the server's word, so nothing can be sent with it.
-            if step.copy_in.is_some() && sent > 0 {
+            if step.is_copy_in && sent > 0 {
                 break;
             }
             let mut to = Sending {
@@ -177,7 +168,7 @@ impl Conversation {
             };
             script.send(step, &mut to)?;
             self.step += 1;
-            if step.copy_in.is_some() {
+            if step.is_copy_in {
                 return Ok(true);
             }
         }
@@ -185,10 +176,8 @@ impl Conversation {
     }
 
     fn copy_in(&mut self, turn: &mut Turn<'_>) -> Result<(), EncodeError> {
-        let script = turn.work.scripts.get(self.script);
-        let step = script.and_then(|script| script.steps.get(self.step.checked_sub(1)?));
-        match step.and_then(|step| step.copy_in) {
-            Some(data) => self.copying = Some(Copying { data, sent: 0 }),
+        match self.copy_data(turn.work) {
+            Some(_) => self.copying = Some(0),
             None => {
                 encode::copy_fail(turn.out, b"the plan has no data for it")?;
                 // The server has passed over the one that came with the statement.
@@ -200,30 +189,30 @@ impl Conversation {
         Ok(())
     }
 
+    /// What the statement under way sends, if it copies.
+    fn copy_data<'a>(&self, work: &'a Work) -> Option<&'a CopyData> {
+        work.scripts.get(self.script)?.copy_before(self.step)
+    }
+
     /// Appends COPY data if there is any to send and little is waiting; returns how many bytes of data.
-    pub(super) fn fill(&mut self, out: &mut Vec<u8>) -> Result<u64, EncodeError> {
+    pub(super) fn fill(&mut self, work: &Work, out: &mut Vec<u8>) -> Result<u64, EncodeError> {
         let mut made = 0;
-        while let Some(copying) = &mut self.copying {
+        while let Some(sent) = self.copying {
             if out.len() >= COPY_AHEAD {
                 break;
             }
-            let left = copying.data.bytes - copying.sent;
-            if left == 0 {
-                encode::copy_done(out)?;
-                self.copying = None;
-                break;
+            let data = self.copy_data(work);
+            match data.and_then(|data| data.message(sent)) {
+                Some(bytes) => {
+                    encode::copy_data(out, bytes)?;
+                    made += bytes.len() as u64;
+                    self.copying = Some(sent + bytes.len() as u64);
+                }
+                None => {
+                    encode::copy_done(out)?;
+                    self.copying = None;
+                }
             }
-            let count = left.min(COPY_MESSAGE);
-            let line = u64::from(copying.data.line);
-            let bytes: Vec<u8> = (copying.sent..copying.sent + count)
-                .map(|at| match (at + 1) % line {
-                    0 => b'\n',
-                    _ => b'x',
-                })
-                .collect();
-            encode::copy_data(out, &bytes)?;
-            copying.sent += count;
-            made += count;
         }
         Ok(made)
     }

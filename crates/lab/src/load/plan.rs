@@ -14,6 +14,9 @@ pub const THREADS_MAX: u32 = 256;
 /// The most statements of one transaction, repetitions included.
 pub const STATEMENTS_MAX: usize = 100_000;
 
+/// The longest line of COPY data.
+pub const LINE_MAX: u32 = 1 << 20;
+
 /// One load on one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -242,7 +245,7 @@ impl Statement {
 pub struct CopyIn {
     /// How many bytes in all, the last line cut short if need be.
     pub bytes: u64,
-    /// Bytes of a line with its end, at least 2.
+    /// Bytes of a line with its end, 2 to [`LINE_MAX`].
     pub line: u32,
 }
 
@@ -350,8 +353,11 @@ impl Transaction {
             if statement.sql.contains('\0') {
                 return Err(PlanError::Nul(self.name.clone()));
             }
-            if statement.copy_in.is_some_and(|copy| copy.line < 2) {
-                return Err(PlanError::ShortLine(self.name.clone()));
+            if statement
+                .copy_in
+                .is_some_and(|copy| !(2..=LINE_MAX).contains(&copy.line))
+            {
+                return Err(PlanError::CopyLine(self.name.clone()));
             }
         }
         if count == 0 || count > STATEMENTS_MAX {
@@ -438,9 +444,9 @@ pub enum PlanError {
     /// A text that the protocol cannot carry.
     #[error("a statement of transaction \"{0}\" contains a NUL byte")]
     Nul(String),
-    /// Lines without a byte in them.
-    #[error("copy_in of transaction \"{0}\" needs lines of at least 2 bytes")]
-    ShortLine(String),
+    /// Lines without a byte in them, or too long to be held.
+    #[error("copy_in of transaction \"{0}\" needs lines of 2 to {LINE_MAX} bytes")]
+    CopyLine(String),
     /// Not a name.
     #[error("variable name \"{0}\" is not made of letters, digits and underscores")]
     VariableName(String),

@@ -10,6 +10,9 @@ use weir_wire::frontend::Kind;
 
 use crate::load::plan::{CopyIn, Draw, Plan, Protocol, Transaction};
 
+/// COPY data is sent in messages of at most so many bytes, as psql does.
+const COPY_MESSAGE: usize = 8192;
+
 /// All that clients may be asked to do.
 #[derive(Debug)]
 pub(super) struct Work {
@@ -48,7 +51,7 @@ pub(super) struct Step {
     statement: usize,
     /// The variables are drawn again in front of it.
     draws: bool,
-    pub(super) copy_in: Option<CopyIn>,
+    pub(super) is_copy_in: bool,
 }
 
 #[derive(Debug)]
@@ -63,6 +66,16 @@ struct Statement {
     name: Vec<u8>,
     /// Among all statements of the plan.
     number: usize,
+    copy: Option<CopyData>,
+}
+
+/// What is sent for a COPY.
+#[derive(Debug)]
+pub(super) struct CopyData {
+    bytes: u64,
+    line: u64,
+    /// A message and a line more, so that a message can begin anywhere in a line.
+    pattern: Vec<u8>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -136,10 +149,11 @@ impl Script {
                 steps.push(Step {
                     statement: statements.len(),
                     draws: steps.is_empty() || repetition > 0,
-                    copy_in: statement.copy_in,
+                    is_copy_in: statement.copy_in.is_some(),
                 });
             }
-            statements.push(Statement::new(&statement.sql, &names, *number));
+            let copy = statement.copy_in.map(CopyData::new);
+            statements.push(Statement::new(&statement.sql, &names, *number, copy));
             *number += 1;
         }
         Self {
@@ -179,6 +193,12 @@ impl Script {
         }
     }
 
+    /// What the statement before the step with this number sends, if it copies.
+    pub(super) fn copy_before(&self, step: usize) -> Option<&CopyData> {
+        let step = self.steps.get(step.checked_sub(1)?)?;
+        self.statements.get(step.statement)?.copy.as_ref()
+    }
+
     /// Appends one statement. `prepared` says which names the connection has, and `parses` collects those that it is
     /// asked to make.
     pub(super) fn send(&self, step: Step, to: &mut Sending<'_>) -> Result<(), EncodeError> {
@@ -188,11 +208,36 @@ impl Script {
         let Some(statement) = self.statements.get(step.statement) else {
             return Ok(());
         };
-        let is_simple = to.protocol == Protocol::Simple || step.copy_in.is_some();
+        let is_simple = to.protocol == Protocol::Simple || step.is_copy_in;
         match is_simple {
             true => statement.query(to.values, to.out),
             false => statement.extended(to),
         }
+    }
+}
+
+impl CopyData {
+    fn new(plan: CopyIn) -> Self {
+        let line = plan.line as usize;
+        let mut one = vec![b'x'; line];
+        if let Some(last) = one.last_mut() {
+            *last = b'\n';
+        }
+        Self {
+            bytes: plan.bytes,
+            line: u64::from(plan.line),
+            pattern: one.repeat(COPY_MESSAGE / line + 2),
+        }
+    }
+
+    /// The bytes of the message that begins after `sent` bytes; `None` when all are sent.
+    pub(super) fn message(&self, sent: u64) -> Option<&[u8]> {
+        let left = usize::try_from(self.bytes - sent).unwrap_or(usize::MAX);
+        let begin = usize::try_from(sent % self.line).unwrap_or(0);
+        let end = begin + left.min(COPY_MESSAGE);
+        self.pattern
+            .get(begin..end)
+            .filter(|message| !message.is_empty())
     }
 }
 
@@ -207,7 +252,7 @@ pub(super) struct Sending<'a> {
 }
 
 impl Statement {
-    fn new(sql: &str, names: &[&str], number: usize) -> Self {
+    fn new(sql: &str, names: &[&str], number: usize, copy: Option<CopyData>) -> Self {
         let pieces = cut(sql, names);
         let mut text = Vec::new();
         let mut parameters = Vec::new();
@@ -226,6 +271,7 @@ impl Statement {
             parameters,
             name: format!("s{number}").into_bytes(),
             number,
+            copy,
         }
     }
 

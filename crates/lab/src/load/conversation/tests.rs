@@ -4,7 +4,7 @@ use rand::SeedableRng as _;
 use weir_wire::frame::{Side, frame};
 
 use super::*;
-use crate::load::plan::{Plan, Transaction};
+use crate::load::plan::{CopyIn, Plan, Transaction};
 
 /// One client and its server.
 struct Talk {
@@ -68,7 +68,7 @@ impl Talk {
                 other => (other, b""),
             };
             let over = self.conversation.hear(tag, body, &mut turn).unwrap();
-            self.conversation.fill(&mut self.out).unwrap();
+            self.conversation.fill(&self.work, &mut self.out).unwrap();
             told.push_str(&self.sent());
             if let Some(over) = over {
                 let code = over.failure.map(|failure| failure.code);
@@ -141,24 +141,28 @@ fn copy_data_waits_for_the_word_and_is_exact() {
 
 #[test]
 fn copy_data_comes_in_lines_and_only_as_fast_as_it_leaves() {
-    let data = CopyIn {
-        bytes: 1 << 20,
-        line: 3,
-    };
-    let mut conversation = Conversation {
-        copying: Some(Copying { data, sent: 0 }),
-        ..Conversation::default()
-    };
-    let mut out = Vec::new();
-    assert_eq!(conversation.fill(&mut out), Ok(COPY_AHEAD as u64));
-    assert_eq!(conversation.fill(&mut out), Ok(0));
-    assert_eq!(&out[5..12], b"xx\nxx\nx");
-    let mut made = COPY_AHEAD as u64;
-    while conversation.copying.is_some() {
-        out.clear();
-        made += conversation.fill(&mut out).unwrap();
+    let bytes = 1 << 20;
+    let mut transaction = Transaction::new(["COPY t FROM STDIN"]);
+    transaction.statements[0].copy_in = Some(CopyIn { bytes, line: 3 });
+    let mut talk = Talk::new(Protocol::Simple, 1, transaction);
+    talk.begin();
+    talk.conversation.copying = Some(0);
+    let mut data = Vec::new();
+    while talk.conversation.copying.is_some() {
+        let before = data.len();
+        talk.conversation.fill(&talk.work, &mut talk.out).unwrap();
+        // Nothing more before that has left.
+        assert_eq!(talk.conversation.fill(&talk.work, &mut talk.out), Ok(0));
+        let mut rest = talk.out.as_slice();
+        while let Some(message) = frame(rest, Side::Frontend).unwrap() {
+            data.extend_from_slice(message.body);
+            rest = &rest[message.raw.len()..];
+        }
+        assert!(data.len() - before <= COPY_AHEAD + 8192);
+        talk.out.clear();
     }
-    assert_eq!(made, 1 << 20);
+    let expected: Vec<u8> = b"xx\n".iter().copied().cycle().take(1 << 20).collect();
+    assert!(data == expected);
 }
 
 #[test]

@@ -2,24 +2,23 @@
 
 use super::*;
 
-/// How long the target stalls at least, in milliseconds.
-const STALL_MS: f64 = 300.0;
+/// How long the target stalls at least.
+const STALL: Duration = Duration::from_millis(300);
 
 /// What is measured when the target stalls once, after a third of the time. Progress is told about ten times a second,
 /// which is what the stall is timed by.
 fn with_stall(plan: &Plan, backend: &NullBackend) -> Outcome {
-    let mut left_before = None;
+    let mut paused = None;
     let outcome = run(plan, &AtomicBool::new(false), &mut |progress| {
         if progress.phase != Phase::Measuring {
             return backend.resume();
         }
-        let left = progress.remaining_s;
-        match left_before {
-            None if left < plan.measure_s * 2.0 / 3.0 => {
-                left_before = Some(left);
+        match paused {
+            None if progress.remaining_s < plan.measure_s * 2.0 / 3.0 => {
                 backend.pause();
+                paused = Some(clock::now());
             }
-            Some(before) if left < before - STALL_MS / 1000.0 => backend.resume(),
+            Some(at) if clock::now() >= at + STALL => backend.resume(),
             _ => {}
         }
     });
@@ -58,7 +57,7 @@ fn a_stall_is_many_late_transactions_and_not_one_of_each_client() {
         late >= rate * 0.175 && late > 4.0 * closed,
         "{late} {closed}"
     );
-    assert!(open.latency.unwrap().max >= STALL_MS * 1000.0);
+    assert!(open.latency.unwrap().max >= 290_000.0);
     assert!(open.lag_us_p99.unwrap() >= 100_000.0);
 }
 
