@@ -86,6 +86,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "weir-auth",
             "weir-directory",
+            "weir-lab",
             "weir-route",
             "weir-testkit",
             "weir-tls",
