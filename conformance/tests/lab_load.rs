@@ -8,18 +8,22 @@
 
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::Result;
 use anyhow::ensure;
+use weir_conformance::Kind;
+use weir_conformance::PoolOptions;
 use weir_conformance::Postgres;
 use weir_conformance::Raw;
+use weir_conformance::Target;
 use weir_conformance::TempDir;
 use weir_conformance::postgres;
-use weir_conformance::postgres::Login;
 use weir_conformance::tls::Pki;
 use weir_conformance::tls::Spec;
 use weir_conformance::tools;
+use weir_conformance::wait_until;
 use weir_lab::load;
 use weir_lab::load::LoadError;
 use weir_lab::load::plan::CopyIn;
@@ -29,6 +33,8 @@ use weir_lab::load::plan::Plan;
 use weir_lab::load::plan::Protocol;
 use weir_lab::load::plan::Tls;
 use weir_lab::load::plan::Transaction;
+use weir_lab::null::NullBackend;
+use weir_lab::null::NullPlan;
 use weir_lab::record::Outcome;
 
 /// Rounds of each generator, in turn.
@@ -75,8 +81,9 @@ fn agrees_with_pgbench_with_a_login_per_transaction() -> Result<()> {
 /// be busy with other things, which then happen to both. `each` is how many transactions a client has in a round.
 fn agree(protocol: Protocol, word: &str, each: u64, reconnect: bool) -> Result<()> {
     tools::require("pgbench", "postgresql-15 (or postgresql-contrib)")?;
-    let postgres = Postgres::start(&postgres::Options::default())?;
-    tools::run(pgbench(postgres.port()).args(["-i", "-q"]))?;
+    let postgres = Postgres::shared()?;
+    postgres.create_database(word)?;
+    tools::run(pgbench(postgres.port(), word).args(["-i", "-q"]))?;
     let directory = TempDir::new()?;
     let script = format!("\\set aid random(1, 90000)\n{QUERY};\n");
     let script = directory.write("script.sql", &script)?;
@@ -89,6 +96,7 @@ fn agree(protocol: Protocol, word: &str, each: u64, reconnect: bool) -> Result<(
         each,
         vec![Transaction::new([QUERY]).with("aid", draw)],
     );
+    plan.database = word.to_owned();
     plan.protocol = protocol;
     plan.reconnect = reconnect;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
@@ -100,10 +108,10 @@ fn agree(protocol: Protocol, word: &str, each: u64, reconnect: bool) -> Result<(
             "{outcome:?}"
         );
         ours.push(outcome.tps);
-        let mut command = pgbench(postgres.port());
+        let mut command = pgbench(postgres.port(), word);
         let (clients, count) = (CLIENTS.to_string(), each.to_string());
         command.args([
-            "-n", "-M", word, "-j", "2", "-c", &clients, "-t", &each, "-f",
+            "-n", "-M", word, "-j", "2", "-c", &clients, "-t", &count, "-f",
         ]);
         command.arg(&script).args(reconnect.then_some("-C"));
         theirs.push(tps(&tools::run(&mut command)?)?);
@@ -139,14 +147,14 @@ fn tps(report: &str) -> Result<f64> {
     Ok(number.with_context(|| report.to_owned())?.parse()?)
 }
 
-fn pgbench(port: u16) -> Command {
+fn pgbench(port: u16, database: &str) -> Command {
     let mut command = Command::new("timeout");
     let port = port.to_string();
     command.args(["-k", "5", "90", "pgbench", "-h", "127.0.0.1", "-p", &port]);
     command
         .args(["-U", "postgres"])
         .env("LC_ALL", "C")
-        .env("PGDATABASE", "postgres")
+        .env("PGDATABASE", database)
         .env_remove("PGOPTIONS");
     command
 }
@@ -156,15 +164,26 @@ fn pgbench(port: u16) -> Command {
 #[test]
 fn every_password_method_with_and_without_tls() -> Result<()> {
     let pki = Pki::new()?;
-    for login in [Login::Password, Login::Md5, Login::ScramSha256] {
-        let postgres = Postgres::start(&postgres::Options {
-            login,
-            settings: pki.postgres(&Spec::server())?,
-            ..postgres::Options::default()
-        })?;
-        let select = Transaction::new(["SELECT 1"]);
-        let mut plan = plan(postgres.port(), 3, vec![select]);
-        plan.password = Some(Password(Postgres::PASSWORD.to_owned()));
+    let methods = ["password", "md5", "scram-sha-256"];
+    // Each role has the name of its method.
+    let hba = methods.map(|word| format!("host all \"{word}\" 127.0.0.1/32 {word}"));
+    let postgres = Postgres::start(&postgres::Options {
+        settings: pki.postgres(&Spec::server())?,
+        hba: hba.to_vec(),
+        ..postgres::Options::default()
+    })?;
+    let mut raw = Raw::connect(postgres.port(), "postgres")?;
+    for method in methods {
+        let stored = if method == "md5" {
+            "md5"
+        } else {
+            "scram-sha-256"
+        };
+        raw.query(&format!("set password_encryption = '{stored}'"))?;
+        raw.query(&format!("create role \"{method}\" login password 'pencil'"))?;
+        let mut plan = plan(postgres.port(), 3, vec![Transaction::new(["SELECT 1"])]);
+        plan.user = method.to_owned();
+        plan.password = Some(Password("pencil".to_owned()));
         plan.reconnect = true;
         let ca_file = pki.ca_file();
         for tls in [Tls::Off, Tls::Require, Tls::VerifyFull { ca_file }] {
@@ -172,14 +191,14 @@ fn every_password_method_with_and_without_tls() -> Result<()> {
             let outcome = run(&plan)?;
             ensure!(
                 outcome.transactions == 12,
-                "{login:?} {:?} {outcome:?}",
+                "{method} {:?} {outcome:?}",
                 plan.tls
             );
         }
         plan.reconnect = false;
         plan.password = Some(Password("wrong".to_owned()));
         let error = run(&plan).err().context("a wrong password logs in")?;
-        ensure!(error.to_string().ends_with("(28P01)"), "{login:?}: {error}");
+        ensure!(error.to_string().ends_with("(28P01)"), "{method}: {error}");
     }
     Ok(())
 }
@@ -274,4 +293,57 @@ fn failed_transactions_are_rolled_back_and_counted_by_code() -> Result<()> {
         );
     }
     Ok(())
+}
+
+// === The null backend ===
+
+#[test]
+fn a_pooler_in_front_of_the_null_backend_serves_as_in_front_of_postgresql() -> Result<()> {
+    let backend = NullBackend::start(&NullPlan {
+        rows: 42,
+        ..NullPlan::default()
+    })?;
+    let kind = Kind::from_env()?;
+    let options = PoolOptions::default().pool_size(3);
+    let mut target = Target::start_kind(kind, backend.address().port(), &options)?;
+    let transactions = vec![
+        Transaction::new(["SELECT :a"]).with("a", Draw::Uniform { min: 1, max: 9 }),
+        Transaction::new(["BEGIN", "SELECT 1", "UPDATE t SET a = 1", "COMMIT"]),
+        Transaction::new(["SET work_mem = '1MB'", "SELECT 1"]),
+    ];
+    let mut plan = plan(target.port(), 50, transactions);
+    plan.parameters = vec![("application_name".to_owned(), "lab".to_owned())];
+    // Debian's PgBouncer knows no prepared statements.
+    let protocols = match kind {
+        Kind::PgBouncer => &[Protocol::Simple, Protocol::Extended][..],
+        _ => &[Protocol::Simple, Protocol::Extended, Protocol::Prepared],
+    };
+    let mut wanted = 0;
+    for (protocol, reconnect) in protocols
+        .iter()
+        .flat_map(|one| [(*one, false), (*one, true)])
+    {
+        plan.protocol = protocol;
+        plan.reconnect = reconnect;
+        let outcome = run(&plan)?;
+        ensure!(
+            outcome.transactions == 200 && outcome.errors == 0,
+            "{outcome:?}"
+        );
+        wanted += 200;
+        wait_until(
+            "the same count on both sides",
+            Duration::from_secs(5),
+            || Ok(backend.counts().transactions == wanted),
+        )?;
+        // Rows arrive whole.
+        let bytes = outcome.bytes_per_s.context("no rows")? * outcome.seconds;
+        ensure!(bytes > 200.0 * 42.0 * 106.0 * 0.9, "{bytes} bytes");
+    }
+    let logins = backend.counts().logins;
+    ensure!(
+        kind == Kind::Direct || logins <= 3,
+        "{logins} logins for a pool of 3"
+    );
+    target.check_healthy()
 }

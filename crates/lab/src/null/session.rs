@@ -1,6 +1,8 @@
 //! One session of the null backend as a state machine: bytes in, bytes out. It knows no socket.
 
-use std::collections::{HashMap, VecDeque};
+mod answer;
+
+use std::collections::HashMap;
 use std::mem;
 
 use weir_wire::MessageError;
@@ -12,8 +14,9 @@ use weir_wire::frontend::{Bind, Close, Describe, Execute, Kind as Named, Parse, 
 use weir_wire::sqlstate::SqlState;
 use weir_wire::startup::{Startup, StartupError, startup};
 
-use crate::null::canned::{Canned, description};
+use crate::null::canned::Canned;
 use crate::null::parameters::Parameters;
+use crate::null::session::answer::Pending;
 use crate::null::sql::{self, Kind};
 
 /// More answers are made when less than this waits to be sent.
@@ -74,8 +77,8 @@ pub(super) struct Session {
     parameters: Parameters,
     statements: HashMap<Vec<u8>, Prepared>,
     portals: HashMap<Vec<u8>, Kind>,
-    /// What goes out behind what is in the output already.
-    pending: VecDeque<Piece>,
+    /// What has to go out yet.
+    pending: Pending,
 }
 
 #[derive(Debug, Clone)]
@@ -90,12 +93,6 @@ enum Status {
     Idle,
     Open,
     Failed,
-}
-
-/// A part of an answer that is not made yet.
-enum Piece {
-    Bytes(Vec<u8>),
-    Rows { left: u64, is_copy: bool },
 }
 
 impl From<FrameError> for End {
@@ -137,7 +134,7 @@ impl Session {
     pub(super) fn feed(&mut self, input: &[u8], turn: &mut Turn<'_>) -> Result<Took, End> {
         let mut at = 0;
         loop {
-            self.pump(turn);
+            self.pending.pump(turn.canned, turn.out);
             let rest = input.get(at..).unwrap_or_default();
             if self.is_blocked() || turn.out.len() >= OUT_HIGH {
                 return Ok(Took::Bytes(at));
@@ -293,21 +290,18 @@ impl Session {
                 None => None,
                 Some(prepared) => {
                     let (kind, count) = (prepared.kind.clone(), prepared.parameter_count);
-                    parameter_description(self.out(turn), count);
+                    answer::parameter_description(self.out(turn), count);
                     Some(kind)
                 }
             },
         };
-        match kind {
-            None => self.error(SqlState::UNDEFINED_PSTATEMENT, "nothing to describe", turn),
-            Some(kind) => match columns(&kind, turn.canned)? {
-                Some(description) => {
-                    self.out(turn).extend_from_slice(&description);
-                    Ok(())
-                }
-                None => Ok(encode::no_data(self.out(turn))?),
-            },
+        let Some(kind) = kind else {
+            return self.error(SqlState::UNDEFINED_PSTATEMENT, "nothing to describe", turn);
+        };
+        if !answer::describe(&kind, turn.canned, self.pending.sink(turn.out))? {
+            encode::no_data(self.out(turn))?;
         }
+        Ok(())
     }
 
     /// Runs one statement. The simple protocol describes its rows too.
@@ -318,8 +312,8 @@ impl Session {
             return self.error(SqlState::IN_FAILED_SQL_TRANSACTION, message, turn);
         }
         turn.done.statements += 1;
-        if is_simple && let Some(description) = columns(kind, turn.canned)? {
-            self.out(turn).extend_from_slice(&description);
+        if is_simple {
+            answer::describe(kind, turn.canned, self.pending.sink(turn.out))?;
         }
         match kind {
             Kind::Begin(tag) => {
@@ -340,7 +334,7 @@ impl Session {
             }
             Kind::Set(setting) => {
                 let (name, value) = setting.as_ref();
-                let out = sink(&mut self.pending, turn.out);
+                let out = self.pending.sink(turn.out);
                 self.parameters.set(name, value, out)?;
                 self.complete("SET", turn)?;
             }
@@ -353,11 +347,11 @@ impl Session {
             Kind::State => self.complete("SELECT 0", turn)?,
             Kind::Rows => self.rows(false, turn),
             Kind::CopyOut => {
-                copy_response(self.out(turn), b'H');
+                answer::copy_response(self.out(turn), b'H');
                 self.rows(true, turn);
             }
             Kind::CopyIn => {
-                copy_response(self.out(turn), b'G');
+                answer::copy_response(self.out(turn), b'G');
                 self.copy_in = Some(is_simple);
             }
             Kind::Empty => encode::empty_query_response(self.out(turn))?,
@@ -369,7 +363,7 @@ impl Session {
         if tag == "DISCARD ALL" {
             self.statements.clear();
         }
-        let out = sink(&mut self.pending, turn.out);
+        let out = self.pending.sink(turn.out);
         self.parameters.reset(out)?;
         self.complete(tag, turn)
     }
@@ -387,10 +381,8 @@ impl Session {
     fn rows(&mut self, is_copy: bool, turn: &mut Turn<'_>) {
         self.worked = true;
         let canned = turn.canned;
-        let left = canned.rows;
-        self.pending.push_back(Piece::Rows { left, is_copy });
-        self.pump(turn);
-        let out = sink(&mut self.pending, turn.out);
+        self.pending.push_rows(is_copy, canned, turn.out);
+        let out = self.pending.sink(turn.out);
         if is_copy {
             // CopyDone; it has no body.
             out.extend_from_slice(b"c\0\0\0\x04");
@@ -440,67 +432,7 @@ impl Session {
 
     /// Where answers go.
     fn out<'a>(&'a mut self, turn: &'a mut Turn<'_>) -> &'a mut Vec<u8> {
-        sink(&mut self.pending, turn.out)
-    }
-
-    /// Makes what is pending, as far as there is room.
-    fn pump(&mut self, turn: &mut Turn<'_>) {
-        while turn.out.len() < OUT_HIGH
-            && let Some(piece) = self.pending.front_mut()
-        {
-            match piece {
-                Piece::Bytes(bytes) => turn.out.append(bytes),
-                Piece::Rows { left, is_copy } => {
-                    *left -= turn.canned.block(*is_copy).append(*left, turn.out);
-                    if *left > 0 {
-                        continue;
-                    }
-                }
-            }
-            self.pending.pop_front();
-        }
-    }
-}
-
-/// The output, or what comes behind it.
-fn sink<'a>(pending: &'a mut VecDeque<Piece>, out: &'a mut Vec<u8>) -> &'a mut Vec<u8> {
-    if pending.is_empty() {
-        return out;
-    }
-    if !matches!(pending.back(), Some(Piece::Bytes(_))) {
-        pending.push_back(Piece::Bytes(Vec::new()));
-    }
-    match pending.back_mut() {
-        Some(Piece::Bytes(bytes)) => bytes,
-        // Not reached: it was put there.
-        _ => out,
-    }
-}
-
-/// RowDescription of what has rows.
-fn columns(kind: &Kind, canned: &Canned) -> Result<Option<Vec<u8>>, EncodeError> {
-    Ok(match kind {
-        Kind::Rows => Some(canned.description.clone()),
-        Kind::One(_) => Some(description(&["value"])?),
-        Kind::Show(name) => Some(description(&[name])?),
-        Kind::State => Some(description(&["what", "name", "value"])?),
-        _ => None,
-    })
-}
-
-/// CopyInResponse and CopyOutResponse: one column, everything in text.
-fn copy_response(out: &mut Vec<u8>, tag: u8) {
-    out.push(tag);
-    out.extend_from_slice(&[0, 0, 0, 9, 0, 0, 1, 0, 0]);
-}
-
-/// ParameterDescription: all of them text.
-fn parameter_description(out: &mut Vec<u8>, count: u16) {
-    out.push(b't');
-    out.extend_from_slice(&(6 + 4 * u32::from(count)).to_be_bytes());
-    out.extend_from_slice(&count.to_be_bytes());
-    for _ in 0..count {
-        out.extend_from_slice(&25_u32.to_be_bytes());
+        self.pending.sink(turn.out)
     }
 }
 
