@@ -13,7 +13,7 @@ mod session;
 mod sql;
 mod worker;
 
-use std::io;
+use std::io::{self, BufRead, Write};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -111,9 +111,46 @@ pub enum NullError {
     /// The certificate is of no use.
     #[error(transparent)]
     Tls(#[from] weir_tls::error::Error),
+    /// No plan, by its text.
+    #[error("the null backend's plan cannot be read: {0}")]
+    Json(#[from] serde_json::Error),
     /// The system refused something.
     #[error("null backend: {0}")]
     Io(#[from] io::Error),
+}
+
+/// One line of [`serve`]'s output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Message {
+    /// It listens there.
+    Address(SocketAddr),
+    /// What it has seen so far.
+    Counts(Counts),
+}
+
+/// The null backend as a process of its own, so that its CPU time can be told from that of who runs it. Reads a
+/// [`NullPlan`] as JSON from the first line of `input`, and writes [`Message::Address`] as a line of JSON to `output`
+/// when it listens. Each further line asks for [`Message::Counts`]; at the end of the input it stops.
+///
+/// # Errors
+/// As [`NullBackend::start`]; or the plan cannot be read, or nobody reads the output.
+pub fn serve(input: impl BufRead, output: &mut impl Write) -> Result<(), NullError> {
+    let mut lines = input.lines();
+    let plan = lines.next().transpose()?.unwrap_or_default();
+    let backend = NullBackend::start(&serde_json::from_str(&plan)?)?;
+    let mut tell = |message: &Message| -> Result<(), NullError> {
+        let mut line = serde_json::to_string(message)?;
+        line.push('\n');
+        output.write_all(line.as_bytes())?;
+        Ok(output.flush()?)
+    };
+    tell(&Message::Address(backend.address()))?;
+    for line in lines {
+        line?;
+        tell(&Message::Counts(backend.counts()))?;
+    }
+    Ok(())
 }
 
 /// A running null backend. It stops when this is dropped.
@@ -230,4 +267,37 @@ fn listen(text: &str) -> Result<(TcpListener, SocketAddr), NullError> {
     let listener = TcpListener::from_std(socket.into());
     let address = listener.local_addr()?;
     Ok((listener, address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_may_log_in_so_it_listens_on_loopback_only() {
+        for listen in ["0.0.0.0:0", "127.0.0.1", "nowhere.invalid:1"] {
+            let plan = NullPlan {
+                listen: listen.to_owned(),
+                ..NullPlan::default()
+            };
+            let refused = NullBackend::start(&plan).err().unwrap();
+            assert!(matches!(refused, NullError::Address(_)), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_process_of_its_own_is_asked_by_lines() {
+        let mut output = Vec::new();
+        serve(&b"{\"rows\": 3}\n\n"[..], &mut output).unwrap();
+        let text = String::from_utf8(output).unwrap();
+        let read = |line| serde_json::from_str::<Message>(line).unwrap();
+        let told: Vec<Message> = text.lines().map(read).collect();
+        let [Message::Address(address), counts] = told.as_slice() else {
+            panic!("{text}");
+        };
+        assert!(address.ip().is_loopback() && address.port() > 0);
+        assert_eq!(*counts, Message::Counts(Counts::default()));
+        let wrong = serve(&b"{\"row\": 3}"[..], &mut Vec::new());
+        assert!(matches!(wrong, Err(NullError::Json(_))));
+    }
 }
