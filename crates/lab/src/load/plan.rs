@@ -25,7 +25,7 @@ pub const LINE_MAX: u32 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Host and port over TCP, such as `127.0.0.1:5432` or `[::1]:5432`.
+    /// Host and port over TCP, such as `127.0.0.1:5432` or `[::1]:5432`. Of a name the first address is taken.
     pub address: String,
     /// Role to log in as.
     pub user: String,
@@ -210,6 +210,15 @@ pub enum Draw {
         max: i64,
         /// The other one's name.
         except: String,
+    },
+    /// An integer by Zipf's law: the n-th of the range is as likely as 1 / n to the power of `exponent`.
+    Zipf {
+        /// Smallest, and the most likely.
+        min: i64,
+        /// Largest, at most 2^53 above.
+        max: i64,
+        /// Above 0; 1.1 makes a hot spot as many applications have.
+        exponent: f64,
     },
     /// So many letters `x`.
     Filler {

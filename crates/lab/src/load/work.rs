@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use rand::RngExt as _;
 use rand::rngs::Xoshiro256PlusPlus;
+use rand_distr::{Distribution as _, Zipf};
 use weir_wire::encode;
 use weir_wire::encode::EncodeError;
 use weir_wire::frontend::Kind;
@@ -41,6 +42,8 @@ enum Value {
     Uniform(i64, i64),
     /// All but that of an earlier variable.
     Except(i64, i64, usize),
+    /// The smallest, and by how much it is above that, from 1.
+    Zipf(i64, Zipf<f64>),
     Filler(usize),
 }
 
@@ -139,6 +142,7 @@ impl Script {
                 Draw::UniformExcept { min, max, except } => {
                     Value::Except(*min, *max, position(except).unwrap_or_default())
                 }
+                Draw::Zipf { min, max, exponent } => zipf(*min, *max, *exponent),
                 Draw::Filler { bytes } => Value::Filler(*bytes),
             }
         });
@@ -179,6 +183,9 @@ impl Script {
                         random.random_range(min..=max)
                     }
                 }
+                // Whole numbers from 1 to the size of the range.
+                #[expect(clippy::cast_possible_truncation, reason = "checked: below 2^53")]
+                Value::Zipf(min, law) => min + law.sample(random) as i64 - 1,
                 Value::Filler(bytes) => {
                     text.clear();
                     text.resize(bytes, b'x');
@@ -327,6 +334,15 @@ impl Statement {
 impl Values {
     fn text(&self, variable: usize) -> &[u8] {
         self.texts.get(variable).map_or(&[], Vec::as_slice)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "checked: below 2^53")]
+fn zipf(min: i64, max: i64, exponent: f64) -> Value {
+    match Zipf::new((max - min + 1) as f64, exponent) {
+        Ok(law) => Value::Zipf(min, law),
+        // Not reached: the plan was checked.
+        Err(_) => Value::Uniform(min, max),
     }
 }
 

@@ -372,8 +372,11 @@ impl<'a> Worker<'a> {
                 self.tally.unfinished(running.intended, now);
             }
         }
-        while let Some(intended) = self.schedule.as_mut().and_then(|s| s.take(now)) {
-            self.tally.unfinished(intended, now);
+        // Nobody was to do these if each client has done its number.
+        if self.exhausted < self.clients.len() {
+            while let Some(intended) = self.schedule.as_mut().and_then(|s| s.take(now)) {
+                self.tally.unfinished(intended, now);
+            }
         }
         let up = self.clients.iter().filter(|client| client.is_up());
         let connected = up.count() as u64;

@@ -39,6 +39,7 @@ impl Plan {
         }
         match self.pace {
             Pace::Idle if self.reconnect => Err(PlanError::IdleReconnect),
+            Pace::Idle if self.transactions_per_client.is_some() => Err(PlanError::IdleCount),
             Pace::Idle => Ok(()),
             _ if self.transactions.is_empty() && !self.reconnect => Err(PlanError::NothingToDo),
             _ => Ok(()),
@@ -102,6 +103,12 @@ impl Variable {
                 }
                 min < max
             }
+            Draw::Zipf { min, max, exponent } => {
+                let fits = max
+                    .checked_sub(*min)
+                    .is_some_and(|n| (0..1 << 53).contains(&n));
+                fits && *exponent > 0.0 && *exponent <= 100.0
+            }
             Draw::Filler { bytes } => *bytes < 1 << 30,
         };
         match is_fine {
@@ -142,6 +149,9 @@ pub enum PlanError {
     /// Connections that are kept and are not.
     #[error("pace = \"idle\" keeps connections, so it cannot reconnect")]
     IdleReconnect,
+    /// Connections that only wait, and are to do a number of things.
+    #[error("pace = \"idle\" lasts for a time, not for transactions_per_client")]
+    IdleCount,
     /// No transaction, and no other work.
     #[error("there is no transaction to run")]
     NothingToDo,
@@ -215,6 +225,13 @@ mod tests {
             "a rate of 0 per second is impossible",
         );
         refused(
+            |plan| {
+                plan.pace = Pace::Idle;
+                plan.transactions_per_client = Some(1);
+            },
+            "pace = \"idle\" lasts for a time, not for transactions_per_client",
+        );
+        refused(
             |plan| plan.transactions.clear(),
             "there is no transaction to run",
         );
@@ -240,10 +257,20 @@ mod tests {
             "variable name \"a b\" is not made of letters, digits and underscores",
         );
         refused(with("a", fine), "variable \"a\" is there twice");
-        refused(
-            with("b", Draw::Uniform { min: 2, max: 1 }),
-            "variable \"b\" has an empty range",
-        );
+        let zipf = |max, exponent| Draw::Zipf {
+            min: 1,
+            max,
+            exponent,
+        };
+        for empty in [
+            Draw::Uniform { min: 2, max: 1 },
+            zipf(0, 1.0),
+            zipf(5, 0.0),
+            zipf(5, f64::NAN),
+            zipf(i64::MAX, 1.0),
+        ] {
+            refused(with("b", empty), "variable \"b\" has an empty range");
+        }
         let except = |min, except: &str| Draw::UniformExcept {
             min,
             max: 2,

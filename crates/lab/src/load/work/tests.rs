@@ -148,6 +148,29 @@ fn an_excepted_value_is_never_drawn_and_all_others_are() {
 }
 
 #[test]
+fn zipfs_law_prefers_the_first_of_the_range() {
+    let law = Draw::Zipf {
+        min: 10,
+        max: 1009,
+        exponent: 1.0,
+    };
+    let mut transaction = Transaction::new([":a"]).with("a", law);
+    transaction.statements[0].repeat = 10_000;
+    let told = sent(&work(Protocol::Simple, vec![transaction]), &[], 3);
+    let drawn: Vec<i64> = told.iter().map(|text| text.parse().unwrap()).collect();
+    assert!(drawn.iter().all(|number| (10..=1009).contains(number)));
+    let count = |number: i64| drawn.iter().filter(|drawn| **drawn == number).count();
+    // 1 / 7.485, half of that, and a tenth of it.
+    for (number, expected) in [(10, 1336), (11, 668), (19, 134)] {
+        assert!(
+            count(number).abs_diff(expected) < expected / 4,
+            "{}",
+            count(number)
+        );
+    }
+}
+
+#[test]
 fn weights_decide_how_often() {
     let mut transactions = vec![one("a"), one("b"), one("c")];
     transactions[0].weight = 60;
