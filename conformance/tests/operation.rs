@@ -6,6 +6,8 @@
 
 #[path = "operation/console.rs"]
 mod console;
+#[path = "operation/errors.rs"]
+mod errors;
 #[path = "operation/fairness.rs"]
 mod fairness;
 #[path = "operation/hosts.rs"]

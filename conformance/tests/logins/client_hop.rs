@@ -18,7 +18,15 @@ use crate::support::outside;
 use crate::support::password;
 use crate::support::scram_first;
 
-const WRONG: &str = "password authentication failed";
+/// What a wrong password is called, by the exchange.
+fn wrong(auth_type: &str) -> &'static str {
+    match auth_type {
+        "plain" => "password authentication failed",
+        "scram-sha-256" => "SASL authentication failed",
+        // By the kind of the stored secret.
+        _ => " authentication failed",
+    }
+}
 
 /// Three users with the same password, stored in three ways, on a server that trusts everybody.
 fn start(auth_type: &str) -> Result<(std::sync::Arc<Postgres>, Weir)> {
@@ -57,10 +65,14 @@ fn check_passwords(auth_type: &str, works: &[&str]) -> Result<()> {
         if works.contains(&user) {
             inside(&what, &right)?;
         } else {
-            outside(&what, &right, WRONG)?;
+            outside(&what, &right, wrong(auth_type))?;
         }
-        let wrong = attempt(weir.port(), user, Some("incorrect horse"), "shop")?;
-        outside(&format!("{what}, wrong password"), &wrong, WRONG)?;
+        let refused = attempt(weir.port(), user, Some("incorrect horse"), "shop")?;
+        outside(
+            &format!("{what}, wrong password"),
+            &refused,
+            wrong(auth_type),
+        )?;
         let none = attempt(weir.port(), user, None, "shop")?;
         outside(
             &format!("{what}, no password"),
@@ -70,7 +82,7 @@ fn check_passwords(auth_type: &str, works: &[&str]) -> Result<()> {
     }
     // The name of the database is no way to ask who exists.
     let refused = attempt(weir.port(), "plain", Some("incorrect horse"), "nowhere")?;
-    outside("wrong password, no database", &refused, WRONG)?;
+    outside("wrong password, no database", &refused, wrong(auth_type))?;
     if works.contains(&"plain") {
         let refused = attempt(weir.port(), "plain", Some(PASSWORD), "nowhere")?;
         outside("no database", &refused, "no such database: nowhere")?;
@@ -205,9 +217,13 @@ fn an_unknown_user_looks_like_a_wrong_password() -> Result<()> {
         let (_postgres, weir) = start_for_observer(auth_type)?;
         let known = observe(&weir, "plain", method)?;
         let last = known.last().map(Message::error);
+        let words = match method {
+            5 => wrong("plain"),
+            _ => wrong(auth_type),
+        };
         ensure!(
-            last.as_deref() == Some("FATAL 28P01 password authentication failed"),
-            "{auth_type}: {last:?}"
+            last.is_some_and(|last| last == format!("FATAL 28P01 {}", words.trim())),
+            "{auth_type}: {known:?}"
         );
         for user in ["nobody", "hashed", "empty"] {
             let other = observe(&weir, user, method)?;

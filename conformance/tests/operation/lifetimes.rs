@@ -98,6 +98,8 @@ fn a_server_that_fails_its_check_is_replaced_in_silence() -> Result<()> {
     pids.dedup();
     ensure!(pids.len() == 4, "{pids:?}");
     server.wait_count(1)?;
+    let log = weir.log();
+    ensure!(log.contains("closing because: test query failed"), "{log}");
     weir.check_healthy()
 }
 

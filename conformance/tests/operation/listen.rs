@@ -97,7 +97,13 @@ fn a_socket_file_is_replaced_when_stale_and_respected_when_live() -> Result<()> 
     let mut third = Weir::spawn(&config, port)?;
     let status = third.wait_exit(PATIENCE)?;
     ensure!(status.code() == Some(3), "{status}");
-    ensure!(third.log().contains("is in use"), "{}", third.log());
+    ensure!(
+        third
+            .log()
+            .contains("ERROR unix socket is in use, cannot continue: "),
+        "{}",
+        third.log()
+    );
     ensure!(ask(&host, port, "op_stale", "select 2")? == "2");
     Ok(())
 }
@@ -122,6 +128,7 @@ fn ipv6_is_served() -> Result<()> {
     let server = Server::new("op_ipv6")?;
     let weir = Weir::start(&server.config().set("listen_addr", "::1"))?;
     ensure!(ask("::1", weir.port(), "op_ipv6", "select 6 * 7")? == "42");
+    ensure!(weir.log().contains("/postgres@[::1]:"), "{}", weir.log());
     ensure!(weir.connect("op_ipv6").is_err(), "IPv4 was not asked for");
     let both = Weir::start(&server.config().set("listen_addr", "127.0.0.1, ::1"))?;
     for host in ["::1", "127.0.0.1"] {

@@ -18,10 +18,10 @@ fn log(server: &Server, settings: &[(&str, &str)]) -> Result<String> {
         .iter()
         .fold(config, |config, (key, value)| config.set(key, value));
     let mut weir = Weir::start(&config)?;
-    let mut raw = weir.connect("op_logging")?;
+    let mut raw = weir.connect(server.database)?;
     raw.query("select 1")?;
     raw.terminate();
-    let refused = refusal(weir.connect_as("nobody", "op_logging"));
+    let refused = refusal(weir.connect_as("nobody", server.database));
     ensure!(refused.contains("28000"), "{refused}");
     weir.signal("TERM")?;
     weir.wait_exit(PATIENCE)?;
@@ -56,6 +56,11 @@ fn statistics_are_logged_every_stats_period_unless_switched_off() -> Result<()> 
     let config = server.config().set("stats_period", "1");
     let weir = Weir::start(&config)?;
     weir.wait_log("stats: ")?;
+    says(
+        &weir.log(),
+        "LOG stats: # xacts/s, # queries/s, # client parses/s, # server parses/s, # binds/s, # client logins/s, \
+         in # B/s, out # B/s, xact # us, query # us, wait # us",
+    )?;
     let quiet = Weir::start(&config.set("log_stats", "0"))?;
     // Longer than one that logs them took for two.
     let count = || weir.log().matches("stats: ").count();
@@ -83,5 +88,168 @@ fn verbose_adds_what_happens_in_between() -> Result<()> {
     quiet.signal("QUIT")?;
     quiet.wait_exit(PATIENCE)?;
     ensure!(!quiet.log().contains(WAITS), "{}", quiet.log());
+    Ok(())
+}
+
+/// Whether a text is like a pattern, in which `#` stands for digits, `%` for hexadecimal ones, `*` for anything.
+fn is_like(text: &str, pattern: &str) -> bool {
+    let Some(first) = pattern.chars().next() else {
+        return text.is_empty();
+    };
+    let rest = &pattern[first.len_utf8()..];
+    let run = |fits: fn(char) -> bool| text.find(|c| !fits(c)).unwrap_or(text.len());
+    match first {
+        '#' => {
+            run(|c| c.is_ascii_digit()) > 0 && is_like(&text[run(|c| c.is_ascii_digit())..], rest)
+        }
+        '%' => {
+            let end = run(|c| c.is_ascii_hexdigit());
+            end > 0 && is_like(&text[end..], rest)
+        }
+        '*' => (0..=text.len()).any(|at| text.get(at..).is_some_and(|tail| is_like(tail, rest))),
+        literal => text
+            .strip_prefix(literal)
+            .is_some_and(|tail| is_like(tail, rest)),
+    }
+}
+
+/// Fails unless some line has the shape of PgBouncer's lines and says what the pattern says.
+fn says(log: &str, pattern: &str) -> Result<()> {
+    let pattern = format!("#-#-# #:#:#.# * [#] {pattern}");
+    ensure!(
+        log.lines().any(|line| is_like(line, &pattern)),
+        "no line is like {pattern:?}:\n{log}"
+    );
+    Ok(())
+}
+
+#[test]
+fn the_main_lines_are_pgbouncers() -> Result<()> {
+    let server = Server::new("op_logging_lines")?;
+    let log = log(&server, &[])?;
+    // The period of statistics is over at the end at the latest.
+    for line in [
+        "LOG kernel file descriptor limit: # (hard: #); max_client_conn: 400, max expected fd use: #",
+        "LOG listening on 127.0.0.1:#",
+        "LOG process up: Weir #.#.#, 2 workers",
+        "LOG registered new auto-database: op_logging_lines",
+        "LOG C-0x%: op_logging_lines/postgres@127.0.0.1:# login attempt: db=op_logging_lines user=postgres tls=no replication=no",
+        "LOG S-0x%: op_logging_lines/postgres@127.0.0.1:# new connection to server (from 127.0.0.1:#)",
+        "LOG C-0x%: op_logging_lines/postgres@127.0.0.1:# closing because: client close request (age=#s)",
+        "LOG C-0x%: op_logging_lines/nobody@127.0.0.1:# login attempt: db=op_logging_lines user=nobody tls=no replication=no",
+        "WARNING C-0x%: op_logging_lines/nobody@127.0.0.1:# pooler error: \"trust\" authentication failed",
+        "LOG SIGTERM: shutting down, *",
+        "LOG stopped",
+    ] {
+        says(&log, line)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn servers_that_refuse_or_come_from_the_reserve_are_told() -> Result<()> {
+    let server = Server::new("op_logging_servers")?;
+    let config = server
+        .config()
+        .userlist("\"postgres\" \"\"\n\"op_no_role\" \"\"\n")
+        .set("default_pool_size", "1")
+        .set("reserve_pool_size", "1")
+        .set("reserve_pool_timeout", "0.1");
+    let quiet = Weir::start(&config.clone().set("log_pooler_errors", "0"))?;
+    ensure!(
+        quiet
+            .connect_as("op_no_role", "op_logging_servers")
+            .is_err()
+    );
+    quiet.wait_log("closing because: login failed")?;
+    quiet.wait_log("closing because: server login failed")?;
+    ensure!(!quiet.log().contains("pooler error"), "{}", quiet.log());
+    let weir = Weir::start(&config)?;
+    ensure!(weir.connect_as("op_no_role", "op_logging_servers").is_err());
+    let mut clients = clients(&weir, "op_logging_servers", 2)?;
+    for client in &mut clients {
+        client.query("begin")?;
+    }
+    let log = weir.log();
+    for line in [
+        "WARNING S-0x%: op_logging_servers/op_no_role@127.0.0.1:# server login failed: FATAL role \"op_no_role\" does not exist",
+        "LOG S-0x%: op_logging_servers/op_no_role@127.0.0.1:# closing because: login failed (age=#s)",
+        "WARNING C-0x%: op_logging_servers/op_no_role@127.0.0.1:# pooler error: server login failed: FATAL role *",
+        "WARNING S-0x%: op_logging_servers/postgres@*:# taking connection from reserve_pool",
+    ] {
+        says(&log, line)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn queries_of_ours_that_fail_are_told_by_name() -> Result<()> {
+    let server = Server::new("op_logging_queries")?;
+    let port = server.postgres.port();
+    let entry = |name: &str, more: &str| {
+        format!("{name} = host=127.0.0.1 port={port} dbname=op_logging_queries {more}")
+    };
+    let config = Config::new()
+        .database(&entry("reset", "pool_mode=session"))
+        .database(&entry("begin", "connect_query='select 1/0'"));
+    let weir = Weir::start(&config.set("server_reset_query", "select 1/0"))?;
+    let mut raw = weir.connect("reset")?;
+    raw.query("select 1")?;
+    raw.terminate();
+    weir.wait_log("closing because: reset query failed")?;
+    let text = refusal(weir.connect("begin"));
+    ensure!(
+        text.contains("cached error: exec_on_connect query failed"),
+        "{text}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_pool_that_goes_is_told() -> Result<()> {
+    let server = Server::new("op_logging_pool")?;
+    let config = server.config();
+    let config = ["pool_idle_timeout", "server_idle_timeout", "stats_period"]
+        .iter()
+        .fold(config, |config, key| config.set(key, "1"));
+    let weir = Weir::start(&config)?;
+    weir.connect("op_logging_pool")?.query("select 1")?;
+    weir.wait_log("cleaning up")?;
+    says(
+        &weir.log(),
+        "LOG cleaning up idle pool for user postgres on db op_logging_pool because: pool idle timeout (age= #s)",
+    )
+}
+
+#[test]
+fn lines_that_repeat_are_limited_and_counted() -> Result<()> {
+    const FAILURES: usize = 60;
+    const WRITTEN: usize = 20;
+    let mut weir = Weir::start(&Config::new().database("only = host=127.0.0.1"))?;
+    for _ in 0..FAILURES {
+        ensure!(weir.connect("other").is_err());
+    }
+    weir.signal("QUIT")?;
+    weir.wait_exit(PATIENCE)?;
+    let log = weir.log();
+    let (counts, lines): (Vec<_>, Vec<_>) = log
+        .lines()
+        .filter(|line| line.contains("pooler error: no such database"))
+        .partition(|line| line.contains("more lines within"));
+    let count = |line: &&str| -> Option<usize> {
+        let (_, rest) = line.split_once("WARNING ")?;
+        rest.split_once(' ')?.0.parse().ok()
+    };
+    let left_out: usize = counts.iter().filter_map(count).sum();
+    // A slow machine may need more than one period of ten seconds for this.
+    ensure!(left_out > 0 && lines.len() >= WRITTEN, "{log}");
+    ensure!(
+        left_out + lines.len() == FAILURES,
+        "{left_out} and {}: {log}",
+        lines.len()
+    );
+    // Who came and went is written, however often.
+    let came = log.matches("login attempt: db=other").count();
+    ensure!(came == FAILURES, "{came}");
     Ok(())
 }

@@ -44,7 +44,7 @@ fn drains(signal: &str, database: &'static str) -> Result<()> {
     let (mut weir, mut working, mut idle, mut waiting) = three(&server, server.config())?;
     weir.signal(signal)?;
     ended(&mut idle, GOODBYE)?;
-    ended(&mut waiting, GOODBYE)?;
+    ended(&mut waiting, "57P01 server shutting down")?;
     wait_until("a refusal of new connections", PATIENCE, || {
         Ok(Raw::tcp(weir.port(), PATIENCE).is_err())
     })?;

@@ -188,7 +188,7 @@ fn the_time_of_a_login_includes_the_wait_for_a_server() -> Result<()> {
             ("TimeZone", "Asia/Tokyo"),
         ],
     ))?;
-    ended(&mut raw, "28000 client_login_timeout")?;
+    ended(&mut raw, "28000 client_login_timeout (server down)")?;
     took(begun, SECOND)?;
     holder.query("commit").map(drop)
 }

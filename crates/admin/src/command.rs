@@ -3,9 +3,12 @@
 
 mod table;
 
-use weir_proxy::console::{Role, Shutdown};
+use std::borrow::Cow;
+
+use weir_proxy::console::{Order, Role, Shutdown};
 
 use crate::show::Show;
+use crate::statement::Statement;
 use crate::token::Token;
 
 pub(crate) use self::table::COMMANDS;
@@ -14,7 +17,6 @@ pub(crate) use self::table::COMMANDS;
 pub(crate) struct Entry {
     /// Its words.
     pub(crate) name: &'static str,
-    pub(crate) arguments: Arguments,
     /// The least role that may use it.
     pub(crate) role: Role,
     pub(crate) action: Action,
@@ -22,43 +24,44 @@ pub(crate) struct Entry {
     pub(crate) doc: &'static str,
 }
 
-/// What follows the words of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Arguments {
-    /// A number.
-    Id,
-    None,
-    /// `[DATABASE]`.
-    OptionalDatabase,
-    /// `DATABASE`.
-    Database,
-    /// `KEY = VALUE` or `KEY TO VALUE`.
-    Setting,
-    /// `= VALUE` or `TO VALUE`.
-    Value,
-}
-
-/// What a command does.
+/// What a command does, and with it what may follow its words.
 pub(crate) enum Action {
     /// Answers one text, for drivers that ask on connecting.
     Constant {
         column: &'static str,
         value: &'static str,
     },
+    /// PgBouncer had it once: why it is not here.
+    Gone(&'static str),
     Help,
-    /// SET of something that drivers set on connecting: nothing happens.
+    /// `= VALUE` or `TO VALUE`: SET of something that drivers set on connecting; nothing happens.
     Ignore,
-    /// Comes with a later version.
-    Later,
-    Reload,
+    Perform(Takes),
     Show(&'static Show),
     Shutdown(Shutdown),
+}
+
+/// What an order is made of.
+pub(crate) enum Takes {
+    /// The number of a client.
+    Client(fn(u64) -> Order),
+    /// `DATABASE`.
+    Database(fn(String) -> Order),
+    Nothing(fn() -> Order),
+    /// `[DATABASE]`.
+    OptionalDatabase(fn(Option<String>) -> Order),
+    /// `KEY = VALUE` or `KEY TO VALUE`.
+    Setting(fn(String, String) -> Order),
 }
 
 /// Why the tokens are no command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     DatabaseMissing,
+    /// It was PgBouncer's once.
+    Gone(&'static str),
+    /// What should be the number of a client is none.
+    NoClient,
     Unknown,
 }
 
@@ -88,34 +91,42 @@ impl Entry {
         role >= self.role
     }
 
-    /// Checks what follows the name.
-    pub(crate) fn check(&self, rest: &[Token]) -> Result<(), Fault> {
-        let is_word = |token: &Token| token.word().is_some();
-        let is_sign = |token: &Token| *token == Token::Equals || token.is("TO");
-        let is_value = |token: &Token| *token != Token::Equals;
-        let fits = match (self.arguments, rest) {
-            (Arguments::None | Arguments::OptionalDatabase, []) => true,
-            (Arguments::Database, []) => return Err(Fault::DatabaseMissing),
-            (Arguments::OptionalDatabase | Arguments::Database, [name]) => is_word(name),
-            (Arguments::Id, [id]) => id.word().is_some_and(|id| id.parse::<u64>().is_ok()),
-            (Arguments::Setting, [key, sign, value]) => {
-                is_word(key) && is_sign(sign) && is_value(value)
+    /// The statement that it is with what follows the name.
+    pub(crate) fn read(&self, rest: &[Token]) -> Result<Statement, Fault> {
+        let statement = match (&self.action, rest) {
+            (Action::Constant { column, value }, []) => Statement::Constant { column, value },
+            (Action::Gone(why), _) => return Err(Fault::Gone(why)),
+            (Action::Help, []) => Statement::Help,
+            (Action::Ignore, [sign, _]) if sign.is_assignment() => Statement::Ignore,
+            (Action::Perform(takes), rest) => {
+                let order = takes.read(rest)?;
+                let tag = self.tag(&order);
+                Statement::Perform(order, tag)
             }
-            (Arguments::Value, [sign, value]) => is_sign(sign) && is_value(value),
-            _ => false,
+            (Action::Show(show), []) => Statement::Show(show),
+            (Action::Shutdown(how), []) => Statement::Stop(*how),
+            _ => return Err(Fault::Unknown),
         };
-        if fits { Ok(()) } else { Err(Fault::Unknown) }
+        Ok(statement)
+    }
+
+    /// PgBouncer's: the word, and of a SET what it has set.
+    fn tag(&self, order: &Order) -> Cow<'static, str> {
+        match order {
+            Order::Set { key, value } => format!("SET {key}={value}").into(),
+            _ => self.name.into(),
+        }
     }
 
     /// The command as one would type it.
     pub(crate) fn usage(&self) -> String {
-        let arguments = match self.arguments {
-            Arguments::None => return self.name.to_owned(),
-            Arguments::Id => "ID",
-            Arguments::OptionalDatabase => "[DATABASE]",
-            Arguments::Database => "DATABASE",
-            Arguments::Setting => "KEY = VALUE",
-            Arguments::Value => "= VALUE",
+        let arguments = match &self.action {
+            Action::Ignore => "= VALUE",
+            Action::Perform(Takes::Client(_)) => "ID",
+            Action::Perform(Takes::Database(_)) => "DATABASE",
+            Action::Perform(Takes::OptionalDatabase(_)) => "[DATABASE]",
+            Action::Perform(Takes::Setting(_)) => "KEY = VALUE",
+            _ => return self.name.to_owned(),
         };
         format!("{} {arguments}", self.name)
     }
@@ -125,9 +136,32 @@ impl Entry {
         matches!(self.action, Action::Constant { .. } | Action::Ignore)
     }
 
-    /// Known, but refused by this version.
-    pub(crate) fn is_later(&self) -> bool {
-        matches!(self.action, Action::Later)
+    /// PgBouncer had it once.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.action, Action::Gone(_))
+    }
+}
+
+impl Takes {
+    fn read(&self, rest: &[Token]) -> Result<Order, Fault> {
+        match (self, rest) {
+            (Self::Client(order), [id]) => id.id().map(order).ok_or(Fault::NoClient),
+            (Self::Client(_), []) => Err(Fault::NoClient),
+            (Self::Database(order), [Token::Word(name)]) => Ok(order(name.clone())),
+            (Self::Database(_), []) => Err(Fault::DatabaseMissing),
+            (Self::Nothing(order), []) => Ok(order()),
+            (Self::OptionalDatabase(order), [Token::Word(name)]) => Ok(order(Some(name.clone()))),
+            (Self::OptionalDatabase(order), []) => Ok(order(None)),
+            (
+                Self::Setting(order),
+                [
+                    Token::Word(key),
+                    sign,
+                    Token::Word(value) | Token::Value(value),
+                ],
+            ) if sign.is_assignment() => Ok(order(key.clone(), value.clone())),
+            _ => Err(Fault::Unknown),
+        }
     }
 }
 

@@ -16,9 +16,11 @@
 //! let shared = weir_admin::Shared::new(loaded.settings.into(), Vec::new());
 //! let console = weir_admin::console(shared, "0.1.0");
 //!
-//! assert!(matches!(console.query(Role::Stats, b"show config;"), Step::Reply(_)));
-//! assert!(matches!(console.query(Role::Stats, b"SHOW POOLS"), Step::Gather(_)));
-//! assert!(matches!(console.query(Role::Admin, b"SHUTDOWN"), Step::Act(..)));
+//! let mut client = console.open(Role::Stats);
+//! assert!(matches!(client.handle(b'Q', b"show config;\0"), Step::Reply(_)));
+//! assert!(matches!(client.handle(b'Q', b"SHOW POOLS\0"), Step::Gather));
+//! let mut client = console.open(Role::Admin);
+//! assert!(matches!(client.handle(b'Q', b"RECONNECT shop\0"), Step::Perform(_)));
 //! ```
 
 mod answer;
@@ -28,6 +30,8 @@ mod reference;
 mod reply;
 mod shared;
 mod show;
+mod statement;
+mod talk;
 mod token;
 
 pub use crate::answer::{PGBOUNCER_VERSION, console};

@@ -12,7 +12,7 @@ const INTRO: &str = "\
 
 <!-- Generated from the table of commands in crates/admin; edit that. -->
 
-Connect to the database `pgbouncer` (or `weir`) with any client that sends simple queries, such as psql:
+Connect to the database `pgbouncer` (or `weir`) with psql or any driver:
 
 ```console
 psql -p 6432 -U admin pgbouncer -c 'SHOW POOLS'
@@ -20,13 +20,15 @@ psql -p 6432 -U admin pgbouncer -c 'SHOW POOLS'
 
 Commands, columns, types and error texts are PgBouncer's, so its monitoring works unchanged. Users in `admin_users` may
 do everything, users in `stats_users` may look. One command a query; case does not matter, a semicolon at the end may
-be left out, `SELECT` stands for `SHOW`. The extended protocol is refused with an error.
+be left out, `SELECT` stands for `SHOW`, comments are skipped. Names are words or in double quotes. Drivers may use
+simple queries, as with PgBouncer, or the extended protocol: prepared statements, row limits and binary results work,
+parameters do not.
 ";
 
-const LATER: &str = "
-## Not supported yet
+const GONE: &str = "
+## Not here
 
-Known, and refused by name with SQLSTATE 0A000.
+Refused by name with SQLSTATE 0A000.
 
 ";
 
@@ -49,10 +51,10 @@ const HEADER: &str = "| command | role | |\n|---|---|---|\n";
 #[must_use]
 pub fn reference_markdown() -> String {
     let mut out = format!("{INTRO}\n## Commands\n\n");
-    let is_plain = |entry: &&Entry| !entry.is_later() && !entry.is_courtesy();
+    let is_plain = |entry: &&Entry| !entry.is_gone() && !entry.is_courtesy();
     table(&mut out, COMMANDS.iter().filter(is_plain));
-    out.push_str(LATER);
-    table(&mut out, COMMANDS.iter().filter(|entry| entry.is_later()));
+    out.push_str(GONE);
+    table(&mut out, COMMANDS.iter().filter(|entry| entry.is_gone()));
     out.push_str(COURTESY);
     table(
         &mut out,

@@ -1,10 +1,31 @@
 //! Puts together the messages of one answer.
 
 use weir_wire::backend::TransactionStatus;
-use weir_wire::encode::{self, Column, EncodeError, ErrorReport, Severity};
+use weir_wire::encode::{self, Column, EncodeError, ErrorReport, Format, Severity};
 use weir_wire::sqlstate::SqlState;
 
 use crate::show::{Heading, Row};
+
+/// In which format each column is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Formats {
+    /// All in one.
+    All(Format),
+    /// A format per column.
+    Each(Vec<Format>),
+}
+
+impl Formats {
+    /// What simple queries get.
+    pub(crate) const TEXT: Self = Self::All(Format::Text);
+
+    fn of(&self, column: usize) -> Format {
+        match self {
+            Self::All(format) => *format,
+            Self::Each(formats) => formats.get(column).copied().unwrap_or(Format::Text),
+        }
+    }
+}
 
 /// Whole messages, in the order of the calls.
 #[derive(Default)]
@@ -13,8 +34,8 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// Adds a result: its columns and rows, and the tag of SHOW.
-    pub(crate) fn table(mut self, headings: &[Heading], rows: &[Row]) -> Self {
+    /// Adds the columns of a result.
+    pub(crate) fn headings(mut self, headings: &[Heading], formats: &Formats) -> Self {
         let columns: Vec<_> = headings
             .iter()
             .map(|heading| Column {
@@ -23,16 +44,36 @@ impl Reply {
                 type_len: heading.kind.len(),
             })
             .collect();
-        self.put(|buf| encode::row_description(buf, &columns));
+        self.put(|buf| encode::row_description_in(buf, &columns, |at| formats.of(at)));
+        self
+    }
+
+    /// Adds rows of a result.
+    pub(crate) fn rows<'a>(
+        mut self,
+        headings: &[Heading],
+        rows: impl IntoIterator<Item = &'a Row>,
+        formats: &Formats,
+    ) -> Self {
         for row in rows {
             debug_assert_eq!(row.len(), headings.len(), "a value for each column");
+            let binary: Vec<_> = row
+                .iter()
+                .zip(headings)
+                .enumerate()
+                .map(|(at, (value, heading))| match (formats.of(at), value) {
+                    (Format::Binary, Some(value)) => Some(heading.kind.binary(value)),
+                    _ => None,
+                })
+                .collect();
             let values: Vec<_> = row
                 .iter()
-                .map(|value| value.as_deref().map(str::as_bytes))
+                .zip(&binary)
+                .map(|(text, binary)| binary.as_deref().or(text.as_deref().map(str::as_bytes)))
                 .collect();
             self.put(|buf| encode::data_row(buf, &values));
         }
-        self.complete("SHOW")
+        self
     }
 
     /// Adds CommandComplete.
@@ -41,9 +82,9 @@ impl Reply {
         self
     }
 
-    /// Adds EmptyQueryResponse.
-    pub(crate) fn empty(mut self) -> Self {
-        self.put(encode::empty_query_response);
+    /// Adds a message that has no content, such as EmptyQueryResponse.
+    pub(crate) fn bare(mut self, encode: fn(&mut Vec<u8>) -> Result<(), EncodeError>) -> Self {
+        self.put(encode);
         self
     }
 

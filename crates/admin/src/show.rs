@@ -2,7 +2,12 @@
 
 pub(crate) mod connections;
 pub(crate) mod databases;
+pub(crate) mod dns;
+pub(crate) mod faults;
+pub(crate) mod limits;
 pub(crate) mod lists;
+pub(crate) mod memory;
+pub(crate) mod peers;
 pub(crate) mod pins;
 pub(crate) mod pools;
 pub(crate) mod stats;
@@ -53,6 +58,17 @@ impl Kind {
         }
     }
 
+    /// What the type's `send` function makes of a value that is shown as this text.
+    pub(crate) fn binary(self, text: &str) -> Vec<u8> {
+        // The values of columns of numbers are numbers that fit.
+        match self {
+            Self::Int4 => text.parse::<i32>().unwrap_or_default().to_be_bytes().into(),
+            Self::Int8 => text.parse::<i64>().unwrap_or_default().to_be_bytes().into(),
+            Self::Numeric => numeric_binary(text.parse().unwrap_or_default()),
+            Self::Text => text.as_bytes().into(),
+        }
+    }
+
     /// PostgreSQL's name.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -62,6 +78,24 @@ impl Kind {
             Self::Text => "text",
         }
     }
+}
+
+/// `numeric` as it is sent (PostgreSQL's `numeric_send`): how many groups of four digits, the weight of the first as a
+/// power of 10,000, the sign, the digits behind the point, then the groups.
+fn numeric_binary(mut value: u64) -> Vec<u8> {
+    let mut groups = Vec::new();
+    while value > 0 {
+        groups.push(u16::try_from(value % 10_000).unwrap_or_default());
+        value /= 10_000;
+    }
+    // There are five at most.
+    let weight = u16::try_from(groups.len().saturating_sub(1)).unwrap_or_default();
+    // Groups of zeros at the end are not sent.
+    let sent: Vec<_> = groups.into_iter().skip_while(|group| *group == 0).collect();
+    let count = u16::try_from(sent.len()).unwrap_or_default();
+    let words = [count, weight, 0, 0];
+    let words = words.into_iter().chain(sent.into_iter().rev());
+    words.flat_map(u16::to_be_bytes).collect()
 }
 
 /// One column.
@@ -216,13 +250,19 @@ pub(crate) static CONFIG: Show = Show {
     },
 };
 
-/// `SHOW STATE`. A pooler that cannot be paused yet is always active.
+/// `SHOW STATE`.
 pub(crate) static STATE: Show = Show {
     headings: &[text("key"), text("value")],
-    is_live: false,
-    rows: |_| {
-        [("active", "yes"), ("paused", "no"), ("suspended", "no")]
-            .map(|(key, value)| vec![some(key), some(value)])
-            .into()
+    is_live: true,
+    rows: |context| {
+        let halts = &context.snapshot.halts;
+        let is_active = !halts.all && !halts.suspended;
+        [
+            ("active", is_active),
+            ("paused", halts.all),
+            ("suspended", halts.suspended),
+        ]
+        .map(|(key, holds)| vec![some(key), some(if holds { "yes" } else { "no" })])
+        .into()
     },
 };

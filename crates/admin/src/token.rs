@@ -34,6 +34,20 @@ impl Token {
         }
     }
 
+    /// Whether it stands between a key and its value.
+    pub(crate) fn is_assignment(&self) -> bool {
+        *self == Self::Equals || self.is("TO")
+    }
+
+    /// The number of a client: as in the column `id`, or as in `ptr`.
+    pub(crate) fn id(&self) -> Option<u64> {
+        let word = self.word()?;
+        match word.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => word.parse().ok(),
+        }
+    }
+
     /// Whether it is this word, in any case.
     pub(crate) fn is(&self, word: &str) -> bool {
         self.word()

@@ -196,6 +196,21 @@ pub(crate) struct Run {
     /// Take the place of the process at the other end of the standard input (used by an upgrade)
     #[arg(long, hide = true)]
     pub(crate) take_over: bool,
+    /// Behave as PgBouncer where that differs (used by the name `pgbouncer`)
+    #[arg(long, hide = true)]
+    pub(crate) as_pgbouncer: bool,
+    /// Go into the background
+    #[arg(skip)]
+    pub(crate) daemon: bool,
+    /// In place of the option `user`
+    #[arg(skip)]
+    pub(crate) user: Option<String>,
+    /// More than `verbose` says
+    #[arg(long, hide = true, default_value_t = 0)]
+    pub(crate) verbose: u8,
+    /// Nothing to standard error once the log has begun
+    #[arg(long, hide = true)]
+    pub(crate) quiet: bool,
 }
 
 /// Arguments of `weir upgrade`.

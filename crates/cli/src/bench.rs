@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
 
 use clap::{Args, Subcommand};
 use weir_lab::experiment::Changes;
 use weir_lab::interrupt::Interrupt;
 use weir_lab::run::{self, Error, Finished, Options, Progress};
+use weir_lab::{load, null};
 
 use crate::exit::{Exit, complain, print};
 
@@ -29,6 +31,12 @@ pub(crate) enum Bench {
     Run(Box<Run>),
     /// Name experiments and targets, and say what is on this machine
     List(Files),
+    /// Make the load that a plan on the standard input describes (used by a run)
+    #[command(hide = true)]
+    Load,
+    /// Answer as the plan on the standard input says, without a database (used by a run)
+    #[command(hide = true)]
+    Null,
 }
 
 /// Arguments of `weir bench run`.
@@ -137,6 +145,23 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
     match bench {
         Bench::Run(args) => measure(args),
         Bench::List(files) => list(files),
+        Bench::Load => ended(load::process::serve(
+            std::io::stdin().lock(),
+            &mut std::io::stdout().lock(),
+            &AtomicBool::new(false),
+        )),
+        Bench::Null => ended(null::serve(
+            std::io::stdin().lock(),
+            &mut std::io::stdout().lock(),
+        )),
+    }
+}
+
+/// Why it ended is in its output, for the run that started it.
+fn ended<E>(result: Result<(), E>) -> Exit {
+    match result {
+        Ok(()) => Exit::Ok,
+        Err(_) => Exit::Failed,
     }
 }
 
@@ -271,6 +296,7 @@ mod tests {
         Line::try_parse_from(words).map(|line| match line.bench {
             Bench::Run(args) => options(&args),
             Bench::List(files) => with_files(Options::default(), &files),
+            Bench::Load | Bench::Null => Options::default(),
         })
     }
 

@@ -93,7 +93,16 @@ impl Source {
     /// # Errors
     /// Every mistake found.
     pub(crate) fn load(&self) -> Result<Prepared, Vec<LoadError>> {
-        let loaded = self.config()?;
+        Prepared::of(self.config()?)
+    }
+}
+
+impl Prepared {
+    /// Reads the files that a configuration names.
+    ///
+    /// # Errors
+    /// Every mistake found.
+    pub(crate) fn of(loaded: Loaded) -> Result<Self, Vec<LoadError>> {
         let settings = &loaded.settings;
         let mut warnings = Vec::new();
         let mut errors = Vec::new();
@@ -109,7 +118,7 @@ impl Source {
         warnings.extend_from_slice(transport.warnings());
         warnings.extend(secrets::exposed_files(&loaded));
         warnings.extend(secrets::missing_from_auth_file(settings, &users));
-        Ok(Prepared {
+        Ok(Self {
             loaded,
             users: Arc::new(users),
             access,
@@ -117,9 +126,7 @@ impl Source {
             warnings,
         })
     }
-}
 
-impl Prepared {
     /// The settings with what only this machine knows: `workers` is a number.
     pub(crate) fn settings(&self) -> Arc<Settings> {
         let mut settings = self.loaded.settings.clone();

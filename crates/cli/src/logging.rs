@@ -1,6 +1,7 @@
 //! Logging: which lines, in which shape, to where. Only what the crates of this project say is logged.
 
 mod format;
+mod repeats;
 mod sink;
 mod syslog;
 
@@ -12,7 +13,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, reload};
 use weir_config::Global;
 
-use self::format::Format;
+use self::format::{Format, Lines};
 use self::sink::{Outputs, Sink};
 use self::syslog::Syslog;
 
@@ -29,11 +30,21 @@ pub(crate) enum LogError {
     Taken(tracing_subscriber::util::TryInitError),
 }
 
+/// What the command line says about the log.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Manner {
+    /// Nothing to standard error.
+    pub(crate) is_quiet: bool,
+    /// Added to `verbose`.
+    pub(crate) verbose: u32,
+}
+
 /// The log of the process. Dropping it writes what is still queued.
 pub(crate) struct Logging {
     filter: reload::Handle<Targets, Registry>,
     /// From `WEIR_LOG`; wins over `verbose`.
     level: Option<LevelFilter>,
+    manner: Manner,
     sink: Sink,
 }
 
@@ -41,7 +52,7 @@ pub(crate) struct Logging {
 ///
 /// # Errors
 /// The log file cannot be opened, `WEIR_LOG` is not a level, or there is a log already.
-pub(crate) fn start(global: &Global) -> Result<Logging, LogError> {
+pub(crate) fn start(global: &Global, manner: Manner) -> Result<Logging, LogError> {
     let level = match std::env::var_os("WEIR_LOG").filter(|level| !level.is_empty()) {
         Some(word) => {
             let word = word.to_string_lossy().into_owned();
@@ -53,14 +64,16 @@ pub(crate) fn start(global: &Global) -> Result<Logging, LogError> {
         file: open(&global.logfile)?,
         syslog: Syslog::of(global),
     };
-    let sink = Sink::start(outputs).map_err(LogError::Thread)?;
-    let filter = targets(level.unwrap_or_else(|| level_of(global.verbose)));
+    let sink = Sink::start(outputs, manner.is_quiet).map_err(LogError::Thread)?;
+    let verbose = global.verbose.saturating_add(manner.verbose);
+    let filter = targets(level.unwrap_or_else(|| level_of(verbose)));
     let (filter, handle) = reload::Layer::new(filter);
-    let layer = tracing_subscriber::fmt::layer()
-        .event_format(Format::new(global.log_format))
-        .with_writer(sink.queue());
+    let lines = Lines {
+        format: Format::new(global.log_format),
+        queue: sink.queue(),
+    };
     tracing_subscriber::registry()
-        .with(layer.with_filter(filter))
+        .with(lines.with_filter(filter))
         .try_init()
         .map_err(LogError::Taken)?;
     std::panic::set_hook(Box::new(log_panic));
@@ -68,6 +81,7 @@ pub(crate) fn start(global: &Global) -> Result<Logging, LogError> {
     Ok(Logging {
         filter: handle,
         level,
+        manner,
         sink,
     })
 }
@@ -82,7 +96,8 @@ impl Logging {
             }),
             Err(error) => tracing::error!("{error}; the log stays where it was"),
         }
-        let level = self.level.unwrap_or_else(|| level_of(global.verbose));
+        let verbose = global.verbose.saturating_add(self.manner.verbose);
+        let level = self.level.unwrap_or_else(|| level_of(verbose));
         // Fails only if the subscriber is gone, and it lives as long as the process.
         let _ = self.filter.reload(targets(level));
         warn_of_silence(global);

@@ -14,6 +14,7 @@ mod inherited;
 mod load;
 mod logging;
 mod notify;
+mod pgbouncer;
 mod pidfile;
 mod reload;
 mod run;
@@ -28,6 +29,9 @@ use clap::Parser;
 use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
+    if pgbouncer::is_meant() {
+        return pgbouncer::main().into();
+    }
     let exit = match Cli::try_parse() {
         Ok(cli) => match &cli.command {
             Command::Bench(args) => bench::bench(args),

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, never, select};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use weir_admin::Shared;
-use weir_config::Settings;
-use weir_proxy::console::{Command, Shutdown};
+use weir_config::{Loaded, Settings};
+use weir_proxy::console::{Command, Refusal, Shutdown};
 use weir_proxy::monitor::Monitor;
 use weir_proxy::{Passed, Running};
 
@@ -18,8 +18,8 @@ use crate::descriptors;
 use crate::exit::{Exit, complain};
 use crate::identity;
 use crate::inherited;
-use crate::load::{Prepared, Source};
-use crate::logging::{self, Logging};
+use crate::load::{LoadError, Prepared, Source};
+use crate::logging::{self, Logging, Manner};
 use crate::notify::Notifier;
 use crate::pidfile::{self, PidFile};
 use crate::reload;
@@ -41,9 +41,18 @@ pub(crate) fn run(args: &args::Run) -> Exit {
         Ok(prepared) => prepared,
         Err(errors) => {
             errors.iter().for_each(complain);
+            if args.as_pgbouncer {
+                complain("cannot load config file");
+            }
             return Exit::Config;
         }
     };
+    let user = args.user.as_deref();
+    let user = user.unwrap_or(&prepared.loaded.settings.global.user);
+    if let Err(error) = manners(args, &prepared, user) {
+        complain(error);
+        return Exit::Config;
+    }
     // Before the first thread: it changes the environment.
     let (passed, predecessor) = match sockets(args) {
         Ok(sockets) => sockets,
@@ -53,11 +62,15 @@ pub(crate) fn run(args: &args::Run) -> Exit {
         }
     };
     // Files that are made from here on, the log first, belong to that user.
-    if let Err(error) = identity::become_user(&prepared.loaded.settings.global.user) {
+    if let Err(error) = identity::become_user(user) {
         complain(error);
         return Exit::Start;
     }
-    let logging = match logging::start(&prepared.loaded.settings.global) {
+    let manner = Manner {
+        is_quiet: args.quiet || args.daemon,
+        verbose: args.verbose.into(),
+    };
+    let logging = match logging::start(&prepared.loaded.settings.global, manner) {
         Ok(logging) => logging,
         Err(error) => {
             complain(error);
@@ -65,13 +78,43 @@ pub(crate) fn run(args: &args::Run) -> Exit {
         }
     };
     // The log is dropped last: it writes what is queued.
-    match start(source, &prepared, passed, predecessor, &logging) {
+    let program = Program::new(args);
+    match start(source, &prepared, passed, predecessor, program, &logging) {
         Ok(service) => service.serve(),
         Err(error) => {
             tracing::error!("{error}");
             Exit::Start
         }
     }
+}
+
+/// What PgBouncer wants before anything begins. Before the first thread: going into the background forks.
+fn manners(args: &args::Run, prepared: &Prepared, user: &str) -> Result<(), MannerError> {
+    if !args.as_pgbouncer || args.take_over {
+        return Ok(());
+    }
+    if user.is_empty() && rustix::process::geteuid().is_root() {
+        return Err(MannerError::Root);
+    }
+    if args.daemon {
+        if prepared.loaded.settings.global.pidfile.is_empty() {
+            return Err(MannerError::NoPidFile);
+        }
+        // The directory stays: paths may be relative to it.
+        nix::unistd::daemon(true, false).map_err(MannerError::Fork)?;
+    }
+    Ok(())
+}
+
+/// Why PgBouncer would not start.
+#[derive(Debug, thiserror::Error)]
+enum MannerError {
+    #[error("cannot go into the background: {0}")]
+    Fork(nix::errno::Errno),
+    #[error("daemon needs pidfile configured")]
+    NoPidFile,
+    #[error("PgBouncer should not run as root")]
+    Root,
 }
 
 /// The listening sockets that somebody else has opened, and the process whose place is to be taken, if there is one.
@@ -92,6 +135,8 @@ struct Service<'a> {
     pidfile: Option<PidFile>,
     signals: Receiver<i32>,
     source: Source,
+    /// What was read last, with what the console has set since.
+    loaded: Loaded,
     settings: Arc<Settings>,
     shared: Shared,
     /// What was asked for last; each further signal is stronger.
@@ -116,12 +161,12 @@ fn start<'a>(
     prepared: &Prepared,
     passed: Vec<Passed>,
     predecessor: Option<Predecessor>,
+    program: Program,
     logging: &'a Logging,
 ) -> Result<Service<'a>, Box<dyn std::error::Error>> {
     let settings = prepared.settings();
     let pidfile = Path::new(&settings.global.pidfile);
     let has_pidfile = !settings.global.pidfile.is_empty();
-    let program = Program::new();
     // The file of a process that we replace is about to be ours.
     if has_pidfile && predecessor.is_none() {
         pidfile::check(pidfile)?;
@@ -129,6 +174,9 @@ fn start<'a>(
     // Before the first worker exists: a signal must find its handler.
     let signals = signals::listen()?;
     warn_all(prepared);
+    if rustix::process::geteuid().is_root() {
+        tracing::warn!("running as root: name a `user`, or start as one");
+    }
     descriptors::prepare(&settings);
     let shared = Shared::new(Arc::clone(&settings), prepared.user_names());
     let console = Arc::new(weir_admin::console(shared.clone(), VERSION));
@@ -150,6 +198,7 @@ fn start<'a>(
         pidfile,
         signals,
         source,
+        loaded: prepared.loaded.clone(),
         settings,
         shared,
         stopping: None,
@@ -173,8 +222,7 @@ impl Service<'_> {
         let mut commands = self.running.commands();
         while !self.running.is_finished() {
             match self.next(&mut commands) {
-                Event::Command(Command::Reload) => self.reload("RELOAD"),
-                Event::Command(Command::Shutdown(how)) => self.stop("SHUTDOWN", how),
+                Event::Command(command) => self.obey(command),
                 Event::Look => {}
                 Event::Signal(signal) => self.signal(signal),
                 Event::Upgrade(report) => self.upgrade(report),
@@ -183,6 +231,18 @@ impl Service<'_> {
             self.report();
         }
         self.finish()
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Reload(receipt) => receipt.done(self.reload("RELOAD")),
+            Command::Set {
+                key,
+                value,
+                receipt,
+            } => receipt.done(self.set(&key, &value)),
+            Command::Shutdown(how) => self.stop("SHUTDOWN", how),
+        }
     }
 
     /// What a service manager wants to know all the time.
@@ -220,11 +280,21 @@ impl Service<'_> {
     fn signal(&mut self, signal: i32) {
         let name = signals::name(signal);
         match signal {
-            SIGHUP => self.reload(name),
+            // The log says how it went.
+            SIGHUP => drop(self.reload(name)),
             SIGQUIT => self.stop(name, Shutdown::Now),
+            SIGTERM if self.upgrades.is_as_pgbouncer() && self.stopping.is_none() => {
+                self.stop(name, Shutdown::WaitForClients);
+            }
             SIGINT | SIGTERM => self.stop(name, next_shutdown(self.stopping)),
-            // PgBouncer pauses and resumes by these; without a handler they would end the process.
-            _ => tracing::warn!("{name} ignored: pausing is not supported yet"),
+            SIGUSR1 => match self.running.pause() {
+                Ok(()) => tracing::info!("got {name}, pausing all activity"),
+                Err(refusal) => tracing::warn!("got {name}, but: {refusal}"),
+            },
+            _ => match self.running.resume() {
+                Ok(()) => tracing::info!("got {name}, continuing"),
+                Err(refusal) => tracing::warn!("got {name}, but: {refusal}"),
+            },
         }
     }
 
@@ -290,14 +360,15 @@ impl Service<'_> {
         self.running.shutdown(how);
     }
 
-    fn reload(&mut self, cause: &str) {
+    fn reload(&mut self, cause: &str) -> Result<(), Refusal> {
         self.notifier.reloading();
-        self.read_again(cause);
+        let outcome = self.read_again(cause);
         self.notifier.ready();
+        outcome
     }
 
     /// A configuration with a mistake changes nothing.
-    fn read_again(&mut self, cause: &str) {
+    fn read_again(&mut self, cause: &str) -> Result<(), Refusal> {
         tracing::info!("{cause}: reading the configuration again");
         // The option `conffile` may name another file than the one we started with.
         if let Source::File(path) = &mut self.source
@@ -305,32 +376,55 @@ impl Service<'_> {
         {
             *path = (&self.settings.global.conffile).into();
         }
-        let prepared = match self.source.load() {
-            Ok(prepared) => prepared,
-            Err(errors) => {
-                for error in &errors {
-                    tracing::error!("{error}");
-                }
-                tracing::error!("reload failed, the running configuration stays as it was");
-                return;
+        let prepared = self.source.load().map_err(|errors| {
+            for error in &errors {
+                tracing::error!("{error}");
             }
+            tracing::error!("reload failed, the running configuration stays as it was");
+            Refusal::ReloadFailed
+        })?;
+        let changes = self.put_in_force("reload", prepared);
+        tracing::info!("reload done, {changes} changes");
+        Ok(())
+    }
+
+    /// SET of the console: one option gets another value until the next reload. What files say is as it was read last.
+    fn set(&mut self, key: &str, value: &str) -> Result<(), Refusal> {
+        let refused = |errors: &[LoadError]| {
+            let texts = errors.iter().map(ToString::to_string);
+            // Where it stands is known.
+            let texts = texts.map(|text| text.trim_start_matches("SET: ").to_owned());
+            Refusal::SetFailed(texts.collect::<Vec<_>>().join("; "))
         };
+        let loaded = self.loaded.set(key, value).map_err(|errors| {
+            let errors: Vec<_> = errors.into_iter().map(LoadError::from).collect();
+            refused(&errors)
+        })?;
+        let prepared = Prepared::of(loaded).map_err(|errors| refused(&errors))?;
+        self.put_in_force("SET", prepared);
+        Ok(())
+    }
+
+    /// Returns how many options have changed.
+    fn put_in_force(&mut self, cause: &str, prepared: Prepared) -> usize {
         warn_all(&prepared);
         let mut settings = Settings::clone(&prepared.settings());
         let changes = reload::merge(&self.settings, &mut settings);
         for change in &changes {
             match change.is_reloadable() {
-                true => tracing::info!("reload: {change}"),
-                false => tracing::warn!("reload: {change}"),
+                true => tracing::info!("{cause}: {change}"),
+                false => tracing::warn!("{cause}: {change}"),
             }
         }
         self.settings = Arc::new(settings);
         self.logging.apply(&self.settings.global);
-        self.shared
-            .replace(Arc::clone(&self.settings), prepared.user_names());
+        // SHOW CONFIG tells of what is in force.
         self.running
             .reload(prepared.setup(Arc::clone(&self.settings)));
-        tracing::info!("reload done, {} changes", changes.len());
+        self.shared
+            .replace(Arc::clone(&self.settings), prepared.user_names());
+        self.loaded = prepared.loaded;
+        changes.len()
     }
 
     fn finish(self) -> Exit {

@@ -11,6 +11,7 @@
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, never};
 use weir_proxy::{Link, LinkError, Passed, Running, Succeeded};
 
+use crate::args::Run;
 use crate::load::Source;
 
 mod ask;
@@ -44,11 +46,21 @@ pub(crate) enum UpgradeError {
 
 /// The program, as it was found when this process began: by the time of an upgrade there is another one in its place.
 #[derive(Debug)]
-pub(crate) struct Program(Option<PathBuf>);
+pub(crate) struct Program {
+    path: Option<PathBuf>,
+    as_pgbouncer: bool,
+    quiet: bool,
+    verbose: u8,
+}
 
 impl Program {
-    pub(crate) fn new() -> Self {
-        Self(std::env::current_exe().ok())
+    pub(crate) fn new(args: &Run) -> Self {
+        Self {
+            path: std::env::current_exe().ok(),
+            as_pgbouncer: args.as_pgbouncer,
+            quiet: args.quiet || args.daemon,
+            verbose: args.verbose,
+        }
     }
 
     fn command(&self, source: &Source) -> io::Result<Command> {
@@ -58,8 +70,18 @@ impl Program {
                 "the path of the program is unknown",
             )
         };
-        let mut command = Command::new(self.0.as_ref().ok_or_else(missing)?);
-        command.args(["run", "--take-over"]);
+        let mut command = Command::new(self.path.as_ref().ok_or_else(missing)?);
+        // By the name `pgbouncer` it would read another command line.
+        command.arg0("weir").args(["run", "--take-over"]);
+        if self.as_pgbouncer {
+            command.arg("--as-pgbouncer");
+        }
+        if self.quiet {
+            command.arg("--quiet");
+        }
+        if self.verbose > 0 {
+            command.args(["--verbose", &self.verbose.to_string()]);
+        }
         match source {
             Source::File(path) => command.arg(path),
             Source::Upstream(server) => command.args(["--upstream", server]),
@@ -94,6 +116,11 @@ pub(crate) struct Upgrades {
 }
 
 impl Upgrades {
+    /// Whether signals mean what they mean to PgBouncer.
+    pub(crate) fn is_as_pgbouncer(&self) -> bool {
+        self.program.as_pgbouncer
+    }
+
     /// Without the socket on which to ask everything else works.
     pub(crate) fn new(program: Program) -> Self {
         let asked = door::open().unwrap_or_else(|error| {

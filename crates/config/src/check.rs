@@ -2,11 +2,9 @@
 //! What would weaken security when ignored is refused here, never noted.
 
 use crate::error::ErrorKind;
-use crate::options::{Effect, Opt, Scope};
-use crate::raw::{Origin, Raw, Values, error_at};
-use crate::settings::{FALLBACK, Format, Settings, default_of};
+use crate::raw::{Origin, Raw, error_at};
+use crate::settings::{FALLBACK, Settings};
 use crate::types::AuthType;
-use crate::value::Value;
 
 mod auth;
 mod state;
@@ -19,7 +17,7 @@ pub(crate) const CONSOLE: &str = "pgbouncer";
 const SOCKET_NAME_LEN_MAX: usize = 107;
 
 /// Checks the whole, adding to the mistakes and notes of `raw`. `file` is named where no line is to blame.
-pub(crate) fn check(raw: &mut Raw, settings: &Settings, format: Format, file: &Origin) {
+pub(crate) fn check(raw: &mut Raw, settings: &Settings, file: &Origin) {
     check_listeners(raw, settings, file);
     tls::check(raw, settings, file);
     auth::check(raw, settings, file);
@@ -27,7 +25,6 @@ pub(crate) fn check(raw: &mut Raw, settings: &Settings, format: Format, file: &O
     note_sizes(raw, settings);
     note_peers(raw, settings);
     state::check(raw, settings);
-    note_not_effective(raw, format);
     // In the order of the file, like every other list of mistakes.
     raw.errors
         .sort_by_key(|error| (error.line.is_none(), error.line));
@@ -145,40 +142,5 @@ fn note_peers(raw: &mut Raw, settings: &Settings) {
                 "peer {id} has no host; cancel requests for it are dropped"
             ));
         }
-    }
-}
-
-/// One note names every option that was set to something but does nothing yet.
-fn note_not_effective(raw: &mut Raw, format: Format) {
-    let idle = |scope: Scope, values: &Values| -> Vec<&'static str> {
-        let set = |opt: &&Opt| {
-            let given = values.get(opt.name).map(|(value, _)| value);
-            given.is_some_and(|v| *v != default_of(opt, format) && *v != Value::Unset)
-        };
-        scope
-            .options()
-            .iter()
-            .filter(|opt| opt.effect == Effect::Later)
-            .filter(set)
-            .map(|o| o.name)
-            .collect()
-    };
-    let mut names = idle(Scope::Global, &raw.global);
-    let mut entries = Vec::new();
-    for (values, _) in raw.databases.values() {
-        entries.extend(idle(Scope::Database, values));
-    }
-    entries.sort_unstable();
-    entries.dedup();
-    names.extend(
-        entries
-            .iter()
-            .filter(|name| !raw.global.contains_key(**name)),
-    );
-    if !names.is_empty() {
-        raw.note(format!(
-            "accepted, but not effective yet: {}",
-            names.join(", ")
-        ));
     }
 }

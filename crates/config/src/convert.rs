@@ -49,7 +49,7 @@ pub fn convert(
     let settings = Settings::build(&raw, Format::Ini, &name);
     if raw.errors.is_empty() {
         let file = Origin::File((&*name).into(), 0);
-        check::check(&mut raw, &settings, Format::Ini, &file);
+        check::check(&mut raw, &settings, &file);
     }
     if !raw.errors.is_empty() {
         return Err(raw.errors);

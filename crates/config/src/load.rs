@@ -17,10 +17,39 @@ use crate::{check, env, ini, native};
 pub struct Loaded {
     /// What to run with.
     pub settings: Settings,
-    /// Warnings worth logging once; among them one line with all options that are not effective yet.
+    /// Warnings worth logging once.
     pub notes: Vec<String>,
     /// Where each value that was given came from: `pool_mode`, `databases.NAME.host`, `users.NAME.pool_size`, `peers.ID.port`.
     pub sources: BTreeMap<String, Origin>,
+    /// What the files said, for [`Loaded::set`].
+    raw: Raw,
+    format: Format,
+}
+
+impl Loaded {
+    /// The same configuration with another value of a global option, which is written as in an ini; all checks apply.
+    ///
+    /// # Errors
+    /// There is no such option, it needs a restart, or the value cannot be.
+    pub fn set(&self, key: &str, value: &str) -> Result<Self, Vec<ConfigError>> {
+        let at = Origin::Argument("SET");
+        let mut raw = self.raw.clone();
+        raw.notes.clear();
+        let mut global = std::mem::take(&mut raw.global);
+        match raw.find(crate::Scope::Global, key, "in section [pgbouncer]", &at) {
+            Some(opt) if !opt.reloadable => {
+                let message = format!("\"{}\" changes only by a restart", opt.name);
+                raw.fail_at(&at, ErrorKind::Conflict, message);
+            }
+            Some(opt) => raw.parse_into(&mut global, opt, value, Dialect::Ini, &at),
+            None => {}
+        }
+        raw.global = global;
+        let conffile = &self.settings.global.conffile;
+        finish(raw, self.format, conffile, |settings| {
+            settings.trust_loopback = self.settings.trust_loopback;
+        })
+    }
 }
 
 /// Loads a file: weir.toml by its extension `.toml`, anything else as PgBouncer's ini. `read` is asked for each file,
@@ -171,13 +200,15 @@ fn finish(
     adjust(&mut settings);
     // With a broken part the whole would only give follow-up mistakes.
     if raw.errors.is_empty() {
-        check::check(&mut raw, &settings, format, &Origin::File(file.into(), 0));
+        check::check(&mut raw, &settings, &Origin::File(file.into(), 0));
     }
     if raw.errors.is_empty() {
         return Ok(Loaded {
             settings,
             sources: sources(&raw),
-            notes: raw.notes,
+            notes: raw.notes.clone(),
+            raw,
+            format,
         });
     }
     Err(raw.errors)

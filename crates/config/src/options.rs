@@ -126,8 +126,6 @@ impl Scope {
 pub enum Effect {
     /// Yes.
     Full,
-    /// Not in this version.
-    Later,
     /// Never: it is accepted for PgBouncer's sake, and this is why there is nothing to do.
     None(&'static str),
 }
@@ -184,12 +182,6 @@ impl Opt {
     /// Not reloadable.
     const fn fixed(mut self) -> Self {
         self.reloadable = false;
-        self
-    }
-
-    /// Accepted, but not effective yet.
-    const fn later(mut self) -> Self {
-        self.effect = Effect::Later;
         self
     }
 

@@ -42,7 +42,7 @@ impl fmt::Display for Origin {
 pub(crate) type Values = BTreeMap<&'static str, (Value, Origin)>;
 
 /// Everything the sources said.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Raw {
     pub(crate) global: Values,
     pub(crate) databases: BTreeMap<String, (Values, Origin)>,

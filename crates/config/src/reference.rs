@@ -58,9 +58,8 @@ names that begin with `WEIR_TEST_`, and the variables that Kubernetes makes for 
 `weir check FILE` prints every value with the place where it was set, or `default`; with `--database NAME` and `--user NAME`
 what applies to their pool, and which entry says so.
 
-A reload applies the options marked so; a change of the others needs a restart. *Later* marks an option that is
-accepted but does nothing yet; the log names the ones in use once at the start. *Without effect* marks one that is
-accepted for PgBouncer's sake and has nothing to do here, and says why. Certificates, keys and the files of
+A reload applies the options marked so; a change of the others needs a restart. *Without effect*
+marks one that is accepted for PgBouncer's sake and has nothing to do here, and says why. Certificates, keys and the files of
 users and rules are read again by every reload; if one is bad, nothing changes.
 
 [TLS](../guide/tls.md) and [authentication](../guide/authentication.md) are explained in the guide.
@@ -95,7 +94,6 @@ fn row(opt: &Opt) -> String {
     let reload = if opt.reloadable { "yes" } else { "restart" };
     let later = match opt.effect {
         Effect::Full => String::new(),
-        Effect::Later => " *Later.*".to_owned(),
         Effect::None(why) => format!(" *Without effect:* {why}"),
     };
     format!(

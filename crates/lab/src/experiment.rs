@@ -9,6 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use self::work::{Rate, Script, Work};
+use crate::load_process;
 use crate::record;
 use crate::target::Auth;
 use crate::template;
@@ -511,7 +512,11 @@ impl Experiment {
             return Err(self.wrong("the scale must be above zero"));
         }
         for point in &design.points {
-            self.work(point, design.scale)?;
+            let work = self.work(point, design.scale)?;
+            if matches!(work.script, Script::Plan(_)) {
+                let wrong = |error: crate::error::Error| self.wrong(error.to_string());
+                load_process::check(&work).map_err(wrong)?;
+            }
         }
         Ok(())
     }

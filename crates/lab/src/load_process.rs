@@ -1,4 +1,4 @@
-//! The lab's own generator (`crate::load`), run as a process of its own: a plan goes in as JSON, lines of JSON come out,
+//! The lab's own generator ([`crate::load`]), run as a process of its own: a plan goes in as JSON, lines of JSON come out,
 //! and the change of phase in them says when the measured time began.
 
 use std::fs::{self, File};
@@ -11,8 +11,11 @@ use serde_json::{Map, Value, json};
 
 use crate::clock;
 use crate::error::{Error, Result};
-use crate::experiment::Script;
+use crate::experiment::{Script, Work};
 use crate::generator::{Generator, Job, Loaded, Watch};
+use crate::load::Phase;
+use crate::load::plan::Plan;
+use crate::load::process::Message;
 use crate::meter::Window;
 use crate::process::Process;
 use crate::record::Outcome;
@@ -35,7 +38,8 @@ impl Generator for LoadProcess {
     fn run(&self, job: &Job<'_>, watch: &mut Watch<'_>) -> Result<Loaded> {
         let plan = plan(job)?;
         let input = job.directory.join("plan.json");
-        let text = format!("{plan:#}\n");
+        let text =
+            serde_json::to_string_pretty(&plan).map_err(|error| failed(error.to_string()))?;
         fs::write(&input, text).map_err(Error::file("write", &input))?;
         let (program, arguments) = self
             .command
@@ -83,8 +87,8 @@ fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(Error::file("read", path))
 }
 
-/// A `crate::load::Plan`: the work's own part of it with who, where and how long.
-fn plan(job: &Job<'_>) -> Result<Value> {
+/// The work's own part of a plan, with who, where and how long.
+fn plan(job: &Job<'_>) -> Result<Plan> {
     let work = job.work;
     let Script::Plan(Value::Object(part)) = &work.script else {
         return Err(failed("it cannot carry out a script of pgbench"));
@@ -114,45 +118,58 @@ fn plan(job: &Job<'_>) -> Result<Value> {
     if let Value::Object(common) = common {
         plan.extend(common);
     }
-    Ok(Value::Object(plan))
+    let plan: Plan =
+        serde_json::from_value(Value::Object(plan)).map_err(|error| failed(error.to_string()))?;
+    plan.check().map_err(|error| failed(error.to_string()))?;
+    Ok(plan)
 }
 
-/// What matters of the phases that the generator tells, in their order.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Phase {
-    Before,
-    Measuring,
-    After,
+/// Whether the work is one that the generator can carry out, as it finds when it reads a plan.
+///
+/// # Errors
+/// What it would say.
+pub fn check(work: &Work) -> Result<()> {
+    let job = Job {
+        host: "127.0.0.1".to_owned(),
+        port: 1,
+        user: "user".to_owned(),
+        password: String::new(),
+        database: "database".to_owned(),
+        tls: false,
+        work,
+        rate: work.rate.map(|_| 1.0),
+        threads: 1,
+        warm_up: Duration::ZERO,
+        measure: Duration::from_secs(1),
+        seed: 0,
+        directory: Path::new("/"),
+    };
+    plan(&job).map(drop)
 }
 
-/// Of the last whole line that has one.
+/// The phase in the last whole line that has one.
 fn phase(output: &str) -> Option<Phase> {
     let whole = output.rsplit_once('\n').map_or("", |(whole, _)| whole);
-    whole.lines().rev().find_map(|line| {
-        let line: Value = serde_json::from_str(line).ok()?;
-        match line.pointer("/progress/phase")?.as_str()? {
-            "measuring" => Some(Phase::Measuring),
-            "draining" => Some(Phase::After),
-            _ => Some(Phase::Before),
-        }
+    whole.lines().rev().find_map(|line| match message(line)? {
+        Message::Progress(progress) => Some(progress.phase),
+        _ => None,
     })
+}
+
+fn message(line: &str) -> Option<Message> {
+    serde_json::from_str(line).ok()
 }
 
 /// The outcome in its output, or its own words of failure.
 fn conclude(result: Result<()>, output: &str) -> Result<Outcome> {
     let mut reason = None;
     for line in output.lines().rev() {
-        let Ok(mut message) = serde_json::from_str::<Value>(line) else {
+        match message(line) {
+            Some(Message::Outcome(outcome)) => return Ok(*outcome),
+            Some(Message::Failed(words)) => return Err(failed(words)),
+            Some(Message::Progress(_)) => {}
             // Not one of its messages: what a program says that cannot even start.
-            reason.get_or_insert_with(|| line.to_owned());
-            continue;
-        };
-        if let Some(outcome) = message.get_mut("outcome") {
-            return serde_json::from_value(outcome.take())
-                .map_err(|error| failed(format!("its outcome cannot be understood: {error}")));
-        }
-        if let Some(words) = message.get("failed").and_then(Value::as_str) {
-            return Err(failed(words));
+            None => drop(reason.get_or_insert_with(|| line.to_owned())),
         }
     }
     match result {
@@ -168,8 +185,9 @@ fn conclude(result: Result<()>, output: &str) -> Result<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Tls, Work};
+    use crate::experiment::Tls;
     use crate::interrupt::Interrupt;
+    use crate::load::plan::{self, Pace};
     use crate::meter::Groups;
 
     fn work() -> Work {
@@ -179,7 +197,9 @@ mod tests {
             tls: Tls::Both,
             rate: None,
             batch: 5,
-            script: Script::Plan(json!({ "transactions": [], "drain_s": 1.0 })),
+            script: Script::Plan(
+                json!({ "transactions": [{ "statements": [{ "sql": "SELECT 1" }] }], "drain_s": 1.0 }),
+            ),
             writes: false,
             reconnect: true,
             idle: false,
@@ -208,29 +228,27 @@ mod tests {
     fn a_plan_has_its_own_part_and_what_the_job_says() {
         let (mut work, directory) = (work(), Path::new("/"));
         let found = plan(&job(&work, directory)).unwrap();
-        assert_eq!(found["address"], "127.0.0.1:6432");
-        assert_eq!(
-            (&found["tls"], &found["pace"]),
-            (&json!("require"), &json!("closed"))
-        );
-        assert_eq!(
-            (&found["pipeline"], &found["drain_s"]),
-            (&json!(5), &json!(1.0))
-        );
+        assert_eq!(found.address, "127.0.0.1:6432");
+        assert_eq!((found.tls, found.pace), (plan::Tls::Require, Pace::Closed));
+        assert_eq!((found.pipeline, found.reconnect), (5, true));
+        assert!((found.drain_s - 1.0).abs() < 1e-9);
         let mut at_a_rate = job(&work, directory);
         at_a_rate.rate = Some(250.0);
-        assert_eq!(
-            plan(&at_a_rate).unwrap()["pace"]["poisson"]["per_second"],
-            250.0
-        );
+        let poisson = Pace::Poisson { per_second: 250.0 };
+        assert_eq!(plan(&at_a_rate).unwrap().pace, poisson);
+        work.reconnect = false;
         work.idle = true;
-        assert_eq!(plan(&job(&work, directory)).unwrap()["pace"], "idle");
+        assert_eq!(plan(&job(&work, directory)).unwrap().pace, Pace::Idle);
         work.script = Script::Builtin("select-only".to_owned());
         assert!(plan(&job(&work, directory)).is_err());
+        assert!(check(&work).is_err());
     }
 
     fn line(phase: &str) -> String {
-        json!({ "progress": { "phase": phase, "connected": 1 } }).to_string() + "\n"
+        let progress = json!({
+            "phase": phase, "connected": 1, "transactions": 0, "errors": 0, "remaining_s": 1.0,
+        });
+        json!({ "progress": progress }).to_string() + "\n"
     }
 
     #[test]
@@ -239,7 +257,7 @@ mod tests {
         let text = line("warm-up") + &line("measuring");
         assert_eq!(phase(&text), Some(Phase::Measuring));
         let text = line("warm-up") + line("measuring").trim();
-        assert_eq!(phase(&text), Some(Phase::Before));
+        assert_eq!(phase(&text), Some(Phase::WarmUp));
         assert!(phase(&(text + "\n" + &line("draining"))) > Some(Phase::Measuring));
     }
 

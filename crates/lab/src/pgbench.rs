@@ -201,11 +201,12 @@ fn evaluate(
         errors: seconds.iter().map(|second| second.failures).sum(),
         seconds: length,
         tps: count / length,
-        bytes_per_s: None,
         latency: latency(seconds, &log, sample >= 1.0),
         per_second: seconds.iter().map(|second| second.tps).collect(),
         per_client: per_client(&log, length),
-        lag_us_p50: scheduled.then(|| lag(&log)).flatten(),
+        lag_us_p50: scheduled.then(|| lag(&log, 500)).flatten(),
+        lag_us_p99: scheduled.then(|| lag(&log, 990)).flatten(),
+        ..Outcome::default()
     };
     Ok((window, outcome))
 }
@@ -275,10 +276,10 @@ fn per_client(log: &[Transaction], seconds: f64) -> Option<Spread> {
     })
 }
 
-fn lag(log: &[Transaction]) -> Option<f64> {
+fn lag(log: &[Transaction], per_mille: usize) -> Option<f64> {
     let mut lags: Vec<u64> = log.iter().map(|line| line.lag_us).collect();
     lags.sort_unstable();
-    quantile(&lags, 500).map(figure)
+    quantile(&lags, per_mille).map(figure)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]

@@ -162,13 +162,19 @@ pub struct Cell {
 pub struct Outcome {
     /// Finished in the measured time.
     pub transactions: u64,
-    /// Of those that failed.
+    /// Failures in the measured time, which are not among the transactions.
     pub errors: u64,
+    /// Failures by SQLSTATE, or by `connect`, `closed`, `login`, `protocol`, `tls` where there is none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors_by_code: BTreeMap<String, u64>,
+    /// What the first failure said, at whatever time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_error: Option<String>,
     /// Measured time.
     pub seconds: f64,
     /// Transactions per second.
     pub tps: f64,
-    /// Payload towards the client, where that is the point.
+    /// Payload (rows, COPY data) in both directions, where that is the point.
     pub bytes_per_s: Option<f64>,
     /// How long they took.
     pub latency: Option<Latency>,
@@ -178,6 +184,16 @@ pub struct Outcome {
     pub per_client: Option<Spread>,
     /// How late transactions began behind their time, in open loop.
     pub lag_us_p50: Option<f64>,
+    /// The same, 99 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag_us_p99: Option<f64>,
+    /// Transactions that were not over when the generator's patience was. In open loop their time so far is in the
+    /// latencies; in closed loop it is nowhere else.
+    #[serde(default)]
+    pub unfinished: u64,
+    /// Clients that were logged in at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connected: Option<u64>,
 }
 
 /// Times of transactions in microseconds, from their intended start.

@@ -178,8 +178,6 @@ impl World {
                 self.shards
                     .values_mut()
                     .for_each(|shard| shard.recycle(now));
-                // No login is over within the microsecond in which it began.
-                self.now = Moment(now.0 + 1);
             }
             Op::Resize(size) => {
                 let now = self.now;

@@ -9,6 +9,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use weir_pool::Moment;
+use weir_stats::Endpoint;
 use weir_tls::session::Session;
 
 use crate::listen::Accepted;
@@ -91,6 +92,9 @@ pub(crate) trait Driver {
     /// How many bytes are still to be sent.
     fn backlog(&self, key: Key) -> usize;
 
+    /// Our own end of the connection; of a unix socket this port.
+    fn local(&self, key: Key, unix_port: u16) -> Endpoint;
+
     /// Whether the other side is known to have sent something, or to have gone, that was not told yet.
     fn has_news(&self, key: Key) -> bool;
 
@@ -99,6 +103,15 @@ pub(crate) trait Driver {
 
     /// Receives again.
     fn resume(&mut self, key: Key);
+
+    /// Receives nothing and accepts nobody until `resume_all`, but for connections that are kept awake.
+    fn suspend_all(&mut self);
+
+    /// Takes that back.
+    fn resume_all(&mut self);
+
+    /// This connection is served even while the others are suspended.
+    fn keep_awake(&mut self, key: Key);
 
     /// Closes after the backlog was sent, or a few seconds later.
     fn close(&mut self, key: Key);
@@ -111,9 +124,13 @@ pub(crate) trait Driver {
 
     /// A connection's socket, if nothing is still to be sent and its bytes go as they are.
     fn socket(&self, key: Key) -> Option<BorrowedFd<'_>>;
+
     /// A reload: connections from now on are made with these options.
     fn set_options(&mut self, options: TcpOptions);
 
     /// Stops accepting for good.
     fn stop_accepting(&mut self);
+
+    /// The same but for unix sockets, by which an administrator may still come.
+    fn stop_accepting_tcp(&mut self);
 }

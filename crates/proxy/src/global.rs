@@ -21,13 +21,14 @@ use weir_config::{AuthLookup, LoadBalanceHosts, PoolMode, PoolSettings, Settings
 use weir_pool::{HostGate, Moment, Policy, Quota, Shared};
 use weir_session::settings::{Reported, Settings as Asked};
 use weir_session::statement::Proven;
-use weir_stats::{LimitRow, Snapshot};
+use weir_stats::{Halts, LimitRow, Snapshot};
 
 use crate::clock::Clock;
 use crate::console::{Command, Console};
 use crate::handover::{Letter, Link};
 use crate::mailbox::Mailbox;
 use crate::offload::{Kind, Offload};
+use crate::orders;
 use crate::resolve::Resolver;
 use crate::running::Arrivals;
 use crate::settled::Settled;
@@ -62,6 +63,8 @@ pub(crate) struct GlobalPool {
     pub(crate) last_error: Mutex<Option<LastError>>,
     /// What servers report, by the settings that a client asked for: a known greeting waits for no server.
     pub(crate) welcomes: Mutex<HashMap<Arc<Asked>, Arc<Reported>>>,
+    /// Workers that have a part of it.
+    pub(crate) lanes: AtomicUsize,
     /// Clients that are pinned to their servers, on all workers.
     pub(crate) pinned: AtomicU32,
     /// Statements that its servers have prepared.
@@ -242,6 +245,12 @@ pub(crate) struct Global {
     ids: AtomicU64,
     /// New clients are not wanted any more: it is about to stop.
     pub(crate) is_draining: AtomicBool,
+    /// What the administrator has stopped.
+    pub(crate) halts: Mutex<Halts>,
+    /// `SUSPEND`, for those who look often.
+    pub(crate) is_suspended: AtomicBool,
+    /// Connections of each worker that have something left to be sent, while it is suspended.
+    pub(crate) unsent: Vec<AtomicUsize>,
     database_servers: Quotas,
     database_clients: Quotas,
     user_servers: Quotas,
@@ -305,6 +314,9 @@ impl Global {
             settled: RwLock::new(Arc::new(settled)),
             ids: AtomicU64::new(1),
             is_draining: AtomicBool::new(false),
+            halts: Mutex::default(),
+            is_suspended: AtomicBool::new(false),
+            unsent: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
             database_servers: Quotas::default(),
             database_clients: Quotas::default(),
             user_servers: Quotas::default(),
@@ -477,10 +489,15 @@ impl Global {
                 return Err(TooManyPools);
             }
         }
+        let is_new = |name: &Arc<str>| !pools.keys().any(|(database, ..)| database == name);
+        if settings.is_auto && is_new(&name.0) {
+            tracing::info!("registered new auto-database: {}", name.0);
+        }
         let (database, user) = self.quotas_of(&settings);
         let gate = self.gate(&settings, &settled.settings);
         let policy = policy(&settings, &settled.settings);
         let shared = Arc::new(Shared::new(&policy, self.lanes(), database, user, gate));
+        shared.set_paused(orders::is_paused(&lock(&self.halts), &name.0));
         let pool = Arc::new(GlobalPool {
             database: Arc::clone(&name.0),
             user: Arc::clone(&name.1),
@@ -490,6 +507,7 @@ impl Global {
             next_host: AtomicUsize::new(0),
             last_error: Mutex::default(),
             welcomes: Mutex::default(),
+            lanes: AtomicUsize::new(0),
             pinned: AtomicU32::new(0),
             proven: Arc::default(),
             pass_through: Mutex::default(),
@@ -498,6 +516,10 @@ impl Global {
         });
         pools.insert(name, Arc::clone(&pool));
         Ok(pool)
+    }
+
+    pub(crate) fn all_pools(&self) -> Vec<Arc<GlobalPool>> {
+        lock(&self.pools).values().map(Arc::clone).collect()
     }
 
     /// What was counted by workers that have forgotten the pool since.

@@ -18,6 +18,7 @@ mod mailbox;
 pub mod monitor;
 mod moved;
 mod offload;
+mod orders;
 mod peering;
 mod resolve;
 mod running;

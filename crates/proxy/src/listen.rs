@@ -70,7 +70,7 @@ pub enum ListenError {
         error: io::Error,
     },
     /// Another process listens on the socket file.
-    #[error("unix socket {path} is in use, cannot continue")]
+    #[error("unix socket is in use, cannot continue: {path}")]
     InUse {
         /// The socket.
         path: String,
@@ -322,6 +322,11 @@ fn group_id(group: &str) -> io::Result<u32> {
 // === impl Listener ===
 
 impl Listener {
+    /// A unix socket, with a file or without.
+    pub(crate) fn is_unix(&self) -> bool {
+        matches!(self.socket, Socketed::Unix(..))
+    }
+
     /// The address as the log shows it.
     pub(crate) fn name(&self) -> &str {
         &self.name

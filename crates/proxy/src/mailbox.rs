@@ -16,6 +16,7 @@ use crate::global::GlobalPool;
 use crate::handover::Link;
 use crate::listen::Accepted;
 use crate::moved::MovedServer;
+use crate::orders::{Refusal, Task};
 use crate::resolve::Resolved;
 use crate::socket::Stream;
 use crate::worker::{Answered, Arrival, Asking, Forward, Heard, Leaver};
@@ -91,6 +92,11 @@ pub(crate) enum Message {
         forward: Box<Forward>,
         addresses: Result<Vec<IpAddr>, String>,
     },
+    /// A command of the console was carried out, or not.
+    Performed {
+        question: u64,
+        outcome: Result<(), Refusal>,
+    },
     /// Give a sign of life, with this number.
     Pulse(u64),
     /// A host name was resolved, or not.
@@ -101,6 +107,13 @@ pub(crate) enum Message {
     Settings,
     /// Stop.
     Shutdown(Shutdown),
+    /// What an order asks of every worker; `Tasked` is the answer to `to`, if somebody waits for one.
+    Task {
+        task: Task,
+        to: Option<(usize, u64)>,
+    },
+    /// Whether there was something to do.
+    Tasked { question: u64, found: bool },
     /// Describe yourself, for this worker and question.
     Describe { to: usize, question: u64 },
     /// The answer.
@@ -111,13 +124,14 @@ pub(crate) enum Message {
 }
 
 /// The sending half.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Mailbox {
     sender: Sender<Message>,
     bell: Arc<Bell>,
 }
 
 /// Wakes the worker once for any number of messages.
+#[derive(Debug)]
 struct Bell {
     rung: AtomicBool,
     retry: AtomicBool,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use weir_pool::Moment;
 use weir_session::server::Server;
+use weir_stats::Endpoint;
 use weir_tls::session::Protection;
 
 use crate::socket::{Stream, Target};
@@ -21,6 +22,8 @@ pub(crate) struct MovedServer {
 pub(crate) struct Facts {
     pub(crate) id: u64,
     pub(crate) target: Target,
+    /// Our own end of it.
+    pub(crate) local: Endpoint,
     pub(crate) pid: u32,
     pub(crate) key: Box<[u8]>,
     pub(crate) connected_at: Moment,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use weir_pool::Moment;
+use weir_stats::HostRow;
 
 use crate::global::{Global, lock};
 use crate::mailbox::Message;
@@ -45,6 +46,24 @@ impl Resolver {
 
     pub(crate) fn len(&self) -> usize {
         lock(&self.known).len()
+    }
+
+    /// What is kept, by name.
+    pub(crate) fn rows(&self, now: Moment) -> Vec<HostRow> {
+        let known = lock(&self.known);
+        let rows = known.iter().map(|(name, known)| HostRow {
+            name: name.clone(),
+            ttl_seconds: known.until.since(now).as_secs(),
+            addresses: known
+                .addresses
+                .iter()
+                .flatten()
+                .map(IpAddr::to_string)
+                .collect(),
+        });
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        rows
     }
 
     fn keep(

@@ -11,6 +11,7 @@ use crate::driver::Epoll;
 use crate::global::{Global, lock};
 use crate::listen::{self, ListenError, Listener, Passed};
 use crate::mailbox::{Message, mailbox};
+use crate::orders::{Refusal, Task};
 use crate::settled::{Settled, Setup};
 use crate::socket::TcpOptions;
 use crate::worker::Worker;
@@ -123,6 +124,33 @@ impl Running {
             .settle(Arc::new(Settled::new(setup, Some(&before))));
         self.tell_all(|| Message::Settings);
         self.global.wake_all();
+    }
+
+    /// Assigns no more servers, as the console's PAUSE does it; idle ones are closed, those in use when they are free.
+    ///
+    /// # Errors
+    /// Everything is paused or suspended already, or the pooler is shutting down.
+    pub fn pause(&self) -> Result<(), Refusal> {
+        self.global.pause(None, "pause")?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Takes a [`Running::pause`], or a PAUSE or SUSPEND of the console, back.
+    ///
+    /// # Errors
+    /// There is nothing to take back.
+    pub fn resume(&self) -> Result<(), Refusal> {
+        self.global.resume(None)?;
+        self.settle();
+        Ok(())
+    }
+
+    fn settle(&self) {
+        self.tell_all(|| Message::Task {
+            task: Task::Settle,
+            to: None,
+        });
     }
 
     /// Whether every worker has answered since the last call; then they are asked again. A worker that hangs never does.

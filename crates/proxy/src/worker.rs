@@ -31,6 +31,7 @@ mod login;
 mod measure;
 mod moving;
 mod negotiate;
+mod orders;
 mod peers;
 mod pooling;
 mod proof;
@@ -97,12 +98,20 @@ pub(crate) struct Worker<D> {
     /// Servers to be released after the current event.
     later: VecDeque<usize>,
     gathering: HashMap<u64, Gathering>,
+    /// Orders of consoles here that are not done.
+    pending: HashMap<u64, orders::Pending>,
+    /// The client of the console that has suspended everything.
+    suspender: Option<(usize, u64)>,
+    /// Since when nothing moves (`SUSPEND`).
+    suspended_since: Option<Moment>,
     questions: u64,
     /// Errors that clients got.
     errors: Errors,
     /// Turns of the loop.
     turns: u64,
     draining: Option<Shutdown>,
+    /// Since when, if it is by a shutdown and not by an upgrade.
+    draining_since: Option<Moment>,
     /// To the process that takes our clients.
     moving: Option<Arc<Link>>,
     finished: bool,
@@ -137,10 +146,14 @@ impl<D: Driver> Worker<D> {
             answers: Vec::new(),
             later: VecDeque::new(),
             gathering: HashMap::new(),
+            pending: HashMap::new(),
+            suspender: None,
+            suspended_since: None,
             questions: 0,
             errors: Errors::new(),
             turns: 0,
             draining: None,
+            draining_since: None,
             moving: None,
             finished: false,
             quiet_until: now,

@@ -27,10 +27,12 @@ pub enum Credential {
     Ldap,
     /// A password that PAM checks.
     Pam,
-    /// A password that we check, whatever the exchange.
+    /// A password that we check, sent in the clear or as an MD5 digest.
     Password,
     /// Its user at the other end of a unix socket.
     Peer,
+    /// A password that SCRAM proves.
+    Sasl,
     /// Nothing but its name, which nobody knows.
     Trust,
 }
@@ -43,13 +45,14 @@ impl Credential {
             Self::Pam => "PAM authentication failed",
             Self::Password => "password authentication failed",
             Self::Peer => "unix socket login rejected",
+            Self::Sasl => "SASL authentication failed",
             Self::Trust => "\"trust\" authentication failed",
         }
     }
 
     fn code(self) -> SqlState {
         match self {
-            Self::Ldap | Self::Pam | Self::Password => SqlState::INVALID_PASSWORD,
+            Self::Ldap | Self::Pam | Self::Password | Self::Sasl => SqlState::INVALID_PASSWORD,
             Self::Certificate | Self::Peer | Self::Trust => {
                 SqlState::INVALID_AUTHORIZATION_SPECIFICATION
             }
@@ -69,12 +72,16 @@ pub enum Fault {
     ClientIdleTimeout,
     /// The server in session pooling leads where the database was before a reload (`server_fast_close`).
     DatabaseChanged,
-    /// The database is not configured any more.
+    /// `DISABLE` on the console: the database takes no new clients.
+    DatabaseDisabled(String),
+    /// The database is not configured any more, or the administrator has ended all its clients.
     DatabaseRemoved,
     /// The client was cancelled while it waited for a server.
     Cancelled,
     /// `client_login_timeout`.
     LoginTimeout,
+    /// `client_login_timeout` of a client whose greeting waits for a server.
+    LoginTimeoutServerDown,
     /// A login message out of place.
     LoginProtocol(LoginError),
     /// `idle_transaction_timeout`.
@@ -89,6 +96,10 @@ pub enum Fault {
     Misconfigured(String),
     /// No such database.
     NoDatabase(String),
+    /// The system gives no random bytes.
+    NoRandom,
+    /// The console's database, for somebody who is neither in `admin_users` nor in `stats_users`.
+    NotAllowed,
     /// The start-up packet names no user.
     NoUser,
     /// `options` holds something that is not a setting.
@@ -97,6 +108,8 @@ pub enum Fault {
     Protocol(ClientFault),
     /// `query_timeout`.
     QueryTimeout,
+    /// `query_timeout` of a client that still waits for a server.
+    QueryTimeoutWaiting,
     /// `query_wait_timeout`.
     QueryWaitTimeout,
     /// Replication connections.
@@ -105,12 +118,16 @@ pub enum Fault {
     ServerLost,
     /// No server can be had, and why (the last error, in the server's or the system's words).
     ServerUnavailable(String),
+    /// Weir is shutting down, and the client waits for a server that nobody will get any more.
+    ServerShuttingDown,
     /// Weir is shutting down.
     ShuttingDown,
     /// Not a start-up packet.
     Startup(StartupError),
     /// The statement would leave something on its server that cannot move (`session_state = refuse`).
     StateRefused(Reasons),
+    /// What had to be sent before `SUSPEND` could not be sent within `suspend_timeout`.
+    SuspendTimeout,
     /// A transaction block in statement pooling.
     StatementMode,
     /// A name or value in the start-up packet is not UTF-8.
@@ -119,6 +136,8 @@ pub enum Fault {
     TooManyClients(&'static str),
     /// `max_pinned`; what the client would be pinned for.
     TooManyPins(&'static str),
+    /// More logins wait for helpers than may wait.
+    TooManyLogins,
     /// Too many logins have failed that came from the same address.
     TooManyFailures,
     /// `transaction_timeout`.
@@ -127,6 +146,8 @@ pub enum Fault {
     TooManyChannels,
     /// The client may come in by TLS only.
     TlsRequired,
+    /// A setting of the client's cannot be said to a server; why.
+    Unsayable(String),
     /// Bytes came with a request for encryption ("SSL", "GSSAPI encryption").
     UnencryptedData(&'static str),
 }
@@ -138,13 +159,18 @@ impl Fault {
             Self::AdminShutdown
             | Self::DatabaseChanged
             | Self::DatabaseRemoved
-            | Self::ShuttingDown => SqlState::ADMIN_SHUTDOWN,
+            | Self::ServerShuttingDown
+            | Self::ShuttingDown
+            | Self::SuspendTimeout => SqlState::ADMIN_SHUTDOWN,
             Self::AuthenticationFailed(credential) => credential.code(),
-            Self::Cancelled | Self::QueryTimeout => SqlState::QUERY_CANCELED,
+            Self::Cancelled | Self::QueryTimeout | Self::QueryTimeoutWaiting => {
+                SqlState::QUERY_CANCELED
+            }
             Self::ClientIdleTimeout => SqlState::IDLE_SESSION_TIMEOUT,
             Self::IdleTransactionTimeout => SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
             Self::LoginRejected
             | Self::LoginTimeout
+            | Self::LoginTimeoutServerDown
             | Self::Misconfigured(_)
             | Self::NoAuthenticationMethod
             | Self::NoUser
@@ -155,13 +181,19 @@ impl Fault {
             | Self::TooManyChannels
             | Self::TooManyPins(_) => SqlState::CONFIGURATION_LIMIT_EXCEEDED,
             Self::Protocol(ClientFault::TooLong(_)) => SqlState::PROGRAM_LIMIT_EXCEEDED,
+            Self::LoginProtocol(LoginError::EmptyPassword) => SqlState::INVALID_PASSWORD,
             Self::LoginProtocol(_)
             | Self::Protocol(_)
             | Self::StartupEncoding
             | Self::UnencryptedData(_) => SqlState::PROTOCOL_VIOLATION,
+            Self::DatabaseDisabled(_) => SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::NoDatabase(_) => SqlState::INVALID_CATALOG_NAME,
+            Self::NoRandom => SqlState::SYSTEM_ERROR,
+            Self::NotAllowed => SqlState::INSUFFICIENT_PRIVILEGE,
             Self::Options(_) => SqlState::SYNTAX_ERROR,
-            Self::QueryWaitTimeout | Self::TooManyClients(_) => SqlState::TOO_MANY_CONNECTIONS,
+            Self::QueryWaitTimeout | Self::TooManyClients(_) | Self::TooManyLogins => {
+                SqlState::TOO_MANY_CONNECTIONS
+            }
             Self::ReplicationUnsupported | Self::StateRefused(_) | Self::StatementMode => {
                 SqlState::FEATURE_NOT_SUPPORTED
             }
@@ -172,6 +204,7 @@ impl Fault {
             }
             Self::Startup(_) => SqlState::PROTOCOL_VIOLATION,
             Self::TransactionTimeout => TRANSACTION_TIMEOUT,
+            Self::Unsayable(_) => SqlState::INVALID_PARAMETER_VALUE,
         }
     }
 
@@ -183,6 +216,7 @@ impl Fault {
             Self::Cancelled => "canceling statement due to user request".into(),
             Self::ClientIdleTimeout => "client_idle_timeout".into(),
             Self::DatabaseChanged => "database configuration changed".into(),
+            Self::DatabaseDisabled(name) => format!("database \"{name}\" is disabled").into(),
             Self::DatabaseRemoved => "database removed".into(),
             Self::IdleTransactionTimeout => "idle transaction timeout".into(),
             Self::ListenQueueFull => {
@@ -191,15 +225,20 @@ impl Fault {
             Self::LoginProtocol(error) => error.to_string().into(),
             Self::LoginRejected => "login rejected".into(),
             Self::LoginTimeout => "client_login_timeout".into(),
+            Self::LoginTimeoutServerDown => "client_login_timeout (server down)".into(),
             Self::Misconfigured(text) => text.clone().into(),
             Self::NoAuthenticationMethod => "no authentication method is found".into(),
             Self::NoDatabase(name) => format!("no such database: {name}").into(),
+            Self::NoRandom => "no random bytes from the system".into(),
+            Self::NotAllowed => "not allowed".into(),
             Self::NoUser => "no username supplied".into(),
-            Self::Options(error) => {
-                format!("unsupported startup parameter in options: {error}").into()
-            }
+            Self::Options(error) => format!(
+                "unsupported options startup parameter: only '-c config=val' and '--config=val' are allowed: {error}"
+            )
+            .into(),
             Self::Protocol(error) => error.to_string().into(),
             Self::QueryTimeout => "query timeout".into(),
+            Self::QueryTimeoutWaiting => "query_timeout".into(),
             Self::QueryWaitTimeout => "query_wait_timeout".into(),
             Self::ReplicationUnsupported => "replication connections are not supported yet".into(),
             Self::ServerLost => "server conn crashed?".into(),
@@ -207,17 +246,14 @@ impl Fault {
                 format!("server login has been failing, cached error: {why} (server_login_retry)")
                     .into()
             }
+            Self::ServerShuttingDown => "server shutting down".into(),
             Self::ShuttingDown => "pooler is shutting down".into(),
+            Self::Startup(StartupError::UnsupportedVersion { major: 2, .. }) => {
+                "old V2 protocol not supported".into()
+            }
             Self::Startup(error) => error.to_string().into(),
             Self::StartupEncoding => "startup packet is not valid UTF-8".into(),
-            Self::StateRefused(reasons) => {
-                let words: Vec<_> = reasons.iter().map(Reason::words).collect();
-                format!(
-                    "session state that outlives a transaction is refused (session_state): {}",
-                    words.join(", ")
-                )
-                .into()
-            }
+            Self::StateRefused(reasons) => refusal(*reasons).into(),
             Self::StatementMode => {
                 "transaction blocks not allowed in statement pooling mode".into()
             }
@@ -231,9 +267,12 @@ impl Fault {
             Self::TooManyFailures => {
                 "too many failed logins from this address (auth_failures_per_minute)".into()
             }
+            Self::TooManyLogins => "too many logins at once".into(),
             Self::TooManyChannels => "too many channels on one connection (10000)".into(),
+            Self::SuspendTimeout => "suspend_timeout".into(),
             Self::TransactionTimeout => "transaction timeout".into(),
             Self::TlsRequired => "SSL required".into(),
+            Self::Unsayable(why) => format!("invalid setting: {why}").into(),
             Self::UnencryptedData(kind) => {
                 format!("received unencrypted data after {kind} request").into()
             }
@@ -260,3 +299,15 @@ impl Fault {
         let _ = ErrorReport::new(severity, self.code(), &text).encode(out);
     }
 }
+
+/// What [`Fault::StateRefused`] says.
+fn refusal(reasons: Reasons) -> String {
+    let words: Vec<_> = reasons.iter().map(Reason::words).collect();
+    format!(
+        "session state that outlives a transaction is refused (session_state): {}",
+        words.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod reference;

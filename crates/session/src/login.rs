@@ -90,7 +90,7 @@ pub enum LoginFault {
     #[error("unexpected message of type '{}' during login", char::from(*.0))]
     OutOfPlace(u8),
     /// The server wants a password and we have none that fits its method.
-    #[error("the server asks for {0}, for which no usable password is known")]
+    #[error("wrong password type: the server asks for {0}, for which no usable password is known")]
     NoSecret(&'static str),
     /// The server wants a method that we do not speak.
     #[error("the server asks for authentication method {0}, which is not supported")]
@@ -102,7 +102,7 @@ pub enum LoginFault {
     #[error("channel binding: {0}")]
     ChannelBinding(&'static str),
     /// The SCRAM exchange failed.
-    #[error("SCRAM authentication with the server failed: {0}")]
+    #[error("{}", scram_words(.0))]
     Scram(#[from] ScramError),
     /// The server reports no cancel key, or another surprise at the end.
     #[error("incomplete login: the server sent no cancel key")]
@@ -366,6 +366,14 @@ fn scram(plan: &LoginPlan) -> Result<ScramClient, LoginFault> {
             "a SCRAM proof (a SCRAM secret in auth_file works only for a client that logged in by SCRAM with the \
              identical secret)",
         )),
+    }
+}
+
+/// What is PgBouncer's to say about SCRAM is said in its words.
+fn scram_words(error: &ScramError) -> String {
+    match error {
+        ScramError::SignatureMismatch => error.to_string(),
+        _ => format!("SCRAM authentication with the server failed: {error}"),
     }
 }
 

@@ -21,6 +21,7 @@ mod rows;
 pub use counters::{Averages, Counters};
 pub use histogram::{Histogram, Percentiles, Times};
 pub use rows::{
-    Blame, ClientRow, ClientState, Endpoint, LimitRow, PoolCounts, PoolPercentiles, PoolRow,
-    ProcessRow, ServerRow, ServerState, Snapshot, TlsRow, Totals, WorkerRow,
+    Blame, Buffers, ClientRow, ClientState, Endpoint, Halts, HostRow, LimitRow, MemoryRow, PeerRow,
+    PoolCounts, PoolPercentiles, PoolRow, ProcessRow, ServerRow, ServerState, Snapshot, TlsRow,
+    Totals, WorkerRow,
 };

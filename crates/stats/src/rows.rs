@@ -1,6 +1,6 @@
 //! What one worker, or all of them, look like at one moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::counters::Counters;
 use crate::histogram::{Percentiles, Times};
@@ -19,12 +19,16 @@ pub struct Endpoint {
 pub enum ClientState {
     /// It has a server.
     Active,
+    /// It has brought a cancel request, which is on its way.
+    ActiveCancelRequest,
     /// It has none and wants none.
     Idle,
     /// It logs in.
     Login,
     /// It waits for a server.
     Waiting,
+    /// It has brought a cancel request, for which a connection is being made.
+    WaitingCancelRequest,
 }
 
 /// What a server connection is doing.
@@ -81,6 +85,8 @@ pub struct ClientRow {
     pub pin: String,
     /// Seconds since it first had a reason to; 0 without one.
     pub pin_age_seconds: u64,
+    /// What is held of its connection.
+    pub buffers: Buffers,
     /// The worker it lives on.
     pub worker: usize,
 }
@@ -116,8 +122,19 @@ pub struct ServerRow {
     pub application_name: String,
     /// Statements it holds.
     pub prepared_statements: u64,
+    /// What is held of its connection.
+    pub buffers: Buffers,
     /// The worker it lives on.
     pub worker: usize,
+}
+
+/// Bytes that are held of a connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Buffers {
+    /// They came from it, and nobody could take them yet.
+    pub received: u64,
+    /// They are still to be sent to it.
+    pub unsent: u64,
 }
 
 /// How many clients and servers of a pool are in which state.
@@ -235,6 +252,37 @@ pub struct LimitRow {
     pub max: u64,
 }
 
+/// Connections to one peer, another pooler that cancel requests are forwarded to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PeerRow {
+    /// Cancel requests on their way, each by a connection of its own.
+    pub active: u64,
+    /// Cancel requests for which a connection is being made.
+    pub waiting: u64,
+}
+
+/// One host name in the cache of the resolver.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostRow {
+    /// The name.
+    pub name: String,
+    /// Seconds until it is looked up anew; 0 if it would be at once.
+    pub ttl_seconds: u64,
+    /// Its addresses; none if it has none, or the resolver failed.
+    pub addresses: Vec<String>,
+}
+
+/// Memory for one kind of object. Strings and maps inside of them are not counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemoryRow {
+    /// Bytes of one.
+    pub size: u64,
+    /// Places taken.
+    pub used: u64,
+    /// Places that are free.
+    pub free: u64,
+}
+
 /// One certificate in use. Times are Unix seconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsRow {
@@ -309,6 +357,27 @@ pub struct Snapshot {
     pub limits: Vec<LimitRow>,
     /// The process, likewise.
     pub process: ProcessRow,
+    /// What the administrator has stopped, likewise.
+    pub halts: Halts,
+    /// Peers to which something is on its way, by id.
+    pub peers: BTreeMap<u32, PeerRow>,
+    /// The cache of the resolver, filled in by whoever collects the workers' parts.
+    pub hosts: Vec<HostRow>,
+    /// Memory by kind of object.
+    pub memory: BTreeMap<&'static str, MemoryRow>,
+}
+
+/// What the administrator has stopped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Halts {
+    /// `PAUSE` or `KILL` of everything.
+    pub all: bool,
+    /// Databases that are paused by name.
+    pub paused: BTreeSet<String>,
+    /// Databases that take no new clients.
+    pub disabled: BTreeSet<String>,
+    /// `SUSPEND`.
+    pub suspended: bool,
 }
 
 impl Snapshot {
@@ -338,6 +407,18 @@ impl Snapshot {
         self.workers.extend(other.workers);
         self.workers.sort_unstable_by_key(|row| row.worker);
         self.limits.extend(other.limits);
+        for (id, theirs) in other.peers {
+            let mine = self.peers.entry(id).or_default();
+            mine.active += theirs.active;
+            mine.waiting += theirs.waiting;
+        }
+        self.hosts.extend(other.hosts);
+        for (kind, theirs) in other.memory {
+            let mine = self.memory.entry(kind).or_default();
+            mine.size = theirs.size;
+            mine.used += theirs.used;
+            mine.free += theirs.free;
+        }
     }
 }
 

@@ -50,7 +50,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "weir-lab",
-        &["weir-wire", "weir-session", "weir-stats", "weir-advisor"],
+        &[
+            "weir-wire",
+            "weir-auth",
+            "weir-session",
+            "weir-stats",
+            "weir-advisor",
+            "weir-tls",
+        ],
     ),
     (
         "weir-cli",
@@ -79,6 +86,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "weir-auth",
             "weir-directory",
+            "weir-lab",
             "weir-route",
             "weir-testkit",
             "weir-tls",

@@ -3,15 +3,23 @@
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-use weir_proxy::console::Shutdown;
+use weir_config::Settings;
+use weir_proxy::console::{Order, Refusal, Shutdown, Step};
 use weir_stats::{
-    ClientRow, ClientState, Counters, Endpoint, PoolCounts, PoolRow, ServerRow, ServerState,
-    TlsRow, Totals,
+    Blame, Buffers, ClientRow, ClientState, Counters, Endpoint, Halts, HostRow, LimitRow,
+    MemoryRow, PeerRow, PoolCounts, PoolRow, ServerRow, ServerState, Snapshot, Times, TlsRow,
+    Totals,
 };
+use weir_wire::encode;
 use weir_wire::frame::{Side, frame};
 
 use super::*;
+use crate::command::{COMMANDS, Entry};
 use crate::show::Kind;
+
+mod commands;
+mod extended;
+mod tables;
 
 const SECRET: &str = "correct-horse";
 
@@ -21,11 +29,16 @@ shop = host=10.0.0.5,10.0.0.6 port=5433 pool_size=40 reserve_pool_size=4 max_db_
 forced = dbname=app user=app password=correct-horse
 * = host=10.0.0.7
 
+[peers]
+1 = host=10.0.0.8
+2 = host=10.0.0.9 port=6433 pool_size=5
+
 [users]
 reports = pool_size=3 pool_mode=transaction max_user_connections=9
 
 [pgbouncer]
 auth_type = any
+peer_id = 1
 max_db_client_connections = 500
 auth_ldap_options = ldapserver=x ldapbindpasswd=correct-horse
 ";
@@ -65,6 +78,7 @@ fn client(id: u64, user: &str, database: &str, state: ClientState) -> ClientRow 
         prepared_statements: 2,
         pin: String::new(),
         pin_age_seconds: 0,
+        buffers: Buffers::default(),
         worker: 1,
     }
 }
@@ -85,6 +99,10 @@ fn server() -> ServerRow {
         tls: "TLSv1.2/ECDHE-RSA-AES128-GCM-SHA256".to_owned(),
         application_name: String::new(),
         prepared_statements: 1,
+        buffers: Buffers {
+            received: 55,
+            unsent: 66,
+        },
         worker: 0,
     }
 }
@@ -145,6 +163,7 @@ fn snapshot() -> Snapshot {
     let mut waiting = client(12, "alice", "shop", ClientState::Waiting);
     waiting.wait_us = 2_000_345;
     let mut active = client(10, "alice", "shop", ClientState::Active);
+    (active.buffers.received, active.buffers.unsent) = (33, 44);
     (active.link, active.request_time) = (Some(11), 1_783_721_959);
     (active.pin, active.pin_age_seconds) = ("LISTEN".to_owned(), 77);
     let mut older = client(9, "bob", "auto", ClientState::Active);
@@ -173,6 +192,15 @@ fn snapshot() -> Snapshot {
         pinned: 12,
         ..PoolRow::default()
     };
+    let mut recent = Times::default();
+    recent.wait.record_many(3, 100);
+    recent.transaction.record_many(5, 100);
+    recent.query.record_many(7, 100);
+    let pool = PoolRow {
+        recent: Some(recent.into()),
+        totals: counted().totals,
+        ..pool
+    };
     let key = |database: &str| (database.to_owned(), "alice".to_owned());
     let auto = PoolRow {
         pool_mode: "transaction",
@@ -189,20 +217,117 @@ fn snapshot() -> Snapshot {
         dns_names: 3,
         dns_pending: 4,
         tls: certificates(),
+        errors: [
+            ((Blame::Pooler, "53300"), 3),
+            ((Blame::Server, "42P01"), 7),
+            ((Blame::Server, "other"), 1),
+        ]
+        .into(),
+        limits: vec![
+            limit("max_client_conn", "", 5, 100),
+            limit("max_db_connections", "shop", 40, 60),
+            limit("max_pools", "", 0, 0),
+        ],
+        halts: Halts {
+            paused: ["shop".to_owned()].into(),
+            disabled: ["forced".to_owned()].into(),
+            ..Halts::default()
+        },
+        peers: [(
+            2,
+            PeerRow {
+                active: 8,
+                waiting: 9,
+            },
+        )]
+        .into(),
+        hosts: vec![
+            HostRow {
+                name: "db.example".to_owned(),
+                ttl_seconds: 14,
+                addresses: vec!["192.0.2.7".to_owned(), "2001:db8::7".to_owned()],
+            },
+            HostRow {
+                name: "gone.example".to_owned(),
+                ..HostRow::default()
+            },
+        ],
+        memory: [(
+            "client_cache",
+            MemoryRow {
+                size: 1000,
+                used: 3,
+                free: 2,
+            },
+        )]
+        .into(),
         ..Snapshot::default()
     }
 }
 
-/// The bytes of an answer, after the engine has done its part.
-fn bytes(step: Step) -> Vec<u8> {
-    match step {
-        Step::Reply(bytes) | Step::Act(_, bytes) | Step::Close(bytes) => bytes,
-        Step::Gather(render) => render(&snapshot()),
+fn limit(name: &'static str, scope: &str, used: u64, max: u64) -> LimitRow {
+    let scope = scope.to_owned();
+    LimitRow {
+        name,
+        scope,
+        used,
+        max,
+    }
+}
+
+/// A client of the console, with an engine that does what it is asked.
+struct Engine {
+    client: Box<dyn Conversation>,
+    /// How the next order goes.
+    outcome: Result<(), Refusal>,
+    orders: Vec<Order>,
+    stopped: Option<Shutdown>,
+}
+
+impl Engine {
+    fn new(role: Role) -> Self {
+        Self {
+            client: test_console().open(role),
+            outcome: Ok(()),
+            orders: Vec::new(),
+            stopped: None,
+        }
+    }
+
+    /// The bytes of the answer to a message.
+    fn tell(&mut self, tag: u8, body: &[u8]) -> Vec<u8> {
+        match self.client.handle(tag, body) {
+            Step::Close(bytes) | Step::Reply(bytes) => bytes,
+            Step::Gather => self.client.gathered(&snapshot()),
+            Step::Perform(order) => {
+                self.orders.push(order);
+                self.client.performed(self.outcome.clone())
+            }
+            Step::Stop(how, bytes) => {
+                self.stopped = Some(how);
+                bytes
+            }
+        }
+    }
+
+    /// Sends whole messages.
+    fn send(&mut self, mut messages: &[u8]) -> String {
+        let mut answer = Vec::new();
+        while let Some(message) = frame(messages, Side::Frontend).unwrap() {
+            answer.extend(self.tell(message.header.tag, message.body));
+            messages = &messages[message.raw.len()..];
+        }
+        assert_eq!(messages, b"");
+        shown(&answer)
+    }
+
+    fn ask(&mut self, sql: impl AsRef<[u8]>) -> String {
+        shown(&self.tell(b'Q', &[sql.as_ref(), b"\0"].concat()))
     }
 }
 
 fn ask(role: Role, sql: impl AsRef<[u8]>) -> String {
-    shown(&bytes(test_console().query(role, sql.as_ref())))
+    Engine::new(role).ask(sql)
 }
 
 fn number(bytes: &[u8]) -> i32 {
@@ -269,242 +394,6 @@ fn check(sql: &str, expect: Expect) {
     expect.assert_eq(&ask(Role::Stats, sql));
 }
 
-/// A table; the tag and ReadyForQuery are checked here once.
-fn check_show(sql: &str, expect: Expect) {
-    let answer = ask(Role::Stats, sql);
-    expect.assert_eq(answer.strip_suffix("C SHOW\nZ I\n").unwrap());
-}
-
-#[test]
-fn show_version_begins_with_what_tools_look_for() {
-    check_show(
-        "SHOW VERSION",
-        expect![[r#"
-        T version:text
-        D | PgBouncer 1.25.2 (Weir 0.1.0)
-    "#]],
-    );
-}
-
-#[test]
-fn show_clients_lists_every_client() {
-    check_show(
-        "SHOW CLIENTS",
-        expect![[r#"
-            T type:text user:text database:text replication:text state:text addr:text port:int4 local_addr:text local_port:int4 connect_time:text request_time:text wait:int4 wait_us:int4 close_needed:int4 ptr:text link:text remote_pid:int4 tls:text application_name:text prepared_statements:int4 id:int8 pin:text pin_age:int8 worker:int4
-            D | C | alice | shop | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:19 UTC | 0 | 0 | 0 | 0xa | 0xb | 0 | TLSv1.3/TLS_AES_128_GCM_SHA256 | psql | 2 | 10 | LISTEN | 77 | 1
-            D | C | alice | shop | none | waiting | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 2 | 345 | 0 | 0xc |  | 0 |  | psql | 2 | 12 | NULL | NULL | 1
-            D | C | admin | pgbouncer | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0xd |  | 0 |  | psql | 2 | 13 | NULL | NULL | 1
-            D | C | bob | auto | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0x9 |  | 0 |  | psql | 2 | 9 | temporary object, LISTEN | 78 | 1
-        "#]],
-    );
-}
-
-#[test]
-fn show_servers_lists_every_server() {
-    check_show(
-        "SHOW SERVERS",
-        expect![[r#"
-            T type:text user:text database:text replication:text state:text addr:text port:int4 local_addr:text local_port:int4 connect_time:text request_time:text wait:int4 wait_us:int4 close_needed:int4 ptr:text link:text remote_pid:int4 tls:text application_name:text prepared_statements:int4 id:int8 worker:int4
-            D | S | alice | shop | none | active | 10.0.0.5 | 5433 | 192.0.2.1 | 40000 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:20 UTC | 0 | 0 | 1 | 0xb | 0xa | 4711 | TLSv1.2/ECDHE-RSA-AES128-GCM-SHA256 |  | 1 | 11 | 0
-        "#]],
-    );
-}
-
-#[test]
-fn show_pools_lists_every_pool_and_its_own() {
-    check_show(
-        "SHOW POOLS",
-        expect![[r#"
-            T database:text user:text cl_active:int4 cl_waiting:int4 cl_active_cancel_req:int4 cl_waiting_cancel_req:int4 sv_active:int4 sv_active_cancel:int4 sv_being_canceled:int4 sv_idle:int4 sv_used:int4 sv_tested:int4 sv_login:int4 maxwait:int4 maxwait_us:int4 pool_mode:text load_balance_hosts:text size:int4 servers:int4 cl_pinned:int4 violation:text
-            D | auto | alice | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | transaction | NULL | 0 | 0 | 0 | one server too many
-            D | pgbouncer | pgbouncer | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | statement | NULL | 2 | 0 | 0 | NULL
-            D | shop | alice | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 | 11 | 2 | 345 | session | round-robin | 40 | 36 | 12 | NULL
-        "#]],
-    );
-}
-
-#[test]
-fn show_pins_lists_the_oldest_first() {
-    check_show(
-        "SHOW PINS",
-        expect![[r#"
-        T database:text user:text addr:text port:int4 reason:text age:int8 state:text id:int8 server_pid:int4
-        D | auto | bob | 192.0.2.9 | 50000 | temporary object, LISTEN | 78 | active | 9 | NULL
-        D | shop | alice | 192.0.2.9 | 50000 | LISTEN | 77 | active | 10 | 4711
-    "#]],
-    );
-}
-
-#[test]
-fn show_pins_totals_counts_by_database_and_reason() {
-    check_show(
-        "SHOW PINS_TOTALS",
-        expect![[r#"
-        T database:text reason:text count:numeric
-        D | shop | LISTEN | 7
-        D | shop | temporary object | 3
-    "#]],
-    );
-}
-
-#[test]
-fn show_databases_lists_configured_automatic_and_its_own() {
-    check_show(
-        "SHOW DATABASES",
-        expect![[r#"
-        T name:text host:text port:int4 database:text force_user:text pool_size:int4 min_pool_size:int4 reserve_pool_size:int4 server_lifetime:int4 pool_mode:text load_balance_hosts:text max_connections:int4 current_connections:int4 max_client_connections:int4 current_client_connections:int4 paused:int4 disabled:int4
-        D | auto | 10.0.0.7 | 5432 | auto | NULL | 20 | 0 | 0 | 3600 | NULL | NULL | 0 | 0 | 500 | 0 | 0 | 0
-        D | forced | NULL | 5432 | app | app | 20 | 0 | 0 | 3600 | NULL | NULL | 0 | 0 | 500 | 0 | 0 | 0
-        D | pgbouncer | NULL | 6432 | pgbouncer | pgbouncer | 2 | 0 | 0 | 3600 | statement | NULL | 0 | 0 | 0 | 1 | 0 | 0
-        D | shop | 10.0.0.5,10.0.0.6 | 5433 | shop | NULL | 40 | 0 | 4 | 3600 | session | round-robin | 60 | 3 | 500 | 4 | 0 | 0
-    "#]],
-    );
-}
-
-#[test]
-fn show_stats_has_totals_and_averages() {
-    check_show(
-        "SHOW STATS",
-        expect![[r#"
-            T database:text total_server_assignment_count:numeric total_xact_count:numeric total_query_count:numeric total_received:numeric total_sent:numeric total_xact_time:numeric total_query_time:numeric total_wait_time:numeric total_client_parse_count:numeric total_server_parse_count:numeric total_bind_count:numeric total_client_login_count:numeric avg_server_assignment_count:numeric avg_xact_count:numeric avg_query_count:numeric avg_recv:numeric avg_sent:numeric avg_xact_time:numeric avg_query_time:numeric avg_wait_time:numeric avg_client_parse_count:numeric avg_server_parse_count:numeric avg_bind_count:numeric avg_client_login_count:numeric total_error_count:numeric total_pin_count:numeric total_state_question_count:numeric total_state_miss_count:numeric total_notification_count:numeric total_listen_overflow_count:numeric
-            D | pgbouncer | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0
-            D | shop | 60 | 120 | 240 | 6000 | 18446744073709551615 | 1200 | 1300 | 1400 | 5 | 6 | 7 | 8 | 1 | 2 | 4 | 100 | 307445734561825860 | 10 | 5 | 23 | 0 | 0 | 0 | 0 | 9 | 10 | 11 | 12 | 13 | 14
-        "#]],
-    );
-}
-
-#[test]
-fn show_stats_totals_has_totals() {
-    check_show(
-        "SHOW STATS_TOTALS",
-        expect![[r#"
-            T database:text server_assignment_count:numeric xact_count:numeric query_count:numeric bytes_received:numeric bytes_sent:numeric xact_time:numeric query_time:numeric wait_time:numeric client_parse_count:numeric server_parse_count:numeric bind_count:numeric client_login_count:numeric error_count:numeric pin_count:numeric state_question_count:numeric state_miss_count:numeric notification_count:numeric listen_overflow_count:numeric
-            D | pgbouncer | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0
-            D | shop | 60 | 120 | 240 | 6000 | 18446744073709551615 | 1200 | 1300 | 1400 | 5 | 6 | 7 | 8 | 9 | 10 | 11 | 12 | 13 | 14
-        "#]],
-    );
-}
-
-#[test]
-fn show_stats_averages_has_averages() {
-    check_show(
-        "SHOW STATS_AVERAGES",
-        expect![[r#"
-        T database:text server_assignment_count:numeric xact_count:numeric query_count:numeric bytes_received:numeric bytes_sent:numeric xact_time:numeric query_time:numeric wait_time:numeric avg_client_parse_count:numeric avg_server_parse_count:numeric avg_bind_count:numeric avg_client_login_count:numeric
-        D | pgbouncer | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0
-        D | shop | 1 | 2 | 4 | 100 | 307445734561825860 | 10 | 5 | 23 | 0 | 0 | 0 | 0
-    "#]],
-    );
-}
-
-#[test]
-fn show_totals_adds_up_all_databases() {
-    check_show(
-        "SHOW TOTALS",
-        expect![[r#"
-        T name:text value:numeric
-        D | total_server_assignment_count | 60
-        D | total_xact_count | 120
-        D | total_query_count | 240
-        D | total_client_bytes | 6000
-        D | total_server_bytes | 18446744073709551615
-        D | total_xact_time | 1200
-        D | total_query_time | 1300
-        D | total_wait_time | 1400
-        D | total_ps_client_parse_count | 5
-        D | total_ps_server_parse_count | 6
-        D | total_ps_bind_count | 7
-        D | total_client_login_count | 8
-        D | avg_server_assignment_count | 1
-        D | avg_xact_count | 2
-        D | avg_query_count | 4
-        D | avg_client_bytes | 100
-        D | avg_server_bytes | 307445734561825860
-        D | avg_xact_time | 10
-        D | avg_query_time | 5
-        D | avg_wait_time | 23
-        D | avg_ps_client_parse_count | 0
-        D | avg_ps_server_parse_count | 0
-        D | avg_ps_bind_count | 0
-        D | avg_client_login_count | 0
-    "#]],
-    );
-}
-
-#[test]
-fn show_tls_lists_certificates_by_hop_and_database() {
-    check_show(
-        "SHOW TLS",
-        expect![[r#"
-            T hop:text database:text sslmode:text file:text subject:text issuer:text not_before:text not_after:text days_left:int8 protocols:text
-            D | client | NULL | require | /etc/weir/weir.crt | CN=db.example | CN=Example CA | 2026-07-10 22:19:13 UTC | 2026-07-12 02:05:53 UTC | -3 | secure
-            D | server | shop | require | /etc/weir/weir.crt | CN=db.example | CN=Example CA | 2026-07-10 22:19:13 UTC | 2026-07-12 02:05:53 UTC | -3 | secure
-        "#]],
-    );
-}
-
-#[test]
-fn show_lists_counts_everything() {
-    check_show(
-        "SHOW LISTS",
-        expect![[r#"
-            T list:text items:int4
-            D | databases | 4
-            D | users | 6
-            D | peers | 0
-            D | pools | 3
-            D | peer_pools | 0
-            D | free_clients | 0
-            D | used_clients | 4
-            D | login_clients | 1
-            D | free_servers | 0
-            D | used_servers | 1
-            D | dns_names | 3
-            D | dns_zones | 0
-            D | dns_queries | 4
-            D | dns_pending | 0
-        "#]],
-    );
-}
-
-#[test]
-fn show_users_lists_every_known_user() {
-    check_show(
-        "SHOW USERS",
-        expect![[r#"
-            T name:text pool_size:text reserve_pool_size:text pool_mode:text max_user_connections:int4 current_connections:int4 max_user_client_connections:int4 current_client_connections:int4
-            D | admin |  |  | NULL | 0 | 0 | 0 | 0
-            D | alice |  |  | NULL | 0 | 1 | 0 | 2
-            D | app |  |  | NULL | 0 | 0 | 0 | 0
-            D | bob |  |  | NULL | 0 | 0 | 0 | 1
-            D | pgbouncer |  |  | NULL | 0 | 0 | 0 | 0
-            D | reports |         3 |  | transaction | 9 | 0 | 0 | 0
-        "#]],
-    );
-}
-
-#[test]
-fn show_state_is_active() {
-    check_show(
-        "SHOW STATE",
-        expect![[r#"
-        T key:text value:text
-        D | active | yes
-        D | paused | no
-        D | suspended | no
-    "#]],
-    );
-}
-
-#[test]
-fn show_config_has_a_row_per_option() {
-    let answer = ask(Role::Stats, "SHOW CONFIG");
-    assert!(answer.starts_with("T key:text value:text default:text changeable:text\n"));
-    assert!(answer.contains("\nD | max_db_client_connections | 500 | 0 | yes\n"));
-    assert!(answer.contains("\nD | listen_port | 6432 | 6432 | no\n"));
-}
-
 #[test]
 fn show_help_lists_what_works() {
     check(
@@ -512,14 +401,24 @@ fn show_help_lists_what_works() {
         expect![[r#"
             N SNOTICE VNOTICE C00000 MConsole usage D
             	SHOW HELP
+            	SHOW ACTIVE_SOCKETS
             	SHOW CLIENTS
             	SHOW CONFIG
             	SHOW DATABASES
+            	SHOW DNS_HOSTS
+            	SHOW DNS_ZONES
+            	SHOW ERRORS
+            	SHOW EXTENDED POOLS
+            	SHOW LIMITS
             	SHOW LISTS
+            	SHOW MEM
+            	SHOW PEERS
+            	SHOW PEER_POOLS
             	SHOW PINS
             	SHOW PINS_TOTALS
             	SHOW POOLS
             	SHOW SERVERS
+            	SHOW SOCKETS
             	SHOW STATE
             	SHOW STATS
             	SHOW STATS_AVERAGES
@@ -528,7 +427,17 @@ fn show_help_lists_what_works() {
             	SHOW TOTALS
             	SHOW USERS
             	SHOW VERSION
+            	PAUSE [DATABASE]
+            	RESUME [DATABASE]
+            	DISABLE DATABASE
+            	ENABLE DATABASE
+            	KILL [DATABASE]
+            	KILL_CLIENT ID
+            	RECONNECT [DATABASE]
+            	WAIT_CLOSE [DATABASE]
+            	SUSPEND
             	RELOAD
+            	SET KEY = VALUE
             	SHUTDOWN
             	SHUTDOWN WAIT_FOR_SERVERS
             	SHUTDOWN WAIT_FOR_CLIENTS
@@ -559,41 +468,6 @@ fn drivers_get_what_they_ask_for_on_connecting() {
     );
 }
 
-#[test]
-fn commands_of_later_versions_say_so() {
-    expect![[r#"
-        E SERROR VERROR C0A000 MPAUSE is not supported yet
-        Z I
-    "#]]
-    .assert_eq(&ask(Role::Admin, "PAUSE shop"));
-}
-
-#[test]
-fn reload_and_shutdown_reach_the_engine() {
-    let console = test_console();
-    let cases = [
-        ("RELOAD", Command::Reload, "RELOAD"),
-        ("shutdown;", Command::Shutdown(Shutdown::Now), "SHUTDOWN"),
-        (
-            "SHUTDOWN wait_for_servers",
-            Command::Shutdown(Shutdown::WaitForServers),
-            "SHUTDOWN",
-        ),
-        (
-            "SHUTDOWN WAIT_FOR_CLIENTS",
-            Command::Shutdown(Shutdown::WaitForClients),
-            "SHUTDOWN",
-        ),
-    ];
-    for (sql, wanted, tag) in cases {
-        let Step::Act(command, bytes) = console.query(Role::Admin, sql.as_bytes()) else {
-            panic!("{sql} does nothing");
-        };
-        assert_eq!(command, wanted, "{sql}");
-        assert!(shown(&bytes).ends_with(&format!("C {tag}\nZ I\n")), "{sql}");
-    }
-}
-
 /// Arguments that fit, so that only the role decides.
 fn example(entry: &Entry) -> String {
     let usage = entry.usage().replace("[DATABASE]", "shop");
@@ -601,28 +475,6 @@ fn example(entry: &Entry) -> String {
         .replace("DATABASE", "shop")
         .replace("SHOW shopS", "SHOW DATABASES")
         .replace(" ID", " 7")
-}
-
-#[test]
-fn every_command_obeys_its_role() {
-    for entry in COMMANDS {
-        for role in [Role::Stats, Role::Admin] {
-            let sql = example(entry);
-            let answer = ask(role, &sql);
-            let refused = answer.contains("admin access needed");
-            assert_eq!(refused, role < entry.role, "{sql} as {role:?}: {answer}");
-            assert!(!answer.contains("invalid command"), "{sql}: {answer}");
-            assert!(answer.ends_with("Z I\n"), "{sql}");
-        }
-    }
-}
-
-#[test]
-fn what_is_refused_does_nothing() {
-    for entry in COMMANDS {
-        let step = test_console().query(Role::Stats, example(entry).as_bytes());
-        assert!(!matches!(step, Step::Act(..)), "{}", entry.name);
-    }
 }
 
 #[test]
@@ -686,7 +538,7 @@ fn wrong_queries_get_pgbouncers_errors() {
     "#]],
     );
     expect![[r#"
-        E SERROR VERROR C08P01 Minvalid command 'show �  ', use SHOW HELP;
+        E SERROR VERROR C08P01 Minvalid message format
         Z I
     "#]]
     .assert_eq(&ask(Role::Stats, b"show \xff\0\n"));
@@ -700,11 +552,18 @@ fn wrong_queries_get_pgbouncers_errors() {
         Z I
     "#]]
     .assert_eq(&ask(Role::Admin, "set verbose"));
-    expect![[r#"
-        E SERROR VERROR C08P01 Minvalid command 'kill_client x', use SHOW HELP;
-        Z I
-    "#]]
-    .assert_eq(&ask(Role::Admin, "kill_client x"));
+    for sql in [
+        "kill_client x",
+        "kill_client",
+        "kill_client -1",
+        "kill_client 'x'",
+    ] {
+        expect![[r#"
+            E SERROR VERROR C08P01 Minvalid client pointer supplied
+            Z I
+        "#]]
+        .assert_eq(&ask(Role::Admin, sql));
+    }
     expect![[r#"
         E SERROR VERROR C08P01 Mbad arguments
         Z I
@@ -746,7 +605,7 @@ fn no_bytes_upset_the_console() {
         "\u{2028}".as_bytes(),
         b"help",
     ];
-    let console = test_console();
+    let mut engine = Engine::new(Role::Admin);
     let mut state = 1_u32;
     for _ in 0..20_000 {
         let mut sql = Vec::new();
@@ -755,29 +614,9 @@ fn no_bytes_upset_the_console() {
             let pick = (state >> (step % 24)) ^ step;
             sql.extend_from_slice(pieces[usize::try_from(pick).unwrap() % pieces.len()]);
         }
-        let answer = shown(&bytes(console.query(Role::Admin, &sql)));
+        let answer = engine.ask(&sql);
         assert!(answer.ends_with("Z I\n"), "{sql:?}: {answer}");
     }
-}
-
-#[test]
-fn a_batch_of_the_extended_protocol_gets_one_error() {
-    let console = test_console();
-    let answer: Vec<u8> = b"PBDES"
-        .iter()
-        .flat_map(|tag| bytes(console.unsupported(*tag)))
-        .collect();
-    expect![[r#"
-        E SERROR VERROR C08P01 Mextended query protocol not supported by admin console
-        Z I
-    "#]]
-    .assert_eq(&shown(&answer));
-    expect![[r#"
-        E SERROR VERROR C08P01 Munsupported packet type for admin console: 70
-        Z I
-    "#]]
-    .assert_eq(&shown(&bytes(console.unsupported(b'F'))));
-    assert!(matches!(console.unsupported(b'X'), Step::Close(bytes) if bytes.is_empty()));
 }
 
 #[test]
@@ -794,6 +633,10 @@ fn a_reload_is_seen_at_once() {
     let mut changed = settings();
     changed.global.verbose = 2;
     shared.replace(changed.into(), Vec::new());
-    let answer = shown(&bytes(console.query(Role::Stats, b"SHOW CONFIG")));
+    let mut client = console.open(Role::Stats);
+    let Step::Reply(answer) = client.handle(b'Q', b"SHOW CONFIG\0") else {
+        panic!("no answer at once");
+    };
+    let answer = shown(&answer);
     assert!(answer.contains("| verbose | 2 |"));
 }

@@ -1,10 +1,11 @@
 //! The rows of the table, in the order in which `SHOW HELP` and the reference page list them.
 
-use weir_proxy::console::{Role, Shutdown};
+use weir_proxy::console::{Order, Role, Shutdown};
 
-use super::{Action, Arguments, Entry};
+use super::{Action, Entry, Takes};
 use crate::show::{
-    CONFIG, STATE, Show, VERSION, connections, databases, lists, pins, pools, stats, tls, users,
+    CONFIG, STATE, Show, VERSION, connections, databases, dns, faults, limits, lists, memory,
+    peers, pins, pools, stats, tls, users,
 };
 
 /// All commands.
@@ -14,6 +15,11 @@ pub(crate) static COMMANDS: &[Entry] = &[
         Role::Stats,
         Action::Help,
         "Lists the commands, as a notice.",
+    ),
+    show(
+        "SHOW ACTIVE_SOCKETS",
+        &connections::ACTIVE_SOCKETS,
+        "As SHOW SOCKETS, only clients with a server, and servers with a client.",
     ),
     show(
         "SHOW CLIENTS",
@@ -31,9 +37,49 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "Where each database leads, its limits and its use.",
     ),
     show(
+        "SHOW DNS_HOSTS",
+        &dns::DNS_HOSTS,
+        "Host names in the cache of the resolver, and the seconds for which they are kept.",
+    ),
+    show(
+        "SHOW DNS_ZONES",
+        &dns::DNS_ZONES,
+        "Always empty: zones are not watched.",
+    ),
+    show(
+        "SHOW ERRORS",
+        &faults::ERRORS,
+        "Errors that clients got, by who made them and SQLSTATE, the most frequent first.",
+    ),
+    show(
+        "SHOW EXTENDED POOLS",
+        &pools::EXTENDED_POOLS,
+        "As SHOW POOLS, with why servers are kept, and how long waits, transactions and queries took in the last `stats_period`: percentiles in microseconds.",
+    ),
+    show(
+        "SHOW LIMITS",
+        &limits::LIMITS,
+        "Limits in force with their use, the fullest first.",
+    ),
+    show(
         "SHOW LISTS",
         &lists::LISTS,
         "How many databases, users, pools and connections there are.",
+    ),
+    show(
+        "SHOW MEM",
+        &memory::MEM,
+        "Memory for clients, servers and pools, without what is in buffers.",
+    ),
+    show(
+        "SHOW PEERS",
+        &peers::PEERS,
+        "Other poolers to which cancel requests are forwarded.",
+    ),
+    show(
+        "SHOW PEER_POOLS",
+        &peers::PEER_POOLS,
+        "What is on its way to them.",
     ),
     show(
         "SHOW PINS",
@@ -54,6 +100,11 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "SHOW SERVERS",
         &connections::SERVERS,
         "One row per server connection.",
+    ),
+    show(
+        "SHOW SOCKETS",
+        &connections::SOCKETS,
+        "Clients and servers with what is held of their connections: `recv_pos` and `pkt_avail` bytes that nobody took yet, `send_remain` and `send_avail` bytes that the other side did not take.",
     ),
     show(
         "SHOW STATE",
@@ -95,104 +146,80 @@ pub(crate) static COMMANDS: &[Entry] = &[
         &VERSION,
         "The version of PgBouncer whose console this is, and Weir's own.",
     ),
-    later(
-        "SHOW ACTIVE_SOCKETS",
-        Arguments::None,
-        "Connections with what is in their buffers, active ones only.",
+    perform(
+        "PAUSE",
+        Takes::OptionalDatabase(Order::Pause),
+        "Gives out no more servers, and returns when none is in use. Ctrl-C or the end of the connection takes it back.",
     ),
-    later(
-        "SHOW DNS_HOSTS",
-        Arguments::None,
-        "Host names in the cache of the resolver.",
+    perform(
+        "RESUME",
+        Takes::OptionalDatabase(Order::Resume),
+        "Ends PAUSE, KILL and SUSPEND.",
     ),
-    later(
-        "SHOW DNS_ZONES",
-        Arguments::None,
-        "DNS zones in the cache of the resolver.",
+    perform(
+        "DISABLE",
+        Takes::Database(Order::Disable),
+        "Refuses new clients of a database.",
     ),
-    later("SHOW MEM", Arguments::None, "Memory by kind of object."),
-    later(
-        "SHOW PEERS",
-        Arguments::None,
-        "Other poolers that share cancel requests.",
+    perform(
+        "ENABLE",
+        Takes::Database(Order::Enable),
+        "Admits them again.",
     ),
-    later("SHOW PEER_POOLS", Arguments::None, "Connections to them."),
-    later(
-        "SHOW SOCKETS",
-        Arguments::None,
-        "Connections with what is in their buffers.",
+    perform(
+        "KILL",
+        Takes::OptionalDatabase(Order::Kill),
+        "Ends all clients and servers at once and stays paused until RESUME.",
     ),
-    later(
-        "SHOW FDS",
-        Arguments::None,
-        "File descriptors, for an online restart.",
-    )
-    .admin(),
-    admin(
+    perform(
+        "KILL_CLIENT",
+        Takes::Client(Order::KillClient),
+        "Ends one client: the number in the column `id` of SHOW CLIENTS, or `ptr`.",
+    ),
+    perform(
+        "RECONNECT",
+        Takes::OptionalDatabase(Order::Reconnect),
+        "Closes each server of now when it is released.",
+    ),
+    perform(
+        "WAIT_CLOSE",
+        Takes::OptionalDatabase(Order::WaitClose),
+        "Returns when the servers that RECONNECT or a reload wants closed are gone.",
+    ),
+    perform(
+        "SUSPEND",
+        Takes::Nothing(|| Order::Suspend),
+        "Sends what is to be sent, then moves nothing more until RESUME or the end of the connection.",
+    ),
+    perform(
         "RELOAD",
-        Action::Reload,
+        Takes::Nothing(|| Order::Reload),
         "Reads the configuration again, with users, rules, certificates and keys; the log tells what changed or what is wrong.",
     ),
-    admin(
-        "SHUTDOWN",
-        Action::Shutdown(Shutdown::Now),
-        "Stops at once.",
+    perform(
+        "SET",
+        Takes::Setting(|key, value| Order::Set { key, value }),
+        "Changes a setting until the next reload.",
     ),
-    admin(
+    shutdown("SHUTDOWN", Shutdown::Now, "Stops at once."),
+    shutdown(
         "SHUTDOWN WAIT_FOR_SERVERS",
-        Action::Shutdown(Shutdown::WaitForServers),
+        Shutdown::WaitForServers,
         "Accepts nobody, lets running transactions end within `drain_timeout`, then stops.",
     ),
-    admin(
+    shutdown(
         "SHUTDOWN WAIT_FOR_CLIENTS",
-        Action::Shutdown(Shutdown::WaitForClients),
+        Shutdown::WaitForClients,
         "Accepts nobody and stops when all clients have left, or after `drain_timeout`.",
     ),
-    later(
-        "DISABLE",
-        Arguments::Database,
-        "Refuses new clients of a database.",
-    )
-    .admin(),
-    later("ENABLE", Arguments::Database, "Admits them again.").admin(),
-    later(
-        "KILL",
-        Arguments::OptionalDatabase,
-        "Drops all clients and servers at once and stays paused.",
-    )
-    .admin(),
-    later("KILL_CLIENT", Arguments::Id, "Drops one client.").admin(),
-    later(
-        "PAUSE",
-        Arguments::OptionalDatabase,
-        "Waits until no server is in use and gives out none.",
-    )
-    .admin(),
-    later(
-        "RECONNECT",
-        Arguments::OptionalDatabase,
-        "Closes each server when it is released.",
-    )
-    .admin(),
-    later(
-        "RESUME",
-        Arguments::OptionalDatabase,
-        "Ends PAUSE, KILL and SUSPEND.",
-    )
-    .admin(),
-    later(
-        "SET",
-        Arguments::Setting,
-        "Changes a setting until the next reload.",
-    )
-    .admin(),
-    later("SUSPEND", Arguments::None, "Empties all buffers and stops.").admin(),
-    later(
-        "WAIT_CLOSE",
-        Arguments::OptionalDatabase,
-        "Returns when the servers that RECONNECT marked are gone.",
-    )
-    .admin(),
+    entry(
+        "SHOW FDS",
+        Role::Admin,
+        Action::Gone(
+            "SHOW FDS is not supported: a restart that hands over connections is `weir upgrade`",
+        ),
+        "File descriptors for PgBouncer's `-R`, which PgBouncer 1.26 drops; see `weir upgrade`.",
+    ),
     constant("SHOW CLIENT_ENCODING", "client_encoding", "UTF-8"),
     constant("SHOW DATESTYLE", "datestyle", "ISO"),
     constant(
@@ -206,18 +233,19 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "on",
     ),
     constant("SHOW TIMEZONE", "timezone", "GMT"),
+    constant("SHOW TRANSACTION_READ_ONLY", "transaction_read_only", "off"),
+    ignored("SET APPLICATION_NAME"),
     ignored("SET CLIENT_ENCODING"),
     ignored("SET DATESTYLE"),
     ignored("SET DEFAULT_TRANSACTION_ISOLATION"),
+    ignored("SET EXTRA_FLOAT_DIGITS"),
     ignored("SET STANDARD_CONFORMING_STRINGS"),
     ignored("SET TIMEZONE"),
 ];
 
 const fn entry(name: &'static str, role: Role, action: Action, doc: &'static str) -> Entry {
-    let arguments = Arguments::None;
     Entry {
         name,
-        arguments,
         role,
         action,
         doc,
@@ -228,14 +256,12 @@ const fn show(name: &'static str, show: &'static Show, doc: &'static str) -> Ent
     entry(name, Role::Stats, Action::Show(show), doc)
 }
 
-const fn admin(name: &'static str, action: Action, doc: &'static str) -> Entry {
-    entry(name, Role::Admin, action, doc)
+const fn perform(name: &'static str, takes: Takes, doc: &'static str) -> Entry {
+    entry(name, Role::Admin, Action::Perform(takes), doc)
 }
 
-const fn later(name: &'static str, arguments: Arguments, doc: &'static str) -> Entry {
-    let mut entry = entry(name, Role::Stats, Action::Later, doc);
-    entry.arguments = arguments;
-    entry
+const fn shutdown(name: &'static str, how: Shutdown, doc: &'static str) -> Entry {
+    entry(name, Role::Admin, Action::Shutdown(how), doc)
 }
 
 const fn constant(name: &'static str, column: &'static str, value: &'static str) -> Entry {
@@ -248,19 +274,10 @@ const fn constant(name: &'static str, column: &'static str, value: &'static str)
 }
 
 const fn ignored(name: &'static str) -> Entry {
-    let mut entry = entry(
+    entry(
         name,
         Role::Stats,
         Action::Ignore,
         "Accepted and ignored, for drivers that set it on connecting.",
-    );
-    entry.arguments = Arguments::Value;
-    entry
-}
-
-impl Entry {
-    const fn admin(mut self) -> Self {
-        self.role = Role::Admin;
-        self
-    }
+    )
 }

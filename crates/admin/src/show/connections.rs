@@ -1,9 +1,12 @@
-//! `SHOW CLIENTS` and `SHOW SERVERS`: one row per connection.
+//! `SHOW CLIENTS`, `SHOW SERVERS` and `SHOW SOCKETS`: one row per connection.
 
-use weir_stats::{ClientRow, ClientState, Endpoint, ServerRow, ServerState};
+use std::collections::HashMap;
+
+use weir_stats::{Buffers, ClientRow, ClientState, Endpoint, ServerRow, ServerState};
 
 use super::{
-    Heading, Row, Show, filled, int, int4, int8, is_console, long, seconds, some, text, timestamp,
+    Context, Heading, Row, Show, filled, int, int4, int8, is_console, long, seconds, some, text,
+    timestamp,
 };
 
 /// The columns that both tables have.
@@ -53,6 +56,31 @@ pub(crate) static SERVERS: Show = Show {
     is_live: true,
     rows: |context| context.snapshot.servers.iter().map(server).collect(),
 };
+
+/// `SHOW SOCKETS`.
+pub(crate) static SOCKETS: Show = Show {
+    headings: SOCKET_HEADINGS,
+    is_live: true,
+    rows: |context| sockets(context, |_| true),
+};
+
+/// `SHOW ACTIVE_SOCKETS`.
+pub(crate) static ACTIVE_SOCKETS: Show = Show {
+    headings: SOCKET_HEADINGS,
+    is_live: true,
+    rows: |context| sockets(context, |has_link| has_link),
+};
+
+const SOCKET_HEADINGS: &[Heading] = headings!(
+    int4("recv_pos"),
+    int4("pkt_pos"),
+    int4("pkt_remain"),
+    int4("send_pos"),
+    int4("send_remain"),
+    int4("pkt_avail"),
+    int4("send_avail"),
+    int4("worker").ours()
+);
 
 /// What the two kinds of rows share.
 struct Connection<'a> {
@@ -108,20 +136,30 @@ impl Connection<'_> {
 pub(super) fn state(client: &ClientRow) -> &'static str {
     match client.state {
         ClientState::Active => "active",
+        ClientState::ActiveCancelRequest => "active_cancel_req",
         // A client of the console never has a server; PgBouncer calls it active all the same.
         ClientState::Idle if is_console(&client.database) => "active",
         ClientState::Idle => "idle",
         ClientState::Login => "login",
         ClientState::Waiting => "waiting",
+        ClientState::WaitingCancelRequest => "waiting_cancel_req",
     }
 }
 
 fn client(client: &ClientRow) -> Row {
-    let mut row = Connection {
+    let mut row = client_connection(client, state(client)).row();
+    let pin = filled(&client.pin);
+    let age = pin.as_ref().and_then(|_| long(client.pin_age_seconds));
+    row.extend([pin, age, int(client.worker)]);
+    row
+}
+
+fn client_connection<'a>(client: &'a ClientRow, state: &'static str) -> Connection<'a> {
+    Connection {
         kind: "C",
         user: &client.user,
         database: &client.database,
-        state: state(client),
+        state,
         ends: [&client.remote, &client.local],
         times: [client.connect_time, client.request_time],
         wait_us: client.wait_us,
@@ -133,11 +171,6 @@ fn client(client: &ClientRow) -> Row {
         application_name: &client.application_name,
         prepared_statements: client.prepared_statements,
     }
-    .row();
-    let pin = filled(&client.pin);
-    let age = pin.as_ref().and_then(|_| long(client.pin_age_seconds));
-    row.extend([pin, age, int(client.worker)]);
-    row
 }
 
 fn server(server: &ServerRow) -> Row {
@@ -150,7 +183,13 @@ fn server(server: &ServerRow) -> Row {
         ServerState::Tested => "tested",
         ServerState::Used => "used",
     };
-    let mut row = Connection {
+    let mut row = server_connection(server, state).row();
+    row.push(int(server.worker));
+    row
+}
+
+fn server_connection<'a>(server: &'a ServerRow, state: &'static str) -> Connection<'a> {
+    Connection {
         kind: "S",
         user: &server.user,
         database: &server.database,
@@ -166,9 +205,62 @@ fn server(server: &ServerRow) -> Row {
         application_name: &server.application_name,
         prepared_statements: server.prepared_statements,
     }
-    .row();
-    row.push(int(server.worker));
-    row
+}
+
+/// PgBouncer's rows tell positions in the buffer that a connection is received into and sent on from. We have no such
+/// buffer: what cannot be handed on at once is held. So all that is held of a connection has arrived, and begins at 0;
+/// what its other end has not taken yet is what is left of its sending.
+fn sockets(context: &Context<'_>, wanted: fn(bool) -> bool) -> Vec<Row> {
+    let snapshot = context.snapshot;
+    let clients = snapshot.clients.iter().map(|row| (row.id, row.buffers));
+    let servers = snapshot.servers.iter().map(|row| (row.id, row.buffers));
+    let unsent: HashMap<u64, u64> = clients
+        .chain(servers)
+        .map(|(id, buffers)| (id, buffers.unsent))
+        .collect();
+    let row = |connection: Connection<'_>, buffers: &Buffers, worker: usize| {
+        let link = connection.link.and_then(|id| unsent.get(&id));
+        let left = link.copied().unwrap_or_default();
+        let mut row = connection.row();
+        row.extend([buffers.received, 0, 0, 0, left, buffers.received, left].map(int));
+        row.push(int(worker));
+        row
+    };
+    let clients = snapshot.clients.iter();
+    let clients = clients.filter(|client| wanted(client.state == ClientState::Active));
+    let clients = clients.map(|client| {
+        let state = match client.state {
+            ClientState::Active | ClientState::Idle => "cl_active",
+            ClientState::ActiveCancelRequest => "cl_active_cancel_req",
+            ClientState::Login => "cl_login",
+            ClientState::Waiting => "cl_waiting",
+            ClientState::WaitingCancelRequest => "cl_waiting_cancel_req",
+        };
+        row(
+            client_connection(client, state),
+            &client.buffers,
+            client.worker,
+        )
+    });
+    let servers = snapshot.servers.iter();
+    let servers = servers.filter(|server| wanted(server.state == ServerState::Active));
+    let servers = servers.map(|server| {
+        let state = match server.state {
+            ServerState::Active => "sv_active",
+            ServerState::ActiveCancel => "sv_active_cancel",
+            ServerState::BeingCanceled => "sv_being_canceled",
+            ServerState::Idle => "sv_idle",
+            ServerState::Login => "sv_login",
+            ServerState::Tested => "sv_tested",
+            ServerState::Used => "sv_used",
+        };
+        row(
+            server_connection(server, state),
+            &server.buffers,
+            server.worker,
+        )
+    });
+    clients.chain(servers).collect()
 }
 
 /// PgBouncer shows addresses in memory, which tools only compare: with `link`, and with each other. Ours are made of

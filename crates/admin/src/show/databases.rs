@@ -52,6 +52,7 @@ fn row(context: &Context<'_>, name: &str) -> Option<Row> {
         0 | 1 => None,
         _ => some(entry.load_balance_hosts),
     };
+    let halts = &context.snapshot.halts;
     let counted = context.snapshot.databases.get(name);
     let (servers, clients) = counted.map_or((0, 0), |totals| {
         (
@@ -77,8 +78,8 @@ fn row(context: &Context<'_>, name: &str) -> Option<Row> {
         int(servers),
         int(pool.max_db_client_connections),
         int(clients),
-        int(0),
-        int(0),
+        int(u8::from(halts.all || halts.paused.contains(name))),
+        int(u8::from(halts.disabled.contains(name))),
     ])
 }
 

@@ -1,6 +1,6 @@
 //! `SHOW LISTS`: how many of everything there are.
 
-use super::{Context, Row, Show, databases, int, int4, is_console, some, text, users};
+use super::{Context, Row, Show, databases, int, int4, is_console, peers, some, text, users};
 
 /// `SHOW LISTS`.
 pub(crate) static LISTS: Show = Show {
@@ -17,7 +17,7 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
         ("users", int(users::names(context).len())),
         ("peers", int(context.settings.peers.len())),
         ("pools", int(pools.count() + 1)),
-        ("peer_pools", int(0)),
+        ("peer_pools", int(peers::count(context))),
         // PgBouncer keeps the memory of closed connections and counts it here; we keep none.
         ("free_clients", int(0)),
         ("used_clients", int(snapshot.clients.len())),

@@ -1,42 +1,116 @@
-//! `SHOW POOLS`: who waits and what the servers do, by database and user.
+//! `SHOW POOLS` and `SHOW EXTENDED POOLS`: who waits and what the servers do, by database and user.
 
-use weir_stats::{PoolCounts, PoolRow};
+use std::collections::BTreeMap;
+
+use weir_stats::{Percentiles, PoolCounts, PoolRow};
 
 use super::{
-    CONSOLE, CONSOLE_POOL_SIZE, Context, Row, Show, filled, int, int4, is_console, seconds, some,
-    text,
+    CONSOLE, CONSOLE_POOL_SIZE, Context, Heading, Row, Show, filled, int, int4, int8, is_console,
+    long, numeric, seconds, some, text,
 };
+
+/// The columns of SHOW POOLS, and more.
+macro_rules! headings {
+    ($($more:expr),*) => {
+        &[
+            text("database"),
+            text("user"),
+            int4("cl_active"),
+            int4("cl_waiting"),
+            int4("cl_active_cancel_req"),
+            int4("cl_waiting_cancel_req"),
+            int4("sv_active"),
+            int4("sv_active_cancel"),
+            int4("sv_being_canceled"),
+            int4("sv_idle"),
+            int4("sv_used"),
+            int4("sv_tested"),
+            int4("sv_login"),
+            int4("maxwait"),
+            int4("maxwait_us"),
+            text("pool_mode"),
+            text("load_balance_hosts"),
+            int4("size").ours(),
+            int4("servers").ours(),
+            int4("cl_pinned").ours(),
+            text("violation").ours(),
+            $($more),*
+        ] as &'static [Heading]
+    };
+}
 
 /// `SHOW POOLS`.
 pub(crate) static POOLS: Show = Show {
-    headings: &[
-        text("database"),
-        text("user"),
-        int4("cl_active"),
-        int4("cl_waiting"),
-        int4("cl_active_cancel_req"),
-        int4("cl_waiting_cancel_req"),
-        int4("sv_active"),
-        int4("sv_active_cancel"),
-        int4("sv_being_canceled"),
-        int4("sv_idle"),
-        int4("sv_used"),
-        int4("sv_tested"),
-        int4("sv_login"),
-        int4("maxwait"),
-        int4("maxwait_us"),
-        text("pool_mode"),
-        text("load_balance_hosts"),
-        int4("size").ours(),
-        int4("servers").ours(),
-        int4("cl_pinned").ours(),
-        text("violation").ours(),
-    ],
+    headings: headings!(),
     is_live: true,
     rows,
 };
 
+/// `SHOW EXTENDED POOLS`. Percentiles are of the last `stats_period`, in microseconds.
+pub(crate) static EXTENDED_POOLS: Show = Show {
+    headings: headings!(
+        text("pins").ours(),
+        int4("paused").ours(),
+        int8("wait_p50").ours(),
+        int8("wait_p95").ours(),
+        int8("wait_p99").ours(),
+        int8("xact_p50").ours(),
+        int8("xact_p95").ours(),
+        int8("xact_p99").ours(),
+        int8("query_p50").ours(),
+        int8("query_p95").ours(),
+        int8("query_p99").ours(),
+        numeric("xact_count").ours(),
+        numeric("query_count").ours(),
+        numeric("error_count").ours()
+    ),
+    is_live: true,
+    rows: extended_rows,
+};
+
 fn rows(context: &Context<'_>) -> Vec<Row> {
+    with_each(context, row)
+}
+
+fn extended_rows(context: &Context<'_>) -> Vec<Row> {
+    let halts = &context.snapshot.halts;
+    with_each(context, |database, user, pool| {
+        let mut row = row(database, user, pool);
+        let is_paused = halts.all || halts.paused.contains(database);
+        row.push(filled(&pins(context, database, user)));
+        row.push(int(u8::from(is_paused && !is_console(database))));
+        let times = pool.percentiles();
+        for Percentiles {
+            p50_us,
+            p95_us,
+            p99_us,
+        } in [times.wait, times.transaction, times.query]
+        {
+            row.extend([p50_us, p95_us, p99_us].map(long));
+        }
+        let totals = &pool.totals;
+        row.extend([totals.transactions, totals.queries, totals.errors].map(some));
+        row
+    })
+}
+
+/// Why clients of a pool keep their servers now, each reason with how many do.
+fn pins(context: &Context<'_>, database: &str, user: &str) -> String {
+    let clients = context.snapshot.clients.iter();
+    let clients = clients.filter(|client| client.database == database && client.user == user);
+    let mut counts = BTreeMap::<&str, u64>::new();
+    for reason in clients.flat_map(|client| client.pin.split(", ")) {
+        if !reason.is_empty() {
+            *counts.entry(reason).or_default() += 1;
+        }
+    }
+    let counts = counts
+        .into_iter()
+        .map(|(reason, count)| format!("{reason}: {count}"));
+    counts.collect::<Vec<_>>().join(", ")
+}
+
+fn with_each(context: &Context<'_>, row: impl Fn(&str, &str, &PoolRow) -> Row) -> Vec<Row> {
     let own = own(context);
     let pools = context.snapshot.pools.iter();
     let mut all: Vec<_> = pools

@@ -96,7 +96,6 @@ fn describe(option: &Opt, roff: &mut Roff) {
     let mut meaning = option.doc.trim().replace('`', "");
     match option.effect {
         Effect::Full => {}
-        Effect::Later => meaning.push_str(" Accepted, without effect yet."),
         Effect::None(why) => {
             meaning.push_str(" Accepted, without effect: ");
             meaning.push_str(&why.replace('`', ""));

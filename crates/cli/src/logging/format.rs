@@ -1,6 +1,6 @@
 //! The shape of log lines: PgBouncer's, which its log parsers read, or JSON. One event is one line, whatever it says.
 //!
-//! The only place in the binary that reads the wall clock.
+//! The log is the only place in the binary that reads the wall clock.
 
 use std::fmt::{self, Write};
 
@@ -9,10 +9,32 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
 use weir_config::LogFormat;
+
+use super::repeats::Saying;
+use super::sink::Queue;
+
+/// Makes a line of each event and puts it into the queue.
+pub(crate) struct Lines {
+    pub(crate) format: Format,
+    pub(crate) queue: Queue,
+}
+
+impl<S: Subscriber> Layer<S> for Lines {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let (now, metadata) = (Timestamp::now(), event.metadata());
+        let mut line = String::new();
+        // Writing to a String cannot fail.
+        let _ = self.format.line(&mut line, now, metadata, &fields);
+        let is_limited = *metadata.level() <= Level::WARN;
+        let saying = is_limited.then(|| Saying::new(&fields.message, now));
+        self.queue.put(line.as_bytes(), saying);
+    }
+}
 
 /// Formats events.
 pub(crate) struct Format {
@@ -99,23 +121,6 @@ impl Format {
     }
 }
 
-impl<S, N> FormatEvent<S, N> for Format
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(
-        &self,
-        _context: &FmtContext<'_, S, N>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
-        self.line(&mut writer, Timestamp::now(), event.metadata(), &fields)
-    }
-}
-
 impl Fields {
     fn add(&mut self, field: &Field, value: Value) {
         self.others.push((field.name(), value));
@@ -184,8 +189,8 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use expect_test::{Expect, expect};
-    use tracing_subscriber::layer::{Context, SubscriberExt};
-    use tracing_subscriber::{Layer, Registry};
+    use tracing_subscriber::Registry;
+    use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
 

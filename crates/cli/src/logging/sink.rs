@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
-use tracing_subscriber::fmt::MakeWriter;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use jiff::Timestamp;
 
+use super::repeats::{LeftOut, Repeats, Saying, WINDOW};
 use super::syslog::Syslog;
 
 /// Lines that may wait.
@@ -21,6 +22,8 @@ const QUEUE_LINES_MAX: usize = 4096;
 const LINE_LEN_MAX: usize = 4096;
 /// Lines are put together up to this many bytes for one write.
 const WRITE_LEN_MAX: usize = 64 * 1024;
+/// How often to look whether a count of repeated lines is to be told.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the end of the process waits for the last lines.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -32,7 +35,8 @@ pub(crate) struct Outputs {
 }
 
 enum Message {
-    Line(Vec<u8>),
+    /// A line, and what it says if such lines are limited.
+    Line(Vec<u8>, Option<Saying>),
     /// From now on these.
     Replace(Box<Outputs>),
     /// Write what is queued and say so.
@@ -56,13 +60,14 @@ impl Sink {
     ///
     /// # Errors
     /// There can be no more threads.
-    pub(crate) fn start(outputs: Outputs) -> io::Result<Self> {
+    pub(crate) fn start(outputs: Outputs, is_quiet: bool) -> io::Result<Self> {
         let (sender, receiver) = bounded(QUEUE_LINES_MAX);
         let lost_count = Arc::new(AtomicU64::new(0));
         let mut writer = Writer {
             receiver,
             lost_count: Arc::clone(&lost_count),
-            streams: (io::stderr(), outputs),
+            streams: ((!is_quiet).then(io::stderr), outputs),
+            repeats: Repeats::default(),
         };
         std::thread::Builder::new()
             .name("weir-log".to_owned())
@@ -99,29 +104,16 @@ impl Drop for Sink {
     }
 }
 
-impl<'a> MakeWriter<'a> for Queue {
-    type Writer = &'a Self;
-
-    fn make_writer(&'a self) -> Self::Writer {
-        self
-    }
-}
-
-/// One write is one line: the subscriber formats an event into one buffer.
-impl Write for &Queue {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+impl Queue {
+    /// Puts a line, never waits.
+    pub(crate) fn put(&self, line: &[u8], saying: Option<Saying>) {
         let mut cut = line.get(..LINE_LEN_MAX).unwrap_or(line).to_vec();
         if cut.len() < line.len() {
             cut.push(b'\n');
         }
-        if self.sender.try_send(Message::Line(cut)).is_err() {
+        if self.sender.try_send(Message::Line(cut, saying)).is_err() {
             self.lost_count.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -129,27 +121,27 @@ impl Write for &Queue {
 struct Writer<E> {
     receiver: Receiver<Message>,
     lost_count: Arc<AtomicU64>,
-    streams: (E, Outputs),
+    /// Standard error, unless that is to stay empty, and the rest.
+    streams: (Option<E>, Outputs),
+    repeats: Repeats,
 }
 
 impl<E: Write> Writer<E> {
     fn run(&mut self) {
         let mut batch = Vec::new();
-        while let Ok(first) = self.receiver.recv() {
-            let mut next = Some(first);
+        while let Some(mut next) = self.next() {
             while let Some(message) = next {
                 match message {
-                    Message::Line(line) => {
-                        if let Some(syslog) = &mut self.streams.1.syslog {
-                            syslog.send(&line);
-                        }
-                        batch.extend_from_slice(&line);
-                    }
+                    Message::Line(line, saying) => self.line(&mut batch, &line, saying),
                     Message::Replace(outputs) => {
                         self.write(&mut batch);
                         self.streams.1 = *outputs;
                     }
                     Message::Stop(done) => {
+                        tell_left_out(self.repeats.all());
+                        while let Ok(Message::Line(line, _)) = self.receiver.try_recv() {
+                            self.line(&mut batch, &line, None);
+                        }
                         self.write(&mut batch);
                         let _ = done.try_send(());
                         return;
@@ -162,12 +154,37 @@ impl<E: Write> Writer<E> {
             }
             self.write(&mut batch);
             self.tell_lost();
+            tell_left_out(self.repeats.over(Timestamp::now()));
         }
+    }
+
+    /// Waits for a message, but not for long while there is a count to be told; the outer none is the end.
+    fn next(&self) -> Option<Option<Message>> {
+        if !self.repeats.has_untold() {
+            return self.receiver.recv().ok().map(Some);
+        }
+        match self.receiver.recv_timeout(LOOK_INTERVAL) {
+            Ok(message) => Some(Some(message)),
+            Err(RecvTimeoutError::Timeout) => Some(None),
+            Err(RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    fn line(&mut self, batch: &mut Vec<u8>, line: &[u8], saying: Option<Saying>) {
+        if saying.is_some_and(|saying| !self.repeats.admit(saying)) {
+            return;
+        }
+        if let Some(syslog) = &mut self.streams.1.syslog {
+            syslog.send(line);
+        }
+        batch.extend_from_slice(line);
     }
 
     /// Failures are ignored: there is nobody left to tell, and the pooler must go on.
     fn write(&mut self, batch: &mut Vec<u8>) {
-        let _ = self.streams.0.write_all(batch);
+        if let Some(stderr) = &mut self.streams.0 {
+            let _ = stderr.write_all(batch);
+        }
         if let Some(file) = &mut self.streams.1.file {
             let _ = file.write_all(batch);
         }
@@ -180,6 +197,14 @@ impl<E: Write> Writer<E> {
         if count > 0 {
             tracing::warn!("{count} log lines were dropped because the log is too slow");
         }
+    }
+}
+
+/// As [`Writer::tell_lost`].
+fn tell_left_out(left_out: Vec<LeftOut>) {
+    let seconds = WINDOW.as_secs();
+    for LeftOut { count, text } in left_out {
+        tracing::warn!("{count} more lines within {seconds} s said the same, the last: {text}");
     }
 }
 
@@ -197,17 +222,17 @@ mod tests {
     fn a_full_queue_drops_and_counts_instead_of_waiting() {
         let (queue, receiver) = queue_of(1);
         for line in ["one\n", "two\n", "three\n"] {
-            (&queue).write_all(line.as_bytes()).unwrap();
+            queue.put(line.as_bytes(), None);
         }
         assert_eq!(queue.lost_count.load(Ordering::Relaxed), 2);
-        assert!(matches!(receiver.recv(), Ok(Message::Line(line)) if line == b"one\n"));
+        assert!(matches!(receiver.recv(), Ok(Message::Line(line, None)) if line == b"one\n"));
     }
 
     #[test]
     fn a_long_line_is_cut_and_still_ends() {
         let (queue, receiver) = queue_of(1);
-        (&queue).write_all(&[b'x'; 10_000]).unwrap();
-        let Ok(Message::Line(line)) = receiver.recv() else {
+        queue.put(&[b'x'; 10_000], None);
+        let Ok(Message::Line(line, None)) = receiver.recv() else {
             panic!("no line");
         };
         assert_eq!(line.len(), LINE_LEN_MAX + 1);
@@ -218,17 +243,39 @@ mod tests {
     fn the_thread_writes_all_lines_in_order_before_it_stops() {
         let (queue, receiver) = queue_of(10);
         for line in ["one\n", "two\n"] {
-            (&queue).write_all(line.as_bytes()).unwrap();
+            queue.put(line.as_bytes(), None);
         }
         let (done, is_done) = bounded(1);
         queue.sender.send(Message::Stop(done)).unwrap();
         let mut writer = Writer {
             receiver,
             lost_count: Arc::default(),
-            streams: (Vec::new(), Outputs::default()),
+            streams: (Some(Vec::new()), Outputs::default()),
+            repeats: Repeats::default(),
         };
         writer.run();
         assert_eq!(is_done.try_recv(), Ok(()));
-        assert_eq!(writer.streams.0, b"one\ntwo\n");
+        assert_eq!(writer.streams.0.unwrap(), b"one\ntwo\n");
+    }
+
+    #[test]
+    fn lines_that_say_the_same_are_limited() {
+        let (queue, receiver) = queue_of(100);
+        for _ in 0..50 {
+            queue.put(b"a\n", Some(Saying::new("a", Timestamp::UNIX_EPOCH)));
+            queue.put(b"b\n", None);
+        }
+        drop(queue);
+        let mut writer = Writer {
+            receiver,
+            lost_count: Arc::default(),
+            streams: (Some(Vec::new()), Outputs::default()),
+            repeats: Repeats::default(),
+        };
+        writer.run();
+        let written = writer.streams.0.unwrap();
+        let count = |byte| written.iter().filter(|b| **b == byte).count();
+        assert_eq!(count(b'a'), super::super::repeats::WRITTEN_MAX as usize);
+        assert_eq!(count(b'b'), 50);
     }
 }

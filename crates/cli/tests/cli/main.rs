@@ -4,6 +4,7 @@
 
 mod access;
 mod formats;
+mod pgbouncer;
 mod systemd;
 mod upgrade;
 
@@ -15,7 +16,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -75,6 +76,15 @@ fn weir(args: &[&str]) -> Command {
         }
     }
     command
+}
+
+/// Waits until something is so, at most ten seconds.
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::yield_now();
+    }
 }
 
 fn output(command: &mut Command) -> (i32, String, String) {
@@ -405,10 +415,17 @@ fn workers_is_the_number_of_threads_that_serve_clients() {
     let dir = Dir::new("workers");
     let file = dir.config("workers = 3\n");
     let running = Running::start(&file);
-    let tasks = fs::read_dir(format!("/proc/{}/task", running.child.id())).unwrap();
-    let names = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("comm")).unwrap());
-    let workers = names.filter(|name| name.starts_with("weir-worker-"));
-    assert_eq!(workers.count(), 3);
+    let workers = || {
+        let tasks = fs::read_dir(format!("/proc/{}/task", running.child.id())).unwrap();
+        let names =
+            tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        names
+            .filter(|name| name.starts_with("weir-worker-"))
+            .count()
+    };
+    // A thread gives itself its name, which it may not have done yet.
+    wait_for("their names", || workers() >= 3);
+    assert_eq!(workers(), 3);
 }
 
 #[test]
@@ -426,12 +443,29 @@ fn conffile_is_the_file_that_a_reload_reads() {
 }
 
 #[test]
-fn json_lines_are_objects_and_usr1_does_not_kill() {
+fn sigusr1_pauses_and_sigusr2_resumes() {
+    let dir = Dir::new("usr");
+    let file = dir.config("");
+    let mut running = Running::start(&file);
+    running.signal(Signal::USR1);
+    running.expect("got SIGUSR1, pausing all activity");
+    running.signal(Signal::USR1);
+    running.expect("got SIGUSR1, but: already suspended/paused");
+    running.signal(Signal::USR2);
+    running.expect("got SIGUSR2, continuing");
+    running.signal(Signal::USR2);
+    running.expect("got SIGUSR2, but: pooler is not paused/suspended");
+    running.signal(Signal::QUIT);
+    assert_eq!(running.end(), Some(0));
+}
+
+#[test]
+fn json_lines_are_objects() {
     let dir = Dir::new("json");
     let file = dir.config("log_format = json\n");
     let mut running = Running::start(&file);
-    running.signal(Signal::USR1);
-    let line = running.expect("SIGUSR1");
+    running.signal(Signal::USR2);
+    let line = running.expect("SIGUSR2");
     assert!(
         line.starts_with("{\"time\":\"") && line.ends_with('}'),
         "{line}"
@@ -460,6 +494,8 @@ fn the_console_reloads_and_stops_it() {
     let startup = b"\0\0\0\x21\0\x03\0\0user\0root\0database\0weir\0\0";
     console.write_all(startup).unwrap();
     until_ready(&mut console);
+    let pid = std::process::id();
+    running.expect(&format!(": weir/root@unix({pid}):6432 login attempt: "));
     console.write_all(b"Q\0\0\0\x0breload\0").unwrap();
     running.expect("RELOAD: reading the configuration again");
     running.expect("reload done, 0 changes");

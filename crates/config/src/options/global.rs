@@ -195,7 +195,7 @@ section! {
         /// Longest time a transaction may take; 0 = no limit.
         transaction_timeout: Option<Duration> = timeout("0");
         /// How long SUSPEND waits for buffers to empty; 0 = no limit.
-        suspend_timeout: Option<Duration> = timeout("10").later();
+        suspend_timeout: Option<Duration> = timeout("10");
         /// How long a shutdown by signal waits for transactions to end; 0 = not at all.
         drain_timeout: Duration = seconds("25");
         /// Worker threads; 0 = one per core.

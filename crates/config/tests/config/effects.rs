@@ -56,6 +56,8 @@ conformance/tests/operation/logging.rs
     statistics_are_logged_every_stats_period_unless_switched_off: stats_period log_stats
 crates/proxy/src/worker/changed.rs
     rules_follow_the_options: max_prepared_statements prepare_unnamed_after
+crates/proxy/src/worker/tests/orders.rs
+    whoever_takes_nothing_within_suspend_timeout_is_closed: suspend_timeout
 crates/proxy/src/worker/tests/listening.rs
     more_notifications_than_may_wait_end_the_client_with_an_error: listen_queue_size
 crates/proxy/src/worker/tests/options.rs
@@ -85,7 +87,7 @@ conformance/tests/operation/logging.rs
     each_kind_of_line_can_be_switched_off: log_connections log_disconnections log_pooler_errors
     verbose_adds_what_happens_in_between: verbose
 crates/cli/tests/cli/main.rs
-    json_lines_are_objects_and_usr1_does_not_kill: log_format
+    json_lines_are_objects: log_format
 crates/cli/src/logging/syslog.rs
     without_the_option_nothing_is_sent: syslog
     lines_arrive_with_priority_name_and_process_also_after_a_restart: syslog_ident

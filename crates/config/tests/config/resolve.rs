@@ -212,3 +212,41 @@ fn doubtful_sizes_and_open_doors_are_noted() {
         database "a": min_pool_size is above its pool size and stays at that"#]]
     .assert_eq(&loaded.notes.join("\n"));
 }
+
+#[test]
+fn set_changes_one_option_and_keeps_what_the_files_said() {
+    let text =
+        "[databases]\na = host=h pool_size=3\n[pgbouncer]\nauth_type = any\nquery_timeout = 7\n";
+    let loaded = ini(text).unwrap();
+    let set = loaded.set("default_pool_size", "5").unwrap();
+    assert_eq!(set.settings.global.default_pool_size, 5);
+    assert_eq!(set.settings.pool("a", "u").unwrap().pool_size, 3);
+    assert_eq!(
+        set.settings.global.query_timeout,
+        loaded.settings.global.query_timeout
+    );
+    assert_eq!(
+        set.settings.global.conffile,
+        loaded.settings.global.conffile
+    );
+    let twice = set.set("query_timeout", "0").unwrap();
+    assert_eq!(twice.settings.global.query_timeout, None);
+    assert_eq!(twice.settings.global.default_pool_size, 5);
+}
+
+#[test]
+fn set_refuses_what_a_file_could_not_say_and_what_needs_a_restart() {
+    let loaded = ini("[databases]\na = host=h\n[pgbouncer]\nauth_type = any\n").unwrap();
+    let why = |key, value| {
+        let errors = loaded.set(key, value).unwrap_err();
+        errors[0].to_string()
+    };
+    expect![[r#"SET: unknown key "default_pool_sice" in section [pgbouncer]; did you mean "default_pool_size"?"#]]
+        .assert_eq(&why("default_pool_sice", "5"));
+    expect![[r#"SET: bad value "many" for "default_pool_size": must be a whole number"#]]
+        .assert_eq(&why("default_pool_size", "many"));
+    expect![[r#"SET: "listen_port" changes only by a restart"#]]
+        .assert_eq(&why("listen_port", "7000"));
+    expect!["SET: client_tls_sslmode require needs client_tls_key_file and client_tls_cert_file"]
+        .assert_eq(&why("client_tls_sslmode", "require"));
+}

@@ -271,6 +271,7 @@ impl Bench<'_> {
             clients: work.clients,
             threads,
             closed: rate.is_none() && !work.reconnect && !work.idle,
+            stay: !work.reconnect,
             idle: work.idle,
         };
         let flags = flags(wanted, &loaded.outcome, &costs);

@@ -10,6 +10,8 @@ pub(super) struct Wanted {
     pub(super) threads: u32,
     /// Clients send as soon as they have their answer, on connections that stay.
     pub(super) closed: bool,
+    /// Clients stay connected.
+    pub(super) stay: bool,
     /// Nothing is sent.
     pub(super) idle: bool,
 }
@@ -32,8 +34,16 @@ pub(super) fn flags(wanted: Wanted, outcome: &Outcome, costs: &Costs) -> Vec<Fla
         let detail = format!(
             "{} of {} transactions failed",
             outcome.errors,
-            outcome.transactions.max(outcome.errors)
+            outcome.transactions + outcome.errors
         );
+        flags.push(flag(FlagKind::Errors, detail));
+    }
+    let all = u64::from(wanted.clients);
+    if let Some(connected) = outcome
+        .connected
+        .filter(|connected| wanted.stay && *connected < all)
+    {
+        let detail = format!("{connected} of {all} clients were connected at the end");
         flags.push(flag(FlagKind::Errors, detail));
     }
     flags.extend(little(wanted, outcome));
@@ -145,6 +155,7 @@ mod tests {
         clients: 50,
         threads: 4,
         closed: true,
+        stay: true,
         idle: false,
     };
 
@@ -270,10 +281,22 @@ mod tests {
     }
 
     #[test]
+    fn clients_that_are_gone_are_an_error_unless_they_come_and_go() {
+        let mut outcome = outcome();
+        outcome.connected = Some(49);
+        assert_eq!(kinds(WANTED, &outcome, &costs()), [FlagKind::Errors]);
+        let storm = Wanted {
+            stay: false,
+            ..WANTED
+        };
+        assert_eq!(kinds(storm, &outcome, &costs()), []);
+    }
+
+    #[test]
     fn the_detail_has_the_figure() {
         let mut outcome = outcome();
         outcome.errors = 3;
         let found = flags(WANTED, &outcome, &costs());
-        assert_eq!(found[0].detail, "3 of 500000 transactions failed");
+        assert_eq!(found[0].detail, "3 of 500003 transactions failed");
     }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::moment::Moment;
+use crate::moment::{Moment, ServerId};
+
+use crate::shard::Entry;
 use crate::shard::Shard;
 use crate::shard::State;
 use crate::shared::Shared;
@@ -81,14 +83,23 @@ impl Shard {
                 State::Active | State::Leaving(_) => counts.sv_active += 1,
                 State::Closing(_) => counts.closing += 1,
                 State::Connecting(_) => counts.sv_login += 1,
-                State::Idle if now.since(entry.used_at) > self.policy.check_delay => {
-                    counts.sv_used += 1;
-                }
+                State::Idle if self.is_long_idle_entry(entry, now) => counts.sv_used += 1,
                 State::Idle => counts.sv_idle += 1,
                 State::Testing => counts.sv_tested += 1,
             }
         }
         counts
+    }
+
+    /// Whether this server is idle for longer than `check_delay`: `sv_used`.
+    #[must_use]
+    pub fn is_long_idle(&self, server: ServerId, now: Moment) -> bool {
+        let entry = self.servers.get(&server);
+        entry.is_some_and(|entry| self.is_long_idle_entry(entry, now))
+    }
+
+    fn is_long_idle_entry(&self, entry: &Entry, now: Moment) -> bool {
+        matches!(entry.state, State::Idle) && now.since(entry.used_at) > self.policy.check_delay
     }
 
     /// Idle servers here.

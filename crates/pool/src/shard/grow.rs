@@ -21,6 +21,9 @@ use crate::shared::HANDOVER_IDLE;
 use crate::shared::Permit;
 use crate::shared::Refusal;
 
+/// The smallest step of time.
+const INSTANT: std::time::Duration = std::time::Duration::from_micros(1);
+
 /// Why the shard does not grow now.
 enum Block {
     /// An older waiter of another lane gets the place; we hear when it is served.
@@ -213,7 +216,8 @@ impl Shard {
                 let token = ConnectToken {
                     permit,
                     login,
-                    started: now,
+                    // A login that begins within the microsecond of a `recycle` is not one of before.
+                    started: now.max(self.shared.obsolete_before().plus(INSTANT)),
                 };
                 self.actions.push_back(Action::Connect(token));
                 Ok(())

@@ -13,6 +13,7 @@ use mio::event::Event;
 use mio::{Events, Poll, Token, Waker};
 use slab::Slab;
 use weir_pool::Moment;
+use weir_stats::Endpoint;
 use weir_tls::session::{Session, TlsFault};
 
 use super::secured::{Records, TlsRead};
@@ -39,6 +40,8 @@ struct Conn {
     sent: usize,
     connecting: bool,
     paused: bool,
+    /// It is served even while the others are suspended.
+    awake: bool,
     /// There may be something to receive.
     readable: bool,
     /// It is in the queue of connections to look at.
@@ -61,9 +64,11 @@ pub(crate) struct Epoll {
     drained: VecDeque<Key>,
     connected: VecDeque<Key>,
     closing: Vec<(Key, Moment)>,
-    listeners: Vec<Listener>,
+    /// A place that is empty belongs to one that was closed: the number is the name by which epoll knows the others.
+    listeners: Vec<Option<Listener>>,
     accepts: VecDeque<usize>,
     accept_paused_until: Option<Moment>,
+    suspended: bool,
     now: Moment,
     options: TcpOptions,
     /// What TLS connections share.
@@ -90,8 +95,9 @@ impl Epoll {
             connected: VecDeque::new(),
             closing: Vec::new(),
             accepts: VecDeque::new(),
-            listeners,
+            listeners: listeners.into_iter().map(Some).collect(),
             accept_paused_until: None,
+            suspended: false,
             now: Moment(0),
             options,
             records: Records::default(),
@@ -116,6 +122,7 @@ impl Epoll {
             sent: 0,
             connecting,
             paused: false,
+            awake: false,
             readable: false,
             queued: false,
             hung_up: false,
@@ -217,7 +224,7 @@ impl Epoll {
 
     fn accept(&mut self) -> Option<Completion> {
         while let Some(index) = self.accepts.front().copied() {
-            let Some(listener) = self.listeners.get(index) else {
+            let Some(Some(listener)) = self.listeners.get(index) else {
                 self.accepts.pop_front();
                 continue;
             };
@@ -269,7 +276,7 @@ impl Epoll {
             self.remove(key);
             return Some(Completion::Ended(owner, Some(kind.into())));
         }
-        if conn.paused || !conn.readable {
+        if conn.paused || !conn.readable || (self.suspended && !conn.awake) {
             return None;
         }
         if conn.said_bye {
@@ -458,7 +465,7 @@ impl Driver for Epoll {
         self.accept_paused_until = self.accept_paused_until.filter(|until| now < *until);
         if !self.closing.is_empty() || self.accept_paused_until.is_some() {
             timeout = Some(timeout.unwrap_or(ACCEPT_PAUSE).min(ACCEPT_PAUSE));
-        } else if !self.accepts.is_empty() {
+        } else if !self.accepts.is_empty() && !self.suspended {
             timeout = Some(Duration::ZERO);
         }
         if !self.ready.is_empty() || !self.drained.is_empty() || !self.connected.is_empty() {
@@ -496,7 +503,7 @@ impl Driver for Epoll {
                 return Some(completion);
             }
         }
-        if self.accept_paused_until.is_some() {
+        if self.accept_paused_until.is_some() || self.suspended {
             None
         } else {
             self.accept()
@@ -541,6 +548,11 @@ impl Driver for Epoll {
             .map_or(0, |conn| conn.backlog.len() - conn.sent)
     }
 
+    fn local(&self, key: Key, unix_port: u16) -> Endpoint {
+        let conn = self.conns.get(key);
+        conn.map_or_else(Endpoint::default, |conn| conn.socket.local(unix_port))
+    }
+
     #[inline]
     fn has_news(&self, key: Key) -> bool {
         self.conns
@@ -562,6 +574,26 @@ impl Driver for Epoll {
         if conn.readable && !conn.queued {
             conn.queued = true;
             self.ready.push_back(key);
+        }
+    }
+
+    fn suspend_all(&mut self) {
+        self.suspended = true;
+    }
+
+    fn resume_all(&mut self) {
+        self.suspended = false;
+        for (key, conn) in &mut self.conns {
+            if conn.readable && !conn.paused && !conn.queued {
+                conn.queued = true;
+                self.ready.push_back(key);
+            }
+        }
+    }
+
+    fn keep_awake(&mut self, key: Key) {
+        if let Some(conn) = self.conns.get_mut(key) {
+            conn.awake = true;
         }
     }
 
@@ -610,8 +642,17 @@ impl Driver for Epoll {
         conn.socket.descriptor()
     }
 
+    fn stop_accepting_tcp(&mut self) {
+        let registry = self.poll.registry();
+        for place in &mut self.listeners {
+            if let Some(mut listener) = place.take_if(|listener| !listener.is_unix()) {
+                listener.deregister(registry);
+            }
+        }
+    }
+
     fn stop_accepting(&mut self) {
-        for mut listener in self.listeners.drain(..) {
+        for mut listener in self.listeners.drain(..).flatten() {
             listener.deregister(self.poll.registry());
         }
         self.accepts.clear();

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use slab::Slab;
 use weir_pool::Moment;
+use weir_stats::Endpoint;
 use weir_tls::session::Session;
 
 use super::{Completion, Driver, Key, Owner};
@@ -168,6 +169,7 @@ struct Conn {
     backlog: VecDeque<u8>,
     connecting: bool,
     paused: bool,
+    awake: bool,
     broken: bool,
     closing: Option<Moment>,
 }
@@ -194,6 +196,7 @@ impl Conn {
 /// See the module's page.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryDriver {
+    suspended: bool,
     conns: Slab<Conn>,
     drained: VecDeque<Key>,
     arrivals: VecDeque<Accepted>,
@@ -251,6 +254,7 @@ impl MemoryDriver {
             backlog: VecDeque::new(),
             connecting,
             paused: false,
+            awake: false,
             broken: false,
             closing: None,
         })
@@ -281,7 +285,7 @@ impl MemoryDriver {
             return Some(outcome);
         }
         let reset = conn.broken || pipe.ended == Some(End::Reset);
-        if !reset && conn.paused {
+        if !reset && (conn.paused || (self.suspended && !conn.awake)) {
             return None;
         }
         if !reset && let Some(mut segment) = pipe.inward.pop_front() {
@@ -342,7 +346,9 @@ impl Driver for MemoryDriver {
                 return Some(completion);
             }
         }
-        if let Some(accepted) = self.arrivals.pop_front() {
+        if !self.suspended
+            && let Some(accepted) = self.arrivals.pop_front()
+        {
             return Some(Completion::Accepted(accepted));
         }
         self.moves -= 1;
@@ -384,6 +390,10 @@ impl Driver for MemoryDriver {
         self.conns.get(key).map_or(0, |conn| conn.backlog.len())
     }
 
+    fn local(&self, _: Key, _: u16) -> Endpoint {
+        Endpoint::default()
+    }
+
     fn has_news(&self, key: Key) -> bool {
         self.conns.get(key).is_none_or(|conn| {
             let pipe = conn.stream.pipe();
@@ -400,6 +410,20 @@ impl Driver for MemoryDriver {
     fn resume(&mut self, key: Key) {
         if let Some(conn) = self.conns.get_mut(key) {
             conn.paused = false;
+        }
+    }
+
+    fn suspend_all(&mut self) {
+        self.suspended = true;
+    }
+
+    fn resume_all(&mut self) {
+        self.suspended = false;
+    }
+
+    fn keep_awake(&mut self, key: Key) {
+        if let Some(conn) = self.conns.get_mut(key) {
+            conn.awake = true;
         }
     }
 
@@ -434,6 +458,10 @@ impl Driver for MemoryDriver {
 
     fn socket(&self, _: Key) -> Option<std::os::fd::BorrowedFd<'_>> {
         None
+    }
+
+    fn stop_accepting_tcp(&mut self) {
+        self.stop_accepting();
     }
 
     fn stop_accepting(&mut self) {

@@ -461,8 +461,7 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(super) fn fail_overloaded(&mut self, index: usize) {
-        let text = "too many logins at once".to_owned();
-        self.fail_client(index, &Fault::Misconfigured(text));
+        self.fail_client(index, &Fault::TooManyLogins);
     }
 
     /// The secret of the user, by auth_query or out of its cache.

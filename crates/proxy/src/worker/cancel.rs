@@ -40,6 +40,7 @@ pub(super) enum Carrying {
 pub(super) enum Errand {
     /// A pooler beside this one, the request as it is, and a place among the connections to it.
     Peer {
+        peer_id: u32,
         message: Vec<u8>,
         #[expect(dead_code, reason = "held for its drop")]
         place: Entered,
@@ -59,10 +60,39 @@ pub(super) struct Canceller {
     errand: Errand,
     /// The connection that asked, closed when this is over.
     asker: Option<(usize, u64)>,
+    began_at: Moment,
     until: Moment,
 }
 
 impl Canceller {
+    /// The server that it is for, if it is not for a peer.
+    pub(super) fn server(&self) -> Option<usize> {
+        match self.errand {
+            Errand::Peer { .. } => None,
+            Errand::Server { index, .. } => Some(index),
+        }
+    }
+
+    /// The peer that it is for.
+    pub(super) fn peer(&self) -> Option<u32> {
+        match self.errand {
+            Errand::Peer { peer_id, .. } => Some(peer_id),
+            Errand::Server { .. } => None,
+        }
+    }
+
+    pub(super) fn is_sent(&self) -> bool {
+        matches!(self.carrying, Carrying::Sent)
+    }
+
+    pub(super) fn asker(&self) -> Option<(usize, u64)> {
+        self.asker
+    }
+
+    pub(super) fn began_at(&self) -> Moment {
+        self.began_at
+    }
+
     /// Whether TLS may be missing if the settings say so.
     pub(super) fn may_be_plain(&self) -> bool {
         matches!(self.errand, Errand::Peer { .. })
@@ -77,6 +107,10 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) else {
             return self.cancel_done(asker);
         };
+        if matches!(client.phase, Phase::Console(_)) {
+            self.cancel_order(index, id);
+            return self.cancel_done(asker);
+        }
         if let Some(ticket) = client.ticket.take() {
             let pool_index = client.pool;
             if let Some(pool) = self.pools.get_mut(pool_index) {
@@ -164,6 +198,7 @@ impl<D: Driver> Worker<D> {
             tls,
             errand,
             asker,
+            began_at: self.now,
             until,
         });
         self.timers.arm(until, Timer::Canceller(index));

@@ -31,7 +31,11 @@ pub(super) enum Leaving {
 impl<D: Driver> Worker<D> {
     /// A connection came in on a listener of this worker: the worker with the fewest clients gets it.
     pub(super) fn accepted(&mut self, accepted: Accepted) {
-        let lane = self.global.least_loaded(self.lane);
+        // The other workers may have ended.
+        let lane = match self.draining {
+            None => self.global.least_loaded(self.lane),
+            Some(_) => self.lane,
+        };
         if let Some(load) = self.global.loads.get(lane) {
             load.fetch_add(1, Ordering::Relaxed);
         }
@@ -69,6 +73,7 @@ impl<D: Driver> Worker<D> {
         };
         let nobody: Arc<str> = Arc::from("");
         let is_welcome = greeter.is_some();
+        let is_unix = accepted.remote_uid.is_some();
         let identity = Identity {
             user: Arc::clone(&nobody),
             database: nobody,
@@ -114,7 +119,7 @@ impl<D: Driver> Worker<D> {
         self.arm_client(index, timeout.map(|timeout| self.now.plus(timeout)));
         if !is_welcome {
             self.fail_client(index, &Fault::TooManyClients("max_client_conn"));
-        } else if self.draining.is_some() && self.moving.is_none() {
+        } else if self.draining.is_some() && self.moving.is_none() && !is_unix {
             self.fail_client(index, &Fault::ShuttingDown);
         }
     }
@@ -273,7 +278,11 @@ impl<D: Driver> Worker<D> {
         if let Some(pool) = self.pools.get_mut(client.pool) {
             pool.counters.errors += 1;
         }
-        self.driver.send(client.key, message);
+        let server = client.lease.and_then(|server| self.servers.get(server));
+        // Nothing may be said in the middle of a message.
+        if !server.is_some_and(|server| server.session.is_mid_message()) {
+            self.driver.send(client.key, message);
+        }
         self.remove_client(index, Leaving::Lost, reason);
     }
 
@@ -304,6 +313,9 @@ impl<D: Driver> Worker<D> {
         if logged_in && self.global.settled().settings.global.log_disconnections {
             let age = self.now.since(client.identity.connected_at).as_secs();
             tracing::info!("{client} closing because: {reason} (age={age}s)");
+        }
+        if matches!(client.phase, Phase::Console(_)) {
+            self.console_left(index, client.id);
         }
         self.stop_listening(index, &mut client);
         let ticket = client.ticket.take();

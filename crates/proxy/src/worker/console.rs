@@ -1,4 +1,4 @@
-//! Clients of the administration console.
+//! Clients of the administration console: one message at a time, the next only when the last is answered.
 
 use weir_session::fault::Fault;
 use weir_session::relay::ClientFault;
@@ -6,25 +6,32 @@ use weir_stats::Snapshot;
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 use weir_wire::frame::{Side, frame};
-use weir_wire::frontend::{Query, tag};
+use weir_wire::frontend::tag;
 
 use super::Worker;
 use super::client::Leaving;
 use super::slots::Phase;
-use crate::console::{Render, Role, Step};
+use crate::console::{Role, Step};
 use crate::driver::Driver;
 use crate::mailbox::Message;
 
 /// The console's queries are short; a longer message is refused before it is collected.
 const QUERY_MAX: usize = 1024 * 1024 + 16;
 
+/// For what the parts of all workers are collected.
+#[derive(Clone, Copy)]
+pub(super) enum Purpose {
+    /// A client of the console: its place and number.
+    Client(usize, u64),
+    /// The line of statistics in the log, for a period of so many microseconds.
+    Log(u64),
+}
+
 /// An answer that waits for the other workers.
 pub(super) struct Gathering {
-    client: usize,
-    id: u64,
+    purpose: Purpose,
     missing: usize,
     snapshot: Snapshot,
-    render: Render,
 }
 
 impl<D: Driver> Worker<D> {
@@ -35,37 +42,29 @@ impl<D: Driver> Worker<D> {
         for (name, value) in self.global.console.greeting() {
             let _ = encode::parameter_status(&mut message, name.as_bytes(), value.as_bytes());
         }
-        let _ = encode::backend_key_data(&mut message, 1, &[0; 4]);
+        if self.register_for_cancel(index, &mut message).is_err() {
+            return self.fail_client(index, &Fault::NoRandom);
+        }
         let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
         self.arm_client(index, None);
+        let conversation = self.global.console.open(role);
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
-        client.phase = Phase::Console(role);
+        client.phase = Phase::Console(conversation);
+        self.driver.keep_awake(client.key);
         self.driver.send(client.key, &message);
         self.take_input(index);
     }
 
-    /// One message at a time; the next only when this one is answered.
     pub(super) fn console_input(&mut self, index: usize, input: &[u8]) -> usize {
         let mut at = 0;
         loop {
             let Some(client) = self.clients.get(index) else {
                 return input.len();
             };
-            let Phase::Console(role) = client.phase else {
-                return at;
-            };
-            let id = client.id;
             // One that does not read its answers gets no more of them.
-            if client.blocked {
-                return at;
-            }
-            if self
-                .gathering
-                .values()
-                .any(|waiting| waiting.client == index && waiting.id == id)
-            {
+            if client.blocked || self.owes_answer(index, client.id) {
                 return at;
             }
             let rest = input.get(at..).unwrap_or_default();
@@ -82,26 +81,28 @@ impl<D: Driver> Worker<D> {
                 }
             };
             at += message.raw.len();
-            let console = std::sync::Arc::clone(&self.global.console);
-            let step = match message.header.tag {
-                tag::TERMINATE => {
-                    self.remove_client(index, Leaving::Orderly, "client close request");
-                    return input.len();
-                }
-                tag::QUERY => match Query::parse(message.body) {
-                    Ok(query) => console.query(role, query.sql),
-                    Err(_) => {
-                        self.fail_client(
-                            index,
-                            &Fault::Protocol(ClientFault::Malformed(tag::QUERY)),
-                        );
-                        return input.len();
-                    }
-                },
-                other => console.unsupported(other),
+            if message.header.tag == tag::TERMINATE {
+                self.remove_client(index, Leaving::Orderly, "client close request");
+                return input.len();
+            }
+            let Some(client) = self.clients.get_mut(index) else {
+                return input.len();
             };
+            let Phase::Console(conversation) = &mut client.phase else {
+                return at;
+            };
+            let step = conversation.handle(message.header.tag, message.body);
             self.console_step(index, step);
         }
+    }
+
+    /// Whether a message of this client waits for its answer.
+    fn owes_answer(&self, index: usize, id: u64) -> bool {
+        let is_its = |purpose: Purpose| matches!(purpose, Purpose::Client(at, number) if (at, number) == (index, id));
+        self.gathering
+            .values()
+            .any(|gathering| is_its(gathering.purpose))
+            || self.is_ordering(index, id)
     }
 
     fn console_step(&mut self, index: usize, step: Step) {
@@ -109,48 +110,39 @@ impl<D: Driver> Worker<D> {
             return;
         };
         match step {
-            Step::Reply(bytes) => self.send_to_client(index, &bytes),
-            Step::Act(command, bytes) => {
-                self.send_to_client(index, &bytes);
-                // Whoever carries commands out is always listening.
-                let _ = self.global.commands.try_send(command);
-            }
             Step::Close(bytes) => {
                 self.driver.send(client.key, &bytes);
                 self.remove_client(index, Leaving::Orderly, "console");
             }
-            Step::Gather(render) => self.gather(index, client.id, render),
+            Step::Gather => self.gather(Purpose::Client(index, client.id)),
+            Step::Perform(order) => self.perform(index, client.id, order),
+            Step::Reply(bytes) => self.send_to_client(index, &bytes),
+            Step::Stop(how, bytes) => {
+                self.send_to_client(index, &bytes);
+                // Whoever carries commands out is always listening.
+                let command = crate::console::Command::Shutdown(how);
+                let _ = self.global.commands.try_send(command);
+            }
         }
     }
 
     /// Asks all workers for their part.
-    pub(super) fn gather(&mut self, client: usize, id: u64, render: Render) {
+    pub(super) fn gather(&mut self, purpose: Purpose) {
         self.questions += 1;
         let question = self.questions;
         let snapshot = self.describe();
         let mut missing = 0;
         for lane in (0..self.global.lanes()).filter(|lane| *lane != self.lane) {
-            missing += usize::from(
-                self.post(
-                    lane,
-                    Message::Describe {
-                        to: self.lane,
-                        question,
-                    },
-                )
-                .is_ok(),
-            );
+            let to = self.lane;
+            let asked = self.post(lane, Message::Describe { to, question });
+            missing += usize::from(asked.is_ok());
         }
-        self.gathering.insert(
-            question,
-            Gathering {
-                client,
-                id,
-                missing,
-                snapshot,
-                render,
-            },
-        );
+        let gathering = Gathering {
+            purpose,
+            missing,
+            snapshot,
+        };
+        self.gathering.insert(question, gathering);
         self.answer_if_complete(question);
     }
 
@@ -164,26 +156,41 @@ impl<D: Driver> Worker<D> {
     }
 
     fn answer_if_complete(&mut self, question: u64) {
-        if self
-            .gathering
-            .get(&question)
-            .is_none_or(|gathering| gathering.missing > 0)
-        {
+        let is_complete = |gathering: &Gathering| gathering.missing == 0;
+        if !self.gathering.get(&question).is_some_and(is_complete) {
             return;
         }
         let Some(mut gathering) = self.gathering.remove(&question) else {
             return;
         };
         gathering.snapshot.limits = self.global.limits();
-        let bytes = (gathering.render)(&gathering.snapshot);
-        let client = self
-            .clients
-            .get(gathering.client)
-            .filter(|client| client.id == gathering.id);
-        if client.is_some() {
-            self.send_to_client(gathering.client, &bytes);
-            // What it sent meanwhile has waited.
-            self.take_input(gathering.client);
+        gathering.snapshot.halts = self.global.halts();
+        gathering.snapshot.hosts = self.global.resolver.rows(self.now);
+        match gathering.purpose {
+            Purpose::Client(index, id) => self.answer_console(index, id, |conversation| {
+                conversation.gathered(&gathering.snapshot)
+            }),
+            Purpose::Log(period_us) => super::snapshot::log_line(&gathering.snapshot, period_us),
         }
+    }
+
+    /// The answer to the message that a client of the console waits for, if it is still there.
+    pub(super) fn answer_console(
+        &mut self,
+        index: usize,
+        id: u64,
+        answer: impl FnOnce(&mut dyn crate::console::Conversation) -> Vec<u8>,
+    ) {
+        let client = self.clients.get_mut(index);
+        let Some(client) = client.filter(|client| client.id == id) else {
+            return;
+        };
+        let Phase::Console(conversation) = &mut client.phase else {
+            return;
+        };
+        let bytes = answer(conversation.as_mut());
+        self.send_to_client(index, &bytes);
+        // What it sent meanwhile has waited.
+        self.take_input(index);
     }
 }

@@ -1,5 +1,8 @@
 //! Stopping: no new clients, the ones inside may finish, everything is bounded by `drain_timeout`.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use weir_session::fault::Fault;
 
 use super::Worker;
@@ -8,13 +11,18 @@ use super::timers::Timer;
 use crate::console::Shutdown;
 use crate::driver::Driver;
 
+/// How often the first worker looks whether it is the last.
+const LOOK: Duration = Duration::from_millis(20);
+
 impl<D: Driver> Worker<D> {
     pub(super) fn shut_down(&mut self, how: Shutdown) {
-        self.driver.stop_accepting();
         if how == Shutdown::Now {
+            self.driver.stop_accepting();
             return self.stop_now();
         }
+        self.driver.stop_accepting_tcp();
         if self.draining.replace(how).is_none() {
+            self.draining_since = Some(self.now);
             let limit = self.global.settled().settings.global.drain_timeout;
             self.timers.arm(self.now.plus(limit), Timer::Drain);
         }
@@ -40,6 +48,7 @@ impl<D: Driver> Worker<D> {
             .get(client.pool)
             .is_some_and(|pool| pool.is_removed);
         let fault = match self.draining {
+            Some(Shutdown::WaitForServers) if client.ticket.is_some() => Fault::ServerShuttingDown,
             Some(Shutdown::WaitForServers) => Fault::ShuttingDown,
             _ if is_removed => Fault::DatabaseRemoved,
             _ => return,
@@ -71,8 +80,16 @@ impl<D: Driver> Worker<D> {
 
     /// The last client has left.
     pub(super) fn finish_if_drained(&mut self) {
-        if self.draining.is_none() || self.finished || !self.clients.is_empty() {
+        if self.draining.is_none() || self.finished {
             return;
+        }
+        // Administrators who look on are not waited for.
+        let mut clients = self.clients.iter();
+        if clients.any(|(_, client)| !matches!(client.phase, Phase::Console(_))) {
+            return;
+        }
+        if self.is_last_to_go() {
+            return self.timers.arm(self.now.plus(LOOK), Timer::Drained);
         }
         // A server that finishes what a client asked for before it left in order is waited for, too.
         let working = self
@@ -82,5 +99,13 @@ impl<D: Driver> Worker<D> {
         if !working {
             self.stop_now();
         }
+    }
+
+    /// Whoever accepts stays for administrators until the others have ended.
+    fn is_last_to_go(&self) -> bool {
+        let others = self.global.loads.iter().enumerate();
+        let mut others = others.filter(|(lane, _)| *lane != self.lane);
+        let have_clients = others.any(|(_, load)| load.load(Ordering::Relaxed) > 0);
+        self.lane == 0 && self.moving.is_none() && have_clients
     }
 }

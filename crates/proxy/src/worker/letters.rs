@@ -38,6 +38,7 @@ impl<D: Driver> Worker<D> {
             } => {
                 self.adopt(&pool, parcel, *server, asked);
             }
+            Message::Performed { question, outcome } => self.performed(question, outcome),
             Message::PeerFound { forward, addresses } => self.peer_looked_up(*forward, addresses),
             Message::Pulse(number) => {
                 if let Some(pulse) = self.global.pulses.get(self.lane) {
@@ -51,6 +52,8 @@ impl<D: Driver> Worker<D> {
             Message::Resolved(resolved) => self.resolved(resolved),
             Message::Settings => self.settle_pools(),
             Message::Shutdown(how) => self.shut_down(how),
+            Message::Task { task, to } => self.tasked(&task, to),
+            Message::Tasked { question, found } => self.task_done(question, found),
             Message::Describe { to, question } => {
                 let snapshot = Box::new(self.describe());
                 drop(self.post(to, Message::Description { question, snapshot }));

@@ -158,7 +158,7 @@ impl<D: Driver> Worker<D> {
             None => match self.add_listener(&pool) {
                 Some(index) => index,
                 None => {
-                    let fault = Fault::Misconfigured("too many pools (max_pools)".to_owned());
+                    let fault = Fault::TooManyClients("max_pools");
                     let lost = Heard::Lost(vec![seat], Loss::Fault(fault));
                     return self.tell(seat.lane, vec![lost]);
                 }

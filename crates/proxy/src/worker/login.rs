@@ -12,6 +12,7 @@ use weir_wire::startup::Version;
 use super::Worker;
 use super::access::Learnt;
 use super::client::Leaving;
+use super::proof::log_login;
 use super::secure::Securing;
 use super::slots::{Authenticating, Busy, ClientProtection, Phase, Plan};
 use crate::console::{DATABASES, Role};
@@ -130,6 +131,7 @@ impl<D: Driver> Worker<D> {
         client.phase = Phase::Authenticating(Box::new(Authenticating {
             hello,
             exchange: None,
+            is_sasl: false,
             plan: None,
             spoke_at: self.now,
             penalty: None,
@@ -156,6 +158,9 @@ impl<D: Driver> Worker<D> {
             return self.fail_client(index, &Fault::ReplicationUnsupported);
         }
         login.plan = plan(&settled, &login.hello, client.identity.remote_uid);
+        if settled.settings.global.log_connections {
+            log_login(client.id, login, &client.identity);
+        }
         let is_us_at_the_console = matches!(login.plan, Some(Plan::Console(_)))
             && login.hello.user == "pgbouncer"
             && is_us(client.identity.remote_uid);

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use weir_pool::ServerId;
 use weir_stats::{Blame, Counters, PoolRow, Snapshot, Times, WorkerRow};
 use weir_wire::backend::ErrorFields;
 use weir_wire::frame::HEADER_LEN;
 use weir_wire::sqlstate::SqlState;
 
 use super::Worker;
-use super::slots::{Client, Pool, Stage};
+use super::slots::{Client, Pool, Server, Stage};
 use crate::driver::Driver;
 
 /// Errors by who made them and SQLSTATE.
@@ -119,6 +120,8 @@ pub(super) struct Tally {
     pub(super) being_cancelled: u64,
     pub(super) tested: u64,
     pub(super) idle: u64,
+    /// Idle for longer than `server_check_delay`.
+    pub(super) used: u64,
     pub(super) active: u64,
     pub(super) login: u64,
     pub(super) pinned: u64,
@@ -131,13 +134,14 @@ impl<D: Driver> Worker<D> {
     pub(super) fn tallies(&self) -> Vec<Tally> {
         let slots = self.pools.iter().map(|(index, _)| index + 1).max();
         let mut tallies = vec![Tally::default(); slots.unwrap_or_default()];
-        for (_, server) in &self.servers {
+        for (index, server) in &self.servers {
             let Some(tally) = tallies.get_mut(server.pool) else {
                 continue;
             };
             *match server.stage {
                 Stage::BeingCancelled => &mut tally.being_cancelled,
                 Stage::Cleaning | Stage::Testing(_) => &mut tally.tested,
+                Stage::Idle if self.is_long_idle(index, server) => &mut tally.used,
                 Stage::Idle => &mut tally.idle,
                 Stage::Leased | Stage::Listening(_) => &mut tally.active,
                 _ => &mut tally.login,
@@ -147,6 +151,12 @@ impl<D: Driver> Worker<D> {
             tally.leased += u64::from(client.is_some());
         }
         tallies
+    }
+
+    /// Whether an idle server would be checked before its next use.
+    pub(super) fn is_long_idle(&self, index: usize, server: &Server) -> bool {
+        let pool = self.pools.get(server.pool);
+        pool.is_some_and(|pool| pool.shard.is_long_idle(ServerId(index as u64), self.now))
     }
 
     /// Its load.

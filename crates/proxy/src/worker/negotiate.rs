@@ -18,7 +18,7 @@ use weir_wire::encode;
 use super::Worker;
 use super::cancel::Carrying;
 use super::secure::Securing;
-use super::slots::Stage;
+use super::slots::{Address, Stage};
 use crate::driver::Driver;
 use crate::global::LastError;
 use crate::mailbox::Asker;
@@ -68,8 +68,12 @@ impl<D: Driver> Worker<D> {
 
     /// The connection is there: TLS first, if the settings say so.
     pub(super) fn server_connected(&mut self, index: usize) {
+        if let Some(server) = self.servers.get_mut(index) {
+            let port = server.facts.target.endpoint().port;
+            server.facts.local = self.driver.local(server.key, port);
+        }
         if self.global.settled().settings.global.log_connections {
-            tracing::info!("{} new connection to server", self.server_name(index));
+            self.log_connection(index);
         }
         match self.outgoing(index) {
             Err(NoSuchSettings) => {
@@ -84,6 +88,19 @@ impl<D: Driver> Worker<D> {
                 server.stage = Stage::Negotiating(outgoing);
                 self.driver.send(server.key, &request());
             }
+        }
+    }
+
+    /// PgBouncer's line, which says where from if there is an address.
+    fn log_connection(&self, index: usize) {
+        let name = self.server_name(index);
+        let local = self.servers.get(index).map(|server| &server.facts.local);
+        match local.filter(|local| !local.address.is_empty() && local.address != "unix") {
+            Some(local) => {
+                let from = Address(local, 0);
+                tracing::info!("{name} new connection to server (from {from})");
+            }
+            None => tracing::info!("{name} new connection to server"),
         }
     }
 

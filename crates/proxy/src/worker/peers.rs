@@ -22,6 +22,7 @@ pub(crate) struct Forward {
     /// The connection that asked.
     asker: usize,
     id: u64,
+    peer_id: u32,
     message: Vec<u8>,
     place: Entered,
     name: String,
@@ -72,10 +73,18 @@ impl<D: Driver> Worker<D> {
         let place = self.global.peer_quota(peer_id, max).try_enter();
         let place = place.ok_or("its pool_size is reached")?;
         match target(peer)? {
-            Ok(target) => self.carry_to_peer((asker, id), target, message, place),
+            Ok(target) => {
+                let errand = Errand::Peer {
+                    peer_id,
+                    message,
+                    place,
+                };
+                self.carry_to_peer((asker, id), target, errand)
+            }
             Err(name) => self.look_up_peer(Forward {
                 asker,
                 id,
+                peer_id,
                 message,
                 place,
                 name,
@@ -123,15 +132,19 @@ impl<D: Driver> Worker<D> {
         let target = tcp_targets(&forward.name, addresses?, forward.port).next();
         let target = target.ok_or("its name has no address")?;
         let asker = (forward.asker, forward.id);
-        self.carry_to_peer(asker, target, forward.message, forward.place)
+        let errand = Errand::Peer {
+            peer_id: forward.peer_id,
+            message: forward.message,
+            place: forward.place,
+        };
+        self.carry_to_peer(asker, target, errand)
     }
 
     fn carry_to_peer(
         &mut self,
         asker: (usize, u64),
         target: Target,
-        message: Vec<u8>,
-        place: Entered,
+        errand: Errand,
     ) -> Result<(), String> {
         let settled = self.global.settled();
         // As protected as a connection to a server; sockets of this machine need nothing.
@@ -140,7 +153,7 @@ impl<D: Driver> Worker<D> {
             Target::Unix(..) | Target::Abstract(..) => Ok(None),
         };
         let tls = tls.map_err(|_| "the TLS settings are not in force")?;
-        self.carry(target, tls, Errand::Peer { message, place }, Some(asker))
+        self.carry(target, tls, errand, Some(asker))
     }
 }
 

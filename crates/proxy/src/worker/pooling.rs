@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_config::{PoolMode, PoolSettings, Settings, StateCheck};
@@ -59,6 +60,7 @@ impl<D: Driver> Worker<D> {
             global: Arc::clone(global),
         };
         self.has_checks |= pool.checks != StateCheck::Off;
+        global.lanes.fetch_add(1, Ordering::Relaxed);
         let index = self.pools.insert(pool);
         self.pool_index.insert(name, index);
         index
@@ -350,7 +352,9 @@ impl<D: Driver> Worker<D> {
             .to_owned();
         match last.and_then(|last| last.body) {
             Some(body) => {
-                tracing::warn!("{client} pooler error: {text}");
+                if self.global.settled().settings.global.log_pooler_errors {
+                    tracing::warn!("{client} pooler error: {text}");
+                }
                 let message = super::welcome::as_fatal(&body);
                 self.end_client(index, &message, &text);
             }
@@ -389,20 +393,33 @@ impl<D: Driver> Worker<D> {
             }
             let since = *pool.unused_since.get_or_insert(self.now);
             let removed = pool.is_removed.then_some(Duration::ZERO);
-            let timeouts = [global.pool_idle_timeout, auto, removed];
-            if timeouts
+            let age = self.now.since(since);
+            let reasons = [
+                ("database removed", removed),
+                ("pool idle timeout", global.pool_idle_timeout),
+                ("autodb idle timeout", auto),
+            ];
+            let over = reasons
                 .into_iter()
-                .flatten()
-                .any(|timeout| self.now.since(since) >= timeout)
-            {
-                unused.push(index);
+                .find(|(_, timeout)| timeout.is_some_and(|timeout| age >= timeout));
+            if let Some((reason, _)) = over {
+                unused.push((index, reason, age));
             }
         }
-        for index in unused {
+        for (index, reason, age) in unused {
             let Some(mut pool) = self.pools.try_remove(index) else {
                 continue;
             };
             let global = Arc::clone(&pool.global);
+            // The last worker that knew it says so.
+            if global.lanes.fetch_sub(1, Ordering::Relaxed) == 1 {
+                tracing::info!(
+                    "cleaning up idle pool for user {} on db {} because: {reason} (age= {}s)",
+                    global.user,
+                    global.database,
+                    age.as_secs()
+                );
+            }
             lock(&global.retired).add(&mut pool);
             if let Some(tick) = pool.tick {
                 self.timers.disarm(tick, super::timers::Timer::Pool(index));

@@ -8,6 +8,7 @@ use weir_auth::login::{
     Acceptance, Account, Challenge, Exchange, LoginError, LoginInput, Method, Opening, Progress,
 };
 use weir_auth::stored::StoredSecret;
+use weir_pool::Moment;
 use weir_session::fault::{Credential, Fault};
 use weir_session::relay::ClientFault;
 use weir_wire::encode;
@@ -19,6 +20,7 @@ use super::access::lookup;
 use super::client::Leaving;
 use super::login::asked;
 use super::slots::{Address, Authenticating, Busy, Identity, Phase, Plan};
+use crate::console::DATABASES;
 use crate::driver::Driver;
 use crate::global::{lock, since_start, source};
 use crate::mailbox::Asker;
@@ -40,8 +42,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let Some(random) = Self::login_random() else {
-            let text = "no random bytes from the system".to_owned();
-            return self.fail_client(index, &Fault::Misconfigured(text));
+            return self.fail_client(index, &Fault::NoRandom);
         };
         let incoming = client.identity.incoming.as_ref();
         let opening = Exchange::begin(LoginInput {
@@ -68,6 +69,7 @@ impl<D: Driver> Worker<D> {
                 exchange,
             } => {
                 login.exchange = Some(exchange);
+                login.is_sasl = matches!(challenge, Challenge::Sasl { .. });
                 self.driver.send(client.key, &encoded(&challenge));
                 self.take_input(index);
             }
@@ -290,6 +292,7 @@ impl<D: Driver> Worker<D> {
                 Busy::Refused(fault) => fault,
                 _ => Fault::LoginTimeout,
             },
+            Phase::Welcome => Fault::LoginTimeoutServerDown,
             _ => Fault::LoginTimeout,
         };
         self.fail_client(index, &fault);
@@ -304,17 +307,26 @@ impl<D: Driver> Worker<D> {
         let Phase::Authenticating(login) = &mut client.phase else {
             return;
         };
-        if settled.settings.global.log_connections {
-            log_login(client.id, login, &client.identity);
-        }
         client.identity.incoming = None;
+        let is_late = is_late(self.draining_since, client.identity.connected_at);
         let secret = login.learnt_secret();
         match login.plan.take() {
+            None if DATABASES.contains(&login.hello.database.as_str()) => {
+                self.fail_client(index, &Fault::NotAllowed);
+            }
             None => {
                 let database = login.hello.database.clone();
                 self.fail_client(index, &Fault::NoDatabase(database));
             }
             Some(Plan::Console(role)) => self.open_console(index, role),
+            // It came by a socket that is open for administrators only.
+            Some(Plan::Pool(_)) if is_late => {
+                self.fail_client(index, &Fault::ShuttingDown);
+            }
+            Some(Plan::Pool(settings)) if self.global.is_disabled(&settings.database) => {
+                let name = settings.database;
+                self.fail_client(index, &Fault::DatabaseDisabled(name));
+            }
             Some(Plan::Pool(settings)) => {
                 let asked = asked(&settled, &login.hello, &client.identity.remote);
                 if let Some(secret) = secret.filter(|_| !settings.is_user_forced)
@@ -328,6 +340,11 @@ impl<D: Driver> Worker<D> {
     }
 }
 
+/// Whether a client came when nobody but administrators was let in any more.
+fn is_late(draining_since: Option<Moment>, connected_at: Moment) -> bool {
+    draining_since.is_some_and(|since| connected_at > since)
+}
+
 impl Authenticating {
     /// What a failure is called.
     fn credential(&self) -> Credential {
@@ -335,6 +352,7 @@ impl Authenticating {
         match self.directory {
             Some(Directory::Ldap(_)) => Credential::Ldap,
             Some(Directory::Pam { .. }) => Credential::Pam,
+            None if self.is_sasl => Credential::Sasl,
             None => Credential::Password,
         }
     }
@@ -349,8 +367,8 @@ impl Authenticating {
     }
 }
 
-/// PgBouncer's line.
-fn log_login(id: u64, login: &Authenticating, identity: &Identity) {
+/// PgBouncer's line: somebody says who it is, and has yet to prove it.
+pub(super) fn log_login(id: u64, login: &Authenticating, identity: &Identity) {
     let (database, user) = (&login.hello.database, &login.hello.user);
     let address = Address(&identity.remote, identity.remote_pid);
     let tls = identity

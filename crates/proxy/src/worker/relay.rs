@@ -370,10 +370,7 @@ impl<D: Driver> Worker<D> {
         self.to_server = buffer;
         match (begun, taken) {
             (Err(error), _) => {
-                self.fail_client(
-                    index,
-                    &Fault::Misconfigured(format!("invalid setting: {error}")),
-                );
+                self.fail_client(index, &Fault::Unsayable(error.to_string()));
             }
             (_, Err(fault)) => self.fail_client(index, &Fault::Protocol(fault)),
             (Ok(()), Ok(taken)) if taken.terminate => {

@@ -335,6 +335,11 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
+        let reason = match (&server.stage, fault) {
+            (Stage::Testing(test), ServerFault::Refused(_)) => test.failure().to_owned(),
+            (Stage::Leased, ServerFault::Refused(_)) => "var change failed".to_owned(),
+            _ => fault.to_string(),
+        };
         if let Some(index) = server.lease.take() {
             match fault {
                 ServerFault::Refused(body) => {
@@ -344,7 +349,6 @@ impl<D: Driver> Worker<D> {
                 _ => self.lost_server(index, false),
             }
         }
-        let reason = fault.to_string();
         self.close_server(server_index, &reason);
     }
 }

@@ -13,6 +13,7 @@ use weir_session::login::{
     BindingPolicy, Credentials, LoggedIn, LoginFault, LoginPlan, LoginStep, ServerLogin, Transport,
 };
 use weir_session::server::Server as Session;
+use weir_stats::Endpoint;
 use weir_wire::backend::ErrorFields;
 use weir_wire::startup::Version;
 
@@ -42,6 +43,7 @@ impl<D: Driver> Worker<D> {
         };
         let index = self.servers.vacant_key();
         pool.shard.connect_started(token, ServerId(index as u64));
+        let is_reserve = pool.shard.is_reserve(ServerId(index as u64));
         let settings = Arc::clone(&pool.settings);
         let turn = match settings.load_balance_hosts {
             LoadBalanceHosts::Disable => 0,
@@ -50,6 +52,7 @@ impl<D: Driver> Worker<D> {
         let facts = Facts {
             id: self.global.next_id(),
             target: Target::Unix(std::path::PathBuf::new(), settings.port),
+            local: Endpoint::default(),
             pid: 0,
             key: Box::default(),
             connected_at: self.now,
@@ -59,6 +62,10 @@ impl<D: Driver> Worker<D> {
         let mut server = Server::new(NO_KEY, pool_index, session, facts, self.now);
         server.stage = Stage::Connecting;
         self.servers.insert(server);
+        if is_reserve {
+            let name = self.server_name(index);
+            tracing::warn!("{name} taking connection from reserve_pool");
+        }
         let timeout = self.global.settled().settings.global.server_connect_timeout;
         self.arm_server(index, timeout);
         let (mut names, mut targets) = (Vec::new(), Vec::new());
@@ -538,13 +545,24 @@ impl<D: Driver> Worker<D> {
         true
     }
 
+    /// In PgBouncer's words: what the server said is a line of its own.
+    fn log_failed_login(&self, index: usize, text: &str) {
+        let name = self.server_name(index);
+        let connected_at = self.servers.get(index).map(|it| it.facts.connected_at);
+        let age = connected_at.map_or(0, |since| self.now.since(since).as_secs());
+        if !text.starts_with("server login failed") {
+            tracing::warn!("{name} closing because: {text} (age={age}s)");
+            return;
+        }
+        tracing::warn!("{name} {text}");
+        if self.global.settled().settings.global.log_disconnections {
+            tracing::info!("{name} closing because: login failed (age={age}s)");
+        }
+    }
+
     /// A connection that never came to be of use.
     pub(super) fn login_failed(&mut self, index: usize, error: LastError, kind: FailureKind) {
-        tracing::warn!(
-            "{} closing because: {}",
-            self.server_name(index),
-            error.text
-        );
+        self.log_failed_login(index, &error.text);
         if self.try_next_host(index, kind) {
             return;
         }
@@ -603,7 +621,7 @@ impl<D: Driver> Worker<D> {
             if matches!(server.stage, Stage::Testing(Test::Connect)) {
                 let kind = FailureKind::Rejected;
                 *lock(&pool.global.last_error) = Some(LastError {
-                    text: "exec_on_connect query failed".to_owned(),
+                    text: Test::Connect.failure().to_owned(),
                     body: None,
                 });
                 pool.shard

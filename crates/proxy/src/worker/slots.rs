@@ -26,7 +26,7 @@ use super::listening::Ears;
 use super::measure::Timing;
 use super::secure::Securing;
 use super::state::{Pinned, Trials};
-use crate::console::Role;
+use crate::console::{Conversation, Role};
 use crate::driver::Key;
 use crate::global::GlobalPool;
 use crate::moved::Facts;
@@ -42,7 +42,7 @@ pub(super) enum Phase {
     /// Its cancel request is being carried out.
     Cancelling,
     /// It talks to the console.
-    Console(Role),
+    Console(Box<dyn Conversation>),
     /// It has not said who it is.
     Opening(Opening),
     /// It works.
@@ -57,6 +57,8 @@ pub(super) enum Phase {
 pub(super) struct Authenticating {
     pub(super) hello: Hello,
     pub(super) exchange: Option<Box<weir_auth::login::Exchange>>,
+    /// The exchange is SCRAM's; a failure has a name of its own then.
+    pub(super) is_sasl: bool,
     /// None: there is no such database, which is said only after the login.
     pub(super) plan: Option<Plan>,
     /// When its last message came: the answer to a failure is held back from then on, however long the verdict took.
@@ -224,6 +226,17 @@ pub(super) enum Test {
     Ping,
     /// `server_reset_query`.
     Reset,
+}
+
+impl Test {
+    /// What a server is closed for that does not pass.
+    pub(super) const fn failure(self) -> &'static str {
+        match self {
+            Self::Check(_) | Self::Ping => "test query failed",
+            Self::Connect => "exec_on_connect query failed",
+            Self::Reset => "reset query failed",
+        }
+    }
 }
 
 /// Where a server connection is in its life.

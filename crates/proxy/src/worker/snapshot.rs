@@ -1,30 +1,40 @@
 //! This worker as others see it: rows for the console, and the line of statistics in the log.
 
+use std::collections::BTreeMap;
+
 use weir_pool::Shard;
 use weir_stats::{
-    Averages, ClientRow, ClientState, Counters, PoolCounts, PoolRow, ServerRow, ServerState,
-    Snapshot, Totals,
+    Averages, Buffers, ClientRow, ClientState, Counters, MemoryRow, PoolCounts, PoolRow, ServerRow,
+    ServerState, Snapshot, Totals,
 };
 
 use super::Worker;
+use super::console::Purpose as Gathered;
 use super::measure::Tally;
-use super::slots::{Client, Phase, Pool, Server, Stage};
-use crate::driver::Driver;
+use super::slots::{Client, Identity, Phase, Pool, Server, Stage};
+use crate::driver::{Driver, Key};
 use crate::global::{Purpose, balance_name, mode_name};
+use crate::moved::Facts;
+
+mod cancels;
 
 impl<D: Driver> Worker<D> {
     pub(super) fn describe(&self) -> Snapshot {
+        let clients = self.clients.iter();
+        let clients = clients.filter_map(|(_, client)| {
+            let state = self.client_state(client)?;
+            Some(self.client_row(client, state))
+        });
+        let askers = self.cancellers.iter();
+        let askers = askers.filter_map(|(_, canceller)| self.asker_row(canceller));
+        let servers = self.servers.iter();
+        let servers = servers.map(|(index, server)| self.server_row(index, server));
+        let cancels = self.cancellers.iter();
+        let cancels = cancels.filter_map(|(_, canceller)| self.canceller_row(canceller));
         Snapshot {
-            clients: self
-                .clients
-                .iter()
-                .filter_map(|(_, client)| self.client_row(client))
-                .collect(),
-            servers: self
-                .servers
-                .iter()
-                .map(|(_, server)| self.server_row(server))
-                .collect(),
+            clients: clients.chain(askers).collect(),
+            servers: servers.chain(cancels).collect(),
+            memory: self.memory(),
             ..self.describe_pools()
         }
     }
@@ -81,6 +91,7 @@ impl<D: Driver> Worker<D> {
         for (name, row) in listeners {
             add_listener(&mut snapshot, name, row);
         }
+        self.show_cancels(&mut snapshot);
         // What nobody has any more is told once.
         if self.lane == 0 {
             self.global.show_retired_totals(&mut snapshot);
@@ -88,20 +99,24 @@ impl<D: Driver> Worker<D> {
         snapshot
     }
 
-    fn client_row(&self, client: &Client) -> Option<ClientRow> {
-        let identity = &client.identity;
-        let state = match client.phase {
+    /// None if its connection is for a cancel request.
+    fn client_state(&self, client: &Client) -> Option<ClientState> {
+        Some(match client.phase {
             Phase::Opening(_) | Phase::Securing(_) | Phase::Authenticating(_) => ClientState::Login,
             Phase::Cancelling => return None,
             _ if client.lease.is_some() => ClientState::Active,
             _ if client.ticket.is_some() => ClientState::Waiting,
             Phase::Welcome => ClientState::Login,
             Phase::Console(_) | Phase::Ready => ClientState::Idle,
-        };
+        })
+    }
+
+    fn client_row(&self, client: &Client, state: ClientState) -> ClientRow {
+        let identity = &client.identity;
         let server = client.lease.and_then(|index| self.servers.get(index));
         let waited = client.ticket.map(|ticket| self.now.since(ticket.since()));
         let name = client.session.reported().get("application_name");
-        Some(ClientRow {
+        ClientRow {
             id: client.id,
             user: identity.user.to_string(),
             database: identity.database.to_string(),
@@ -126,16 +141,25 @@ impl<D: Driver> Worker<D> {
                 .pinned
                 .as_ref()
                 .map_or(0, |pinned| self.now.since(pinned.since).as_secs()),
+            buffers: self.buffers(client.key, &client.input),
             worker: self.lane,
-        })
+        }
     }
 
-    fn server_row(&self, server: &Server) -> ServerRow {
+    fn buffers(&self, key: Key, received: &[u8]) -> Buffers {
+        Buffers {
+            received: received.len() as u64,
+            unsent: self.driver.backlog(key) as u64,
+        }
+    }
+
+    fn server_row(&self, index: usize, server: &Server) -> ServerRow {
         let pool = self.pools.get(server.pool);
         let name = |f: fn(&Pool) -> &str| pool.map(f).unwrap_or_default().to_owned();
         let state = match server.stage {
             Stage::BeingCancelled => ServerState::BeingCanceled,
             Stage::Cleaning | Stage::Testing(_) => ServerState::Tested,
+            Stage::Idle if self.is_long_idle(index, server) => ServerState::Used,
             Stage::Idle => ServerState::Idle,
             Stage::Leased | Stage::Listening(_) => ServerState::Active,
             Stage::Connecting
@@ -145,13 +169,14 @@ impl<D: Driver> Worker<D> {
             | Stage::Securing(_) => ServerState::Login,
         };
         let client = server.lease.and_then(|index| self.clients.get(index));
+        let remote = server.facts.target.endpoint();
         ServerRow {
             id: server.facts.id,
             user: name(|pool| &pool.global.user),
             database: name(|pool| &pool.global.database),
             state,
-            remote: server.facts.target.endpoint(),
-            local: weir_stats::Endpoint::default(),
+            remote,
+            local: server.facts.local.clone(),
             connect_time: self.unix(server.facts.connected_at),
             request_time: self.unix(server.request_at),
             close_needed: server.doomed.is_some(),
@@ -169,8 +194,36 @@ impl<D: Driver> Worker<D> {
                 .unwrap_or_default()
                 .to_owned(),
             prepared_statements: server.session.prepared_count() as u64,
+            buffers: self.buffers(server.key, &server.input),
             worker: self.lane,
         }
+    }
+
+    /// By PgBouncer's names. What an object of a kind points to and always has is part of it.
+    fn memory(&self) -> BTreeMap<&'static str, MemoryRow> {
+        let row = |size: usize, used: usize, capacity: usize| MemoryRow {
+            size: size as u64,
+            used: used as u64,
+            free: capacity.saturating_sub(used) as u64,
+        };
+        let (clients, servers) = (&self.clients, &self.servers);
+        let client = size_of::<Client>() + size_of::<Identity>();
+        let server = size_of::<Server>() + size_of::<Facts>();
+        [
+            (
+                "client_cache",
+                row(client, clients.len(), clients.capacity()),
+            ),
+            (
+                "server_cache",
+                row(server, servers.len(), servers.capacity()),
+            ),
+            (
+                "pool_cache",
+                row(size_of::<Pool>(), self.pools.len(), self.pools.capacity()),
+            ),
+        ]
+        .into()
     }
 
     /// The size of the clients' pool.
@@ -195,6 +248,7 @@ impl<D: Driver> Worker<D> {
             sv_active: tally.active,
             sv_being_canceled: tally.being_cancelled,
             sv_idle: tally.idle,
+            sv_used: tally.used,
             sv_login: tally.login,
             sv_tested: tally.tested,
             ..PoolCounts::default()
@@ -225,18 +279,11 @@ impl<D: Driver> Worker<D> {
             return;
         }
         let period_us = u64::try_from(global.stats_period.as_micros()).unwrap_or(u64::MAX);
-        self.gather(
-            usize::MAX,
-            0,
-            Box::new(move |snapshot| {
-                log_line(snapshot, period_us);
-                Vec::new()
-            }),
-        );
+        self.gather(Gathered::Log(period_us));
     }
 }
 
-fn log_line(snapshot: &Snapshot, period_us: u64) {
+pub(super) fn log_line(snapshot: &Snapshot, period_us: u64) {
     let mut all = Counters::default();
     for totals in snapshot.databases.values() {
         all += totals.period;

@@ -12,6 +12,7 @@ mod listening;
 mod login;
 mod measure;
 mod options;
+mod orders;
 mod peers;
 mod postgres;
 mod secure;

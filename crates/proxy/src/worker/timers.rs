@@ -16,7 +16,10 @@ pub(super) enum Timer {
     Canceller(usize),
     Client(usize),
     Drain,
+    Drained,
+    Flush,
     Moving,
+    Orders,
     Outbox,
     Pool(usize),
     Server(usize),
@@ -56,7 +59,10 @@ impl<D: Driver> Worker<D> {
                 Timer::Canceller(index) => self.cancel_over(index, false),
                 Timer::Client(index) => self.client_timer(index),
                 Timer::Drain => self.stop_now(),
+                Timer::Drained => self.finish_if_drained(),
+                Timer::Flush => self.flush_suspended(),
                 Timer::Moving => self.move_all(),
+                Timer::Orders => self.look_at_orders(),
                 Timer::Outbox => self.send_outboxes(),
                 Timer::Pool(index) => self.pool_timer(index),
                 Timer::Server(index) => self.server_timer(index),
@@ -134,6 +140,12 @@ impl<D: Driver> Worker<D> {
                 Fault::QueryTimeout,
             ),
             (
+                settings.query_timeout,
+                client.ticket.is_some(),
+                client.request_at,
+                Fault::QueryTimeoutWaiting,
+            ),
+            (
                 settings.transaction_timeout,
                 at_work,
                 client.transaction_at,
@@ -177,7 +189,7 @@ impl<D: Driver> Worker<D> {
             return self.login_timed_out(index);
         }
         match server.stage {
-            Stage::Testing(_) => self.close_server(index, "test query failed"),
+            Stage::Testing(test) => self.close_server(index, test.failure()),
             Stage::Cleaning => self.clean_on(index),
             Stage::Listening(listener) => self.check_listener(index, listener),
             Stage::BeingCancelled => self.close_server(index, "cancel_wait_timeout"),

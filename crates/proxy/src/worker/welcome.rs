@@ -185,17 +185,8 @@ impl<D: Driver> Worker<D> {
         for (name, value) in reported.iter() {
             let _ = encode::parameter_status(&mut message, name.as_bytes(), value.as_bytes());
         }
-        let key_len = if client.identity.long_key {
-            LONG_KEY
-        } else {
-            4
-        };
-        if self
-            .register_for_cancel(index, key_len, &mut message)
-            .is_err()
-        {
-            let fault = weir_session::fault::Fault::Misconfigured("no random bytes".to_owned());
-            return self.fail_client(index, &fault);
+        if self.register_for_cancel(index, &mut message).is_err() {
+            return self.fail_client(index, &weir_session::fault::Fault::NoRandom);
         }
         let notice = &self.global.settled().settings.global.login_notify_message;
         if !notice.is_empty() {
@@ -225,14 +216,18 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Draws a number and key that nobody else has.
-    fn register_for_cancel(
+    pub(super) fn register_for_cancel(
         &mut self,
         index: usize,
-        key_len: usize,
         message: &mut Vec<u8>,
     ) -> std::io::Result<()> {
         let Some(client) = self.clients.get_mut(index) else {
             return Ok(());
+        };
+        let key_len = if client.identity.long_key {
+            LONG_KEY
+        } else {
+            4
         };
         let place = Place {
             lane: self.lane,

@@ -328,7 +328,7 @@ pub fn portal_suspended(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
     empty(buf, tag::PORTAL_SUSPENDED)
 }
 
-/// One column of a result that we make ourselves, in text format and of no table.
+/// One column of a result that we make ourselves, of no table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column<'a> {
     /// Heading.
@@ -339,22 +339,64 @@ pub struct Column<'a> {
     pub type_len: i16,
 }
 
-/// RowDescription.
+/// How a value is written (manual, 55.1.3 "Formats and Format Codes").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// As text, code 0.
+    Text,
+    /// As the type's `send` function writes it, code 1.
+    Binary,
+}
+
+impl Format {
+    /// The code on the wire.
+    #[must_use]
+    pub const fn to_i16(self) -> i16 {
+        match self {
+            Self::Text => 0,
+            Self::Binary => 1,
+        }
+    }
+
+    /// The format of a code, if it is one.
+    #[must_use]
+    pub const fn from_i16(code: i16) -> Option<Self> {
+        match code {
+            0 => Some(Self::Text),
+            1 => Some(Self::Binary),
+            _ => None,
+        }
+    }
+}
+
+/// RowDescription, every column in text format.
 ///
 /// # Errors
 /// A NUL in a name, or more than 32,767 columns.
 pub fn row_description(buf: &mut Vec<u8>, columns: &[Column<'_>]) -> Result<(), EncodeError> {
+    row_description_in(buf, columns, |_| Format::Text)
+}
+
+/// RowDescription, each column in the format for its place, from 0.
+///
+/// # Errors
+/// As [`row_description`].
+pub fn row_description_in(
+    buf: &mut Vec<u8>,
+    columns: &[Column<'_>],
+    format: impl Fn(usize) -> Format,
+) -> Result<(), EncodeError> {
     let count = i16::try_from(columns.len()).map_err(|_| EncodeError::TooManyEntries)?;
     message(buf, tag::ROW_DESCRIPTION, |body| {
         body.i16(count)?;
-        for column in columns {
+        for (place, column) in columns.iter().enumerate() {
             body.cstr(column.name.as_bytes())?;
             body.u32(0)?; // oid of the table: none
             body.i16(0)?; // number of the table's column: none
             body.u32(column.type_oid)?;
             body.i16(column.type_len)?;
             body.i32(-1)?; // type modifier: none
-            body.i16(0)?; // format: text
+            body.i16(format(place).to_i16())?;
         }
         Ok(())
     })
@@ -379,6 +421,14 @@ pub fn data_row(buf: &mut Vec<u8>, values: &[Option<&[u8]>]) -> Result<(), Encod
         }
         Ok(())
     })
+}
+
+/// ParameterDescription of a statement without parameters.
+///
+/// # Errors
+/// None in practice.
+pub fn no_parameters(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
+    message(buf, tag::PARAMETER_DESCRIPTION, |body| body.i16(0))
 }
 
 /// NotificationResponse.

@@ -1,7 +1,7 @@
 //! Exact bytes of encoders, and what they refuse.
 
 use weir_wire::backend::TransactionStatus;
-use weir_wire::encode::{self, Column, EncodeError, ErrorReport, Severity, checked_len};
+use weir_wire::encode::{self, Column, EncodeError, ErrorReport, Format, Severity, checked_len};
 use weir_wire::frame::{FRONTEND_LARGE_MAX, Side, header};
 use weir_wire::frontend::Kind;
 use weir_wire::sqlstate::SqlState;
@@ -127,6 +127,11 @@ fn backend_bytes() {
         |buf| encode::row_description(buf, &[column]),
         "'T' 0000001a 0001  'n' 00  00000000 0000  00000017 0004  ffffffff  0000",
     );
+    check(
+        |buf| encode::row_description_in(buf, &[column], |_| Format::Binary),
+        "'T' 0000001a 0001  'n' 00  00000000 0000  00000017 0004  ffffffff  0001",
+    );
+    check(encode::no_parameters, "'t' 00000006 0000");
     check(
         |buf| encode::notification_response(buf, 1, b"c", b""),
         "'A' 0000000b 00000001 'c' 00 00",

@@ -146,7 +146,7 @@ fn an_empty_password_is_never_right() {
     for user in ["ann", "null", "empty", "nobody"] {
         let heard = outcome(&mut world, user, "");
         assert!(
-            heard.starts_with("E(FATAL 08P01 empty password"),
+            heard.starts_with("E(FATAL 28P01 empty password"),
             "{user}: {heard}"
         );
     }

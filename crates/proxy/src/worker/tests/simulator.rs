@@ -17,6 +17,7 @@ use weir_testkit::program::Topic;
 
 use super::world::{Caller, Host, World};
 use crate::driver::memory::End;
+use crate::orders::Task;
 use crate::worker::slots::Stage;
 
 mod actor;
@@ -101,6 +102,7 @@ impl Simulation {
             }
             What::Deafen => self.actors[op.who].deafen(&mut self.world, dice),
             What::Fault => self.fault(dice),
+            What::Order => self.order(dice),
         }
         self.check();
     }
@@ -194,11 +196,43 @@ impl Simulation {
         self.tell(|| told);
     }
 
+    /// What an administrator orders must not be felt, but for the waiting.
+    fn order(&mut self, dice: &mut Dice) {
+        let global = &self.world.global;
+        let (told, task) = match dice.below(5) {
+            0 => (
+                format!("PAUSE: {:?}", global.pause(None, "pause")),
+                Task::Settle,
+            ),
+            1 => (
+                format!("PAUSE shop: {:?}", global.pause(Some("shop"), "pause")),
+                Task::Settle,
+            ),
+            2 => (format!("RESUME: {:?}", global.resume(None)), Task::Settle),
+            3 => (
+                format!("RESUME shop: {:?}", global.resume(Some("shop"))),
+                Task::Settle,
+            ),
+            _ => ("RECONNECT".to_owned(), Task::Recycle(None)),
+        };
+        self.world.task(&task);
+        self.tell(|| told);
+    }
+
+    fn resume_everything(&self) {
+        for database in [None, Some("shop")] {
+            // It may not be paused.
+            let _ = self.world.global.resume(database);
+        }
+        self.world.task(&Task::Settle);
+    }
+
     /// Faults stop and clients finish what they began: everybody is answered (I-11).
     fn come_to_rest(&mut self) {
         self.tell(|| "faults stop, clients finish".to_owned());
         self.world.host = Host::Accepts;
         self.world.cancels_at_once = true;
+        self.resume_everything();
         for server in &mut self.world.servers {
             server.stalled = false;
         }

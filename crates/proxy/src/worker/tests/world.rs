@@ -14,18 +14,20 @@ use weir_wire::startup::Version;
 
 use super::postgres::{CancelCall, Catalog, Postgres};
 use crate::clock::Clock;
-use crate::console::{Console, Role, Shutdown, Step};
+use crate::console::{Console, Conversation, Order, Refusal, Role, Shutdown, Step};
 use crate::driver::Owner;
 use crate::driver::memory::{End, MemoryDriver, Peer};
 use crate::global::{Global, Purpose};
 use crate::listen::Accepted;
 use crate::mailbox::{Message, mailbox};
 use crate::offload::Offload;
+use crate::orders::Task;
 use crate::settled::{Access, Settled, Setup};
 use crate::socket::Socket;
 use crate::transport::Transport;
 use crate::worker::slots::Stage;
 use crate::worker::{RECEIVE, Worker};
+use weir_stats::Snapshot;
 
 /// Room in every connection unless a test wants little.
 const ROOM: usize = 1 << 20;
@@ -157,12 +159,55 @@ impl Console for NoConsole {
         Vec::new()
     }
 
-    fn query(&self, _: Role, _: &[u8]) -> Step {
-        Step::Close(Vec::new())
+    fn open(&self, _: Role) -> Box<dyn Conversation> {
+        Box::new(Orders)
+    }
+}
+
+fn said(text: &str) -> Vec<u8> {
+    let mut message = Vec::new();
+    encode::command_complete(&mut message, text.as_bytes()).unwrap();
+    message
+}
+
+/// A console that knows orders, and answers with how they went; anything else gets the numbers of all clients.
+struct Orders;
+
+impl Conversation for Orders {
+    fn handle(&mut self, _: u8, body: &[u8]) -> Step {
+        let text = String::from_utf8_lossy(body);
+        let mut words = text.trim_end_matches('\0').split(' ');
+        let word = words.next();
+        let name = words.next().map(str::to_owned);
+        match word {
+            Some("DISABLE") => Step::Perform(Order::Disable(name.unwrap_or_default())),
+            Some("ENABLE") => Step::Perform(Order::Enable(name.unwrap_or_default())),
+            Some("KILL") => Step::Perform(Order::Kill(name)),
+            Some("KILL_CLIENT") => {
+                let id = name.and_then(|id| id.parse().ok()).unwrap_or_default();
+                Step::Perform(Order::KillClient(id))
+            }
+            Some("PAUSE") => Step::Perform(Order::Pause(name)),
+            Some("RECONNECT") => Step::Perform(Order::Reconnect(name)),
+            Some("RELOAD") => Step::Perform(Order::Reload),
+            Some("RESUME") => Step::Perform(Order::Resume(name)),
+            Some("SUSPEND") => Step::Perform(Order::Suspend),
+            Some("WAIT_CLOSE") => Step::Perform(Order::WaitClose(name)),
+            _ => Step::Gather,
+        }
     }
 
-    fn unsupported(&self, _: u8) -> Step {
-        Step::Close(Vec::new())
+    fn gathered(&mut self, snapshot: &Snapshot) -> Vec<u8> {
+        let clients: Vec<_> = snapshot
+            .clients
+            .iter()
+            .map(|row| row.id.to_string())
+            .collect();
+        said(&clients.join(" "))
+    }
+
+    fn performed(&mut self, outcome: Result<(), Refusal>) -> Vec<u8> {
+        said(&outcome.map_or_else(|refusal| refusal.to_string(), |()| "done".to_owned()))
     }
 }
 
@@ -277,7 +322,10 @@ impl World {
     ) -> usize {
         let index = self.connect_from(address);
         let mut packet = Vec::new();
-        let mut all = vec![("user", user), ("database", "shop")];
+        let mut all = vec![("user", user)];
+        if parameters.iter().all(|(name, _)| *name != "database") {
+            all.push(("database", "shop"));
+        }
         all.extend(parameters);
         let all: Vec<_> = all
             .iter()
@@ -292,6 +340,15 @@ impl World {
     #[track_caller]
     pub(super) fn login(&mut self) -> usize {
         let index = self.dial("ann", &[]);
+        self.settle();
+        let greeting = self.callers[index].heard();
+        assert!(greeting.ends_with("Z(I)"), "{greeting}");
+        index
+    }
+
+    /// A client of the console, for worlds with `admin_users = ann`.
+    pub(super) fn login_to_console(&mut self) -> usize {
+        let index = self.dial("ann", &[("database", "pgbouncer")]);
         self.settle();
         let greeting = self.callers[index].heard();
         assert!(greeting.ends_with("Z(I)"), "{greeting}");
@@ -314,6 +371,14 @@ impl World {
         encode::cancel_request(&mut packet, pid, &key).unwrap();
         self.callers[index].say(&packet);
         index
+    }
+
+    /// What an order asks of every worker.
+    pub(super) fn task(&self, task: &Task) {
+        for mailbox in self.global.mailboxes.get().unwrap() {
+            let task = task.clone();
+            drop(mailbox.send(Message::Task { task, to: None }));
+        }
     }
 
     // --- time and turns ---

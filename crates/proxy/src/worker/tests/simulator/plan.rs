@@ -35,6 +35,8 @@ pub(super) enum What {
     Fault,
     /// Time passes to the next deadline.
     Leap,
+    /// An administrator pauses, resumes, or has servers made anew.
+    Order,
     Pass,
     /// Some server hears, works or speaks.
     Server,
@@ -148,6 +150,7 @@ fn op(dice: &mut Dice, people: usize) -> Op {
         391..393 => What::Vanish,
         393..395 => What::Deafen,
         395..398 => What::Fault,
+        398 => What::Order,
         _ => What::Leap,
     };
     Op {

@@ -1,0 +1,111 @@
+//! What a query means: one statement of the table of commands with its arguments, or why it is none.
+
+use std::borrow::Cow;
+
+use weir_proxy::console::{Order, Refusal, Role, Shutdown};
+use weir_wire::sqlstate::SqlState;
+
+use crate::command::{self, COMMANDS};
+use crate::show::{Heading, Show, text};
+use crate::token::{self, tokens};
+
+/// How many bytes of a wrong query its error repeats.
+const ECHO_LEN_MAX: usize = 100;
+
+/// A statement that its user may use.
+#[derive(Clone)]
+pub(crate) enum Statement {
+    /// Answers one text.
+    Constant {
+        column: &'static str,
+        value: &'static str,
+    },
+    /// No statement at all.
+    Empty,
+    Help,
+    /// SET of something that drivers set on connecting.
+    Ignore,
+    /// An order for the engine, and the tag of its answer.
+    Perform(Order, Cow<'static, str>),
+    Show(&'static Show),
+    Stop(Shutdown),
+}
+
+/// An error for the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) code: SqlState,
+    pub(crate) message: String,
+}
+
+impl Refused {
+    /// With PgBouncer's code for whatever its console refuses.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self::with(SqlState::PROTOCOL_VIOLATION, message)
+    }
+
+    pub(crate) fn with(code: SqlState, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { code, message }
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Self::with(refusal.code(), refusal.to_string())
+    }
+}
+
+impl Statement {
+    /// What this query means to somebody of this role. Nothing else decides what is permitted (hazard SEC-44).
+    pub(crate) fn read(role: Role, sql: &[u8]) -> Result<Self, Refused> {
+        let tokens = match tokens(sql) {
+            Ok(tokens) if tokens.is_empty() => return Ok(Self::Empty),
+            Ok(tokens) => tokens,
+            Err(token::Fault::Invalid) => return Err(invalid(sql)),
+            Err(token::Fault::LongWord) => return Err(Refused::new("bad arguments")),
+        };
+        let Some((entry, rest)) = command::find(&tokens) else {
+            return Err(invalid(sql));
+        };
+        if !entry.allows(role) {
+            return Err(Refused::new("admin access needed"));
+        }
+        entry.read(rest).map_err(|fault| match fault {
+            command::Fault::DatabaseMissing => Refused::new("a database is required"),
+            command::Fault::NoClient => Refused::new("invalid client pointer supplied"),
+            command::Fault::Gone(why) => Refused::with(SqlState::FEATURE_NOT_SUPPORTED, why),
+            command::Fault::Unknown => invalid(sql),
+        })
+    }
+
+    /// The columns of its result, if it has one.
+    pub(crate) fn headings(&self) -> Option<Cow<'static, [Heading]>> {
+        match self {
+            Self::Constant { column, .. } => Some(vec![text(column)].into()),
+            Self::Show(show) => Some(show.headings.into()),
+            Self::Empty | Self::Help | Self::Ignore | Self::Perform(..) | Self::Stop(_) => None,
+        }
+    }
+}
+
+/// The lines of SHOW HELP.
+pub(crate) fn usages() -> String {
+    let shown = COMMANDS
+        .iter()
+        .filter(|entry| !entry.is_courtesy() && !entry.is_gone());
+    shown.fold(String::new(), |text, entry| text + "\n\t" + &entry.usage())
+}
+
+/// Repeats the query, short and printable.
+fn invalid(sql: &[u8]) -> Refused {
+    let start = sql.get(..ECHO_LEN_MAX).unwrap_or(sql);
+    let mut echo: String = String::from_utf8_lossy(start)
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if start.len() < sql.len() {
+        echo.push_str("...");
+    }
+    Refused::new(format!("invalid command '{echo}', use SHOW HELP;"))
+}

@@ -1,0 +1,213 @@
+//! One client of the console: simple queries, and the extended protocol in `talk/extended.rs`.
+//!
+//! What a statement gives does not depend on the protocol: [`Talk::begin`] says what the engine has to do for it, and
+//! one of [`Talk::told`] and [`Conversation::gathered`] makes a [`Product`] of it.
+
+mod extended;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use weir_proxy::console::{Conversation, Refusal, Role, Step};
+use weir_stats::Snapshot;
+use weir_wire::encode::{self, ErrorReport, Severity};
+use weir_wire::frontend::{Query, tag};
+use weir_wire::sqlstate::SqlState;
+
+use self::extended::Extended;
+use crate::reply::{Formats, Reply};
+use crate::shared::Shared;
+use crate::show::{Context, Heading, Row, Show};
+use crate::statement::{Refused, Statement, usages};
+
+/// A conversation.
+pub(crate) struct Talk {
+    role: Role,
+    shared: Shared,
+    version: Arc<str>,
+    extended: Extended,
+    /// What the engine was asked for.
+    due: Option<(Statement, Asked)>,
+}
+
+/// How a statement was asked for.
+enum Asked {
+    /// By Query.
+    Simply,
+    /// By Execute of this portal, for so many rows; 0 or less means all.
+    ByPortal(Vec<u8>, i32),
+}
+
+/// What a statement has given.
+enum Product {
+    /// Nothing: it was empty.
+    Empty,
+    /// A command is complete: its notice with a detail, and its tag.
+    Done(Option<(&'static str, Option<String>)>, Cow<'static, str>),
+    /// A result.
+    Table(Cow<'static, [Heading]>, Vec<Row>),
+}
+
+impl Product {
+    fn tag(tag: impl Into<Cow<'static, str>>) -> Self {
+        Self::Done(None, tag.into())
+    }
+}
+
+impl Conversation for Talk {
+    fn handle(&mut self, message: u8, body: &[u8]) -> Step {
+        if self.extended.is_skipping() && !matches!(message, tag::SYNC | tag::TERMINATE) {
+            return Step::Reply(Vec::new());
+        }
+        let reply = Reply::default();
+        match message {
+            tag::QUERY => self.query(body),
+            tag::TERMINATE => Step::Close(Vec::new()),
+            tag::PARSE
+            | tag::BIND
+            | tag::DESCRIBE
+            | tag::EXECUTE
+            | tag::CLOSE
+            | tag::FLUSH
+            | tag::SYNC => self.extended_message(message, body),
+            // No answer is expected to these.
+            tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => {
+                Step::Reply(error(reply, &unsupported(message)).unfinished())
+            }
+            _ => Step::Reply(error(reply, &unsupported(message)).ready()),
+        }
+    }
+
+    fn gathered(&mut self, snapshot: &Snapshot) -> Vec<u8> {
+        match self.due.take() {
+            Some((Statement::Show(show), asked)) => {
+                let product = self.render(show, snapshot);
+                self.answer(Ok(product), asked)
+            }
+            // The engine answers what it was asked; whatever else this is, the client waits for an end.
+            Some((_, asked)) => self.answer(Err(Refused::new("bouncer config error")), asked),
+            None => Vec::new(),
+        }
+    }
+
+    fn performed(&mut self, outcome: Result<(), Refusal>) -> Vec<u8> {
+        let Some((statement, asked)) = self.due.take() else {
+            return Vec::new();
+        };
+        let tag = match statement {
+            Statement::Perform(_, tag) => tag,
+            _ => Cow::Borrowed(""),
+        };
+        let product = outcome.map(|()| Product::tag(tag)).map_err(Refused::from);
+        self.answer(product, asked)
+    }
+}
+
+impl Talk {
+    pub(crate) fn new(role: Role, shared: Shared, version: Arc<str>) -> Self {
+        Self {
+            role,
+            shared,
+            version,
+            extended: Extended::default(),
+            due: None,
+        }
+    }
+
+    fn query(&mut self, body: &[u8]) -> Step {
+        self.extended.forget_unnamed();
+        // As PostgreSQL, but for what stands behind the NUL: the engine's tests send such, and an error is as good.
+        let read = Query::parse(body).map_err(|error| Refused::new(error.to_string()));
+        let read = read.and_then(|query| Statement::read(self.role, query.sql));
+        match read {
+            Ok(statement) => self.begin(statement, Asked::Simply),
+            Err(refused) => Step::Reply(self.answer(Err(refused), Asked::Simply)),
+        }
+    }
+
+    /// Does it, or asks the engine.
+    fn begin(&mut self, statement: Statement, asked: Asked) -> Step {
+        let product = match &statement {
+            Statement::Constant { column, value } => {
+                let row = vec![Some((*value).to_owned())];
+                Product::Table(vec![crate::show::text(column)].into(), vec![row])
+            }
+            Statement::Empty => Product::Empty,
+            Statement::Help => {
+                Product::Done(Some(("Console usage", Some(usages()))), "SHOW".into())
+            }
+            Statement::Ignore => Product::Done(Some(("SET ignored", None)), "SET".into()),
+            Statement::Perform(order, _) => {
+                let order = order.clone();
+                self.due = Some((statement, asked));
+                return Step::Perform(order);
+            }
+            Statement::Show(show) if show.is_live => {
+                self.due = Some((statement, asked));
+                return Step::Gather;
+            }
+            Statement::Show(show) => self.render(show, &Snapshot::default()),
+            Statement::Stop(how) => {
+                let how = *how;
+                return Step::Stop(how, self.answer(Ok(Product::tag("SHUTDOWN")), asked));
+            }
+        };
+        Step::Reply(self.answer(Ok(product), asked))
+    }
+
+    fn render(&self, show: &'static Show, snapshot: &Snapshot) -> Product {
+        let view = self.shared.view();
+        let rows = (show.rows)(&Context {
+            settings: &view.settings,
+            users: &view.users,
+            snapshot,
+            version: &self.version,
+        });
+        Product::Table(show.headings.into(), rows)
+    }
+
+    /// The messages for what a statement has given.
+    fn answer(&mut self, product: Result<Product, Refused>, asked: Asked) -> Vec<u8> {
+        match asked {
+            Asked::Simply => simple_answer(product),
+            Asked::ByPortal(name, max_rows) => self.extended.executed(&name, max_rows, product),
+        }
+    }
+}
+
+fn simple_answer(product: Result<Product, Refused>) -> Vec<u8> {
+    let reply = Reply::default();
+    match product {
+        Ok(Product::Table(headings, rows)) => reply
+            .headings(&headings, &Formats::TEXT)
+            .rows(&headings, &rows, &Formats::TEXT)
+            .complete("SHOW"),
+        Ok(product) => finish(reply, &product),
+        Err(refused) => error(reply, &refused),
+    }
+    .ready()
+}
+
+/// What is not a table is answered alike by both protocols.
+fn finish(reply: Reply, product: &Product) -> Reply {
+    match product {
+        Product::Empty => reply.bare(encode::empty_query_response),
+        Product::Done(notice, tag) => match notice {
+            Some((message, detail)) => reply.report(ErrorReport {
+                detail: detail.as_deref(),
+                ..ErrorReport::new(Severity::Notice, SqlState::SUCCESSFUL_COMPLETION, message)
+            }),
+            None => reply,
+        }
+        .complete(tag),
+        Product::Table(..) => reply.complete("SHOW"),
+    }
+}
+
+fn error(reply: Reply, refused: &Refused) -> Reply {
+    reply.error(refused.code, &refused.message)
+}
+
+fn unsupported(tag: u8) -> Refused {
+    Refused::new(format!("unsupported packet type for admin console: {tag}"))
+}

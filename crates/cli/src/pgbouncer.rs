@@ -1,0 +1,103 @@
+//! PgBouncer's command line, for a binary that is called `pgbouncer`: its flags, its texts, its exit codes.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use clap::{ArgAction, CommandFactory, Parser};
+use weir_admin::PGBOUNCER_VERSION;
+
+use crate::args::{self, Run, Upgrade};
+use crate::exit::{Exit, complain, print};
+use crate::run;
+use crate::upgrade;
+
+/// A PostgreSQL connection pooler, in place of PgBouncer.
+#[derive(Debug, Parser)]
+#[command(name = "pgbouncer", disable_version_flag = true)]
+struct Cli {
+    /// Run in the background; needs `pidfile`
+    #[arg(short, long)]
+    daemon: bool,
+    /// Replace the running process that `pidfile` names, without losing a client: `weir upgrade`
+    #[arg(short = 'R', long)]
+    reboot: bool,
+    /// Become this user
+    #[arg(short, long, value_name = "NAME")]
+    user: Option<String>,
+    /// Log more; may be repeated
+    #[arg(short, long, action = ArgAction::Count)]
+    verbose: u8,
+    /// Do not log to standard error
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print the version
+    #[arg(short = 'V', long)]
+    version: bool,
+    /// pgbouncer.ini
+    #[arg(value_name = "CONFIG_FILE")]
+    file: Option<PathBuf>,
+}
+
+/// Whether the binary was called by PgBouncer's name.
+pub(crate) fn is_meant() -> bool {
+    let name = std::env::args_os().next();
+    name.is_some_and(|name| Path::new(&name).file_name() == Some(OsStr::new("pgbouncer")))
+}
+
+/// Runs as PgBouncer would. Where that exits by 1, so does this.
+pub(crate) fn main() -> Exit {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return one(args::report(&error)),
+    };
+    if cli.version {
+        print(&version());
+        return Exit::Ok;
+    }
+    let Some(file) = cli.file else {
+        complain("pgbouncer: no configuration file specified");
+        complain(format_args!("{}", Cli::command().render_usage()));
+        return Exit::Config;
+    };
+    if cli.reboot {
+        let file = Some(file);
+        return one(upgrade::ask(&Upgrade { file, pid: None }));
+    }
+    one(run::run(&Run {
+        file: Some(file),
+        upstream: None,
+        take_over: false,
+        as_pgbouncer: true,
+        daemon: cli.daemon,
+        user: cli.user,
+        verbose: cli.verbose,
+        quiet: cli.quiet,
+    }))
+}
+
+/// The first line is PgBouncer's: scripts look for its number.
+fn version() -> String {
+    let weir = env!("CARGO_PKG_VERSION");
+    format!("PgBouncer {PGBOUNCER_VERSION}\nweir {weir}\ntls: rustls, AWS-LC\n")
+}
+
+fn one(exit: Exit) -> Exit {
+    match exit {
+        Exit::Ok => Exit::Ok,
+        _ => Exit::Config,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent_and_pgbouncers() {
+        Cli::command().debug_assert();
+        let cli = Cli::try_parse_from(["pgbouncer", "-qvvd", "-u", "nobody", "a.ini"]).unwrap();
+        assert!(cli.quiet && cli.daemon && !cli.reboot && !cli.version);
+        assert_eq!((cli.verbose, cli.user.as_deref()), (2, Some("nobody")));
+        assert_eq!(cli.file, Some("a.ini".into()));
+    }
+}

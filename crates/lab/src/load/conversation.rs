@@ -1,0 +1,222 @@
+//! One client's transactions as a state machine: what to send next, and when it is over. It knows no socket.
+
+use rand::rngs::Xoshiro256PlusPlus;
+use weir_wire::backend::{ReadyForQuery, TransactionStatus, tag};
+use weir_wire::encode;
+use weir_wire::encode::EncodeError;
+
+use crate::load::failure::Failure;
+use crate::load::plan::Protocol;
+use crate::load::work::{CopyData, Script, Sending, Values, Work};
+
+/// COPY data is made when less than this waits to be sent.
+const COPY_AHEAD: usize = 64 * 1024;
+
+/// The state of one client.
+///
+/// ```text
+/// Idle ──begin──► Waiting ──ReadyForQuery, more to send──► Waiting
+///                    │ ReadyForQuery, all sent or failed
+///                    ├──in a transaction that failed──► RollingBack ──ReadyForQuery──► Idle
+///                    └─────────────────────────────────────────────────────────────► Idle
+/// ```
+#[derive(Debug, Default)]
+pub(super) struct Conversation {
+    state: State,
+    script: usize,
+    /// The next of the script's steps to be sent.
+    step: usize,
+    values: Values,
+    /// Which names the connection has, by number of the statement.
+    prepared: Vec<bool>,
+    /// Those that the batch under way makes, in order, and how many are confirmed.
+    parses: Vec<usize>,
+    parsed: usize,
+    /// How many bytes of COPY data are sent, while it is.
+    copying: Option<u64>,
+    failure: Option<Failure>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    #[default]
+    Idle,
+    Waiting,
+    RollingBack,
+}
+
+/// What a conversation works with.
+pub(super) struct Turn<'a> {
+    pub(super) work: &'a Work,
+    pub(super) random: &'a mut Xoshiro256PlusPlus,
+    pub(super) out: &'a mut Vec<u8>,
+}
+
+/// A transaction is over.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Over {
+    pub(super) failure: Option<Failure>,
+}
+
+impl Conversation {
+    /// The connection is new.
+    pub(super) fn reset(&mut self) {
+        self.state = State::Idle;
+        self.prepared.clear();
+        self.copying = None;
+        self.failure = None;
+    }
+
+    /// Chooses a transaction and sends the first of it.
+    pub(super) fn begin(&mut self, turn: &mut Turn<'_>) -> Result<(), Failure> {
+        self.script = turn.work.choose(turn.random);
+        self.step = 0;
+        self.failure = None;
+        self.state = State::Waiting;
+        if turn.work.protocol == Protocol::Prepared {
+            self.prepared.resize(turn.work.statement_count, false);
+        }
+        self.send(turn)
+    }
+
+    /// Why the connection is about to end, if it was said.
+    pub(super) fn take_failure(&mut self) -> Option<Failure> {
+        self.failure.take()
+    }
+
+    /// One message of the server.
+    pub(super) fn hear(
+        &mut self,
+        tag: u8,
+        body: &[u8],
+        turn: &mut Turn<'_>,
+    ) -> Result<Option<Over>, Failure> {
+        match tag {
+            tag::PARSE_COMPLETE => {
+                let number = self.parses.get(self.parsed).copied();
+                self.parsed += 1;
+                if let Some(known) = number.and_then(|number| self.prepared.get_mut(number)) {
+                    *known = true;
+                }
+            }
+            tag::COPY_IN_RESPONSE => self.copy_in(turn)?,
+            tag::ERROR_RESPONSE => {
+                self.copying = None;
+                // The first one is the reason.
+                self.failure.get_or_insert_with(|| Failure::reported(body));
+            }
+            tag::READY_FOR_QUERY => return self.ready(body, turn),
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn ready(&mut self, body: &[u8], turn: &mut Turn<'_>) -> Result<Option<Over>, Failure> {
+        let is_idle =
+            ReadyForQuery::parse(body).is_ok_and(|ready| ready.0 == TransactionStatus::Idle);
+        let script = turn.work.scripts.get(self.script);
+        let has_more = script.is_some_and(|script| self.step < script.steps.len());
+        match self.state {
+            State::Idle => return Ok(None),
+            State::Waiting if self.failure.is_none() && has_more => {
+                self.send(turn)?;
+                return Ok(None);
+            }
+            State::Waiting if self.failure.is_some() && !is_idle => {
+                encode::query(turn.out, b"ROLLBACK")?;
+                self.state = State::RollingBack;
+                return Ok(None);
+            }
+            State::Waiting | State::RollingBack => {}
+        }
+        self.state = State::Idle;
+        let failure = self.failure.take();
+        Ok(Some(Over { failure }))
+    }
+
+    /// Sends the next batch.
+    fn send(&mut self, turn: &mut Turn<'_>) -> Result<(), Failure> {
+        self.parses.clear();
+        self.parsed = 0;
+        let Some(script) = turn.work.scripts.get(self.script) else {
+            return Ok(());
+        };
+        let is_simple = self.batch(script, turn)?;
+        if !is_simple {
+            encode::sync(turn.out)?;
+        }
+        Ok(())
+    }
+
+    /// The statements of the next batch; whether it was a Query, which needs no Sync.
+    fn batch(&mut self, script: &Script, turn: &mut Turn<'_>) -> Result<bool, EncodeError> {
+        for sent in 0..turn.work.pipeline {
+            let Some(step) = script.steps.get(self.step).copied() else {
+                break;
+            };
+            // COPY data has to wait for the server's word, so nothing can be sent with it.
+            if step.is_copy_in && sent > 0 {
+                break;
+            }
+            let mut to = Sending {
+                protocol: turn.work.protocol,
+                values: &mut self.values,
+                random: turn.random,
+                prepared: &self.prepared,
+                parses: &mut self.parses,
+                out: turn.out,
+            };
+            script.send(step, &mut to)?;
+            self.step += 1;
+            if step.is_copy_in {
+                return Ok(true);
+            }
+        }
+        Ok(turn.work.protocol == Protocol::Simple)
+    }
+
+    fn copy_in(&mut self, turn: &mut Turn<'_>) -> Result<(), EncodeError> {
+        match self.copy_data(turn.work) {
+            Some(_) => self.copying = Some(0),
+            None => {
+                encode::copy_fail(turn.out, b"the plan has no data for it")?;
+                // The server has passed over the one that came with the statement.
+                if turn.work.protocol != Protocol::Simple {
+                    encode::sync(turn.out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the statement under way sends, if it copies.
+    fn copy_data<'a>(&self, work: &'a Work) -> Option<&'a CopyData> {
+        work.scripts.get(self.script)?.copy_before(self.step)
+    }
+
+    /// Appends COPY data if there is any to send and little is waiting; returns how many bytes of data.
+    pub(super) fn fill(&mut self, work: &Work, out: &mut Vec<u8>) -> Result<u64, EncodeError> {
+        let mut made = 0;
+        while let Some(sent) = self.copying {
+            if out.len() >= COPY_AHEAD {
+                break;
+            }
+            let data = self.copy_data(work);
+            match data.and_then(|data| data.message(sent)) {
+                Some(bytes) => {
+                    encode::copy_data(out, bytes)?;
+                    made += bytes.len() as u64;
+                    self.copying = Some(sent + bytes.len() as u64);
+                }
+                None => {
+                    encode::copy_done(out)?;
+                    self.copying = None;
+                }
+            }
+        }
+        Ok(made)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! A timer that is exact to microseconds; waiting in epoll is only to milliseconds.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::time::Instant;
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+
+/// Wakes an event loop.
+#[derive(Debug)]
+pub(super) struct Timer {
+    fd: OwnedFd,
+    /// What it is set to.
+    deadline: Option<Instant>,
+}
+
+impl Timer {
+    pub(super) fn new(registry: &Registry, token: Token) -> io::Result<Self> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        registry.register(&mut SourceFd(&fd.as_raw_fd()), token, Interest::READABLE)?;
+        Ok(Self { fd, deadline: None })
+    }
+
+    /// Sets it. Setting it anew makes its next event an edge, so it is never read.
+    pub(super) fn set(&mut self, deadline: Option<Instant>, now: Instant) -> io::Result<()> {
+        if self.deadline == deadline && deadline.is_none_or(|at| at > now) {
+            return Ok(());
+        }
+        let wait = deadline.map_or(0, |at| {
+            // Nothing at all would switch it off.
+            (at.saturating_duration_since(now).as_nanos()).max(1)
+        });
+        let nanos = i64::try_from(wait).unwrap_or(i64::MAX);
+        let zero = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let value = Timespec {
+            tv_sec: nanos / 1_000_000_000,
+            tv_nsec: nanos % 1_000_000_000,
+        };
+        let spec = Itimerspec {
+            it_interval: zero,
+            it_value: value,
+        };
+        timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &spec)?;
+        self.deadline = deadline;
+        Ok(())
+    }
+}

@@ -1,0 +1,451 @@
+//! Orders of an administrator: the worker of the console that gives one tells the others, and answers when it is done.
+//!
+//! What an order changes for all is decided in `crate::orders`; here is what each worker does with what is its own.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use weir_pool::Moment;
+use weir_session::fault::Fault;
+
+use super::Worker;
+use super::timers::Timer;
+use crate::console::Command;
+use crate::driver::Driver;
+use crate::mailbox::Message;
+use crate::orders::{NOT_LOOKED, Order, Receipt, Refusal, Task, scope};
+
+/// How often an order that waits for others is looked at. Only while one waits; PgBouncer looks three times a second.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// An order that is not done yet.
+pub(super) struct Pending {
+    client: usize,
+    id: u64,
+    until: Until,
+}
+
+/// What an order waits for.
+enum Until {
+    /// No server is left that has to be closed.
+    Closed(Option<String>),
+    /// Nothing is left to be sent.
+    Flushed,
+    /// No server is connected.
+    Quiet(Option<String>),
+    /// Whoever carries out commands has told how it went.
+    Told,
+    /// So many workers still have to do it; whether one of them found something to do.
+    Workers { missing: usize, found: Found },
+}
+
+/// Whether it matters that somebody had something to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// It does, and nobody has yet.
+    Nobody,
+    /// It does not, or somebody had.
+    Somebody,
+}
+
+impl<D: Driver> Worker<D> {
+    /// Carries out an order of a console's client.
+    pub(super) fn perform(&mut self, client: usize, id: u64, order: Order) {
+        tracing::info!("{}", issued(&order));
+        self.questions += 1;
+        let question = self.questions;
+        match self.begin(question, order) {
+            Ok(None) => self.answer_order(client, id, Ok(())),
+            Ok(Some(until)) => {
+                self.pending.insert(question, Pending { client, id, until });
+                self.look_at(question);
+            }
+            Err(refusal) => self.answer_order(client, id, Err(refusal)),
+        }
+    }
+
+    /// Begins it; nothing to wait for means that it is done.
+    fn begin(&mut self, question: u64, order: Order) -> Result<Option<Until>, Refusal> {
+        let global = Arc::clone(&self.global);
+        match order {
+            Order::Disable(name) => global.set_disabled(&name, true).map(|()| None),
+            Order::Enable(name) => global.set_disabled(&name, false).map(|()| None),
+            Order::Kill(name) => {
+                global.pause(name.as_deref(), "kill")?;
+                let task = Task::Kill(name.as_deref().map(Arc::from));
+                Ok(Some(self.task_all(question, &task, Found::Somebody)))
+            }
+            Order::KillClient(id) => {
+                let task = Task::KillClient(id);
+                Ok(Some(self.task_all(question, &task, Found::Nobody)))
+            }
+            Order::Pause(name) => {
+                global.pause(name.as_deref(), "pause")?;
+                self.tell_all(&Task::Settle);
+                Ok(Some(Until::Quiet(name)))
+            }
+            Order::Reconnect(name) => {
+                name.as_deref()
+                    .map(|name| global.known_database(name, "reconnect"))
+                    .transpose()?;
+                let task = Task::Recycle(name.as_deref().map(Arc::from));
+                Ok(Some(self.task_all(question, &task, Found::Somebody)))
+            }
+            Order::Reload => self.command(Command::Reload(self.receipt(question))),
+            Order::Resume(name) => {
+                global.resume(name.as_deref())?;
+                self.tell_all(&Task::Settle);
+                Ok(None)
+            }
+            Order::Set { key, value } => {
+                let receipt = self.receipt(question);
+                self.command(Command::Set {
+                    key,
+                    value,
+                    receipt,
+                })
+            }
+            Order::Suspend => {
+                global.suspend()?;
+                self.tell_all(&Task::Settle);
+                Ok(Some(Until::Flushed))
+            }
+            Order::WaitClose(name) => {
+                name.as_deref()
+                    .map(|name| global.known_database(name, "wait"))
+                    .transpose()?;
+                Ok(Some(Until::Closed(name)))
+            }
+        }
+    }
+
+    fn receipt(&self, question: u64) -> Receipt {
+        Receipt::new(self.global.mailbox(self.lane).cloned(), question)
+    }
+
+    fn command(&self, command: Command) -> Result<Option<Until>, Refusal> {
+        match self.global.commands.try_send(command) {
+            Ok(()) => Ok(Some(Until::Told)),
+            Err(crossbeam_channel::TrySendError::Full(_)) => Err(Refusal::Busy),
+            Err(crossbeam_channel::TrySendError::Disconnected(_)) => Err(Refusal::ShuttingDown),
+        }
+    }
+
+    // --- the workers ---
+
+    /// Tells the other workers, and does it here.
+    fn tell_all(&mut self, task: &Task) {
+        for lane in (0..self.global.lanes()).filter(|lane| *lane != self.lane) {
+            let task = task.clone();
+            // A full mailbox is read soon, and `Settle` is about what everybody can see.
+            if self.post(lane, Message::Task { task, to: None }).is_err() {
+                self.global.wake_all();
+            }
+        }
+        self.carry_out(task);
+    }
+
+    /// As `tell_all`, and waits until all have done it.
+    fn task_all(&mut self, question: u64, task: &Task, found: Found) -> Until {
+        let to = Some((self.lane, question));
+        let mut missing = 0;
+        for lane in (0..self.global.lanes()).filter(|lane| *lane != self.lane) {
+            let task = task.clone();
+            missing += usize::from(self.post(lane, Message::Task { task, to }).is_ok());
+        }
+        let found = if self.carry_out(task) {
+            Found::Somebody
+        } else {
+            found
+        };
+        Until::Workers { missing, found }
+    }
+
+    /// Another worker's order.
+    pub(super) fn tasked(&mut self, task: &Task, to: Option<(usize, u64)>) {
+        let found = self.carry_out(task);
+        if let Some((lane, question)) = to {
+            // Whoever asked reads its letters; if there is no room for this one it asks in vain, and says so.
+            drop(self.post(lane, Message::Tasked { question, found }));
+        }
+    }
+
+    pub(super) fn task_done(&mut self, question: u64, has_found: bool) {
+        if let Some(Pending {
+            until: Until::Workers { missing, found },
+            ..
+        }) = self.pending.get_mut(&question)
+        {
+            *missing = missing.saturating_sub(1);
+            if has_found {
+                *found = Found::Somebody;
+            }
+            self.look_at(question);
+        }
+    }
+
+    /// The configuration was read again, or an option set, or not.
+    pub(super) fn performed(&mut self, question: u64, outcome: Result<(), Refusal>) {
+        self.order_done(question, outcome);
+    }
+
+    // --- waiting ---
+
+    /// Looks at the orders that wait for something that nobody tells.
+    pub(super) fn look_at_orders(&mut self) {
+        let waiting: Vec<_> = self.pending.keys().copied().collect();
+        waiting
+            .into_iter()
+            .for_each(|question| self.look_at(question));
+    }
+
+    fn look_at(&mut self, question: u64) {
+        let Some(pending) = self.pending.get(&question) else {
+            return;
+        };
+        let outcome = match &pending.until {
+            Until::Closed(name) => (!self.global.has_obsolete(name.as_deref())).then_some(Ok(())),
+            Until::Flushed if !self.global.halts().suspended => Some(Err(Refusal::Resumed)),
+            Until::Flushed => self.global.is_flushed().then_some(Ok(())),
+            Until::Quiet(name) if !self.global.is_paused(name.as_deref()) => {
+                Some(Err(Refusal::Resumed))
+            }
+            Until::Quiet(name) => self.global.is_quiet(name.as_deref()).then_some(Ok(())),
+            Until::Workers { missing: 1.., .. } | Until::Told => return,
+            Until::Workers { found, .. } if *found == Found::Nobody => {
+                Some(Err(Refusal::ClientNotFound))
+            }
+            Until::Workers { .. } => Some(Ok(())),
+        };
+        match outcome {
+            Some(outcome) => self.order_done(question, outcome),
+            None => self.timers.arm(self.now.plus(LOOK), Timer::Orders),
+        }
+    }
+
+    fn order_done(&mut self, question: u64, outcome: Result<(), Refusal>) {
+        if let Some(Pending {
+            client, id, until, ..
+        }) = self.pending.remove(&question)
+        {
+            if matches!(until, Until::Flushed) && outcome.is_ok() {
+                self.suspender = Some((client, id));
+            }
+            self.answer_order(client, id, outcome);
+        }
+    }
+
+    fn answer_order(&mut self, client: usize, id: u64, outcome: Result<(), Refusal>) {
+        self.answer_console(client, id, |conversation| conversation.performed(outcome));
+    }
+
+    /// Whether this client of the console waits for an order.
+    pub(super) fn is_ordering(&self, client: usize, id: u64) -> bool {
+        let mut pending = self.pending.values();
+        pending.any(|pending| (pending.client, pending.id) == (client, id))
+    }
+
+    /// A cancel request for a client of the console.
+    pub(super) fn cancel_order(&mut self, client: usize, id: u64) {
+        if let Some(until) = self.take_order(client, id) {
+            self.take_back(until);
+            self.answer_order(client, id, Err(Refusal::Cancelled));
+        }
+    }
+
+    /// A client of the console is gone: what it waited for is taken back, and what it has suspended moves again.
+    pub(super) fn console_left(&mut self, client: usize, id: u64) {
+        if let Some(until) = self.take_order(client, id) {
+            self.take_back(until);
+        }
+        if self.suspender.take_if(|by| *by == (client, id)).is_some() {
+            self.take_back(Until::Flushed);
+        }
+    }
+
+    fn take_order(&mut self, client: usize, id: u64) -> Option<Until> {
+        let mut pending = self.pending.iter();
+        let is_its = |pending: &Pending| (pending.client, pending.id) == (client, id);
+        let question = *pending.find(|(_, pending)| is_its(pending))?.0;
+        self.pending.remove(&question).map(|pending| pending.until)
+    }
+
+    fn take_back(&mut self, until: Until) {
+        let name = match until {
+            Until::Flushed => None,
+            Until::Quiet(name) => name,
+            Until::Closed(_) | Until::Told | Until::Workers { .. } => return,
+        };
+        if self.global.resume(name.as_deref()).is_ok() {
+            tracing::info!(
+                "nobody waits for it any more: resumed{}",
+                scope(name.as_deref())
+            );
+            self.tell_all(&Task::Settle);
+        }
+    }
+
+    // --- what each worker does ---
+
+    /// True if there was something to do.
+    fn carry_out(&mut self, task: &Task) -> bool {
+        match task {
+            Task::Kill(name) => self.kill(name.as_deref()),
+            Task::KillClient(id) => {
+                let mut clients = self.clients.iter();
+                let found = clients.find(|(_, client)| client.id == *id);
+                let Some((index, _)) = found else {
+                    return false;
+                };
+                self.fail_client(index, &Fault::AdminShutdown);
+            }
+            Task::Recycle(name) => self.recycle(name.as_deref()),
+            Task::Settle => {
+                for index in self.pools_of(None) {
+                    self.settle_pool(index);
+                }
+                self.settle_suspension();
+            }
+        }
+        true
+    }
+
+    /// The pools of a database, or all.
+    fn pools_of(&self, database: Option<&str>) -> Vec<usize> {
+        let pools = self.pools.iter();
+        let pools = pools
+            .filter(|(_, pool)| database.is_none_or(|database| *pool.global.database == *database));
+        pools.map(|(index, _)| index).collect()
+    }
+
+    /// The pool is paused, or not any more.
+    fn settle_pool(&mut self, index: usize) {
+        let Some(pool) = self.pools.get_mut(index) else {
+            return;
+        };
+        let is_paused = pool.global.shared.is_paused();
+        pool.shard.settle(self.now);
+        self.pump(index);
+        if is_paused {
+            self.close_listener_of(index);
+            // Clients that would rather keep a server have nothing running.
+            while self.give_up_reluctant(index) {}
+        }
+    }
+
+    fn kill(&mut self, database: Option<&str>) {
+        for index in self.pools_of(database) {
+            let clients = self.clients.iter();
+            let clients: Vec<_> = clients
+                .filter(|(_, client)| client.pool == index)
+                .map(|(index, _)| index)
+                .collect();
+            for client in clients {
+                self.fail_client(client, &Fault::DatabaseRemoved);
+            }
+            let servers = self.servers.iter();
+            let servers: Vec<_> = servers
+                .filter(|(_, server)| server.pool == index)
+                .map(|(index, _)| index)
+                .collect();
+            for server in servers {
+                self.close_server(server, "admin forced disconnect");
+            }
+            self.settle_pool(index);
+        }
+    }
+
+    fn recycle(&mut self, database: Option<&str>) {
+        for index in self.pools_of(database) {
+            if let Some(pool) = self.pools.get_mut(index) {
+                crate::global::lock(&pool.global.welcomes).clear();
+                pool.shard.recycle(self.now);
+            }
+            self.close_listener_of(index);
+            self.hurry(index);
+            self.pump(index);
+        }
+    }
+
+    // --- SUSPEND ---
+
+    fn settle_suspension(&mut self) {
+        let is_suspended = self.global.is_suspended.load(Ordering::SeqCst);
+        match (is_suspended, self.suspended_since) {
+            (true, None) => {
+                self.suspended_since = Some(self.now);
+                self.driver.suspend_all();
+                self.flush_suspended();
+            }
+            (false, Some(_)) => {
+                self.suspended_since = None;
+                self.driver.resume_all();
+            }
+            _ => {}
+        }
+    }
+
+    /// What is still to be sent, is sent; whoever does not take it within `suspend_timeout` is closed.
+    pub(super) fn flush_suspended(&mut self) {
+        let Some(since) = self.suspended_since else {
+            return;
+        };
+        let (clients, servers) = self.unsent();
+        if self.has_timed_out(since) {
+            for client in clients {
+                self.fail_client(client, &Fault::SuspendTimeout);
+            }
+            for server in servers {
+                self.close_server(server, "suspend_timeout");
+            }
+        }
+        let (clients, servers) = self.unsent();
+        let count = clients.len() + servers.len();
+        if let Some(unsent) = self.global.unsent.get(self.lane) {
+            unsent.store(count.min(NOT_LOOKED - 1), Ordering::SeqCst);
+        }
+        if count > 0 {
+            self.timers.arm(self.now.plus(LOOK), Timer::Flush);
+        }
+    }
+
+    fn has_timed_out(&self, since: Moment) -> bool {
+        let timeout = self.global.settled().settings.global.suspend_timeout;
+        timeout.is_some_and(|timeout| self.now >= since.plus(timeout))
+    }
+
+    /// Clients and servers to whom something is still to be sent.
+    fn unsent(&self) -> (Vec<usize>, Vec<usize>) {
+        let clients = self.clients.iter();
+        let clients = clients.filter(|(_, client)| self.driver.backlog(client.key) > 0);
+        let servers = self.servers.iter();
+        let servers = servers.filter(|(_, server)| self.driver.backlog(server.key) > 0);
+        (
+            clients.map(|(index, _)| index).collect(),
+            servers.map(|(index, _)| index).collect(),
+        )
+    }
+}
+
+/// PgBouncer's line.
+fn issued(order: &Order) -> String {
+    let (word, database) = match order {
+        Order::Disable(name) => ("DISABLE", Some(name)),
+        Order::Enable(name) => ("ENABLE", Some(name)),
+        Order::Kill(name) => ("KILL", name.as_ref()),
+        Order::KillClient(id) => return format!("KILL_CLIENT '{id}' command issued"),
+        Order::Pause(name) => ("PAUSE", name.as_ref()),
+        Order::Reconnect(name) => ("RECONNECT", name.as_ref()),
+        Order::Reload => ("RELOAD", None),
+        Order::Resume(name) => ("RESUME", name.as_ref()),
+        // Values may be secrets.
+        Order::Set { key, .. } => return format!("SET {key} command issued"),
+        Order::Suspend => ("SUSPEND", None),
+        Order::WaitClose(name) => ("WAIT_CLOSE", name.as_ref()),
+    };
+    format!(
+        "{word}{} command issued",
+        scope(database.map(String::as_str))
+    )
+}

@@ -1,0 +1,79 @@
+//! Cancel requests on their way, as others see them.
+
+use weir_stats::{ClientRow, ClientState, ServerRow, ServerState, Snapshot};
+
+use super::Worker;
+use crate::driver::Driver;
+use crate::worker::cancel::Canceller;
+
+impl<D: Driver> Worker<D> {
+    /// Whoever has brought a cancel request that is on its way to a server.
+    pub(super) fn asker_row(&self, canceller: &Canceller) -> Option<ClientRow> {
+        let (index, id) = canceller.asker()?;
+        let client = self.clients.get(index).filter(|client| client.id == id)?;
+        let state = match canceller.is_sent() {
+            true => ClientState::ActiveCancelRequest,
+            false => ClientState::WaitingCancelRequest,
+        };
+        let (database, user) = self.name_of_cancel(canceller)?;
+        Some(ClientRow {
+            database,
+            user,
+            ..self.client_row(client, state)
+        })
+    }
+
+    /// A connection that carries a cancel request to a server.
+    pub(super) fn canceller_row(&self, canceller: &Canceller) -> Option<ServerRow> {
+        let (database, user) = self.name_of_cancel(canceller)?;
+        let (index, _) = canceller.asker().unzip();
+        let client = index.and_then(|index| self.clients.get(index));
+        let remote = canceller.target.endpoint();
+        let began_at = self.unix(canceller.began_at());
+        Some(ServerRow {
+            id: canceller.id,
+            user,
+            database,
+            state: ServerState::ActiveCancel,
+            local: self.driver.local(canceller.key, remote.port),
+            remote,
+            connect_time: began_at,
+            request_time: began_at,
+            close_needed: false,
+            link: client.map(|client| client.id),
+            remote_pid: 0,
+            tls: String::new(),
+            application_name: String::new(),
+            prepared_statements: 0,
+            buffers: self.buffers(canceller.key, &[]),
+            worker: self.lane,
+        })
+    }
+
+    /// The pool, as rows name it, of the server that a cancel request is for.
+    fn name_of_cancel(&self, canceller: &Canceller) -> Option<(String, String)> {
+        let server = self.servers.get(canceller.server()?)?;
+        let pool = &self.pools.get(server.pool)?.global;
+        Some((pool.database.to_string(), pool.user.to_string()))
+    }
+
+    /// Adds the cancel requests that are on their way.
+    pub(super) fn show_cancels(&self, snapshot: &mut Snapshot) {
+        for (_, canceller) in &self.cancellers {
+            let is_sent = canceller.is_sent();
+            if let Some(id) = canceller.peer() {
+                let row = snapshot.peers.entry(id).or_default();
+                row.active += u64::from(is_sent);
+                row.waiting += u64::from(!is_sent);
+            }
+            let Some(name) = self.name_of_cancel(canceller) else {
+                continue;
+            };
+            let counts = &mut snapshot.pools.entry(name).or_default().counts;
+            let has_asker = canceller.asker().is_some();
+            counts.sv_active_cancel += u64::from(is_sent);
+            counts.cl_active_cancel_req += u64::from(is_sent && has_asker);
+            counts.cl_waiting_cancel_req += u64::from(!is_sent && has_asker);
+        }
+    }
+}
