@@ -22,8 +22,10 @@ use crate::record::{Cell, Costs, Flag, FlagKind};
 use crate::target::{Deployment, Found, Server, Site, StartError};
 use crate::template;
 
-/// More clients than the load has: our own look, and one that leaves while another comes.
+/// More clients than the load has: our own look.
 const CLIENTS_BESIDE: u32 = 20;
+/// Clients that leave are gone for a pooler only when it hears of it; until then others have come in their place.
+const LEAVING: u32 = 10;
 
 /// What a cell needs to know.
 pub(super) struct Bench<'a> {
@@ -191,7 +193,7 @@ impl Bench<'_> {
             for index in 0..pooler.proxies {
                 let own = usize::try_from(index).unwrap_or_default() % servers.len().max(1);
                 let mut site = self.site(work, servers.clone(), own);
-                site.clients_max = work.clients.div_ceil(pooler.proxies) + CLIENTS_BESIDE;
+                site.clients_max = clients_max(work, pooler.proxies);
                 let proxy = Deployment::start(&candidate.instance, found, &site, self.programs)?;
                 listening.push(server(&proxy));
                 chain.proxies.push(proxy);
@@ -228,7 +230,7 @@ impl Bench<'_> {
             key,
             authority,
             pool_size: self.experiment.pooler.pool_size,
-            clients_max: work.clients + CLIENTS_BESIDE,
+            clients_max: clients_max(work, 1),
             cpus: self.options.pooler_cpus.clone(),
         }
     }
@@ -310,6 +312,12 @@ impl Bench<'_> {
         let seen = seen.ok()?;
         Some(format!("client {}; server {}", seen.client, seen.server))
     }
+}
+
+fn clients_max(work: &Work, proxies: u32) -> u32 {
+    let each = work.clients.div_ceil(proxies.max(1));
+    let at_once = if work.reconnect { each * LEAVING } else { each };
+    at_once + CLIENTS_BESIDE
 }
 
 fn found<'a>(
