@@ -5,7 +5,6 @@ use anyhow::ensure;
 use weir_conformance::Raw;
 use weir_conformance::TempDir;
 use weir_conformance::frontend;
-use weir_conformance::wait_until;
 
 use crate::support::PATIENCE;
 use crate::support::Stage;
@@ -20,15 +19,13 @@ fn the_same_user_of_the_system_is_an_administrator_without_a_password() -> Resul
         config.set("unix_socket_dir", &directory)
     })?;
     // Passwords are asked for from now on, over either family of sockets.
-    stage.weir.reload(
+    stage.weir.replace_file(
         &weir_conformance::Config::new()
             .set("unix_socket_dir", &directory)
             .set("auth_type", "scram-sha-256")
             .userlist(USERS),
     )?;
-    wait_until("the reload", PATIENCE, || {
-        Ok(stage.value("SHOW CONFIG", "auth_type", "value")? == "scram-sha-256")
-    })?;
+    stage.order("RELOAD")?;
     let weir = &stage.weir;
     let login = [("user", "pgbouncer"), ("database", "pgbouncer")];
     let mut console = Raw::unix(sockets.path(), weir.port(), PATIENCE)?;
