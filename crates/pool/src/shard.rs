@@ -234,10 +234,14 @@ impl Shard {
         waiting.saturating_sub(coming + usize::from(self.asking))
     }
 
+    fn is_obsolete_entry(&self, entry: &Entry) -> bool {
+        let obsolete_before = self.shared.obsolete_before();
+        entry.started <= obsolete_before && obsolete_before != Moment(0)
+    }
+
     /// Why a server that is not in use must go; None if it may stay.
     fn due(&self, now: Moment, entry: &Entry) -> Option<CloseReason> {
-        let obsolete_before = self.shared.obsolete_before();
-        if entry.started <= obsolete_before && obsolete_before != Moment(0) {
+        if self.is_obsolete_entry(entry) {
             Some(CloseReason::Obsolete)
         } else if self.shared.is_paused() {
             Some(CloseReason::Paused)
