@@ -3,3 +3,4 @@
 //! What the crate must never do: report a figure that was not measured, or hide one that was.
 
 pub mod record;
+pub mod statistics;
