@@ -1,0 +1,383 @@
+//! What speaks against the figures, in sentences made from the flags and the data.
+
+use std::collections::BTreeMap;
+
+use super::format::{Style, plural};
+use super::judge::Verdict;
+use super::metric::Metric;
+use super::prose::Prose;
+use super::verdict::{Tally, judgements};
+use super::view::{ExperimentView, View};
+use crate::record::{Cell, FlagKind};
+use crate::statistics::{Ratio, float, half_width, rank};
+
+/// All of them, what weighs most first.
+pub(super) fn sentences(view: &View<'_>) -> Vec<Prose> {
+    let mut said = completeness(view);
+    said.extend(flags(view));
+    said.extend(blocks(view));
+    for experiment in &view.experiments {
+        said.extend(noise(view, experiment));
+    }
+    said.extend(chance(view));
+    said.extend(load(view));
+    for experiment in &view.experiments {
+        let name = |caveat: &String| {
+            Prose::quote(&experiment.experiment.name)
+                .text(": ")
+                .name(caveat)
+        };
+        said.extend(experiment.experiment.caveats.iter().map(name));
+    }
+    if said.is_empty() {
+        said.push(Prose::new("None that the data show."));
+    }
+    said
+}
+
+/// What is not there, and why.
+fn completeness(view: &View<'_>) -> Vec<Prose> {
+    let results = view.results;
+    let mut said = Vec::new();
+    if results.run.ended_unix_s.is_none() {
+        said.push(Prose::new(
+            "The run has no end: it was interrupted or is still going on.",
+        ));
+    }
+    for experiment in &view.experiments {
+        let missing = experiment.missing.len();
+        let name = Prose::quote(&experiment.experiment.name);
+        if missing > 0 {
+            let planned = missing + experiment.cells.len();
+            let prose = name
+                .clone()
+                .text(": ")
+                .count(missing)
+                .text(" of ")
+                .count(planned);
+            let prose = prose.text(" planned cells were not measured");
+            let mut targets: Vec<&str> = experiment
+                .missing
+                .iter()
+                .map(|(target, _, _)| target.as_str())
+                .collect();
+            targets.dedup();
+            targets.sort_unstable();
+            targets.dedup();
+            said.push(prose.text(" (").name(&targets.join(", ")).text(")."));
+        }
+        let failed = experiment.failed().count();
+        if failed > 0 {
+            let why = experiment.failed().find_map(|cell| cell.failed.as_deref());
+            let prose = name
+                .text(": ")
+                .count(failed)
+                .text(plural(failed, " cell", " cells"));
+            let prose = prose.text(" could not be run, such as for: ");
+            said.push(
+                prose
+                    .name(why.unwrap_or("no reason was recorded"))
+                    .text("."),
+            );
+        }
+    }
+    let counted: [(usize, &'static str, &'static str); 3] = [
+        (
+            results.unreadable,
+            " line of cells.jsonl could not be read and is left out.",
+            " lines of cells.jsonl could not be read and are left out.",
+        ),
+        (
+            results.replaced,
+            " cell was measured again; the later measurement counts.",
+            " cells were measured again; the later measurement counts.",
+        ),
+        (
+            view.strays,
+            " cell belongs to an experiment or target that the run does not describe, and is left out.",
+            " cells belong to experiments or targets that the run does not describe, and are left out.",
+        ),
+    ];
+    for (count, one, more) in counted.into_iter().filter(|(count, _, _)| *count > 0) {
+        said.push(Prose::default().count(count).text(plural(count, one, more)));
+    }
+    said
+}
+
+/// One sentence per kind of flag.
+fn flags(view: &View<'_>) -> Vec<Prose> {
+    let cells: Vec<&Cell> = view
+        .experiments
+        .iter()
+        .flat_map(|e| e.cells.iter().copied())
+        .collect();
+    let mut kinds: BTreeMap<FlagKind, Vec<&Cell>> = BTreeMap::new();
+    for cell in &cells {
+        for flag in &cell.flags {
+            let with = kinds.entry(flag.kind).or_default();
+            // Two flags of one kind are one cell.
+            if !with.last().is_some_and(|last| std::ptr::eq(*last, *cell)) {
+                with.push(cell);
+            }
+        }
+    }
+    let sentence = |(kind, with): (&FlagKind, &Vec<&Cell>)| {
+        let share = float(with.len()) / float(cells.len());
+        let prose = Prose::default()
+            .count(with.len())
+            .text(" of ")
+            .count(cells.len());
+        let prose = prose
+            .text(plural(cells.len(), " cell (", " cells ("))
+            .figure(Style::Percent, share);
+        prose
+            .text("): ")
+            .text(meaning(*kind))
+            .text(" ")
+            .then(concerned(view, with))
+    };
+    kinds.iter().map(sentence).collect()
+}
+
+/// Which targets have the flag most: a flag that one side alone has favours the other.
+fn concerned(view: &View<'_>, with: &[&Cell]) -> Prose {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for cell in with {
+        *counts.entry(cell.target.as_str()).or_default() += 1;
+    }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
+    let named =
+        |(name, count): &(&str, usize)| Prose::quote(view.title(name)).text(" ").count(*count);
+    Prose::join(counts.iter().map(named).collect(), ", ").text(".")
+}
+
+fn meaning(kind: FlagKind) -> &'static str {
+    match kind {
+        FlagKind::Errors => {
+            "transactions failed, so that their rate is of other work than was asked for."
+        }
+        FlagKind::Foreign => "other programs used the machine at the same time.",
+        FlagKind::GeneratorSaturated => {
+            "the load generator was at its limit; the cell measures it and not the target."
+        }
+        FlagKind::LittleViolated => {
+            "clients differ from throughput times latency, so one of the two was measured wrongly."
+        }
+        FlagKind::MachineSaturated => {
+            "the machine had nothing idle; the cell measures the scheduler too, and what a target costs \
+             counts more than how fast it was."
+        }
+        FlagKind::ScheduleLag => {
+            "transactions began late, so the load was less than was asked for."
+        }
+        FlagKind::ServerSaturated => {
+            "PostgreSQL was at its limit; poolers look more alike than they are."
+        }
+        FlagKind::Steal => "the host took CPU time away for others.",
+        FlagKind::Unsteady => "the rate still moved while it was measured.",
+    }
+}
+
+/// What so few blocks can say at most, once per number of blocks.
+fn blocks(view: &View<'_>) -> Vec<Prose> {
+    let mut by_count: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+    for experiment in view
+        .experiments
+        .iter()
+        .filter(|experiment| !experiment.cells.is_empty())
+    {
+        let blocks: std::collections::BTreeSet<u32> = experiment
+            .cells
+            .iter()
+            .filter(|cell| cell.outcome.is_some())
+            .map(|cell| cell.block)
+            .collect();
+        by_count
+            .entry(blocks.len())
+            .or_default()
+            .push(&experiment.experiment.name);
+    }
+    let sentence = |(count, names): (&usize, &Vec<&str>)| {
+        let prose = Prose::quote(&names.join(", ")).text(": ");
+        match half_width(*count) {
+            None => prose.count(*count).text(
+                " block, so there is no interval: without a noise floor nothing is claimed, and ratios are \
+                 marked “?”.",
+            ),
+            Some(half) => prose
+                .count(*count)
+                .text(" blocks, so the 95 % interval of a mean is ± ")
+                .figure(Style::Decimal, half)
+                .text(" standard deviations, and a rank test cannot give less than p = ")
+                .figure(Style::Probability, rank::least_p(*count, *count))
+                .text("."),
+        }
+    };
+    by_count
+        .iter()
+        .filter(|(count, _)| **count > 0)
+        .map(sentence)
+        .collect()
+}
+
+/// The noise floor, or that there is none.
+fn noise(view: &View<'_>, experiment: &ExperimentView<'_>) -> Vec<Prose> {
+    if experiment.panels.is_empty() {
+        return Vec::new();
+    }
+    let metric = experiment.main();
+    let name = Prose::quote(&experiment.experiment.name);
+    let Some(noise) = experiment.noise.get(&metric) else {
+        return vec![name.text(
+            ": no target was run twice under two names, so the noise floor is unknown; “~” rests on the \
+             intervals alone.",
+        )];
+    };
+    let mut said = Vec::new();
+    let blocks = usize::try_from(experiment.experiment.blocks)
+        .unwrap_or(1)
+        .max(1);
+    if let Some(band) = noise.band(blocks) {
+        let prose = name.text(": a target run twice under two names differs from itself in ");
+        let prose = prose
+            .count(noise.pairs)
+            .text(" pairs; at 95 % a ratio of ")
+            .count(blocks);
+        let prose = prose
+            .text(plural(blocks, " block", " blocks"))
+            .text(" is noise from ");
+        let prose = prose
+            .figure(Style::Ratio, 1.0 / band)
+            .text(" to ")
+            .figure(Style::Ratio, band);
+        said.push(prose.text("."));
+    }
+    for twin in view
+        .results
+        .run
+        .targets
+        .iter()
+        .filter(|target| target.twin_of.is_some())
+    {
+        said.extend(twins(experiment, &twin.name, &twin.title, metric));
+    }
+    said
+}
+
+/// The ratio of a twin to what it repeats, over everything, and how many of its places differ.
+fn twins(
+    experiment: &ExperimentView<'_>,
+    twin: &str,
+    title: &str,
+    metric: Metric,
+) -> Option<Prose> {
+    let mut judged = Vec::new();
+    for panel in &experiment.panels {
+        let Some(row) = panel.row(twin) else { continue };
+        let original = row
+            .target
+            .twin_of
+            .as_deref()
+            .and_then(|name| panel.row(name))?;
+        let places = 0..panel.places.len();
+        judged.extend(places.filter_map(|at| experiment.judge_pair(metric, row, original, at)));
+    }
+    let logs: Vec<f64> = judged.iter().map(|judged| judged.ratio.mean.ln()).collect();
+    let overall = Ratio::of_logs(&logs)?;
+    let significant = |verdict| matches!(verdict, Verdict::Better | Verdict::Worse);
+    let differing = judged
+        .iter()
+        .filter(|judged| significant(judged.verdict))
+        .count();
+    let prose = Prose::quote(&experiment.experiment.name)
+        .text(": ")
+        .name(title);
+    let prose = prose
+        .text(" stands to what it repeats as ")
+        .figure(Style::Ratio, overall.mean);
+    let prose = prose.text(" to one over ").count(judged.len());
+    let prose = prose
+        .text(plural(judged.len(), " load, and ", " loads, and "))
+        .count(differing);
+    let prose = prose.text(plural(differing, " of them differs", " of them differ"));
+    Some(prose.text(" by its own interval; it should be one in twenty at most."))
+}
+
+/// Many comparisons, some of which look different by chance.
+fn chance(view: &View<'_>) -> Vec<Prose> {
+    let mut judged = Vec::new();
+    for experiment in &view.experiments {
+        for metric in Metric::judged(experiment.experiment.measure) {
+            for target in &view.results.run.targets {
+                judged.extend(judgements(experiment, &target.name, metric));
+            }
+        }
+    }
+    let tally = Tally::of(&judged);
+    let total = tally.total() - tally.unjudged;
+    if total == 0 {
+        return Vec::new();
+    }
+    let by_chance = (float(total) * (1.0 - crate::statistics::CONFIDENCE)).round();
+    let prose = Prose::default().count(total);
+    let prose = prose.text(plural(total, " ratio was judged", " ratios were judged"));
+    let prose = prose
+        .text(" at 95 %, so about ")
+        .figure(Style::Count, by_chance);
+    vec![prose.text(" would look different by chance alone.")]
+}
+
+/// What the way of loading leaves out.
+fn load(view: &View<'_>) -> Vec<Prose> {
+    let mut said = Vec::new();
+    let cells: Vec<&Cell> = view
+        .experiments
+        .iter()
+        .flat_map(|e| e.cells.iter().copied())
+        .collect();
+    let measured = || cells.iter().filter(|cell| cell.outcome.is_some());
+    let shared = measured().find_map(|cell| cell.costs.server.and(cell.costs.machine));
+    if let Some(machine) = shared {
+        let prose = Prose::new("Generator, pooler and PostgreSQL ran on the same machine of ");
+        let prose = prose.figure(Style::Count, f64::from(machine.cpus));
+        let prose = prose.text(plural(
+            usize::try_from(machine.cpus).unwrap_or(2),
+            " CPU",
+            " CPUs",
+        ));
+        said.push(prose.text(" and took time from each other."));
+    }
+    let closed = measured()
+        .filter(|cell| !cell.factors.contains_key("rate"))
+        .count();
+    if closed > 0 {
+        let prose = Prose::default()
+            .count(closed)
+            .text(plural(closed, " cell was", " cells were"));
+        said.push(prose.text(
+            " measured in a closed loop, where a client that waits asks for nothing: high percentiles there \
+             are lower bounds of what an open system would see.",
+        ));
+    }
+    let sampled = measured().filter(|cell| is_sampled(cell)).count();
+    if sampled > 0 {
+        let prose =
+            Prose::default()
+                .count(sampled)
+                .text(plural(sampled, " cell has", " cells have"));
+        said.push(prose.text(
+            " percentiles without the whole distribution; over blocks these are averaged and not merged.",
+        ));
+    }
+    said
+}
+
+/// Whether it has percentiles, but not what they were taken from.
+fn is_sampled(cell: &Cell) -> bool {
+    let latency = cell
+        .outcome
+        .as_ref()
+        .and_then(|outcome| outcome.latency.as_ref());
+    latency.is_some_and(|latency| latency.histogram.is_none())
+}

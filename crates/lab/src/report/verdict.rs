@@ -1,0 +1,273 @@
+//! The head of the report: what was run, and what came out in words and in one table.
+
+use std::collections::BTreeMap;
+
+use super::document::{Block, Column, Entry, Table, Tone};
+use super::format::{self, Style};
+use super::judge::{Judged, Verdict};
+use super::metric::Metric;
+use super::prose::Prose;
+use super::view::{ExperimentView, View, is_ours};
+
+/// When, how long, on what.
+pub(super) fn subtitle(view: &View<'_>) -> String {
+    let run = &view.results.run;
+    let took = match run.ended_unix_s {
+        Some(ended) => format::duration(ended.saturating_sub(run.started_unix_s)),
+        None => "not finished".to_owned(),
+    };
+    let mut parts = vec![format::moment(run.started_unix_s), took];
+    parts.extend(machine(view));
+    parts.join(" · ")
+}
+
+/// The few facts of the machine that a reader wants first, as far as they were captured.
+fn machine(view: &View<'_>) -> Vec<String> {
+    let wanted = [
+        ("cpu", "model"),
+        ("cpu", "cpus"),
+        ("memory", "total"),
+        ("kernel", "release"),
+        ("postgres", "version"),
+    ];
+    let fact = |(section, key): &(&str, &str)| {
+        let text = view.results.run.environment.get(*section)?.get(*key)?;
+        let unit = if *key == "cpus" { " CPUs" } else { "" };
+        Some(format!("{text}{unit}"))
+    };
+    wanted.iter().filter_map(fact).collect()
+}
+
+/// All comparisons of our targets with the base of an experiment.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(super) struct Tally {
+    pub(super) better: usize,
+    pub(super) noise: usize,
+    pub(super) worse: usize,
+    pub(super) unjudged: usize,
+    pub(super) low: Option<f64>,
+    pub(super) high: Option<f64>,
+}
+
+impl Tally {
+    pub(super) fn of<'j>(judged: impl IntoIterator<Item = &'j Judged>) -> Self {
+        let mut tally = Self::default();
+        for one in judged {
+            *match one.verdict {
+                Verdict::Better => &mut tally.better,
+                Verdict::Noise => &mut tally.noise,
+                Verdict::Unjudged => &mut tally.unjudged,
+                Verdict::Worse => &mut tally.worse,
+            } += 1;
+            let ratio = one.ratio.mean;
+            tally.low = Some(tally.low.map_or(ratio, |low| low.min(ratio)));
+            tally.high = Some(tally.high.map_or(ratio, |high| high.max(ratio)));
+        }
+        tally
+    }
+
+    pub(super) fn total(&self) -> usize {
+        self.better + self.noise + self.worse + self.unjudged
+    }
+
+    fn tone(&self) -> Tone {
+        match (self.better, self.worse) {
+            (0, 0) if self.noise > 0 => Tone::Noise,
+            (0, 0) => Tone::Unjudged,
+            (_, 0) => Tone::Better(2),
+            (0, _) => Tone::Worse(2),
+            _ => Tone::Plain,
+        }
+    }
+
+    /// `8 better, 1 ~, 1 worse: 0.93 to 1.42`.
+    fn entry(&self) -> Entry {
+        let counts = [
+            (self.better, "better"),
+            (self.noise, "~"),
+            (self.worse, "worse"),
+            (self.unjudged, "not judged"),
+        ];
+        let said: Vec<String> = counts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, word)| format!("{count} {word}"))
+            .collect();
+        let (Some(low), Some(high)) = (self.low, self.high) else {
+            return Entry {
+                tone: Tone::Void,
+                ..Entry::new(format::NONE)
+            };
+        };
+        let (low, high) = (Style::Ratio.show(low), Style::Ratio.show(high));
+        let range = if low == high {
+            low
+        } else {
+            format!("{low} to {high}")
+        };
+        Entry {
+            text: format!("{}: {range}", said.join(", ")),
+            tone: self.tone(),
+            ..Entry::default()
+        }
+    }
+}
+
+/// Every judgement of the row of `target` against the base by `metric`.
+pub(super) fn judgements(view: &ExperimentView<'_>, target: &str, metric: Metric) -> Vec<Judged> {
+    let mut found = Vec::new();
+    for panel in &view.panels {
+        if let Some(row) = panel.row(target) {
+            let places = 0..panel.places.len();
+            found.extend(places.filter_map(|at| view.judge(metric, panel, row, at)));
+        }
+    }
+    found
+}
+
+/// Our targets that an experiment has, by the order of the run.
+fn ours<'v>(view: &'v View<'_>, experiment: &'v ExperimentView<'_>) -> Vec<&'v str> {
+    let targets = view
+        .results
+        .run
+        .targets
+        .iter()
+        .map(|target| target.name.as_str());
+    targets
+        .filter(|name| is_ours(name) && experiment.experiment.base != *name)
+        .filter(|name| {
+            experiment
+                .panels
+                .iter()
+                .any(|panel| panel.row(name).is_some())
+        })
+        .collect()
+}
+
+/// The verdict.
+pub(super) fn blocks(view: &View<'_>) -> Vec<Block> {
+    let mut blocks = vec![Block::section("Verdict")];
+    blocks.extend(sentences(view).into_iter().map(Block::Prose));
+    let table = table(view);
+    if !table.rows.is_empty() {
+        blocks.push(Block::Table(table));
+        blocks.push(Block::Note(Prose::new(
+            "Each entry counts the comparisons of one target with the base under the same load, and gives the \
+             smallest and the largest ratio. For latency, CPU and memory less than one is better. “~” is a \
+             difference within the noise.",
+        )));
+    }
+    blocks
+}
+
+/// One sentence per base, over all experiments and measures.
+pub(super) fn sentences(view: &View<'_>) -> Vec<Prose> {
+    let mut by_base: BTreeMap<&str, Vec<Judged>> = BTreeMap::new();
+    for experiment in &view.experiments {
+        for target in ours(view, experiment) {
+            for metric in Metric::judged(experiment.experiment.measure) {
+                let judged = judgements(experiment, target, metric);
+                by_base
+                    .entry(experiment.base_title())
+                    .or_default()
+                    .extend(judged);
+            }
+        }
+    }
+    let mut said: Vec<Prose> = by_base
+        .iter()
+        .filter(|(_, judged)| !judged.is_empty())
+        .map(|(base, judged)| sentence(base, &Tally::of(judged)))
+        .collect();
+    if said.is_empty() {
+        said.push(Prose::new(
+            "Nothing can be compared: no block has both Weir and the target that it is compared with.",
+        ));
+    }
+    if view.results.run.ended_unix_s.is_none() {
+        said.push(Prose::new(
+            "The run was interrupted or is still going on; this report has what was measured until now.",
+        ));
+    }
+    said
+}
+
+fn sentence(base: &str, tally: &Tally) -> Prose {
+    let prose = Prose::new("Of ").count(tally.total()).text(format::plural(
+        tally.total(),
+        " comparison with ",
+        " comparisons with ",
+    ));
+    let prose = prose
+        .name(base)
+        .text(", Weir is better in ")
+        .count(tally.better);
+    let prose = prose
+        .text(" and worse in ")
+        .count(tally.worse)
+        .text("; ")
+        .count(tally.noise);
+    let prose = prose.text(format::plural(tally.noise, " is", " are"));
+    let prose = prose.text(" within the noise");
+    let prose = match tally.unjudged {
+        0 => prose,
+        count => prose
+            .text(", and ")
+            .count(count)
+            .text(" cannot be judged from a single block"),
+    };
+    prose.text(".")
+}
+
+/// Experiments and our targets down, measures across.
+fn table(view: &View<'_>) -> Table {
+    let mut metrics: Vec<Metric> = Vec::new();
+    for experiment in &view.experiments {
+        metrics.extend(Metric::judged(experiment.experiment.measure));
+    }
+    metrics.sort_unstable_by_key(|metric| (!metric.more_is_better(), metric.title()));
+    metrics.dedup();
+    let mut table = Table::new("Weir against the base", &["Experiment", "Target", "Base"]);
+    let mut rows = Vec::new();
+    for experiment in &view.experiments {
+        for target in ours(view, experiment) {
+            let tally = |metric: &Metric| {
+                let known = Metric::judged(experiment.experiment.measure).contains(metric);
+                let judged = if known {
+                    judgements(experiment, target, *metric)
+                } else {
+                    Vec::new()
+                };
+                Tally::of(&judged)
+            };
+            rows.push((
+                experiment,
+                target,
+                metrics.iter().map(tally).collect::<Vec<_>>(),
+            ));
+        }
+    }
+    // A column in which nothing was measured is left out.
+    let used = |at: usize| {
+        rows.iter()
+            .any(|(_, _, tallies)| tallies.get(at).is_some_and(|tally| tally.total() > 0))
+    };
+    for (at, metric) in metrics.iter().enumerate().filter(|(at, _)| used(*at)) {
+        let _ = at;
+        table.columns.push(Column {
+            title: metric.title().to_owned(),
+            right: false,
+        });
+    }
+    for (experiment, target, tallies) in &rows {
+        let mut row = vec![
+            Entry::new(&experiment.experiment.name),
+            Entry::new(view.title(target)),
+            Entry::new(experiment.base_title()),
+        ];
+        let shown = tallies.iter().enumerate().filter(|(at, _)| used(*at));
+        row.extend(shown.map(|(_, tally)| tally.entry()));
+        table.rows.push(row);
+    }
+    table
+}
