@@ -17,6 +17,8 @@ pub(crate) struct Document {
 /// A part of it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Block {
+    /// Tables that stand side by side where there is room.
+    Beside(Vec<Table>),
     /// Pictures side by side; HTML only, as the tables have the same figures.
     Charts(Vec<Chart>),
     /// Something to type.

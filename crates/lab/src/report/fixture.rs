@@ -62,9 +62,16 @@ pub(crate) fn interrupted() -> Results {
     Results::new(whole.run, &lines)
 }
 
-/// As a later one of [`results`] in which one of ours is slower by a fifth.
+/// One experiment, four targets, three loads, five blocks.
+pub(crate) fn small() -> Results {
+    cut(made(5, 19))
+}
+
+/// As a later [`small`], in which one of ours is slower by a fifth.
 pub(crate) fn slowed() -> Results {
-    let mut results = made(5, 17);
+    let mut results = cut(made(5, 23));
+    results.run.started_unix_s += 86_400;
+    results.run.ended_unix_s = results.run.ended_unix_s.map(|ended| ended + 86_400);
     for cell in results
         .cells
         .iter_mut()
@@ -74,6 +81,29 @@ pub(crate) fn slowed() -> Results {
             outcome.tps *= 0.8;
         }
     }
+    results
+}
+
+fn cut(mut results: Results) -> Results {
+    let keep = |target: &str, factors: &Factors| {
+        ["direct", "pgbouncer", "pgbouncer-again", "weir-1"].contains(&target)
+            && factors
+                .get("clients")
+                .is_some_and(|clients| ["1", "100", "1000"].contains(&clients.as_str()))
+    };
+    results.run.experiments.truncate(1);
+    for experiment in &mut results.run.experiments {
+        experiment
+            .plan
+            .retain(|cell| keep(&cell.target, &cell.factors));
+    }
+    results.run.targets.retain(|target| {
+        ["direct", "pgbouncer", "pgbouncer-again", "weir-1", "pgcat"]
+            .contains(&target.name.as_str())
+    });
+    results
+        .cells
+        .retain(|cell| cell.experiment == "p1" && keep(&cell.target, &cell.factors));
     results
 }
 
@@ -341,6 +371,11 @@ fn cell(
             .and_then(|value| value.parse::<f64>().ok())
     };
     let clients = load("clients").unwrap_or(64.0);
+    let fixed = if planned.target.starts_with("weir") {
+        9_500.0
+    } else {
+        4_000.0
+    };
     let (top, fall, cpu, kib) = character(&planned.target);
     let (noise, noise_cpu) = (random.about(0.025), random.about(0.03));
     let extended = planned
@@ -348,14 +383,11 @@ fn cell(
         .get("protocol")
         .is_some_and(|protocol| protocol != "simple");
     let crowd = (clients / 1000.0).powf(0.7);
-    let few = if clients < 2.0 {
-        0.23 * if planned.target.starts_with("weir") {
-            0.93
-        } else {
-            1.0
-        }
-    } else {
-        1.0
+    let few = match planned.target.as_str() {
+        _ if clients > 1.0 => 1.0,
+        "direct" => 0.26,
+        name if name.starts_with("weir") => 0.172,
+        _ => 0.23,
     };
     let mut tps =
         top * few * (1.0 - fall * crowd) * drift * noise * if extended { 0.94 } else { 1.0 };
@@ -383,7 +415,7 @@ fn cell(
     }
     let pooler = (planned.target != "direct").then(|| Usage {
         cpu_us: cpu * transactions * noise_cpu * drift * (1.0 + 0.25 * crowd),
-        rss_bytes: Some(((4_000.0 + kib * clients) * 1024.0 * random.about(0.01)) as u64),
+        rss_bytes: Some(((fixed + kib * clients) * 1024.0 * random.about(0.01)) as u64),
         switches_voluntary: Some((transactions * 0.8) as u64),
         switches_involuntary: Some((transactions * 0.02) as u64),
     });

@@ -58,7 +58,10 @@ impl Style {
             Self::Percent => format!("{:.0} %", value * 100.0),
             Self::Rate if value.abs() < 100.0 => significant(value),
             Self::Rate => grouped(value),
-            Self::Seconds => format!("{} s", significant(value)),
+            Self::Seconds => {
+                let text = format!("{value:.2}");
+                format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
+            }
         }
     }
 
@@ -188,7 +191,8 @@ mod tests {
         check(Style::Ratio, 1.0049, "1.00");
         check(Style::Probability, 0.0286, "0.029");
         check(Style::Probability, 0.000_01, "<0.001");
-        check(Style::Seconds, 60.0, "60.0 s");
+        check(Style::Seconds, 60.0, "60 s");
+        check(Style::Seconds, 2.5, "2.5 s");
     }
 
     #[test]

@@ -8,6 +8,9 @@ use super::prose::{Part, Prose};
 
 const STYLE: &str = include_str!("style.css");
 
+/// What is longer may be broken into lines; a column of numbers must not.
+const LONG: usize = 44;
+
 /// The page.
 pub(super) fn render(document: &Document) -> String {
     let mut page = Page::default();
@@ -64,6 +67,13 @@ impl Page {
 
     fn block(&mut self, block: &Block) {
         match block {
+            Block::Beside(tables) => {
+                self.push("<div class=\"beside\">\n");
+                for table in tables {
+                    self.table(table);
+                }
+                self.push("</div>\n");
+            }
             Block::Charts(charts) => {
                 self.push("<div class=\"charts\">\n");
                 for chart in charts {
@@ -152,6 +162,9 @@ impl Page {
         let mut classes = tone(entry.tone);
         if entry.flagged {
             classes.push_str(" flagged");
+        }
+        if entry.text.chars().count() > LONG && !entry.code {
+            classes.push_str(" long");
         }
         if to_right {
             classes.push_str(" right");

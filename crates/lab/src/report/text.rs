@@ -31,6 +31,10 @@ fn blocks(text: &mut String, blocks: &[Block], colour: Colour) {
             | Block::Details {
                 terminal: false, ..
             } => continue,
+            Block::Beside(tables) => {
+                let each = tables.iter().map(|table| self::table(table, colour));
+                each.collect::<Vec<_>>().join("\n")
+            }
             Block::Code(code) => format!("    {code}\n"),
             Block::Details {
                 summary,

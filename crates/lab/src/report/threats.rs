@@ -301,7 +301,7 @@ fn twins(
         .text(plural(judged.len(), " load, and ", " loads, and "))
         .count(differing);
     let prose = prose.text(plural(differing, " of them differs", " of them differ"));
-    Some(prose.text(" by its own interval; it should be one in twenty at most."))
+    Some(prose.text(" by the rule that all others are judged by; chance allows for one in twenty."))
 }
 
 /// Many comparisons, some of which look different by chance.

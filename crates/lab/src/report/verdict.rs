@@ -219,55 +219,38 @@ fn sentence(base: &str, tally: &Tally) -> Prose {
     prose.text(".")
 }
 
-/// Experiments and our targets down, measures across.
+/// Experiments and their measures down, our targets across.
 fn table(view: &View<'_>) -> Table {
-    let mut metrics: Vec<Metric> = Vec::new();
-    for experiment in &view.experiments {
-        metrics.extend(Metric::judged(experiment.experiment.measure));
-    }
-    metrics.sort_unstable_by_key(|metric| (!metric.more_is_better(), metric.title()));
-    metrics.dedup();
-    let mut table = Table::new("Weir against the base", &["Experiment", "Target", "Base"]);
-    let mut rows = Vec::new();
+    let mut targets: Vec<&str> = Vec::new();
     for experiment in &view.experiments {
         for target in ours(view, experiment) {
-            let tally = |metric: &Metric| {
-                let known = Metric::judged(experiment.experiment.measure).contains(metric);
-                let judged = if known {
-                    judgements(experiment, target, *metric)
-                } else {
-                    Vec::new()
-                };
-                Tally::of(&judged)
-            };
-            rows.push((
-                experiment,
-                target,
-                metrics.iter().map(tally).collect::<Vec<_>>(),
-            ));
+            if !targets.contains(&target) {
+                targets.push(target);
+            }
         }
     }
-    // A column in which nothing was measured is left out.
-    let used = |at: usize| {
-        rows.iter()
-            .any(|(_, _, tallies)| tallies.get(at).is_some_and(|tally| tally.total() > 0))
+    let mut table = Table::new("", &["Experiment", "Against", "Measure"]);
+    let column = |target: &&str| Column {
+        title: view.title(target).to_owned(),
+        right: false,
     };
-    for (at, metric) in metrics.iter().enumerate().filter(|(at, _)| used(*at)) {
-        let _ = at;
-        table.columns.push(Column {
-            title: metric.title().to_owned(),
-            right: false,
-        });
-    }
-    for (experiment, target, tallies) in &rows {
-        let mut row = vec![
-            Entry::new(&experiment.experiment.name),
-            Entry::new(view.title(target)),
-            Entry::new(experiment.base_title()),
-        ];
-        let shown = tallies.iter().enumerate().filter(|(at, _)| used(*at));
-        row.extend(shown.map(|(_, tally)| tally.entry()));
-        table.rows.push(row);
+    table.columns.extend(targets.iter().map(column));
+    for experiment in &view.experiments {
+        for metric in Metric::judged(experiment.experiment.measure) {
+            let tally = |target: &&str| Tally::of(&judgements(experiment, target, metric));
+            let tallies: Vec<Tally> = targets.iter().map(tally).collect();
+            // What was not measured has no row.
+            if tallies.iter().all(|tally| tally.total() == 0) {
+                continue;
+            }
+            let mut row = vec![
+                Entry::new(&experiment.experiment.name),
+                Entry::new(experiment.base_title()),
+                Entry::new(metric.title()),
+            ];
+            row.extend(tallies.iter().map(Tally::entry));
+            table.rows.push(row);
+        }
     }
     table
 }

@@ -179,9 +179,7 @@ impl<'a> ExperimentView<'a> {
         at: usize,
     ) -> Option<Judged> {
         let pairs = row.points.get(at)?.pairs(against.points.get(at)?, metric);
-        // A twin is part of what the floor is made from: it is judged by its own interval.
-        let twins = row.target.twin_of.as_deref() == Some(&against.target.name);
-        let noise = self.noise.get(&metric).filter(|_| !twins);
+        let noise = self.noise.get(&metric);
         Some(Judged::new(
             Ratio::of(&pairs)?,
             noise,

@@ -3,7 +3,7 @@
 //! A ratio is taken inside of a block, where both met the same machine, and then averaged: never a ratio of means
 //! across blocks or days. Averages of ratios are geometric, so that double and half cancel out.
 
-use super::{Interval, Sample};
+use super::{CONFIDENCE, Interval, Sample, student};
 
 /// What several pairs say about one ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,11 +52,51 @@ impl Ratio {
         })
     }
 
+    /// The ratio of the geometric means of two samples that were not measured in pairs, `second` over `first`, with
+    /// Welch's interval on the logarithms. `pairs` is the size of the smaller one. `None` as for [`Self::of`].
+    #[must_use]
+    pub fn unpaired(first: &[f64], second: &[f64]) -> Option<Self> {
+        let logs = |values: &[f64]| -> Option<Vec<f64>> {
+            values
+                .iter()
+                .map(|value| (*value > 0.0).then(|| value.ln()))
+                .collect()
+        };
+        let (one, two) = (logs(first)?, logs(second)?);
+        let (from, to) = (Sample::of(&one)?, Sample::of(&two)?);
+        let mean = to.mean - from.mean;
+        let half = welch(&from, &to);
+        let interval = half.map(|half| Interval {
+            low: (mean - half).exp(),
+            high: (mean + half).exp(),
+        });
+        Some(Self {
+            pairs: from.count.min(to.count),
+            mean: super::finite(mean.exp())?,
+            min: super::finite((to.min - from.max).exp())?,
+            max: super::finite((to.max - from.min).exp())?,
+            interval: interval.filter(|interval| interval.high.is_finite()),
+        })
+    }
+
     /// Whether the interval leaves 1 out. `None` for one pair: nothing can be said.
     #[must_use]
     pub fn differs(&self) -> Option<bool> {
         self.interval.map(|interval| !interval.contains(1.0))
     }
+}
+
+/// Half of the width of Welch's 95 % interval of the difference of two means.
+fn welch(one: &Sample, two: &Sample) -> Option<f64> {
+    let part = |sample: &Sample| Some(sample.deviation?.powi(2) / super::float(sample.count));
+    let freedom = |sample: &Sample| super::float(sample.count - 1);
+    let (a, b) = (part(one)?, part(two)?);
+    if a + b <= 0.0 {
+        return Some(0.0);
+    }
+    let degrees = (a + b).powi(2) / (a.powi(2) / freedom(one) + b.powi(2) / freedom(two));
+    let t = student::quantile(f64::midpoint(1.0, CONFIDENCE), super::finite(degrees)?)?;
+    super::finite(t * (a + b).sqrt())
 }
 
 #[cfg(test)]
@@ -87,6 +127,31 @@ mod tests {
         let ratio = Ratio::of(&[(110.0, 100.0), (220.0, 200.0), (55.0, 50.0)]).unwrap();
         close(ratio.mean, 1.1, 1e-12);
         assert_eq!(ratio.differs(), Some(true));
+    }
+
+    #[test]
+    fn unpaired_is_welch_on_the_logarithms() {
+        // Logs 0.1, 0.2, 0.3 and 0.5, 0.5, 0.8, 0.6: means 0.2 and 0.6, variances 0.01/3 and 0.02/4 of the means.
+        // Degrees (1/300 + 1/200)^2 / ((1/300)^2/2 + (1/200)^2/3) = 5, t = 2.5706, half 2.5706 * sqrt(1/120).
+        let first = [0.1_f64, 0.2, 0.3].map(f64::exp);
+        let second = [0.5_f64, 0.5, 0.8, 0.6].map(f64::exp);
+        let ratio = Ratio::unpaired(&first, &second).unwrap();
+        close(ratio.mean, 0.4_f64.exp(), 1e-12);
+        let interval = ratio.interval.unwrap();
+        close(
+            interval.low.ln(),
+            0.4 - 2.5706 * (1.0_f64 / 120.0).sqrt(),
+            5e-4,
+        );
+        close(
+            interval.high.ln(),
+            0.4 + 2.5706 * (1.0_f64 / 120.0).sqrt(),
+            5e-4,
+        );
+        close(ratio.max.ln(), 0.7, 1e-12);
+        assert_eq!(ratio.pairs, 3);
+        assert_eq!(Ratio::unpaired(&[1.0], &[2.0]).unwrap().interval, None);
+        assert_eq!(Ratio::unpaired(&[1.0, 0.0], &[2.0]), None);
     }
 
     #[test]

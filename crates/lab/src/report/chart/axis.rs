@@ -39,16 +39,38 @@ impl Axis {
         }
     }
 
+    /// From a round number below to one above. All round numbers between have lines, if these are few.
     fn logarithmic(min: f64, max: f64) -> Self {
-        let (first, last) = (min.log10().floor(), max.log10().ceil());
-        let decades = (0..=20_i32)
-            .map(|n| first + f64::from(n))
-            .take_while(|decade| *decade <= last);
+        let first = min.log10().floor();
+        let decades = (0..=20_i32).map(|n| 10.0_f64.powf(first + f64::from(n)));
+        let round: Vec<f64> = decades
+            .flat_map(|decade| [1.0, 2.0, 5.0].map(|factor| factor * decade))
+            .collect();
+        // Room for rounding: 10 to the power of -1 times 2 is not quite 0.2.
+        let low = round
+            .iter()
+            .copied()
+            .rfind(|value| *value <= min * (1.0 + 1e-9))
+            .unwrap_or(min);
+        let high = round
+            .iter()
+            .copied()
+            .find(|value| *value >= max * (1.0 - 1e-9))
+            .unwrap_or(max);
+        let mut ticks = round;
+        ticks.retain(|value| *value >= low && *value <= high);
+        if ticks.len() > 7 {
+            // Both ends, and the powers of ten that are not too near to one of them.
+            let power = |value: f64| (value.log10() - value.log10().round()).abs() < 1e-6;
+            let end = |value: f64| value <= low || value >= high;
+            let apart = |value: f64| value >= 4.0 * low && value <= high / 4.0;
+            ticks.retain(|value| end(*value) || (power(*value) && apart(*value)));
+        }
         Self {
-            low: first,
-            high: last,
+            low: low.log10(),
+            high: high.log10(),
             logarithmic: true,
-            ticks: decades.map(|decade| 10.0_f64.powf(decade)).collect(),
+            ticks,
         }
     }
 
@@ -104,7 +126,8 @@ mod tests {
 
     #[test]
     fn wide_spans_go_by_powers_of_ten_where_they_may() {
-        assert_eq!(ticks(&[0.2, 35.0], true), "0.1 1 10 100");
+        assert_eq!(ticks(&[0.2, 35.0], true), "0.2 1 10 50");
+        assert_eq!(ticks(&[1.5, 35.0], true), "1 2 5 10 20 50");
         assert_eq!(ticks(&[2.0, 35.0], true), "0 10 20 30 40");
         assert_eq!(ticks(&[0.2, 35.0], false), "0 10 20 30 40");
     }

@@ -54,7 +54,7 @@ impl Frame {
     /// The middle of a place for one series: bars that lie on each other cannot be read.
     fn dodged(&self, place: usize, series: usize) -> f64 {
         let room = (WIDTH - LEFT - RIGHT) / float(self.places.max(1));
-        let step = (room * 0.5 / float(self.series.max(1))).min(5.0);
+        let step = (room * 0.3 / float(self.series.max(1))).min(3.0);
         self.x(place) + (float(series) - (float(self.series) - 1.0) / 2.0) * step
     }
 

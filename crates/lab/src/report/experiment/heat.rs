@@ -21,9 +21,9 @@ pub(super) fn blocks(view: &ExperimentView<'_>, panel: &Panel<'_>) -> Vec<Block>
     let metrics = Metric::judged(view.experiment.measure)
         .into_iter()
         .filter(measured);
-    metrics
-        .map(|metric| Block::Table(table(view, panel, metric)))
-        .collect()
+    vec![Block::Beside(
+        metrics.map(|metric| table(view, panel, metric)).collect(),
+    )]
 }
 
 fn has(row: &Row<'_>, metric: Metric) -> bool {
