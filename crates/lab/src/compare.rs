@@ -158,7 +158,7 @@ fn row(metric: Metric, pair: &Pair) -> Vec<Entry> {
     let spread = |sample: &crate::statistics::Sample| {
         let widest = (sample.max - sample.median).max(sample.median - sample.min) / sample.median;
         if sample.count > 1 && widest.is_finite() {
-            format!("± {}%", format::significant((widest * 100.0).round()))
+            format!("± {:.0}%", widest * 100.0)
         } else {
             String::new()
         }

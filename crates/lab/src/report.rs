@@ -121,7 +121,7 @@ pub fn write(directory: &Path) -> Result<Summary, Error> {
             .iter()
             .filter(|cell| !cell.flags.is_empty())
             .count(),
-        losses: losses::against_base(&view).len(),
+        losses: losses::count(&view),
     })
 }
 

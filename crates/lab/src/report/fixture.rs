@@ -1,4 +1,8 @@
 //! A made-up run, rich enough to show everything a report can: for tests only, the same for every seed.
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "figures that are made up may lose their fraction"
+)]
 
 use std::collections::BTreeMap;
 
@@ -213,6 +217,46 @@ const POOLERS: [&str; 6] = [
 ];
 
 fn experiments(blocks: u32) -> Vec<Experiment> {
+    let mut p2 = experiment(
+        "p2",
+        "extended and prepared protocol, TLS",
+        Measure::Throughput,
+        blocks,
+    );
+    p2.text = "The same select with a bound parameter.".to_owned();
+    p2.plan = plan(
+        &POOLERS,
+        &[
+            ("protocol", &["extended", "prepared"]),
+            ("clients", &CLIENTS),
+        ],
+    );
+    let mut idle = experiment(
+        "idle",
+        "memory of idle connections",
+        Measure::Memory,
+        blocks,
+    );
+    idle.text = "Clients log in, run one transaction and stay.".to_owned();
+    idle.plan = plan(&POOLERS, &[("clients", &["100", "1000", "10000"])]);
+    let mut copy = experiment("copy", "COPY out of the server", Measure::Bandwidth, blocks);
+    copy.text = "One client copies a table of 1 GB to its own side.".to_owned();
+    copy.axis = "direction".to_owned();
+    copy.plan = plan(&["direct"], &[("direction", &["out"])]);
+    copy.plan.extend(plan(&POOLERS, &[("direction", &["out"])]));
+    let mut open = experiment(
+        "open-loop",
+        "latency at a given rate",
+        Measure::Latency,
+        blocks,
+    );
+    open.text = "Our generator asks at a fixed rate, whether answers come or not.".to_owned();
+    open.axis = "rate".to_owned();
+    open.plan = plan(&POOLERS, &[("rate", &["50%", "70%", "90%"])]);
+    vec![p1(blocks), p2, idle, copy, open]
+}
+
+fn p1(blocks: u32) -> Experiment {
     let mut p1 = experiment(
         "p1",
         "simple protocol, TLS on every hop",
@@ -252,43 +296,7 @@ fn experiments(blocks: u32) -> Vec<Experiment> {
         "the published page does not say how many rows its select returns; 42 is from its size."
             .to_owned(),
     ];
-    let mut p2 = experiment(
-        "p2",
-        "extended and prepared protocol, TLS",
-        Measure::Throughput,
-        blocks,
-    );
-    p2.text = "The same select with a bound parameter.".to_owned();
-    p2.plan = plan(
-        &POOLERS,
-        &[
-            ("protocol", &["extended", "prepared"]),
-            ("clients", &CLIENTS),
-        ],
-    );
-    let mut idle = experiment(
-        "idle",
-        "memory of idle connections",
-        Measure::Memory,
-        blocks,
-    );
-    idle.text = "Clients log in, run one transaction and stay.".to_owned();
-    idle.plan = plan(&POOLERS, &[("clients", &["100", "1000", "10000"])]);
-    let mut copy = experiment("copy", "COPY out of the server", Measure::Bandwidth, blocks);
-    copy.text = "One client copies a table of 1 GB to its own side.".to_owned();
-    copy.axis = "direction".to_owned();
-    copy.plan = plan(&["direct"], &[("direction", &["out"])]);
-    copy.plan.extend(plan(&POOLERS, &[("direction", &["out"])]));
-    let mut open = experiment(
-        "open-loop",
-        "latency at a given rate",
-        Measure::Latency,
-        blocks,
-    );
-    open.text = "Our generator asks at a fixed rate, whether answers come or not.".to_owned();
-    open.axis = "rate".to_owned();
-    open.plan = plan(&POOLERS, &[("rate", &["50%", "70%", "90%"])]);
-    vec![p1, p2, idle, copy, open]
+    p1
 }
 
 fn experiment(name: &str, title: &str, measure: Measure, blocks: u32) -> Experiment {
@@ -356,6 +364,10 @@ fn character(target: &str) -> (f64, f64, f64, f64) {
     }
 }
 
+fn number(planned: &Planned, name: &str) -> Option<f64> {
+    planned.factors.get(name)?.parse().ok()
+}
+
 fn cell(
     experiment: &Experiment,
     planned: &Planned,
@@ -364,42 +376,64 @@ fn cell(
     drift: f64,
     random: &mut Random,
 ) -> Cell {
-    let load = |name: &str| {
-        planned
-            .factors
-            .get(name)
-            .and_then(|value| value.parse::<f64>().ok())
-    };
-    let clients = load("clients").unwrap_or(64.0);
-    let fixed = if planned.target.starts_with("weir") {
-        9_500.0
-    } else {
-        4_000.0
-    };
-    let (top, fall, cpu, kib) = character(&planned.target);
-    let (noise, noise_cpu) = (random.about(0.025), random.about(0.03));
-    let extended = planned
+    let clients = number(planned, "clients").unwrap_or(64.0);
+    let outcome = outcome(experiment, planned, clients, drift, random);
+    let mut flags = Vec::new();
+    if clients >= 1000.0 && experiment.measure == Measure::Throughput {
+        let detail = "2 % of 2 CPUs were idle".to_owned();
+        flags.push(Flag {
+            kind: FlagKind::MachineSaturated,
+            detail,
+        });
+    }
+    let command = format!("pgbench -c {clients} -T 15 -f select-42-rows.sql");
+    Cell {
+        experiment: experiment.name.clone(),
+        target: planned.target.clone(),
+        block,
+        order,
+        factors: planned.factors.clone(),
+        generator: "pgbench".to_owned(),
+        command: command.split(' ').map(str::to_owned).collect(),
+        configurations: format!("configurations/{}", planned.target),
+        costs: costs(planned, clients, &outcome, drift, random),
+        outcome: Some(outcome),
+        failed: None,
+        flags,
+        started_unix_s: 1_763_676_000 + u64::from(block) * 1000 + u64::from(order) * 20,
+    }
+}
+
+fn outcome(
+    experiment: &Experiment,
+    planned: &Planned,
+    clients: f64,
+    drift: f64,
+    random: &mut Random,
+) -> Outcome {
+    let (top, fall, _, _) = character(&planned.target);
+    let simple = planned
         .factors
         .get("protocol")
-        .is_some_and(|protocol| protocol != "simple");
-    let crowd = (clients / 1000.0).powf(0.7);
+        .is_none_or(|protocol| protocol == "simple");
     let few = match planned.target.as_str() {
         _ if clients > 1.0 => 1.0,
         "direct" => 0.26,
         name if name.starts_with("weir") => 0.172,
         _ => 0.23,
     };
-    let mut tps =
-        top * few * (1.0 - fall * crowd) * drift * noise * if extended { 0.94 } else { 1.0 };
+    let crowded = 1.0 - fall * crowd(clients);
+    let noise = random.about(0.025);
+    let mut tps = top * few * crowded * drift * noise * if simple { 1.0 } else { 0.94 };
     if experiment.axis == "rate" {
         tps = 9_000.0 * noise;
     }
-    let seconds = experiment.measure_s;
-    let transactions = tps * seconds;
-    let mut outcome = Outcome {
-        transactions: transactions as u64,
-        seconds,
+    let bandwidth = experiment.measure == Measure::Bandwidth;
+    Outcome {
+        transactions: (tps * experiment.measure_s) as u64,
+        seconds: experiment.measure_s,
         tps,
+        bytes_per_s: bandwidth.then_some(tps * 60_000.0),
         latency: Some(latency(clients / tps * 1e6, clients, random)),
         per_second: (0..15).map(|_| tps * random.about(0.02)).collect(),
         per_client: Some(Spread {
@@ -409,61 +443,48 @@ fn cell(
             variation: 0.02,
         }),
         ..Outcome::default()
-    };
-    if experiment.measure == Measure::Bandwidth {
-        outcome.bytes_per_s = Some(tps * 60_000.0);
     }
+}
+
+fn crowd(clients: f64) -> f64 {
+    (clients / 1000.0).powf(0.7)
+}
+
+fn costs(
+    planned: &Planned,
+    clients: f64,
+    outcome: &Outcome,
+    drift: f64,
+    random: &mut Random,
+) -> Costs {
+    let (_, _, cpu, kib) = character(&planned.target);
+    let fixed = if planned.target.starts_with("weir") {
+        9_500.0
+    } else {
+        4_000.0
+    };
+    let transactions = outcome.tps * outcome.seconds;
+    let (noise, noise_memory) = (random.about(0.03), random.about(0.01));
     let pooler = (planned.target != "direct").then(|| Usage {
-        cpu_us: cpu * transactions * noise_cpu * drift * (1.0 + 0.25 * crowd),
-        rss_bytes: Some(((fixed + kib * clients) * 1024.0 * random.about(0.01)) as u64),
+        cpu_us: cpu * transactions * noise * drift * (1.0 + 0.25 * crowd(clients)),
+        rss_bytes: Some(((fixed + kib * clients) * 1024.0 * noise_memory) as u64),
         switches_voluntary: Some((transactions * 0.8) as u64),
         switches_involuntary: Some((transactions * 0.02) as u64),
     });
     let usage = |share: f64| Usage {
-        cpu_us: share * 2.0 * seconds * 1e6,
+        cpu_us: share * 2.0 * outcome.seconds * 1e6,
         ..Usage::default()
     };
     let idle = if clients >= 500.0 { 0.02 } else { 0.11 };
-    let mut flags = Vec::new();
-    if clients >= 1000.0 && experiment.measure == Measure::Throughput {
-        let detail = "2 % of 2 CPUs were idle".to_owned();
-        flags.push(Flag {
-            kind: FlagKind::MachineSaturated,
-            detail,
-        });
-    }
-    let command = [
-        "pgbench",
-        "-c",
-        &clients.to_string(),
-        "-T",
-        "15",
-        "-f",
-        "select 42.sql",
-    ];
-    Cell {
-        experiment: experiment.name.clone(),
-        target: planned.target.clone(),
-        block,
-        order,
-        factors: planned.factors.clone(),
-        generator: "pgbench".to_owned(),
-        command: command.map(str::to_owned).to_vec(),
-        configurations: format!("configurations/{}", planned.target),
-        outcome: Some(outcome),
-        failed: None,
-        costs: Costs {
-            pooler,
-            server: Some(usage(0.4)),
-            generator: Some(usage(0.2)),
-            machine: Some(Machine {
-                cpus: 2,
-                idle,
-                ..Machine::default()
-            }),
-        },
-        flags,
-        started_unix_s: 1_763_676_000 + u64::from(block) * 1000 + u64::from(order) * 20,
+    Costs {
+        pooler,
+        server: Some(usage(0.4)),
+        generator: Some(usage(0.2)),
+        machine: Some(Machine {
+            cpus: 2,
+            idle,
+            ..Machine::default()
+        }),
     }
 }
 

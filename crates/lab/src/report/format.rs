@@ -14,6 +14,8 @@ pub(crate) enum Style {
     Count,
     /// With two decimals: widths, deviations.
     Decimal,
+    /// A ratio that is very near to 1, with three decimals.
+    Fine,
     /// Microseconds, as µs, ms or s.
     Micros,
     /// A probability.
@@ -49,6 +51,7 @@ impl Style {
             }
             Self::Count => grouped(value),
             Self::Decimal | Self::Ratio => no_minus_zero(format!("{value:.2}")),
+            Self::Fine => format!("{value:.3}"),
             Self::Micros => scaled(value, &[("s", 1e6), ("ms", 1e3)], "µs"),
             Self::Probability if value < 0.000_5 => "<0.001".to_owned(),
             Self::Probability => format!("{value:.3}"),

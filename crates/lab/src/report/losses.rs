@@ -1,7 +1,7 @@
 //! Negative results: where the project's own program is behind. They come before the figures.
 
 use super::document::{Block, Entry, Table, Tone};
-use super::format::Style;
+use super::format::{Style, plural};
 use super::judge::{Judged, Verdict};
 use super::metric::Metric;
 use super::prose::Prose;
@@ -12,7 +12,7 @@ const OPEN: usize = 25;
 
 /// One place at which we are behind.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Loss {
+struct Loss {
     experiment: String,
     place: String,
     target: String,
@@ -24,8 +24,15 @@ pub(super) struct Loss {
     flagged: bool,
 }
 
+impl Loss {
+    /// Beyond the noise.
+    fn is_known(&self) -> bool {
+        self.judged.verdict == Verdict::Worse
+    }
+}
+
 /// Worse than the base by any measure, the worst first.
-pub(super) fn against_base(view: &View<'_>) -> Vec<Loss> {
+fn against_base(view: &View<'_>) -> Vec<Loss> {
     let mut losses = Vec::new();
     for experiment in &view.experiments {
         for panel in &experiment.panels {
@@ -47,7 +54,7 @@ pub(super) fn against_base(view: &View<'_>) -> Vec<Loss> {
 }
 
 /// Where another pooler is ahead of the best of ours, by the experiment's first measure.
-pub(super) fn against_others(view: &View<'_>) -> Vec<Loss> {
+fn against_others(view: &View<'_>) -> Vec<Loss> {
     let mut losses = Vec::new();
     for experiment in &view.experiments {
         let metric = experiment.main();
@@ -106,7 +113,13 @@ fn loss<'a>(
     at: usize,
 ) -> Option<Loss> {
     let judged = experiment.judge_pair(metric, row, against, at)?;
-    if judged.verdict != Verdict::Worse {
+    // What cannot be judged and is on the bad side is told too, apart from what is known.
+    let behind = match judged.verdict {
+        Verdict::Better | Verdict::Noise => false,
+        Verdict::Unjudged => judged.gain() < 0.0,
+        Verdict::Worse => true,
+    };
+    if !behind {
         return None;
     }
     let (ours, theirs) = (row.points.get(at)?, against.points.get(at)?);
@@ -132,10 +145,19 @@ fn loss<'a>(
 /// The section.
 pub(super) fn blocks(view: &View<'_>) -> Vec<Block> {
     let mut blocks = vec![Block::section("Where Weir loses")];
-    let (base, others) = (against_base(view), against_others(view));
-    blocks.push(Block::Prose(introduction(view, base.len(), others.len())));
+    let (base, open): (Vec<Loss>, Vec<Loss>) =
+        against_base(view).into_iter().partition(Loss::is_known);
+    let mut others = against_others(view);
+    others.retain(Loss::is_known);
+    blocks.push(Block::Prose(introduction(
+        view,
+        base.len(),
+        others.len(),
+        open.len(),
+    )));
     blocks.extend(list("Behind the base, the worst first", &base));
     blocks.extend(list("Other poolers ahead of the best Weir", &others));
+    blocks.extend(list("Behind the base in the only block", &open));
     let failures = failures(view);
     if !failures.rows.is_empty() {
         blocks.push(Block::Table(failures));
@@ -143,7 +165,15 @@ pub(super) fn blocks(view: &View<'_>) -> Vec<Block> {
     blocks
 }
 
-fn introduction(view: &View<'_>, base: usize, others: usize) -> Prose {
+/// Losses to the base that are beyond the noise.
+pub(super) fn count(view: &View<'_>) -> usize {
+    against_base(view)
+        .iter()
+        .filter(|loss| loss.is_known())
+        .count()
+}
+
+fn introduction(view: &View<'_>, base: usize, others: usize, open: usize) -> Prose {
     let compared = view.experiments.iter().any(|experiment| {
         experiment.panels.iter().any(|panel| {
             let ours = panel.rows.iter().any(|row| is_ours(&row.target.name));
@@ -155,21 +185,31 @@ fn introduction(view: &View<'_>, base: usize, others: usize) -> Prose {
             "No block has both Weir and another target, so nothing is known about it.",
         );
     }
-    match (base, others) {
+    let known = match (base, others) {
         (0, 0) => Prose::new("No comparison shows Weir behind beyond the noise."),
         (0, _) => Prose::new("Nowhere behind the base beyond the noise, but in ")
             .count(others)
-            .text(" comparisons with other poolers."),
+            .text(plural(
+                others,
+                " comparison with another pooler.",
+                " comparisons with other poolers.",
+            )),
         (_, 0) => Prose::new("Worse than the base, beyond the noise, in ")
             .count(base)
-            .text(super::format::plural(base, " comparison.", " comparisons.")),
+            .text(plural(base, " comparison.", " comparisons.")),
         _ => Prose::new("Worse than the base, beyond the noise, in ")
             .count(base)
-            .text(super::format::plural(base, " comparison", " comparisons"))
+            .text(plural(base, " comparison", " comparisons"))
             .text(", and behind other poolers in ")
             .count(others)
             .text("."),
+    };
+    if open == 0 {
+        return known;
     }
+    known.text(" In ").count(open).text(
+        " that cannot be judged it was behind the base in the only block, which may be noise.",
+    )
 }
 
 fn list(caption: &'static str, losses: &[Loss]) -> Vec<Block> {

@@ -1,14 +1,14 @@
 //! What speaks against the figures, in sentences made from the flags and the data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::format::{Style, plural};
-use super::judge::Verdict;
+use super::judge::{Judged, Verdict};
 use super::metric::Metric;
 use super::prose::Prose;
 use super::verdict::{Tally, judgements};
 use super::view::{ExperimentView, View};
-use crate::record::{Cell, FlagKind};
+use crate::record::{Cell, FlagKind, Target};
 use crate::statistics::{Ratio, float, half_width, rank};
 
 /// All of them, what weighs most first.
@@ -16,8 +16,17 @@ pub(super) fn sentences(view: &View<'_>) -> Vec<Prose> {
     let mut said = completeness(view);
     said.extend(flags(view));
     said.extend(blocks(view));
+    said.extend(without_twins(view));
     for experiment in &view.experiments {
-        said.extend(noise(view, experiment));
+        for twin in view
+            .results
+            .run
+            .targets
+            .iter()
+            .filter(|target| target.twin_of.is_some())
+        {
+            said.extend(twins(view, experiment, twin));
+        }
     }
     said.extend(chance(view));
     said.extend(load(view));
@@ -56,15 +65,16 @@ fn completeness(view: &View<'_>) -> Vec<Prose> {
                 .text(" of ")
                 .count(planned);
             let prose = prose.text(" planned cells were not measured");
-            let mut targets: Vec<&str> = experiment
+            let absent: BTreeSet<&str> = experiment
                 .missing
                 .iter()
                 .map(|(target, _, _)| target.as_str())
                 .collect();
-            targets.dedup();
-            targets.sort_unstable();
-            targets.dedup();
-            said.push(prose.text(" (").name(&targets.join(", ")).text(")."));
+            let targets: Vec<&str> = absent
+                .into_iter()
+                .map(|target| view.title(target))
+                .collect();
+            said.push(prose.text(" (").name(&targets.join("; ")).text(")."));
         }
         let failed = experiment.failed().count();
         if failed > 0 {
@@ -147,9 +157,13 @@ fn concerned(view: &View<'_>, with: &[&Cell]) -> Prose {
     }
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
-    let named =
-        |(name, count): &(&str, usize)| Prose::quote(view.title(name)).text(" ").count(*count);
-    Prose::join(counts.iter().map(named).collect(), ", ").text(".")
+    let named = |(name, count): &(&str, usize)| {
+        Prose::quote(view.title(name))
+            .text(" (")
+            .count(*count)
+            .text(")")
+    };
+    Prose::join(counts.iter().map(named).collect(), "; ").text(".")
 }
 
 fn meaning(kind: FlagKind) -> &'static str {
@@ -187,7 +201,7 @@ fn blocks(view: &View<'_>) -> Vec<Prose> {
         .iter()
         .filter(|experiment| !experiment.cells.is_empty())
     {
-        let blocks: std::collections::BTreeSet<u32> = experiment
+        let blocks: BTreeSet<u32> = experiment
             .cells
             .iter()
             .filter(|cell| cell.outcome.is_some())
@@ -221,67 +235,35 @@ fn blocks(view: &View<'_>) -> Vec<Prose> {
         .collect()
 }
 
-/// The noise floor, or that there is none.
-fn noise(view: &View<'_>, experiment: &ExperimentView<'_>) -> Vec<Prose> {
-    if experiment.panels.is_empty() {
-        return Vec::new();
-    }
-    let metric = experiment.main();
-    let name = Prose::quote(&experiment.experiment.name);
-    let Some(noise) = experiment.noise.get(&metric) else {
-        return vec![name.text(
-            ": no target was run twice under two names, so the noise floor is unknown; “~” rests on the \
-             intervals alone.",
-        )];
+/// Experiments whose noise floor is unknown.
+fn without_twins(view: &View<'_>) -> Option<Prose> {
+    let unknown = |experiment: &&ExperimentView<'_>| {
+        !experiment.panels.is_empty() && !experiment.noise.contains_key(&experiment.main())
     };
-    let mut said = Vec::new();
-    let blocks = usize::try_from(experiment.experiment.blocks)
-        .unwrap_or(1)
-        .max(1);
-    if let Some(band) = noise.band(blocks) {
-        let prose = name.text(": a target run twice under two names differs from itself in ");
-        let prose = prose
-            .count(noise.pairs)
-            .text(" pairs; at 95 % a ratio of ")
-            .count(blocks);
-        let prose = prose
-            .text(plural(blocks, " block", " blocks"))
-            .text(" is noise from ");
-        let prose = prose
-            .figure(Style::Ratio, 1.0 / band)
-            .text(" to ")
-            .figure(Style::Ratio, band);
-        said.push(prose.text("."));
-    }
-    for twin in view
-        .results
-        .run
-        .targets
+    let names: Vec<&str> = view
+        .experiments
         .iter()
-        .filter(|target| target.twin_of.is_some())
-    {
-        said.extend(twins(experiment, &twin.name, &twin.title, metric));
-    }
-    said
+        .filter(unknown)
+        .map(|experiment| experiment.experiment.name.as_str())
+        .collect();
+    let prose = Prose::quote(&names.join(", ")).text(
+        ": no target was run twice under two names, so the noise floor is unknown, and “~” rests on the \
+         intervals alone.",
+    );
+    (!names.is_empty()).then_some(prose)
 }
 
-/// The ratio of a twin to what it repeats, over everything, and how many of its places differ.
-fn twins(
-    experiment: &ExperimentView<'_>,
-    twin: &str,
-    title: &str,
-    metric: Metric,
-) -> Option<Prose> {
+/// What a twin says: how it stands to what it repeats, how many of its places differ, and how wide the noise is.
+fn twins(view: &View<'_>, experiment: &ExperimentView<'_>, twin: &Target) -> Option<Prose> {
+    let metric = experiment.main();
+    let original = twin.twin_of.as_deref()?;
     let mut judged = Vec::new();
     for panel in &experiment.panels {
-        let Some(row) = panel.row(twin) else { continue };
-        let original = row
-            .target
-            .twin_of
-            .as_deref()
-            .and_then(|name| panel.row(name))?;
+        let (Some(row), Some(other)) = (panel.row(&twin.name), panel.row(original)) else {
+            continue;
+        };
         let places = 0..panel.places.len();
-        judged.extend(places.filter_map(|at| experiment.judge_pair(metric, row, original, at)));
+        judged.extend(places.filter_map(|at| experiment.judge_pair(metric, row, other, at)));
     }
     let logs: Vec<f64> = judged.iter().map(|judged| judged.ratio.mean.ln()).collect();
     let overall = Ratio::of_logs(&logs)?;
@@ -292,16 +274,41 @@ fn twins(
         .count();
     let prose = Prose::quote(&experiment.experiment.name)
         .text(": ")
-        .name(title);
+        .name(view.title(original));
     let prose = prose
-        .text(" stands to what it repeats as ")
-        .figure(Style::Ratio, overall.mean);
-    let prose = prose.text(" to one over ").count(judged.len());
+        .text(" ran twice under two names. Over ")
+        .count(judged.len());
+    let prose = prose.text(plural(judged.len(), " load", " loads"));
     let prose = prose
-        .text(plural(judged.len(), " load, and ", " loads, and "))
+        .text(" the second stands to the first as ")
+        .figure(Style::Fine, overall.mean);
+    let prose = prose
+        .text(" to one; by the rule for all comparisons, ")
         .count(differing);
-    let prose = prose.text(plural(differing, " of them differs", " of them differ"));
-    Some(prose.text(" by the rule that all others are judged by; chance allows for one in twenty."))
+    let prose = prose.text(plural(differing, " of these differs", " of these differ"));
+    Some(prose.then(floor(experiment, metric, &judged)).text("."))
+}
+
+/// How wide the noise is.
+fn floor(experiment: &ExperimentView<'_>, metric: Metric, judged: &[Judged]) -> Prose {
+    let found = experiment.noise.get(&metric).and_then(|noise| {
+        let blocks = judged.iter().map(|judged| judged.ratio.pairs).max()?;
+        Some((noise.band(blocks)?, noise.pairs, blocks))
+    });
+    let Some((band, pairs, blocks)) = found else {
+        return Prose::default();
+    };
+    let prose = Prose::new(". From its ")
+        .count(pairs)
+        .text(" pairs, a ratio over ")
+        .count(blocks);
+    let prose = prose
+        .text(plural(blocks, " block", " blocks"))
+        .text(" is noise from ");
+    prose
+        .figure(Style::Fine, 1.0 / band)
+        .text(" to ")
+        .figure(Style::Fine, band)
 }
 
 /// Many comparisons, some of which look different by chance.

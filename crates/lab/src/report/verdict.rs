@@ -193,6 +193,15 @@ pub(super) fn sentences(view: &View<'_>) -> Vec<Prose> {
 }
 
 fn sentence(base: &str, tally: &Tally) -> Prose {
+    if tally.unjudged == tally.total() {
+        let prose = Prose::new("None of ")
+            .count(tally.total())
+            .text(" comparisons with ")
+            .name(base);
+        return prose.text(
+            " can be judged: there is a single block and no noise floor. The ratios are what was seen once.",
+        );
+    }
     let prose = Prose::new("Of ").count(tally.total()).text(format::plural(
         tally.total(),
         " comparison with ",
