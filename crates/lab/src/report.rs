@@ -69,6 +69,8 @@ pub struct Summary {
     pub markdown: PathBuf,
     /// The same for a terminal, 1 line feed at its end.
     pub text: String,
+    /// Its first two sections, for the end of a run: what came out, and where the project's own program is behind.
+    pub verdict: String,
     /// Cells with figures.
     pub measured: usize,
     /// Cells that could not be run.
@@ -100,6 +102,7 @@ pub fn write(directory: &Path) -> Result<Summary, Error> {
     Ok(Summary {
         html: put("report.html", &rendered.html)?,
         markdown: put("report.md", &rendered.markdown)?,
+        verdict: text::render(&short(&view), text::Colour::Never),
         text: rendered.text,
         measured: results
             .cells
@@ -159,17 +162,22 @@ pub fn coloured(results: &Results) -> String {
 /// The whole report in the order in which it is to be read: the verdict, where we lose, the figures, the doubts, and
 /// what is needed to do it again.
 fn document(view: &View<'_>) -> Document {
+    let mut document = short(view);
+    for experiment in &view.experiments {
+        document.blocks.extend(experiment::blocks(view, experiment));
+    }
+    document.blocks.push(Block::section("Threats to validity"));
+    document.blocks.push(Block::List(threats::sentences(view)));
+    document.blocks.extend(appendix::blocks(view));
+    document
+}
+
+/// Its beginning.
+fn short(view: &View<'_>) -> Document {
     let mut blocks = verdict::blocks(view);
     blocks.extend(losses::blocks(view));
-    for experiment in &view.experiments {
-        blocks.extend(experiment::blocks(view, experiment));
-    }
-    blocks.push(Block::section("Threats to validity"));
-    blocks.push(Block::List(threats::sentences(view)));
-    blocks.extend(appendix::blocks(view));
-    let run = &view.results.run;
     Document {
-        title: format!("weir bench: {}", run.profile),
+        title: format!("weir bench: {}", view.results.run.profile),
         subtitle: verdict::subtitle(view),
         blocks,
     }

@@ -9,6 +9,7 @@ use super::document::Block;
 use super::metric::Metric;
 use super::prose::Prose;
 use super::published;
+use super::verdict;
 use super::view::{ExperimentView, Panel, Point, Row, View};
 
 /// The section.
@@ -24,6 +25,10 @@ pub(super) fn blocks(view: &View<'_>, experiment: &ExperimentView<'_>) -> Vec<Bl
         return blocks;
     }
     blocks.push(Block::Note(design(experiment)));
+    let words = verdict::of_experiment(view, experiment);
+    if !words.is_empty() {
+        blocks.push(Block::List(words));
+    }
     blocks.push(Block::Legend(legend(experiment)));
     let faint = experiment.panels.iter().any(|panel| {
         let chart = chart(experiment, panel, experiment.main());

@@ -13,7 +13,6 @@ const OPEN: usize = 25;
 /// One place at which we are behind.
 #[derive(Debug, Clone, PartialEq)]
 struct Loss {
-    experiment: String,
     place: String,
     target: String,
     against: String,
@@ -124,14 +123,14 @@ fn loss<'a>(
     }
     let (ours, theirs) = (row.points.get(at)?, against.points.get(at)?);
     let place = panel.places.get(at).map_or("", String::as_str);
-    let place = match (panel.label.as_str(), place) {
-        (label, "") => label.to_owned(),
-        ("", place) => format!("{} {place}", experiment.experiment.axis),
-        (label, place) => format!("{label}, {} {place}", experiment.experiment.axis),
-    };
+    let described = experiment.experiment;
+    let mut parts = vec![panel.label.clone()];
+    if !place.is_empty() {
+        parts.push(format!("{} {place}", described.axis));
+    }
+    parts.retain(|part| !part.is_empty());
     Some(Loss {
-        experiment: experiment.experiment.name.clone(),
-        place,
+        place: format!("{}: {}", described.name, parts.join(", ")),
         target: row.target.title.clone(),
         against: against.target.title.clone(),
         metric,
@@ -229,41 +228,48 @@ fn list(caption: &'static str, losses: &[Loss]) -> Vec<Block> {
 }
 
 fn table(caption: &str, losses: &[Loss]) -> Table {
+    // What matters comes first: on a phone the rest is out of sight.
     let heads = [
-        "Experiment",
         "Load",
-        "Target",
-        "Against",
+        ">Ratio",
         "Measure",
+        "Target",
         ">Weir",
         ">Other",
-        ">Ratio",
+        "Against",
         ">95 % interval",
     ];
     let mut table = Table::new(caption, &heads);
     for loss in losses {
         let style = loss.metric.style();
-        let tone = Tone::Worse(loss.judged.step());
-        let interval = loss.judged.ratio.interval.map_or_else(
+        let ratio = loss.judged.ratio;
+        let interval = ratio.interval.map_or_else(
             || super::format::NONE.to_owned(),
             |interval| {
-                let ends = [interval.low, interval.high].map(|end| Style::Ratio.show(end));
-                format!("{} to {}", ends[0], ends[1])
+                let (low, high) = (
+                    Style::Ratio.show(interval.low),
+                    Style::Ratio.show(interval.high),
+                );
+                format!("{low} to {high}")
             },
         );
+        let tone = if loss.is_known() {
+            Tone::Worse(loss.judged.step())
+        } else {
+            Tone::Unjudged
+        };
         table.rows.push(vec![
-            Entry::new(&loss.experiment),
             Entry::new(&loss.place),
-            Entry::new(&loss.target),
-            Entry::new(&loss.against),
-            Entry::new(loss.metric.title()),
-            Entry::new(style.show(loss.ours)),
-            Entry::new(style.show(loss.theirs)),
             Entry {
                 tone,
                 flagged: loss.flagged,
-                ..Entry::new(Style::Ratio.show(loss.judged.ratio.mean))
+                ..Entry::new(Style::Ratio.show(ratio.mean))
             },
+            Entry::new(loss.metric.title()),
+            Entry::new(&loss.target),
+            Entry::new(style.show(loss.ours)),
+            Entry::new(style.show(loss.theirs)),
+            Entry::new(&loss.against),
             Entry::new(interval),
         ]);
     }

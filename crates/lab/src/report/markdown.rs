@@ -2,6 +2,10 @@
 
 use super::document::{Block, Document, Entry, Table, Tone};
 
+/// What colour and hatching say in HTML.
+pub(super) const MARKS: &str =
+    "In the tables: + better, - worse, ~ within the noise, ? not judged, ! flagged.";
+
 /// The page, with exactly one title.
 pub(crate) fn render(document: &Document) -> String {
     let mut text = format!(
@@ -9,6 +13,7 @@ pub(crate) fn render(document: &Document) -> String {
         escape(&document.title),
         escape(&document.subtitle)
     );
+    text.push_str(&format!("\n{}\n", escape(MARKS)));
     blocks(&mut text, &document.blocks);
     text
 }
@@ -51,8 +56,8 @@ fn table(table: &Table) -> String {
     }
     let titles = table.columns.iter().map(|column| escape(&column.title));
     text.push_str(&line(titles));
-    let rules = table.columns.iter().map(|column| {
-        if column.right || table.heat {
+    let rules = table.columns.iter().enumerate().map(|(at, column)| {
+        if column.right || (table.heat && at > 0) {
             "--:"
         } else {
             "---"
@@ -61,9 +66,6 @@ fn table(table: &Table) -> String {
     text.push_str(&line(rules.map(str::to_owned)));
     for row in &table.rows {
         text.push_str(&line(row.iter().map(|entry| escape(&marked(entry)))));
-    }
-    if table.rows.iter().flatten().any(|entry| entry.flagged) {
-        text.push_str("\n`!` flagged\n");
     }
     text
 }

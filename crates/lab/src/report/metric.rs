@@ -111,6 +111,21 @@ impl Metric {
         }
     }
 
+    /// As in a sentence.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Bandwidth => "bandwidth",
+            Self::CpuPerMegabyte => "CPU per MB",
+            Self::CpuPerTransaction => "CPU per transaction",
+            Self::Logins => "logins per second",
+            Self::Memory => "memory",
+            Self::MemoryPerClient => "memory per client",
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+            Self::Tps => "throughput",
+        }
+    }
+
     /// How one is written.
     pub(crate) fn style(self) -> Style {
         match self {

@@ -1,7 +1,7 @@
 //! The document as aligned text for a terminal. Colour repeats what the letters say, and is never needed.
 
 use super::document::{Block, Document, Table, Tone};
-use super::markdown::marked;
+use super::markdown::{MARKS, marked};
 
 /// Whether to write colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,10 +17,16 @@ const WIDTH: usize = 100;
 
 /// The text.
 pub(crate) fn render(document: &Document, colour: Colour) -> String {
-    let mut text = format!("{}\n", document.title);
+    let mut text = format!("{}\n", harmless(&document.title));
     text.push_str(&wrapped(&document.subtitle, "", ""));
+    text.push_str(&wrapped(MARKS, "", ""));
     blocks(&mut text, &document.blocks, colour);
     text
+}
+
+/// Keeps what is in the data from commanding the terminal.
+fn harmless(text: &str) -> String {
+    text.replace(|c: char| c.is_control(), " ")
 }
 
 fn blocks(text: &mut String, blocks: &[Block], colour: Colour) {
@@ -35,22 +41,18 @@ fn blocks(text: &mut String, blocks: &[Block], colour: Colour) {
                 let each = tables.iter().map(|table| self::table(table, colour));
                 each.collect::<Vec<_>>().join("\n")
             }
-            Block::Code(code) => format!("    {code}\n"),
+            Block::Code(code) => format!("    {}\n", harmless(code)),
             Block::Details {
                 summary,
                 blocks: inner,
                 ..
             } => {
-                let mut folded = format!("{summary}\n");
+                let mut folded = format!("{}\n", harmless(summary));
                 self::blocks(&mut folded, inner, colour);
                 folded
             }
-            Block::Heading { level: 2, text } => {
-                format!("{text}\n{}\n", "=".repeat(text.chars().count()))
-            }
-            Block::Heading { text, .. } => {
-                format!("{text}\n{}\n", "-".repeat(text.chars().count()))
-            }
+            Block::Heading { level: 2, text } => heading(text, "="),
+            Block::Heading { text, .. } => heading(text, "-"),
             Block::List(items) => items
                 .iter()
                 .map(|item| wrapped(&item.plain(), "- ", "  "))
@@ -63,6 +65,14 @@ fn blocks(text: &mut String, blocks: &[Block], colour: Colour) {
     }
 }
 
+fn heading(text: &str, line: &str) -> String {
+    format!(
+        "{}\n{}\n",
+        harmless(text),
+        line.repeat(text.chars().count())
+    )
+}
+
 /// Columns as wide as their widest entry, two blanks between them.
 pub(crate) fn table(table: &Table, colour: Colour) -> String {
     let mut cells: Vec<Vec<(String, Tone)>> = Vec::new();
@@ -70,12 +80,12 @@ pub(crate) fn table(table: &Table, colour: Colour) -> String {
         let heads = table
             .columns
             .iter()
-            .map(|column| (column.title.clone(), Tone::Plain));
+            .map(|column| (harmless(&column.title), Tone::Plain));
         cells.push(heads.collect());
     }
     let body = table.rows.iter().map(|row| {
         row.iter()
-            .map(|entry| (marked(entry).replace('\n', " "), entry.tone))
+            .map(|entry| (harmless(&marked(entry)), entry.tone))
             .collect()
     });
     cells.extend(body);
@@ -89,7 +99,7 @@ pub(crate) fn table(table: &Table, colour: Colour) -> String {
     let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
     let mut text = String::new();
     if !table.caption.is_empty() {
-        text = format!("{}\n", table.caption);
+        text = format!("{}\n", harmless(&table.caption));
     }
     for row in &cells {
         let mut line = String::new();
@@ -126,7 +136,7 @@ pub(crate) fn wrapped(text: &str, first: &str, rest: &str) -> String {
     let mut lines = Vec::new();
     let mut line = first.to_owned();
     let mut empty = true;
-    for word in text.split_whitespace() {
+    for word in harmless(text).split_whitespace() {
         if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
             lines.push(std::mem::replace(&mut line, rest.to_owned()));
             empty = true;

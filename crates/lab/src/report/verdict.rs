@@ -228,7 +228,45 @@ fn sentence(base: &str, tally: &Tally) -> Prose {
     prose.text(".")
 }
 
-/// Experiments and their measures down, our targets across.
+/// What came out for each of ours, in words: `Weir, 1 worker: throughput 0.93 to 1.30 of PgBouncer's ...`.
+pub(super) fn of_experiment(view: &View<'_>, experiment: &ExperimentView<'_>) -> Vec<Prose> {
+    let words = |target: &&str| {
+        let measures: Vec<Prose> = Metric::judged(experiment.experiment.measure)
+            .into_iter()
+            .filter_map(|metric| range(metric, &Tally::of(&judgements(experiment, target, metric))))
+            .collect();
+        let prose = Prose::quote(view.title(target)).text(", as a ratio to ");
+        let prose = prose.name(experiment.base_title()).text(": ");
+        (!measures.is_empty()).then(|| prose.then(Prose::join(measures, "; ")).text("."))
+    };
+    ours(view, experiment).iter().filter_map(words).collect()
+}
+
+/// `throughput 0.93 to 1.30, better at 4 of 5 loads and worse at 1`.
+fn range(metric: Metric, tally: &Tally) -> Option<Prose> {
+    let (low, high) = (tally.low?, tally.high?);
+    let prose = Prose::new(metric.words())
+        .text(" ")
+        .figure(Style::Ratio, low);
+    let same = Style::Ratio.show(low) == Style::Ratio.show(high);
+    let prose = if same {
+        prose
+    } else {
+        prose.text(" to ").figure(Style::Ratio, high)
+    };
+    if tally.unjudged == tally.total() {
+        return Some(prose.text(" (not judged)"));
+    }
+    let prose = prose
+        .text(" (better at ")
+        .count(tally.better)
+        .text(", worse at ")
+        .count(tally.worse);
+    let prose = prose.text(" of ").count(tally.total());
+    Some(prose.text(format::plural(tally.total(), " load)", " loads)")))
+}
+
+/// Measures down, our targets across.
 fn table(view: &View<'_>) -> Table {
     let mut targets: Vec<&str> = Vec::new();
     for experiment in &view.experiments {
@@ -238,12 +276,17 @@ fn table(view: &View<'_>) -> Table {
             }
         }
     }
-    let mut table = Table::new("", &["Experiment", "Against", "Measure"]);
+    let mut table = Table::new("", &["Measure"]);
     let column = |target: &&str| Column {
         title: view.title(target).to_owned(),
         right: false,
     };
     table.columns.extend(targets.iter().map(column));
+    let against = Column {
+        title: "Against".to_owned(),
+        right: false,
+    };
+    table.columns.push(against);
     for experiment in &view.experiments {
         for metric in Metric::judged(experiment.experiment.measure) {
             let tally = |target: &&str| Tally::of(&judgements(experiment, target, metric));
@@ -252,12 +295,10 @@ fn table(view: &View<'_>) -> Table {
             if tallies.iter().all(|tally| tally.total() == 0) {
                 continue;
             }
-            let mut row = vec![
-                Entry::new(&experiment.experiment.name),
-                Entry::new(experiment.base_title()),
-                Entry::new(metric.title()),
-            ];
+            let name = &experiment.experiment.name;
+            let mut row = vec![Entry::new(format!("{name}: {}", metric.title()))];
             row.extend(tallies.iter().map(Tally::entry));
+            row.push(Entry::new(experiment.base_title()));
             table.rows.push(row);
         }
     }

@@ -43,12 +43,10 @@ fn table(view: &ExperimentView<'_>, panel: &Panel<'_>, metric: Metric) -> Table 
         metric.title(),
         view.base_title()
     );
-    let mut table = Table::new(caption, &[""]);
+    let mut table = Table::new(caption, &[view.experiment.axis.as_str()]);
     table.heat = true;
     let column = |place: &String| Column {
-        title: format!("{} {place}", view.experiment.axis)
-            .trim()
-            .to_owned(),
+        title: place.clone(),
         right: false,
     };
     table.columns.extend(panel.places.iter().map(column));
