@@ -18,7 +18,7 @@ use crate::report::document::{Block, Document, Entry, Table, Tone};
 use crate::report::format::{self, Style};
 use crate::report::judge::Verdict;
 use crate::report::metric::Metric;
-use crate::report::view::{ExperimentView, View, describe};
+use crate::report::view::{ExperimentView, View};
 use crate::report::{Error, Results, markdown, text};
 use crate::statistics::Ratio;
 
@@ -171,10 +171,9 @@ fn row(metric: Metric, pair: &Pair) -> Vec<Entry> {
         Verdict::Unjudged => (format!("? {change}"), Tone::Unjudged),
         Verdict::Worse => (change, Tone::Worse(step)),
     };
-    let load = describe(pair.factors.iter());
     vec![
         Entry::new(&pair.title),
-        Entry::new(load),
+        Entry::new(&pair.load),
         Entry::new(style.show(pair.before.median)),
         Entry::new(spread(&pair.before)),
         Entry::new(style.show(pair.after.median)),

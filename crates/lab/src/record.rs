@@ -285,6 +285,8 @@ pub enum FlagKind {
     ServerSaturated,
     /// More than 1 % of the CPU time was stolen.
     Steal,
+    /// The target cannot do what the factors say, and got the nearest that it can; the command line has it.
+    Substituted,
     /// The halves of the measured time differ by more than 3 %, or there is a trend.
     Unsteady,
 }

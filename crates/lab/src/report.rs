@@ -18,6 +18,7 @@ pub(crate) mod markdown;
 pub(crate) mod metric;
 pub(crate) mod prose;
 mod published;
+mod reading;
 mod results;
 pub(crate) mod text;
 mod threats;
@@ -163,6 +164,7 @@ pub fn coloured(results: &Results) -> String {
 /// what is needed to do it again.
 fn document(view: &View<'_>) -> Document {
     let mut document = short(view);
+    document.blocks.extend(reading::blocks());
     for experiment in &view.experiments {
         document.blocks.extend(experiment::blocks(view, experiment));
     }

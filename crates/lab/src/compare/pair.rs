@@ -1,10 +1,10 @@
 //! One target under one load in both runs.
 
 use crate::record::Target;
-use crate::report::judge::Verdict;
+use crate::report::judge::{Floor, Verdict};
 use crate::report::metric::Metric;
 use crate::report::view::{ExperimentView, Factors, Panel, Point, View};
-use crate::statistics::{Noise, Ratio, Sample, rank};
+use crate::statistics::{Ratio, Sample, rank};
 
 /// At most this for a difference.
 pub(super) const P: f64 = 0.05;
@@ -22,7 +22,8 @@ pub(super) struct Pair {
     pub(super) target: String,
     /// For people.
     pub(super) title: String,
-    pub(super) factors: Factors,
+    /// What was varied, for people.
+    pub(super) load: String,
     /// Values as they were measured.
     pub(super) before: Sample,
     /// Values as they were measured.
@@ -111,8 +112,8 @@ fn pair(
     let (first, second) = relative.unwrap_or_else(|| (raw(one), raw(two)));
     let ratio = Ratio::unpaired(&first, &second)?;
     let p = rank::test(&first, &second)?.p;
-    let noise = [before, after].map(|side| side.experiment.noise.get(&metric));
-    let differs = differs(&ratio, p, (first.len(), second.len()), noise);
+    let floors = [before, after].map(|side| side.experiment.floors.get(&metric));
+    let differs = differs(&ratio, p, (first.len(), second.len()), floors);
     let verdict = match differs {
         None => Verdict::Unjudged,
         Some(false) => Verdict::Noise,
@@ -122,7 +123,7 @@ fn pair(
     Some(Pair {
         target: target.name.clone(),
         title: target.title.clone(),
-        factors: here.0.factors(here.1)?.clone(),
+        load: here.0.load(&before.experiment.experiment.axis, here.1),
         before: one.sample(metric)?,
         after: two.sample(metric)?,
         ratio,
@@ -157,14 +158,15 @@ fn differs(
     ratio: &Ratio,
     p: f64,
     (first, second): (usize, usize),
-    noise: [Option<&Noise>; 2],
+    floors: [Option<&Floor>; 2],
 ) -> Option<bool> {
     let by_rank = (rank::least_p(first, second) <= P).then_some(p <= P);
     let own = by_rank.or_else(|| ratio.differs());
-    let floors = noise.into_iter().flatten();
-    let floor = floors
-        .map(|noise| !noise.covers(ratio.mean, ratio.pairs))
-        .reduce(|a, b| a && b);
+    let passed = floors
+        .into_iter()
+        .flatten()
+        .filter_map(|floor| floor.is_passed(ratio.mean, ratio.pairs));
+    let floor = passed.reduce(|one, two| one && two);
     match (own, floor) {
         (Some(own), Some(floor)) => Some(own && floor),
         (own, floor) => own.or(floor),

@@ -32,6 +32,8 @@ pub(crate) enum Block {
     },
     /// Level 2 to 4.
     Heading { level: u8, text: String },
+    /// What the colours of the maps mean; HTML only.
+    Key(Table),
     /// Which mark and colour stand for which target; HTML only.
     Legend(Vec<(usize, String)>),
     /// Bullets.

@@ -30,17 +30,9 @@ pub(super) fn blocks(view: &View<'_>, experiment: &ExperimentView<'_>) -> Vec<Bl
         blocks.push(Block::List(words));
     }
     blocks.push(Block::Legend(legend(experiment)));
-    let faint = experiment.panels.iter().any(|panel| {
-        let chart = chart(experiment, panel, experiment.main());
-        chart
-            .series
-            .iter()
-            .any(|series| series.published.iter().any(Option::is_some))
-    });
     for panel in &experiment.panels {
         blocks.extend(panel_blocks(experiment, panel));
     }
-    blocks.push(Block::Note(reading(faint)));
     blocks.extend(retention::blocks(experiment));
     blocks.extend(published::blocks(experiment));
     blocks.extend(numbers::blocks(view, experiment));
@@ -73,21 +65,6 @@ fn legend(view: &ExperimentView<'_>) -> Vec<(usize, String)> {
         }
     }
     entries
-}
-
-fn reading(faint: bool) -> Prose {
-    let prose = Prose::new(
-        "Marks are means over the blocks, percentiles those of all blocks' transactions together; bars go from \
-         the smallest block to the largest, hollow marks are flagged. Steps on the axis are evenly spaced.",
-    );
-    if faint {
-        prose.text(
-            " Faint lines are published figures: their ratio to the base, put on our base, because figures of \
-             another machine cannot be compared.",
-        )
-    } else {
-        prose
-    }
 }
 
 fn panel_blocks(view: &ExperimentView<'_>, panel: &Panel<'_>) -> Vec<Block> {

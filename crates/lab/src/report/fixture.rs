@@ -589,7 +589,7 @@ fn environment() -> BTreeMap<String, BTreeMap<String, String>> {
             "cpu",
             section(&[
                 ("model", "AMD EPYC 7B13"),
-                ("cpus", "2"),
+                ("usable", "2"),
                 ("mitigations", "spectre_v2: on"),
             ]),
         ),
@@ -600,11 +600,11 @@ fn environment() -> BTreeMap<String, BTreeMap<String, String>> {
                 ("clocksource", "kvm-clock"),
             ]),
         ),
-        ("memory", section(&[("total", "24 GiB")])),
+        ("memory", section(&[("total", "24659172 kB")])),
         (
             "postgres",
             section(&[
-                ("version", "PostgreSQL 15.18"),
+                ("version", "PostgreSQL 15.18 (Debian 15.18-0+deb12u1) on x86_64-pc-linux-gnu, compiled by gcc"),
                 ("shared_buffers", "2GB"),
                 ("max_connections", "2000"),
             ]),

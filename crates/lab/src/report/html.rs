@@ -118,7 +118,7 @@ impl Page {
             }
             Block::Note(text) => self.push(&format!("<p class=\"note\">{}</p>\n", prose(text))),
             Block::Prose(text) => self.push(&format!("<p>{}</p>\n", prose(text))),
-            Block::Table(table) => self.table(table),
+            Block::Key(table) | Block::Table(table) => self.table(table),
         }
     }
 

@@ -15,6 +15,27 @@ pub(crate) enum Verdict {
     Worse,
 }
 
+/// A noise floor and where it is from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Floor {
+    /// How wide it is.
+    pub(crate) noise: Noise,
+    /// From the same experiment. One from another load can dismiss a difference, and cannot support one.
+    pub(crate) own: bool,
+}
+
+impl Floor {
+    /// Whether the mean of `blocks` ratios is beyond it; `None` if that cannot be said.
+    pub(crate) fn is_passed(&self, ratio: f64, blocks: usize) -> Option<bool> {
+        match (self.noise.covers(ratio, blocks), self.own) {
+            (true, _) => Some(false),
+            (false, true) => Some(true),
+            (false, false) if blocks > 1 => Some(true),
+            (false, false) => None,
+        }
+    }
+}
+
 /// A ratio with its verdict.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Judged {
@@ -29,12 +50,12 @@ pub(crate) struct Judged {
 impl Judged {
     /// Judges `ratio`. Both have to agree that it is no noise: its own interval, if it has one, and the noise floor,
     /// if there is one.
-    pub(crate) fn new(ratio: Ratio, noise: Option<&Noise>, more_is_better: bool) -> Self {
-        let floor = noise.map(|noise| !noise.covers(ratio.mean, ratio.pairs));
-        let differs = match (ratio.differs(), floor) {
-            (None, floor) => floor,
-            (own, None) => own,
-            (Some(own), Some(floor)) => Some(own && floor),
+    pub(crate) fn new(ratio: Ratio, floor: Option<&Floor>, more_is_better: bool) -> Self {
+        let beyond = floor.and_then(|floor| floor.is_passed(ratio.mean, ratio.pairs));
+        let differs = match (ratio.differs(), beyond) {
+            (Some(own), Some(beyond)) => Some(own && beyond),
+            // An interval stands for itself, and so does what no floor of its own supports.
+            (own, beyond) => own.or(beyond),
         };
         let verdict = match differs {
             None => Verdict::Unjudged,
@@ -73,7 +94,11 @@ mod tests {
     }
 
     fn verdict(logs: &[f64], noise: Option<&Noise>, more_is_better: bool) -> Verdict {
-        Judged::new(ratio(logs), noise, more_is_better).verdict
+        let floor = noise.map(|noise| Floor {
+            noise: *noise,
+            own: true,
+        });
+        Judged::new(ratio(logs), floor.as_ref(), more_is_better).verdict
     }
 
     #[test]
@@ -103,6 +128,17 @@ mod tests {
         assert_eq!(verdict(&[0.2], None, true), Verdict::Unjudged);
         assert_eq!(verdict(&[0.2], Some(&narrow), true), Verdict::Better);
         assert_eq!(verdict(&[0.01], Some(&narrow), true), Verdict::Noise);
+    }
+
+    #[test]
+    fn a_floor_of_another_load_dismisses_and_does_not_support() {
+        let noise = Noise::of(&[(1.01, 1.0), (1.0, 1.01)]).unwrap();
+        let floor = Floor { noise, own: false };
+        let verdict = |logs: &[f64]| Judged::new(ratio(logs), Some(&floor), true).verdict;
+        assert_eq!(verdict(&[0.2]), Verdict::Unjudged);
+        assert_eq!(verdict(&[0.01]), Verdict::Noise);
+        assert_eq!(verdict(&[0.2, 0.21, 0.19]), Verdict::Better);
+        assert_eq!(verdict(&[0.005, 0.006, 0.005]), Verdict::Noise);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::format::{Style, plural};
 use super::judge::{Judged, Verdict};
 use super::metric::Metric;
 use super::prose::Prose;
-use super::view::{ExperimentView, Panel, Row, View, is_ours};
+use super::view::{ExperimentView, Panel, Row, View, is_ours, is_relay};
 
 /// How many rows stand open; the rest is folded up.
 const OPEN: usize = 25;
@@ -62,13 +62,14 @@ fn against_others(view: &View<'_>) -> Vec<Loss> {
                 let Some(best) = best(panel, metric, at) else {
                     continue;
                 };
-                // The base has its own list, its twin is the base, and without a pooler there is no pooler to compare.
+                // The base has its own list, its twin is the base, and what pools nothing is no pooler.
                 let others = panel.rows.iter().filter(|row| {
                     let name = row.target.name.as_str();
                     !is_ours(name)
                         && name != experiment.experiment.base
-                        && name != "direct"
+                        && !is_relay(name)
                         && row.target.twin_of.is_none()
+                        && !name.starts_with("weir-slow")
                 });
                 losses.extend(
                     others.filter_map(|other| loss(experiment, panel, best, other, metric, at)),
@@ -122,15 +123,9 @@ fn loss<'a>(
         return None;
     }
     let (ours, theirs) = (row.points.get(at)?, against.points.get(at)?);
-    let place = panel.places.get(at).map_or("", String::as_str);
     let described = experiment.experiment;
-    let mut parts = vec![panel.label.clone()];
-    if !place.is_empty() {
-        parts.push(format!("{} {place}", described.axis));
-    }
-    parts.retain(|part| !part.is_empty());
     Some(Loss {
-        place: format!("{}: {}", described.name, parts.join(", ")),
+        place: format!("{}: {}", described.name, panel.load(&described.axis, at)),
         target: row.target.title.clone(),
         against: against.target.title.clone(),
         metric,

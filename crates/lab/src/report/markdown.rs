@@ -21,7 +21,7 @@ pub(crate) fn render(document: &Document) -> String {
 fn blocks(text: &mut String, blocks: &[Block]) {
     for block in blocks {
         let part = match block {
-            Block::Charts(_) | Block::Legend(_) => continue,
+            Block::Charts(_) | Block::Key(_) | Block::Legend(_) => continue,
             Block::Beside(tables) => tables.iter().map(table).collect::<Vec<_>>().join("\n"),
             Block::Code(code) => format!("```sh\n{code}\n```\n"),
             Block::Details {

@@ -33,6 +33,7 @@ fn blocks(text: &mut String, blocks: &[Block], colour: Colour) {
     for block in blocks {
         let part = match block {
             Block::Charts(_)
+            | Block::Key(_)
             | Block::Legend(_)
             | Block::Details {
                 terminal: false, ..

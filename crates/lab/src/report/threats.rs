@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::format::{Style, plural};
-use super::judge::{Judged, Verdict};
+use super::judge::{Floor, Judged, Verdict};
 use super::metric::Metric;
 use super::prose::Prose;
 use super::verdict::{Tally, judgements};
@@ -27,6 +27,7 @@ pub(super) fn sentences(view: &View<'_>) -> Vec<Prose> {
         {
             said.extend(twins(view, experiment, twin));
         }
+        said.extend(slowed(experiment));
     }
     said.extend(chance(view));
     said.extend(load(view));
@@ -179,7 +180,7 @@ fn meaning(kind: FlagKind) -> &'static str {
             "clients differ from throughput times latency, so one of the two was measured wrongly."
         }
         FlagKind::MachineSaturated => {
-            "the machine had nothing idle; the cell measures the scheduler too, and what a target costs \
+            "the machine had next to nothing idle; the cell measures the scheduler too, and what a target costs \
              counts more than how fast it was."
         }
         FlagKind::ScheduleLag => {
@@ -189,6 +190,9 @@ fn meaning(kind: FlagKind) -> &'static str {
             "PostgreSQL was at its limit; poolers look more alike than they are."
         }
         FlagKind::Steal => "the host took CPU time away for others.",
+        FlagKind::Substituted => {
+            "the target cannot do what was asked for and did the nearest that it can; it is other work."
+        }
         FlagKind::Unsteady => "the rate still moved while it was measured.",
     }
 }
@@ -235,22 +239,34 @@ fn blocks(view: &View<'_>) -> Vec<Prose> {
         .collect()
 }
 
-/// Experiments whose noise floor is unknown.
-fn without_twins(view: &View<'_>) -> Option<Prose> {
-    let unknown = |experiment: &&ExperimentView<'_>| {
-        !experiment.panels.is_empty() && !experiment.noise.contains_key(&experiment.main())
+/// Experiments without a noise floor of their own.
+fn without_twins(view: &View<'_>) -> Vec<Prose> {
+    let names = |wanted: fn(Option<&Floor>) -> bool| -> Vec<&str> {
+        let measured = view
+            .experiments
+            .iter()
+            .filter(|experiment| !experiment.panels.is_empty());
+        measured
+            .filter(|experiment| wanted(experiment.floors.get(&experiment.main())))
+            .map(|experiment| experiment.experiment.name.as_str())
+            .collect()
     };
-    let names: Vec<&str> = view
-        .experiments
-        .iter()
-        .filter(unknown)
-        .map(|experiment| experiment.experiment.name.as_str())
-        .collect();
-    let prose = Prose::quote(&names.join(", ")).text(
-        ": no target was run twice under two names, so the noise floor is unknown, and “~” rests on the \
-         intervals alone.",
-    );
-    (!names.is_empty()).then_some(prose)
+    let mut said = Vec::new();
+    let lent = names(|floor| floor.is_some_and(|floor| !floor.own));
+    if !lent.is_empty() {
+        said.push(Prose::quote(&lent.join(", ")).text(
+            ": no target was run twice under two names; the noise floor is that of the other experiments, under \
+             other loads, and is used to dismiss differences only.",
+        ));
+    }
+    let unknown = names(|floor| floor.is_none());
+    if !unknown.is_empty() {
+        said.push(Prose::quote(&unknown.join(", ")).text(
+            ": no target was run twice under two names, so the noise floor is unknown, and “~” rests on the \
+             intervals alone.",
+        ));
+    }
+    said
 }
 
 /// What a twin says: how it stands to what it repeats, how many of its places differ, and how wide the noise is.
@@ -267,6 +283,12 @@ fn twins(view: &View<'_>, experiment: &ExperimentView<'_>, twin: &Target) -> Opt
     }
     let logs: Vec<f64> = judged.iter().map(|judged| judged.ratio.mean.ln()).collect();
     let overall = Ratio::of_logs(&logs)?;
+    if judged
+        .iter()
+        .all(|judged| judged.verdict == Verdict::Unjudged)
+    {
+        return None;
+    }
     let significant = |verdict| matches!(verdict, Verdict::Better | Verdict::Worse);
     let differing = judged
         .iter()
@@ -291,9 +313,9 @@ fn twins(view: &View<'_>, experiment: &ExperimentView<'_>, twin: &Target) -> Opt
 
 /// How wide the noise is.
 fn floor(experiment: &ExperimentView<'_>, metric: Metric, judged: &[Judged]) -> Prose {
-    let found = experiment.noise.get(&metric).and_then(|noise| {
+    let found = experiment.floors.get(&metric).and_then(|floor| {
         let blocks = judged.iter().map(|judged| judged.ratio.pairs).max()?;
-        Some((noise.band(blocks)?, noise.pairs, blocks))
+        Some((floor.noise.band(blocks)?, floor.noise.pairs, blocks))
     });
     let Some((band, pairs, blocks)) = found else {
         return Prose::default();
@@ -309,6 +331,47 @@ fn floor(experiment: &ExperimentView<'_>, metric: Metric, judged: &[Judged]) -> 
         .figure(Style::Fine, 1.0 / band)
         .text(" to ")
         .figure(Style::Fine, band)
+}
+
+/// Whether a difference that is known to be there was found.
+fn slowed(experiment: &ExperimentView<'_>) -> Vec<Prose> {
+    let mut said = Vec::new();
+    for panel in &experiment.panels {
+        let Some(whole) = panel.row("weir-1") else {
+            continue;
+        };
+        for row in panel
+            .rows
+            .iter()
+            .filter(|row| row.target.name.starts_with("weir-slow"))
+        {
+            let places = 0..panel.places.len();
+            let judged: Vec<Judged> = places
+                .filter_map(|at| experiment.judge_pair(experiment.main(), row, whole, at))
+                .collect();
+            let logs: Vec<f64> = judged.iter().map(|judged| judged.ratio.mean.ln()).collect();
+            let Some(overall) = Ratio::of_logs(&logs) else {
+                continue;
+            };
+            let found = judged
+                .iter()
+                .filter(|judged| judged.verdict == Verdict::Worse)
+                .count();
+            let prose = Prose::quote(&experiment.experiment.name)
+                .text(": ")
+                .name(&row.target.title);
+            let prose = prose
+                .text(", which is slower on purpose, stands to ")
+                .name(&whole.target.title);
+            let prose = prose
+                .text(" as ")
+                .figure(Style::Fine, overall.mean)
+                .text(" to one, and was found slower at ");
+            let prose = prose.count(found).text(" of ").count(judged.len());
+            said.push(prose.text(plural(judged.len(), " load.", " loads.")));
+        }
+    }
+    said
 }
 
 /// Many comparisons, some of which look different by chance.

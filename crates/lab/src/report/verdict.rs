@@ -23,19 +23,32 @@ pub(super) fn subtitle(view: &View<'_>) -> String {
 
 /// The few facts of the machine that a reader wants first, as far as they were captured.
 fn machine(view: &View<'_>) -> Vec<String> {
-    let wanted = [
-        ("cpu", "model"),
-        ("cpu", "cpus"),
-        ("memory", "total"),
-        ("kernel", "release"),
-        ("postgres", "version"),
-    ];
-    let fact = |(section, key): &(&str, &str)| {
-        let text = view.results.run.environment.get(*section)?.get(*key)?;
-        let unit = if *key == "cpus" { " CPUs" } else { "" };
-        Some(format!("{text}{unit}"))
-    };
-    wanted.iter().filter_map(fact).collect()
+    let environment = &view.results.run.environment;
+    let fact = |section: &str, key: &str| environment.get(section)?.get(key).cloned();
+    let memory = fact("memory", "total").map(|total| match total.strip_suffix(" kB") {
+        Some(kib) => kib
+            .parse::<f64>()
+            .map_or_else(|_| total.clone(), |kib| Style::Bytes.show(kib * 1024.0)),
+        None => total,
+    });
+    // version() goes on with the compiler and the platform.
+    let postgres = fact("postgres", "version").map(|version| {
+        version
+            .split([' ', ','])
+            .take(2)
+            .collect::<Vec<_>>()
+            .join(" ")
+    });
+    [
+        fact("cpu", "model"),
+        fact("cpu", "usable").map(|count| format!("{count} CPUs")),
+        memory,
+        fact("kernel", "release").map(|release| format!("Linux {release}")),
+        postgres,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// All comparisons of our targets with the base of an experiment.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use self::point::Point;
 
-use super::judge::Judged;
+use super::judge::{Floor, Judged};
 use super::metric::Metric;
 use super::results::Results;
 use crate::record::{Cell, Experiment, Published, Target};
@@ -35,8 +35,8 @@ pub(crate) struct ExperimentView<'a> {
     pub(crate) cells: Vec<&'a Cell>,
     /// One per combination of the factors other than the axis.
     pub(crate) panels: Vec<Panel<'a>>,
-    /// Measured with twins, where there are any.
-    pub(crate) noise: BTreeMap<Metric, Noise>,
+    /// Measured with twins: its own if it has any, else those of the other experiments.
+    pub(crate) floors: BTreeMap<Metric, Floor>,
     /// Planned, and neither measured nor failed: target, factors, block.
     pub(crate) missing: Vec<(String, Factors, u32)>,
 }
@@ -65,9 +65,16 @@ pub(crate) struct Row<'a> {
     pub(crate) points: Vec<Point<'a>>,
 }
 
-/// Whether a target is the project's own.
+/// Whether a target is the project's own as it is used, such as `weir-2`; not one that is slowed on purpose, nor the
+/// repetition of another.
 pub(crate) fn is_ours(target: &str) -> bool {
-    target == "weir" || target.starts_with("weir-")
+    let workers = target.strip_prefix("weir-");
+    target == "weir" || workers.is_some_and(|rest| rest.parse::<u32>().is_ok())
+}
+
+/// Whether a target passes bytes on and pools nothing: what it costs less is no merit of a pooler.
+pub(crate) fn is_relay(target: &str) -> bool {
+    matches!(target, "direct" | "haproxy")
 }
 
 // === impl View ===
@@ -91,9 +98,12 @@ impl<'a> View<'a> {
         let stray = |cell: &&Cell| {
             !known.contains(cell.experiment.as_str()) || !targets.contains(cell.target.as_str())
         };
+        let mut experiments: Vec<ExperimentView<'a>> =
+            results.run.experiments.iter().map(of).collect();
+        lend(&mut experiments);
         Self {
             results,
-            experiments: results.run.experiments.iter().map(of).collect(),
+            experiments,
             strays: results.cells.iter().filter(stray).count(),
         }
     }
@@ -101,6 +111,29 @@ impl<'a> View<'a> {
     /// For people: the title of a target, or its name if the run does not describe it.
     pub(crate) fn title(&self, target: &str) -> &'a str {
         title(&self.results.run.targets, target).unwrap_or_default()
+    }
+}
+
+/// Gives the noise of all twins together to the experiments that have none of their own.
+fn lend(experiments: &mut [ExperimentView<'_>]) {
+    let mut pairs: BTreeMap<Metric, Vec<(f64, f64)>> = BTreeMap::new();
+    for experiment in experiments.iter() {
+        for metric in Metric::judged(experiment.experiment.measure) {
+            pairs
+                .entry(metric)
+                .or_default()
+                .extend(experiment.twins(metric));
+        }
+    }
+    for experiment in experiments {
+        for metric in Metric::judged(experiment.experiment.measure) {
+            let lent = pairs.get(&metric).and_then(|pairs| Noise::of(pairs));
+            if let (Some(noise), false) = (lent, experiment.floors.contains_key(&metric)) {
+                experiment
+                    .floors
+                    .insert(metric, Floor { noise, own: false });
+            }
+        }
     }
 }
 
@@ -124,13 +157,14 @@ impl<'a> ExperimentView<'a> {
             experiment,
             cells,
             panels,
-            noise: BTreeMap::new(),
+            floors: BTreeMap::new(),
             missing,
         };
-        view.noise = Metric::judged(experiment.measure)
-            .into_iter()
-            .filter_map(|metric| Some((metric, Noise::of(&view.twins(metric))?)))
-            .collect();
+        for metric in Metric::judged(experiment.measure) {
+            if let Some(noise) = Noise::of(&view.twins(metric)) {
+                view.floors.insert(metric, Floor { noise, own: true });
+            }
+        }
         view
     }
 
@@ -179,10 +213,10 @@ impl<'a> ExperimentView<'a> {
         at: usize,
     ) -> Option<Judged> {
         let pairs = row.points.get(at)?.pairs(against.points.get(at)?, metric);
-        let noise = self.noise.get(&metric);
+        let floor = self.floors.get(&metric);
         Some(Judged::new(
             Ratio::of(&pairs)?,
-            noise,
+            floor,
             metric.more_is_better(),
         ))
     }
@@ -222,6 +256,15 @@ impl<'a> Panel<'a> {
             .iter()
             .filter_map(|row| row.points.get(at)?.cells.values().next());
         cells.next().map(|cell| &cell.factors)
+    }
+
+    /// One place for people: `protocol extended, clients 50`.
+    pub(crate) fn load(&self, axis: &str, at: usize) -> String {
+        let place = self.places.get(at).filter(|place| !place.is_empty());
+        let place = place.map(|place| format!("{axis} {place}"));
+        let label = Some(self.label.clone()).filter(|label| !label.is_empty());
+        let parts: Vec<String> = label.into_iter().chain(place).collect();
+        parts.join(", ")
     }
 
     /// The row of a target.
@@ -351,13 +394,19 @@ pub(crate) fn describe<'f>(factors: impl Iterator<Item = (&'f String, &'f String
     pairs.join(", ")
 }
 
-/// Numbers before words, numbers by their size.
+/// Numbers before words, numbers by their size; `50%` counts as one.
 type SortKey = (bool, u64, String);
 
 fn sort_key(value: &str) -> SortKey {
+    let end = value
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(value.len());
+    let number = value
+        .get(..end)
+        .and_then(|digits| digits.parse::<f64>().ok());
     // The bits of numbers that are not negative sort as the numbers do.
-    match value.parse::<f64>().ok().filter(|number| *number >= 0.0) {
-        Some(number) => (false, number.to_bits(), String::new()),
+    match number {
+        Some(number) => (false, number.to_bits(), value.to_owned()),
         None => (true, 0, value.to_owned()),
     }
 }
@@ -403,3 +452,6 @@ pub(crate) fn published<'a>(
     };
     experiment.published.iter().filter(fits)
 }
+
+#[cfg(test)]
+mod tests;
