@@ -74,6 +74,13 @@ impl Chart {
         }
     }
 
+    /// Whether the places are names and not steps of a quantity: then nothing lies between them.
+    fn is_nominal(&self) -> bool {
+        self.places
+            .iter()
+            .any(|place| !place.starts_with(|c: char| c.is_ascii_digit()))
+    }
+
     /// Whether there is anything to see.
     pub(crate) fn is_empty(&self) -> bool {
         self.series

@@ -242,8 +242,9 @@ fn experiments(blocks: u32) -> Vec<Experiment> {
     let mut copy = experiment("copy", "COPY out of the server", Measure::Bandwidth, blocks);
     copy.text = "One client copies a table of 1 GB to its own side.".to_owned();
     copy.axis = "direction".to_owned();
-    copy.plan = plan(&["direct"], &[("direction", &["out"])]);
-    copy.plan.extend(plan(&POOLERS, &[("direction", &["out"])]));
+    copy.plan = plan(&["direct"], &[("direction", &["in", "out"])]);
+    copy.plan
+        .extend(plan(&POOLERS, &[("direction", &["in", "out"])]));
     let mut open = experiment(
         "open-loop",
         "latency at a given rate",

@@ -267,16 +267,31 @@ fn range(metric: Metric, tally: &Tally) -> Option<Prose> {
     } else {
         prose.text(" to ").figure(Style::Ratio, high)
     };
-    if tally.unjudged == tally.total() {
-        return Some(prose.text(" (not judged)"));
+    Some(prose.text(" (").then(counted(tally)).text(")"))
+}
+
+/// `better at 4, worse at 1 of 5 loads`.
+fn counted(tally: &Tally) -> Prose {
+    let total = tally.total();
+    let counts = [
+        (tally.better, "better"),
+        (tally.worse, "worse"),
+        (tally.noise, "within the noise"),
+        (tally.unjudged, "not judged"),
+    ];
+    let loads = format::plural(total, " load", " loads");
+    let whole = counts.iter().find(|(count, _)| *count == total);
+    if let Some((_, word)) = whole.filter(|_| total > 1) {
+        return Prose::new(word).text(" at all ").count(total).text(loads);
     }
-    let prose = prose
-        .text(" (better at ")
-        .count(tally.better)
-        .text(", worse at ")
-        .count(tally.worse);
-    let prose = prose.text(" of ").count(tally.total());
-    Some(prose.text(format::plural(tally.total(), " load)", " loads)")))
+    let some = counts.iter().filter(|(count, _)| *count > 0);
+    let pieces = some
+        .map(|(count, word)| Prose::new(word).text(" at ").count(*count))
+        .collect();
+    Prose::join(pieces, ", ")
+        .text(" of ")
+        .count(total)
+        .text(loads)
 }
 
 /// Measures down, our targets across.

@@ -1,5 +1,5 @@
 //! Student's t distribution, computed: distribution function through the incomplete beta function, quantiles by
-//! bisection. Never a table: degrees of freedom may be any positive number.
+//! Newton's method. Never a table: degrees of freedom may be any positive number.
 
 use super::finite;
 
@@ -28,16 +28,34 @@ pub fn quantile(probability: f64, freedom: f64) -> Option<f64> {
         high *= 2.0;
     }
     let mut low = 0.0;
-    // Each step halves the interval; beyond 100 the ends are neighbours among the floating-point numbers.
-    for _ in 0..100 {
-        let middle = f64::midpoint(low, high);
-        if distribution(middle, freedom)? < probability {
-            low = middle;
+    let mut t = f64::midpoint(low, high);
+    // Newton's steps, and halving where one would leave the interval: about ten, and never more than halving takes.
+    for _ in 0..200 {
+        let missing = probability - distribution(t, freedom)?;
+        if missing > 0.0 {
+            low = t;
         } else {
-            high = middle;
+            high = t;
         }
+        let step = t + missing / density(t, freedom);
+        let next = if step > low && step < high {
+            step
+        } else {
+            f64::midpoint(low, high)
+        };
+        if (next - t).abs() <= 1e-13 * t || missing == 0.0 {
+            break;
+        }
+        t = next;
     }
-    finite(f64::midpoint(low, high))
+    finite(t)
+}
+
+fn density(t: f64, freedom: f64) -> f64 {
+    let half = 0.5 * (freedom + 1.0);
+    let front =
+        ln_gamma(half) - ln_gamma(0.5 * freedom) - 0.5 * (freedom * std::f64::consts::PI).ln();
+    (front - half * (t * t / freedom).ln_1p()).exp()
 }
 
 /// Two-sided p of a t value: how probable one as far from 0 is. `None` as for [`distribution`].

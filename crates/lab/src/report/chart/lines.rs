@@ -21,14 +21,17 @@ pub(super) fn draw(chart: &Chart) -> String {
         unit,
         places: chart.places.len(),
         series: chart.series.len(),
+        nominal: chart.is_nominal(),
     };
     let mut svg = Svg::new(WIDTH, HEIGHT, Some(&chart.label()));
     frame.draw(&mut svg, chart);
     for (at, series) in chart.series.iter().enumerate() {
         published(&mut svg, &frame, series, at);
     }
-    for (at, series) in chart.series.iter().enumerate() {
-        lines(&mut svg, &frame, series, at);
+    if !frame.nominal {
+        for (at, series) in chart.series.iter().enumerate() {
+            lines(&mut svg, &frame, series, at);
+        }
     }
     for (at, series) in chart.series.iter().enumerate() {
         marks(&mut svg, &frame, chart, series, at);
@@ -42,6 +45,7 @@ struct Frame {
     unit: f64,
     places: usize,
     series: usize,
+    nominal: bool,
 }
 
 impl Frame {
@@ -54,7 +58,10 @@ impl Frame {
     /// The middle of a place for one series: bars that lie on each other cannot be read.
     fn dodged(&self, place: usize, series: usize) -> f64 {
         let room = (WIDTH - LEFT - RIGHT) / float(self.places.max(1));
-        let step = (room * 0.3 / float(self.series.max(1))).min(3.0);
+        // Without lines that would be bent by it, there may be more room between the marks.
+        let most = if self.nominal { 18.0 } else { 3.0 };
+        let share = if self.nominal { 0.8 } else { 0.3 };
+        let step = (room * share / float(self.series.max(1))).min(most);
         self.x(place) + (float(series) - (float(self.series) - 1.0) / 2.0) * step
     }
 
@@ -86,9 +93,12 @@ fn published(svg: &mut Svg, frame: &Frame, series: &Series, at: usize) {
         Some((frame.dodged(place, at), frame.y(value)))
     };
     for run in runs(series.published.iter().enumerate().map(point)) {
-        match run.as_slice() {
-            [alone] => svg.circle(&class, *alone, 2.5, None),
-            _ => svg.polyline(&class, &run),
+        if frame.nominal || run.len() == 1 {
+            for alone in run {
+                svg.circle(&class, alone, 2.5, None);
+            }
+        } else {
+            svg.polyline(&class, &run);
         }
     }
 }

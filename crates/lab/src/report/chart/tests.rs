@@ -84,6 +84,15 @@ fn bars_where_there_is_one_place() {
 }
 
 #[test]
+fn names_on_the_axis_are_not_joined_by_lines() {
+    let mut chart = chart(Metric::Bandwidth);
+    assert!(chart.svg().contains("class=\"line s0\""));
+    chart.places = ["in", "out", "both"].map(str::to_owned).to_vec();
+    let svg = chart.svg();
+    assert!(!svg.contains("class=\"line s0\"") && svg.contains("class=\"mark s0\""));
+}
+
+#[test]
 fn what_is_no_number_is_not_drawn() {
     let mut chart = chart(Metric::Tps);
     chart.series[0].points[1] = mark(f64::NAN, false);

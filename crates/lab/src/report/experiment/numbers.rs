@@ -151,7 +151,7 @@ fn figures(
     Some(entries)
 }
 
-const RAW: [&str; 19] = [
+const RAW: [&str; 23] = [
     ">Block",
     ">Order",
     "Target",
@@ -163,12 +163,16 @@ const RAW: [&str; 19] = [
     ">Mean",
     ">p50",
     ">p99",
+    ">p99.9",
     ">Max",
+    ">Spread of clients",
     ">Pooler CPU",
     ">Pooler memory",
     ">Switches",
+    ">Server CPU",
     ">Generator CPU",
     ">Idle",
+    ">Steal",
     "Flags",
     "Command",
 ];
@@ -194,6 +198,7 @@ fn line(view: &View<'_>, cell: &Cell) -> Vec<String> {
     };
     let cpu = |usage: Option<Usage>| Style::Micros.maybe(usage.map(|usage| usage.cpu_us));
     let switches = |usage: Usage| Some(usage.switches_voluntary? + usage.switches_involuntary?);
+    let clients = outcome.and_then(|outcome| outcome.per_client);
     let pooler = cell.costs.pooler;
     let mut flags: Vec<String> = cell
         .failed
@@ -213,12 +218,16 @@ fn line(view: &View<'_>, cell: &Cell) -> Vec<String> {
         Style::Micros.maybe(latency.map(|latency| latency.mean)),
         Style::Micros.maybe(latency.map(|latency| latency.p50)),
         Style::Micros.maybe(latency.map(|latency| latency.p99)),
+        Style::Micros.maybe(latency.map(|latency| latency.p999)),
         Style::Micros.maybe(latency.map(|latency| latency.max)),
+        Style::Percent.maybe(clients.map(|clients| clients.variation)),
         cpu(pooler),
         Metric::Memory.style().maybe(Metric::Memory.of(cell)),
         count(pooler.and_then(switches)),
+        cpu(cell.costs.server),
         cpu(cell.costs.generator),
         Style::Percent.maybe(cell.costs.machine.map(|machine| machine.idle)),
+        Style::Percent.maybe(cell.costs.machine.map(|machine| machine.steal)),
         flags.join("; "),
     ]
 }
