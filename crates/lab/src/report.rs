@@ -1,6 +1,6 @@
 //! The report of a result directory: one self-contained page, the same in Markdown, and as text for a terminal.
 //!
-//! [`write`] reads what [`crate::record`] describes and puts `report.html` and `report.md` beside it. A run that was
+//! [`write()`] reads what [`crate::record`] describes and puts `report.html` and `report.md` beside it. A run that was
 //! interrupted gives a report too, which says what is missing. Every number in it, in its sentences too, comes from the
 //! data; a cell that something speaks against is hatched and never left out.
 
@@ -60,7 +60,7 @@ pub enum Error {
     Write(PathBuf, #[source] io::Error),
 }
 
-/// What [`write`] made.
+/// What [`write()`] made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {

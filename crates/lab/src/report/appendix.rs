@@ -33,7 +33,7 @@ fn skipped(view: &View<'_>) -> Vec<Block> {
 }
 
 fn targets(view: &View<'_>) -> Vec<Block> {
-    let mut fair = Vec::new();
+    let mut fair: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut table = Table::new("Programs", &["Target", "Version", "SHA-256"]);
     for target in view
         .results
@@ -50,16 +50,19 @@ fn targets(view: &View<'_>) -> Vec<Block> {
             Entry::code(sha256),
         ]);
         if !target.fairness.is_empty() {
-            fair.push(
-                Prose::quote(&target.title)
-                    .text(": ")
-                    .name(&target.fairness),
-            );
+            let same = fair.iter_mut().find(|(text, _)| *text == target.fairness);
+            match same {
+                Some((_, titles)) => titles.push(target.title.as_str()),
+                None => fair.push((target.fairness.as_str(), vec![target.title.as_str()])),
+            }
         }
     }
     let mut blocks = vec![Block::section("Targets and fairness")];
     if !fair.is_empty() {
-        blocks.push(Block::List(fair));
+        let sentence = |(text, titles): &(&str, Vec<&str>)| {
+            Prose::quote(&titles.join("; ")).text(": ").name(text)
+        };
+        blocks.push(Block::List(fair.iter().map(sentence).collect()));
     }
     if !table.rows.is_empty() {
         blocks.push(Block::Table(table));

@@ -3,7 +3,7 @@
 use super::document::{Block, Column, Entry, Table};
 use super::format::{self, Style};
 use super::prose::Prose;
-use super::view::{ExperimentView, Panel, published};
+use super::view::{ExperimentView, Panel, Point, Row, is_ours, published};
 use crate::record::Published;
 
 /// The section's part, if something was published.
@@ -74,26 +74,31 @@ fn table(view: &ExperimentView<'_>, panel: &Panel<'_>) -> Option<Table> {
         right: true,
     };
     table.columns.extend(panel.places.iter().map(column));
-    for (name, ours) in names {
-        let figure = |place: usize| at(place).find(|figure| figure.target == name);
+    let places = || 0..panel.places.len();
+    for (name, ours) in &names {
+        let figure = |place: usize| at(place).find(|figure| figure.target == *name);
         let mut row = vec![Entry::new(format!("{name}, published"))];
-        let places = 0..panel.places.len();
-        row.extend(
-            places
-                .clone()
-                .map(|place| theirs(view, panel, figure(place), place)),
-        );
+        row.extend(places().map(|place| theirs(view, panel, figure(place), place)));
         table.rows.push(row);
-        let title = ours
-            .and_then(|ours| panel.row(ours))
-            .map(|row| row.target.title.as_str());
-        let mut row = vec![Entry::new(title.map_or_else(
-            || format!("{name}: not measured here"),
-            |title| format!("{title}, here"),
-        ))];
-        row.extend(places.map(|place| here(view, panel, ours, place)));
-        table.rows.push(row);
+        match ours.and_then(|ours| panel.row(ours)) {
+            Some(row) => table.rows.push(measured(view, panel, row)),
+            None => {
+                let mut row = vec![Entry::new(format!("{name}: not measured here"))];
+                row.extend(places().map(|_| Entry::new(format::NONE)));
+                table.rows.push(row);
+            }
+        }
     }
+    let named = |row: &&Row<'_>| {
+        names
+            .iter()
+            .any(|(_, ours)| *ours == Some(row.target.name.as_str()))
+    };
+    let own = panel
+        .rows
+        .iter()
+        .filter(|row| is_ours(&row.target.name) && !named(row));
+    table.rows.extend(own.map(|row| measured(view, panel, row)));
     Some(table)
 }
 
@@ -123,11 +128,20 @@ fn theirs(
     ))
 }
 
-fn here(view: &ExperimentView<'_>, panel: &Panel<'_>, ours: Option<&str>, at: usize) -> Entry {
-    let row = ours.and_then(|ours| panel.row(ours));
-    let Some((row, point)) = row.and_then(|row| Some((row, row.points.get(at)?))) else {
-        return Entry::new(format::NONE);
-    };
+fn measured(view: &ExperimentView<'_>, panel: &Panel<'_>, row: &Row<'_>) -> Vec<Entry> {
+    let mut entries = vec![Entry::new(format!("{}, here", row.target.title))];
+    let here = |(at, point): (usize, &Point<'_>)| here(view, panel, row, at, point);
+    entries.extend(row.points.iter().enumerate().map(here));
+    entries
+}
+
+fn here(
+    view: &ExperimentView<'_>,
+    panel: &Panel<'_>,
+    row: &Row<'_>,
+    at: usize,
+    point: &Point<'_>,
+) -> Entry {
     let Some(value) = point.center(view.main()) else {
         return Entry::new(format::NONE);
     };

@@ -15,7 +15,10 @@ const BOTTOM: f64 = 42.0;
 pub(super) fn draw(chart: &Chart) -> String {
     let (unit, _) = chart.metric.unit(chart.max());
     let values: Vec<f64> = chart.values().map(|value| value / unit).collect();
-    let logarithmic = matches!(chart.metric, Metric::P50 | Metric::P99);
+    let logarithmic = matches!(
+        chart.metric,
+        Metric::MemoryPerClient | Metric::P50 | Metric::P99
+    );
     let frame = Frame {
         axis: Axis::new(&values, logarithmic),
         unit,

@@ -1,5 +1,6 @@
 //! The order of things, and who is ours.
 
+use super::panel::sort_key;
 use super::*;
 use crate::report::fixture;
 
