@@ -462,6 +462,101 @@ fn spoil(cell: &mut crate::record::Cell, field: usize, value: f64) {
     }
 }
 
+#[test]
+fn a_base_that_failed_is_named() {
+    let mut results = fixture::small();
+    for cell in results
+        .cells
+        .iter_mut()
+        .filter(|cell| cell.target == "pgbouncer")
+    {
+        cell.outcome = None;
+        cell.failed = Some("would not start".to_owned());
+    }
+    let text = Rendered::new(&results).text;
+    assert!(
+        text.contains("No ratios: the base, PgBouncer, could not be measured here."),
+        "{text}"
+    );
+    assert!(
+        text.contains("15 cells could not be run: would not start (15)."),
+        "{text}"
+    );
+    assert!(text.contains("Nothing can be compared"), "{text}");
+}
+
+/// The style's variables in one of the two schemes: red, green, blue from 0 to 1.
+fn colours(scheme: &str) -> std::collections::BTreeMap<String, [f64; 3]> {
+    let mut found = std::collections::BTreeMap::new();
+    for pair in scheme.split([';', '{', '}']) {
+        let Some((name, value)) = pair.split_once(": ") else {
+            continue;
+        };
+        let (name, value) = (name.trim(), value.trim());
+        let channels: Vec<f64> = match value.strip_prefix('#') {
+            Some(hex) if hex.len() == 6 => (0..3)
+                .map(|at| f64::from(u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()))
+                .collect(),
+            _ => value
+                .split(' ')
+                .filter_map(|number| number.parse().ok())
+                .collect(),
+        };
+        if let (true, Ok(rgb)) = (name.starts_with("--"), <[f64; 3]>::try_from(channels)) {
+            found.insert(name.to_owned(), rgb.map(|channel| channel / 255.0));
+        }
+    }
+    found
+}
+
+/// Contrast as WCAG 2 defines it.
+fn contrast(one: [f64; 3], two: [f64; 3]) -> f64 {
+    let luminance = |rgb: [f64; 3]| {
+        let linear = rgb.map(|c| {
+            if c <= 0.04045 {
+                c / 12.92
+            } else {
+                ((c + 0.055) / 1.055).powf(2.4)
+            }
+        });
+        0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    };
+    let (a, b) = (luminance(one) + 0.05, luminance(two) + 0.05);
+    if a > b { a / b } else { b / a }
+}
+
+#[test]
+fn text_and_marks_can_be_told_from_what_is_behind_them() {
+    let style = include_str!("style.css");
+    let (light, rest) = style
+        .split_once("@media (prefers-color-scheme: dark)")
+        .unwrap();
+    let dark = rest.split_once("* {").unwrap().0;
+    for scheme in [colours(light), colours(dark)] {
+        let of = |name: &str| scheme[name];
+        for text in ["--ink", "--soft", "--link"] {
+            for behind in ["--page", "--panel"] {
+                let found = contrast(of(text), of(behind));
+                assert!(found >= 4.5, "{text} on {behind}: {found:.2}");
+            }
+        }
+        for series in 0..chart::SERIES {
+            let found = contrast(of(&format!("--s{series}")), of("--panel"));
+            assert!(found >= 3.0, "series {series}: {found:.2}");
+        }
+        // The strongest tiles let 46 % of the colour through.
+        for tile in ["--better", "--worse"] {
+            let (tile, page) = (of(tile), of("--page"));
+            let mixed = std::array::from_fn(|at| 0.46 * tile[at] + 0.54 * page[at]);
+            assert!(
+                contrast(of("--ink"), mixed) >= 4.5,
+                "{}",
+                contrast(of("--ink"), mixed)
+            );
+        }
+    }
+}
+
 /// Writes the made-up reports to a directory, to be looked at in a browser.
 #[test]
 fn reports_for_eyes() {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::format::{Style, plural};
 use super::prose::Prose;
-use super::view::View;
+use super::view::{ExperimentView, View};
 use crate::record::{Cell, FlagKind};
 use crate::statistics::float;
 
@@ -76,20 +76,7 @@ fn completeness(view: &View<'_>) -> Vec<Prose> {
                 .collect();
             said.push(prose.text(" (").name(&targets.join("; ")).text(")."));
         }
-        let failed = experiment.failed().count();
-        if failed > 0 {
-            let why = experiment.failed().find_map(|cell| cell.failed.as_deref());
-            let prose = name
-                .text(": ")
-                .count(failed)
-                .text(plural(failed, " cell", " cells"));
-            let prose = prose.text(" could not be run, such as for: ");
-            said.push(
-                prose
-                    .name(why.unwrap_or("no reason was recorded"))
-                    .text("."),
-            );
-        }
+        said.extend(failures(experiment));
     }
     let counted: [(usize, &'static str, &'static str); 3] = [
         (
@@ -112,6 +99,36 @@ fn completeness(view: &View<'_>) -> Vec<Prose> {
         said.push(Prose::default().count(count).text(plural(count, one, more)));
     }
     said
+}
+
+/// How many could not be run, and the reasons, the most frequent first.
+fn failures(experiment: &ExperimentView<'_>) -> Option<Prose> {
+    const TOLD: usize = 4;
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for cell in experiment.failed() {
+        *reasons
+            .entry(cell.failed.as_deref().unwrap_or("no reason was recorded"))
+            .or_default() += 1;
+    }
+    let failed: usize = reasons.values().sum();
+    let mut reasons: Vec<(&str, usize)> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(why, count)| (std::cmp::Reverse(*count), *why));
+    let told = reasons.iter().take(TOLD);
+    let each = told.map(|(why, count)| Prose::quote(why).text(" (").count(*count).text(")"));
+    let prose = Prose::quote(&experiment.experiment.name)
+        .text(": ")
+        .count(failed);
+    let prose = prose.text(plural(
+        failed,
+        " cell could not be run: ",
+        " cells could not be run: ",
+    ));
+    let prose = prose.then(Prose::join(each.collect(), "; "));
+    let prose = match reasons.len().saturating_sub(TOLD) {
+        0 => prose,
+        rest => prose.text("; and ").count(rest).text(" other reasons"),
+    };
+    (failed > 0).then(|| prose.text("."))
 }
 
 /// One sentence per kind of flag.

@@ -281,8 +281,13 @@ fn counted(tally: &Tally) -> Prose {
     ];
     let loads = format::plural(total, " load", " loads");
     let whole = counts.iter().find(|(count, _)| *count == total);
-    if let Some((_, word)) = whole.filter(|_| total > 1) {
-        return Prose::new(word).text(" at all ").count(total).text(loads);
+    if let Some((_, word)) = whole {
+        let all = Prose::new(word);
+        return if total == 1 {
+            all
+        } else {
+            all.text(" at all ").count(total).text(loads)
+        };
     }
     let some = counts.iter().filter(|(count, _)| *count > 0);
     let pieces = some

@@ -21,9 +21,12 @@ pub(super) fn blocks(view: &ExperimentView<'_>, panel: &Panel<'_>) -> Vec<Block>
     let metrics = Metric::judged(view.experiment.measure)
         .into_iter()
         .filter(measured);
-    vec![Block::Beside(
-        metrics.map(|metric| table(view, panel, metric)).collect(),
-    )]
+    let maps: Vec<Table> = metrics.map(|metric| table(view, panel, metric)).collect();
+    if maps.is_empty() {
+        let words = Prose::new("No ratios: the base, ").name(view.base_title());
+        return vec![Block::Prose(words.text(", could not be measured here."))];
+    }
+    vec![Block::Beside(maps)]
 }
 
 fn has(row: &Row<'_>, metric: Metric) -> bool {
