@@ -109,10 +109,16 @@ fn chart(view: &ExperimentView<'_>, panel: &Panel<'_>, metric: Metric) -> Chart 
 fn mark(point: &Point<'_>, metric: Metric) -> Option<Mark> {
     let sample = point.sample(metric)?;
     let center = point.center(metric)?;
+    // One block has no spread; its percentile and that of its distribution differ by the width of a bucket.
+    let (low, high) = if sample.count > 1 {
+        (sample.min, sample.max)
+    } else {
+        (center, center)
+    };
     Some(Mark {
         center,
-        low: sample.min.min(center),
-        high: sample.max.max(center),
+        low: low.min(center),
+        high: high.max(center),
         flagged: !point.flags().is_empty(),
     })
 }
