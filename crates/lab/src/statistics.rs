@@ -175,6 +175,7 @@ mod tests {
     #[test]
     fn half_widths_are_those_of_three_five_and_ten() {
         close(half_width(3).unwrap(), 2.48, 0.005);
+        close(half_width(4).unwrap(), 1.59, 0.005);
         close(half_width(5).unwrap(), 1.24, 0.005);
         close(half_width(10).unwrap(), 0.72, 0.005);
         assert_eq!(half_width(1), None);
