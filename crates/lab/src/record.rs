@@ -60,6 +60,19 @@ pub struct Experiment {
     pub published_setup: Option<String>,
     /// What cannot be compared or must be known to read it, each a sentence.
     pub caveats: Vec<String>,
+    /// What one block consists of. Tells a reader what is missing from an interrupted run; if empty, only what was
+    /// measured at least once is known.
+    #[serde(default)]
+    pub plan: Vec<Planned>,
+}
+
+/// One cell of a block as it was planned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Planned {
+    /// [`Target::name`].
+    pub target: String,
+    /// As in [`Cell::factors`].
+    pub factors: BTreeMap<String, String>,
 }
 
 /// What an experiment is about.
@@ -106,6 +119,10 @@ pub struct Target {
     pub fairness: String,
     /// Why it was not run.
     pub skipped: Option<String>,
+    /// The target that this one repeats under another name, same program and same configuration. The differences
+    /// between the two are the noise floor.
+    #[serde(default)]
+    pub twin_of: Option<String>,
 }
 
 /// One target under one load in one block.
@@ -284,6 +301,8 @@ pub enum FlagKind {
     ServerSaturated,
     /// More than 1 % of the CPU time was stolen.
     Steal,
+    /// The target cannot do what the factors say, and got the nearest that it can; the command line has it.
+    Substituted,
     /// The halves of the measured time differ by more than 3 %, or there is a trend.
     Unsteady,
 }
