@@ -112,6 +112,7 @@ fn a_run_that_is_stopped_and_taken_up_again_leaves_a_whole_result_and_no_process
     let before = cells(&result);
     assert!((1..5).contains(&before.len()), "{text}");
     assert_eq!(json(&result.join("run.json"))["ended_unix_s"], Value::Null);
+    assert!(result.join("report.html").is_file(), "{text}");
 
     let (good, text) = bench(&["run", "--resume", "result"], directory.path());
     assert!(
@@ -140,6 +141,11 @@ fn a_run_that_is_stopped_and_taken_up_again_leaves_a_whole_result_and_no_process
     );
     let tls = run["environment"]["tls"]["weir-1"].as_str().unwrap();
     assert!(tls.contains("TLSv1.3"), "{tls}");
+
+    let (good, text) = bench(&["report", "result"], directory.path());
+    assert!(good && text.contains("Weir, 1 worker"), "{text}");
+    let (good, text) = bench(&["compare", "result", "result"], directory.path());
+    assert!(good && text.contains("weir bench compare"), "{text}");
 
     // A finished run is not written over.
     let (good, text) = bench(&arguments, directory.path());

@@ -42,6 +42,10 @@ func main() {
 		runTx(txPgx, os.Args[2:])
 	} else if len(os.Args) > 1 && os.Args[1] == "tx-pq" {
 		runTx(txPq, os.Args[2:])
+	} else if len(os.Args) > 1 && os.Args[1] == "console-pgx" {
+		consolePgx()
+	} else if len(os.Args) > 1 && os.Args[1] == "console-pq" {
+		consolePq()
 	} else if len(os.Args) > 1 && os.Args[1] == "pq" {
 		runPq()
 	} else {

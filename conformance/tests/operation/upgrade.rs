@@ -288,7 +288,8 @@ fn who_is_busy_or_holds_something_stays_until_that_is_over() -> Result<()> {
             tools::run_any(command.args(["upgrade", "--pid", &pid]))
         }
     });
-    chain.first.wait_log("ours go there")?;
+    // The first worker, which accepted for all, does so no more.
+    chain.first.wait_log("worker 0: ")?;
     // A new client lives in the next process, whose cancels of ours go to the old one.
     let mut new = chain.connect("op_upgrade_busy")?;
     ensure!(new.query_one("select 1")? == "1");

@@ -69,7 +69,10 @@ impl Reply {
             let values: Vec<_> = row
                 .iter()
                 .zip(&binary)
-                .map(|(text, binary)| binary.as_deref().or(text.as_deref().map(str::as_bytes)))
+                .map(|(text, binary)| match binary {
+                    Some(binary) => Some(binary.as_slice()),
+                    None => text.as_deref().map(str::as_bytes),
+                })
                 .collect();
             self.put(|buf| encode::data_row(buf, &values));
         }

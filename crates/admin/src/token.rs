@@ -1,4 +1,5 @@
-//! Cuts a console query into words. Not SQL: words, quoted names, quoted values, `=`, and semicolons at the end.
+//! Cuts a console query into words. Not SQL: words, quoted names, quoted values, `=`, comments, and semicolons at the
+//! end.
 
 /// Longest word in bytes; PgBouncer's limit.
 const WORD_LEN_MAX: usize = 127;
@@ -55,29 +56,48 @@ impl Token {
     }
 }
 
-/// Cuts a query. Blanks and semicolons alone give no token. Every step consumes at least one byte, and at most
+/// Cuts a query. Blanks, comments and semicolons alone give no token. Every step consumes at least one byte, and at most
 /// [`TOKENS_MAX`] words are kept, so the cost is linear and the memory bounded.
 pub(crate) fn tokens(sql: &[u8]) -> Result<Vec<Token>, Fault> {
     let text = std::str::from_utf8(sql).map_err(|_| Fault::Invalid)?;
-    let is_blank = |c: char| c.is_ascii_whitespace() || c == '\x0b';
-    let mut rest = text.trim_matches(is_blank);
-    // As lenient as PostgreSQL with semicolons at the end, and as strict as PgBouncer with those before.
-    rest = rest.trim_end_matches(|c| is_blank(c) || c == ';');
     let mut found = Vec::new();
+    let mut rest = without_blanks(text)?;
+    // As lenient as PostgreSQL with semicolons at the end, and as strict as PgBouncer with those before.
+    let mut has_ended = false;
     while let Some(first) = rest.chars().next() {
+        if first == ';' {
+            has_ended = true;
+            rest = without_blanks(rest.trim_start_matches(';'))?;
+            continue;
+        }
         let (token, after) = match first {
             '=' => (Token::Equals, rest.get(1..)),
             '"' => quoted(rest, '"').map(|(name, after)| (Token::Word(name), after))?,
             '\'' => quoted(rest, '\'').map(|(value, after)| (Token::Value(value), after))?,
             _ => bare(rest)?,
         };
-        if found.len() == TOKENS_MAX {
+        if has_ended || found.len() == TOKENS_MAX {
             return Err(Fault::Invalid);
         }
         found.push(token);
-        rest = after.unwrap_or_default().trim_start_matches(is_blank);
+        rest = without_blanks(after.unwrap_or_default())?;
     }
     Ok(found)
+}
+
+/// Skips blanks and comments: pgx sends `-- ping`, other tools put the name of the application in front.
+fn without_blanks(mut rest: &str) -> Result<&str, Fault> {
+    let is_blank = |c: char| c.is_ascii_whitespace() || c == '\x0b';
+    loop {
+        rest = rest.trim_start_matches(is_blank);
+        rest = if let Some(comment) = rest.strip_prefix("--") {
+            comment.split_once('\n').map_or("", |(_, after)| after)
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            comment.split_once("*/").ok_or(Fault::Invalid)?.1
+        } else {
+            return Ok(rest);
+        };
+    }
 }
 
 /// A word up to a blank, a quote, `=` or `;`.
@@ -148,8 +168,21 @@ mod tests {
     }
 
     #[test]
+    fn comments_are_skipped() {
+        for sql in ["-- ping", "/* x */ -- y", ";/**/;--", "--\n;"] {
+            assert_eq!(words(sql), [], "{sql:?}");
+        }
+        let sql = "/* app: it's; */ show --now\n pools; -- please";
+        assert_eq!(words(sql), [word("show"), word("pools")]);
+        assert_eq!(words("pause \"--a\""), [word("pause"), word("--a")]);
+    }
+
+    #[test]
     fn what_is_not_in_the_grammar_is_invalid() {
-        let cases: [&[u8]; 8] = [
+        let cases: [&[u8]; 11] = [
+            b"/* show pools",
+            b"; reload",
+            b"show pools; /* x */ reload",
             b"show; pools",
             b"reload \"x",
             b"set a='x",

@@ -32,6 +32,7 @@ Signals:
   SIGTERM, SIGINT  stop: accept nobody, let transactions end within `drain_timeout`;
                    the second one stops at once
   SIGQUIT          stop at once
+  SIGUSR1, SIGUSR2 PAUSE and RESUME: let clients wait while the server is away, and go on
   SIGHUP           read configuration, users, rules, certificates and keys again, reopen
                    the log file
 

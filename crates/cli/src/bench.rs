@@ -1,6 +1,8 @@
 //! `weir bench`: the lab from the command line. What it does is in `weir-lab`; here are flags and words.
 
 use std::collections::BTreeMap;
+use std::error::Error as _;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
@@ -9,7 +11,7 @@ use clap::{Args, Subcommand};
 use weir_lab::experiment::Changes;
 use weir_lab::interrupt::Interrupt;
 use weir_lab::run::{self, Error, Finished, Options, Progress};
-use weir_lab::{load, null};
+use weir_lab::{compare, load, null, report};
 
 use crate::exit::{Exit, complain, print};
 
@@ -31,6 +33,24 @@ pub(crate) enum Bench {
     Run(Box<Run>),
     /// Name experiments and targets, and say what is on this machine
     List(Files),
+    /// Write the report of a result again, and print it
+    Report {
+        /// Of a run, also of one that was stopped
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+    /// Say what changed from one result to another
+    #[command(
+        after_help = "A difference is told only if it is beyond the noise of both; otherwise it is ~."
+    )]
+    Compare {
+        /// The earlier result
+        #[arg(value_name = "DIR")]
+        first: PathBuf,
+        /// The later one
+        #[arg(value_name = "DIR")]
+        second: PathBuf,
+    },
     /// Make the load that a plan on the standard input describes (used by a run)
     #[command(hide = true)]
     Load,
@@ -145,6 +165,8 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
     match bench {
         Bench::Run(args) => measure(args),
         Bench::List(files) => list(files),
+        Bench::Report { directory } => show(directory),
+        Bench::Compare { first, second } => compare(first, second),
         Bench::Load => ended(load::process::serve(
             std::io::stdin().lock(),
             &mut std::io::stdout().lock(),
@@ -192,8 +214,8 @@ fn measure(args: &Run) -> Exit {
     }
 }
 
-fn conclude(finished: Finished, directory: &Path) -> Exit {
-    let directory = directory.display();
+fn conclude(finished: Finished, path: &Path) -> Exit {
+    let directory = path.display();
     let Finished {
         cells,
         failed,
@@ -202,6 +224,13 @@ fn conclude(finished: Finished, directory: &Path) -> Exit {
     print(&format!(
         "{cells} cells in {directory}, {failed} of them failed\n"
     ));
+    match report::write(path) {
+        Ok(summary) => {
+            print(&summary.verdict);
+            print(&format!("\nreport: {}\n", summary.html.display()));
+        }
+        Err(error) => return untold(&error),
+    }
     if interrupted {
         print(&format!(
             "stopped; the rest: weir bench run --resume {directory}\n"
@@ -212,6 +241,51 @@ fn conclude(finished: Finished, directory: &Path) -> Exit {
     } else {
         Exit::Ok
     }
+}
+
+fn show(directory: &Path) -> Exit {
+    let coloured = || Ok(report::coloured(&report::Results::read(directory)?));
+    let written = report::write(directory);
+    match written.and_then(|summary| {
+        if on_terminal() {
+            coloured()
+        } else {
+            Ok(summary.text)
+        }
+    }) {
+        Ok(text) => {
+            print(&text);
+            Exit::Ok
+        }
+        Err(error) => untold(&error),
+    }
+}
+
+fn compare(first: &Path, second: &Path) -> Exit {
+    match compare::directories(first, second) {
+        Ok(found) => {
+            print(if on_terminal() {
+                &found.coloured
+            } else {
+                &found.text
+            });
+            Exit::Ok
+        }
+        Err(error) => untold(&error),
+    }
+}
+
+fn on_terminal() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+fn untold(error: &report::Error) -> Exit {
+    let cause = error.source().map(|cause| format!(": {cause}"));
+    complain(format_args!(
+        "weir bench: {error}{}",
+        cause.unwrap_or_default()
+    ));
+    Exit::Start
 }
 
 fn list(files: &Files) -> Exit {
@@ -296,7 +370,7 @@ mod tests {
         Line::try_parse_from(words).map(|line| match line.bench {
             Bench::Run(args) => options(&args),
             Bench::List(files) => with_files(Options::default(), &files),
-            Bench::Load | Bench::Null => Options::default(),
+            _ => Options::default(),
         })
     }
 

@@ -5,6 +5,7 @@
 pub mod access;
 pub mod certificates;
 pub mod clock;
+pub mod compare;
 pub mod environment;
 pub mod error;
 pub mod experiment;
@@ -18,7 +19,9 @@ pub mod pgbench;
 pub mod postgres;
 pub mod process;
 pub mod record;
+pub mod report;
 pub mod run;
 pub mod scram;
+pub mod statistics;
 pub mod target;
 pub mod template;

@@ -13,10 +13,15 @@ use crate::random::Random;
 /// The pause after the first failed login; doubled by each further failure up to `login_retry`.
 pub const LOGIN_BACKOFF_MIN: Duration = Duration::from_millis(50);
 
+/// Logins that may be tried at once while the last one failed. One that gets no answer must not keep us from noticing
+/// that the host is back.
+pub const PROBES_MAX: usize = 4;
+
 /// One PostgreSQL instance as seen by everybody who wants to log in there.
 ///
-/// While the last login failed, only one login at a time is tried: a host that comes back is not
-/// trampled (hazard COR-43). Per host, not per pool; a wrong password concerns only its pool.
+/// While the last login failed, a new one is tried after each pause, whether or not those of before have ended, and few
+/// at once: a host that comes back is found soon and not trampled (hazard COR-43). Per host, not per pool; a wrong
+/// password concerns only its pool.
 #[derive(Debug)]
 pub struct HostGate {
     logins: Quota,
@@ -24,6 +29,10 @@ pub struct HostGate {
     until: AtomicU64,
     /// Failed episodes since the last success.
     failures: AtomicU32,
+    /// When the last of these was counted.
+    failed_at: AtomicU64,
+    /// The pause after it, in microseconds.
+    pause: AtomicU64,
 }
 
 /// Why the gate refuses.
@@ -42,6 +51,8 @@ impl HostGate {
             logins,
             until: AtomicU64::new(0),
             failures: AtomicU32::new(0),
+            failed_at: AtomicU64::new(0),
+            pause: AtomicU64::new(0),
         }
     }
 
@@ -76,14 +87,15 @@ impl HostGate {
     /// Starts a login.
     pub(crate) fn enter(self: &Arc<Self>, now: Moment) -> Result<Connecting, GateShut> {
         self.look(now)?;
-        let ceiling = if self.is_failing() { 1 } else { usize::MAX };
-        if self.logins.try_take_below(ceiling) {
+        if self.try_take() {
+            self.pace(now);
             return Ok(Connecting {
                 gate: Some(Arc::clone(self)),
             });
         }
         self.logins.starve();
-        if self.logins.try_take_below(ceiling) {
+        if self.try_take() {
+            self.pace(now);
             return Ok(Connecting {
                 gate: Some(Arc::clone(self)),
             });
@@ -91,16 +103,43 @@ impl HostGate {
         Err(GateShut::Busy)
     }
 
-    /// A login failed for a reason that lies with the host.
-    pub(crate) fn failed(&self, now: Moment, longest: Duration, random: &mut Random) {
-        // Logins that started before the pause began fail together: that is one failure.
-        if self.failures.load(SeqCst) > 0 && now.0 < self.until.load(SeqCst) {
+    fn try_take(&self) -> bool {
+        let ceiling = if self.is_failing() {
+            PROBES_MAX
+        } else {
+            usize::MAX
+        };
+        self.logins.try_take_below(ceiling)
+    }
+
+    /// While logins fail, the next one is tried a pause after this one began.
+    fn pace(&self, now: Moment) {
+        if self.is_failing() {
+            let pause = Duration::from_micros(self.pause.load(SeqCst));
+            self.until.store(now.plus(pause).0, SeqCst);
+        }
+    }
+
+    /// A login that began at `started` failed for a reason that lies with the host.
+    pub(crate) fn failed(
+        &self,
+        started: Moment,
+        now: Moment,
+        longest: Duration,
+        random: &mut Random,
+    ) {
+        // Logins that began before the last failure was known fail together with it: that is one failure.
+        let is_known = started.0 < self.failed_at.load(SeqCst);
+        if self.failures.load(SeqCst) > 0 && is_known {
             return;
         }
         let failures = self.failures.fetch_add(1, SeqCst).min(20);
         let longest = longest.max(LOGIN_BACKOFF_MIN);
         let pause = LOGIN_BACKOFF_MIN.saturating_mul(1 << failures).min(longest);
         let pause = pause / 2 + random.up_to(pause / 2);
+        let micros = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
+        self.pause.store(micros, SeqCst);
+        self.failed_at.store(now.0, SeqCst);
         self.until.store(now.plus(pause).0, SeqCst);
     }
 
@@ -116,7 +155,7 @@ impl HostGate {
             return Err(GateShut::Until(Moment(until)));
         }
         let busy = if self.is_failing() {
-            self.logins.used() > 0
+            self.logins.used() >= PROBES_MAX || !self.logins.has_room(0)
         } else {
             !self.logins.has_room(0)
         };

@@ -46,6 +46,9 @@ pub const MIN_SIZE_RETRY: Duration = Duration::from_millis(333);
 /// A server's lifetime is longer than the configured one by up to 1/10, so that closes are spaced.
 pub const LIFETIME_SPREAD: u32 = 10;
 
+/// Servers that were left idle together are closed over the following 1/10 of `server_idle_timeout`.
+pub const IDLE_SPREAD: u32 = 10;
+
 /// One worker's part of a pool.
 ///
 /// Commands (`checkout`, `checkin`, …) come from the engine; after each one, drain [`Shard::poll`]
@@ -98,6 +101,8 @@ pub struct Shard {
     min_at: Moment,
     /// The earliest end of a lifetime that has not been acted upon.
     next_expiry: Moment,
+    /// No server is closed for being idle before this.
+    unused_after: Moment,
 }
 
 #[derive(Debug)]
@@ -154,6 +159,7 @@ impl Shard {
             evict_at: Moment(0),
             min_at: Moment(0),
             next_expiry: Moment::NEVER,
+            unused_after: Moment(0),
         }
     }
 
@@ -228,10 +234,14 @@ impl Shard {
         waiting.saturating_sub(coming + usize::from(self.asking))
     }
 
+    fn is_obsolete_entry(&self, entry: &Entry) -> bool {
+        let obsolete_before = self.shared.obsolete_before();
+        entry.started <= obsolete_before && obsolete_before != Moment(0)
+    }
+
     /// Why a server that is not in use must go; None if it may stay.
     fn due(&self, now: Moment, entry: &Entry) -> Option<CloseReason> {
-        let obsolete_before = self.shared.obsolete_before();
-        if entry.started <= obsolete_before && obsolete_before != Moment(0) {
+        if self.is_obsolete_entry(entry) {
             Some(CloseReason::Obsolete)
         } else if self.shared.is_paused() {
             Some(CloseReason::Paused)

@@ -159,17 +159,7 @@ fn certificates() -> Vec<TlsRow> {
     vec![client, server]
 }
 
-fn snapshot() -> Snapshot {
-    let mut waiting = client(12, "alice", "shop", ClientState::Waiting);
-    waiting.wait_us = 2_000_345;
-    let mut active = client(10, "alice", "shop", ClientState::Active);
-    (active.buffers.received, active.buffers.unsent) = (33, 44);
-    (active.link, active.request_time) = (Some(11), 1_783_721_959);
-    (active.pin, active.pin_age_seconds) = ("LISTEN".to_owned(), 77);
-    let mut older = client(9, "bob", "auto", ClientState::Active);
-    (older.pin, older.pin_age_seconds) = ("temporary object, LISTEN".to_owned(), 78);
-    active.tls = "TLSv1.3/TLS_AES_128_GCM_SHA256".to_owned();
-    let own = client(13, "admin", "pgbouncer", ClientState::Idle);
+fn pool() -> PoolRow {
     let pool = PoolRow {
         counts: PoolCounts {
             cl_active: 1,
@@ -196,11 +186,24 @@ fn snapshot() -> Snapshot {
     recent.wait.record_many(3, 100);
     recent.transaction.record_many(5, 100);
     recent.query.record_many(7, 100);
-    let pool = PoolRow {
+    PoolRow {
         recent: Some(recent.into()),
         totals: counted().totals,
         ..pool
-    };
+    }
+}
+
+fn snapshot() -> Snapshot {
+    let mut waiting = client(12, "alice", "shop", ClientState::Waiting);
+    waiting.wait_us = 2_000_345;
+    let mut active = client(10, "alice", "shop", ClientState::Active);
+    (active.buffers.received, active.buffers.unsent) = (33, 44);
+    (active.link, active.request_time) = (Some(11), 1_783_721_959);
+    (active.pin, active.pin_age_seconds) = ("LISTEN".to_owned(), 77);
+    let mut older = client(9, "bob", "auto", ClientState::Active);
+    (older.pin, older.pin_age_seconds) = ("temporary object, LISTEN".to_owned(), 78);
+    active.tls = "TLSv1.3/TLS_AES_128_GCM_SHA256".to_owned();
+    let own = client(13, "admin", "pgbouncer", ClientState::Idle);
     let key = |database: &str| (database.to_owned(), "alice".to_owned());
     let auto = PoolRow {
         pool_mode: "transaction",
@@ -210,7 +213,7 @@ fn snapshot() -> Snapshot {
     Snapshot {
         clients: vec![active, waiting, own, older],
         servers: vec![server()],
-        pools: [(key("shop"), pool), (key("auto"), auto)].into(),
+        pools: [(key("shop"), pool()), (key("auto"), auto)].into(),
         databases: [("shop".to_owned(), counted())].into(),
         login_clients: 1,
         cancels: 2,
@@ -241,17 +244,7 @@ fn snapshot() -> Snapshot {
             },
         )]
         .into(),
-        hosts: vec![
-            HostRow {
-                name: "db.example".to_owned(),
-                ttl_seconds: 14,
-                addresses: vec!["192.0.2.7".to_owned(), "2001:db8::7".to_owned()],
-            },
-            HostRow {
-                name: "gone.example".to_owned(),
-                ..HostRow::default()
-            },
-        ],
+        hosts: hosts(),
         memory: [(
             "client_cache",
             MemoryRow {
@@ -263,6 +256,20 @@ fn snapshot() -> Snapshot {
         .into(),
         ..Snapshot::default()
     }
+}
+
+fn hosts() -> Vec<HostRow> {
+    vec![
+        HostRow {
+            name: "db.example".to_owned(),
+            ttl_seconds: 14,
+            addresses: vec!["192.0.2.7".to_owned(), "2001:db8::7".to_owned()],
+        },
+        HostRow {
+            name: "gone.example".to_owned(),
+            ..HostRow::default()
+        },
+    ]
 }
 
 fn limit(name: &'static str, scope: &str, used: u64, max: u64) -> LimitRow {
@@ -536,6 +543,15 @@ fn wrong_queries_get_pgbouncers_errors() {
         E SERROR VERROR C08P01 Minvalid command 'reload "x', use SHOW HELP;
         Z I
     "#]],
+    );
+}
+
+#[test]
+fn wrong_arguments_get_pgbouncers_errors() {
+    let answer = ask(Role::Stats, b"show \xff\n");
+    assert!(
+        answer.contains("invalid command 'show \u{fffd} ', use"),
+        "{answer}"
     );
     expect![[r#"
         E SERROR VERROR C08P01 Minvalid message format

@@ -1,6 +1,7 @@
 //! What speaks against the figures of a cell.
 
 use crate::record::{Costs, Flag, FlagKind, Outcome, Usage};
+use crate::statistics::steady::{self, Steadiness};
 
 /// What a cell was to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,11 +22,7 @@ const SATURATED: f64 = 0.90;
 const IDLE_MIN: f64 = 0.05;
 const STEAL_MAX: f64 = 0.01;
 const FOREIGN_MAX: f64 = 0.05;
-const LITTLE_MAX: f64 = 0.02;
 const LAG_MAX: f64 = 0.10;
-const HALVES_MAX: f64 = 0.03;
-/// Fewer seconds than this have no halves worth comparing.
-const SECONDS_MIN: usize = 6;
 
 /// All flags of a cell, in the order of [`FlagKind`].
 pub(super) fn flags(wanted: Wanted, outcome: &Outcome, costs: &Costs) -> Vec<Flag> {
@@ -112,9 +109,9 @@ fn machine(wanted: Wanted, outcome: &Outcome, costs: &Costs) -> Vec<Flag> {
 fn little(wanted: Wanted, outcome: &Outcome) -> Option<Flag> {
     let latency = outcome.latency.as_ref().filter(|_| wanted.closed)?;
     let clients = f64::from(wanted.clients);
-    let seen = outcome.tps * latency.mean / 1e6;
-    let off = (clients - seen).abs() / clients;
-    (off > LITTLE_MAX).then(|| {
+    let off = steady::little(clients, outcome.tps, latency.mean)?;
+    (off > steady::LITTLE).then(|| {
+        let seen = outcome.tps * latency.mean / 1e6;
         let detail = format!("throughput times latency gives {seen:.1} clients, not {clients}");
         flag(FlagKind::LittleViolated, detail)
     })
@@ -131,19 +128,14 @@ fn lag(outcome: &Outcome) -> Option<Flag> {
 }
 
 fn unsteady(per_second: &[f64]) -> Option<Flag> {
-    if per_second.len() < SECONDS_MIN {
-        return None;
-    }
-    let (first, second) = per_second.split_at(per_second.len() / 2);
-    let mean = |values: &[f64]| {
-        let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
-        values.iter().sum::<f64>() / f64::from(count)
-    };
-    let off = mean(second) / mean(first) - 1.0;
-    (off.is_nan() || off.abs() > HALVES_MAX).then(|| {
-        let detail = format!("the second half was {:+.1} % off the first", off * 100.0);
-        flag(FlagKind::Unsteady, detail)
-    })
+    let found = Steadiness::of(per_second).filter(|found| !found.is_steady())?;
+    let detail = format!(
+        "the second half was {:+.1} % off the first, the slope {:+.2} % per second (p = {:.3})",
+        found.halves * 100.0,
+        found.slope * 100.0,
+        found.slope_p
+    );
+    Some(flag(FlagKind::Unsteady, detail))
 }
 
 #[cfg(test)]

@@ -98,6 +98,13 @@ impl Shard {
         entry.is_some_and(|entry| self.is_long_idle_entry(entry, now))
     }
 
+    /// Whether this server has to be closed when it is released, because of RECONNECT or a reload.
+    #[must_use]
+    pub fn is_obsolete(&self, server: ServerId) -> bool {
+        let entry = self.servers.get(&server);
+        entry.is_some_and(|entry| self.is_obsolete_entry(entry))
+    }
+
     fn is_long_idle_entry(&self, entry: &Entry, now: Moment) -> bool {
         matches!(entry.state, State::Idle) && now.since(entry.used_at) > self.policy.check_delay
     }

@@ -6,6 +6,7 @@ use crate::action::FailureKind;
 use crate::action::Scope;
 use crate::action::WaitError;
 use crate::gate::GateShut;
+use crate::gate::PROBES_MAX;
 use crate::moment::Moment;
 use crate::moment::ServerId;
 use crate::shard::EVICT_RETRY;
@@ -62,9 +63,13 @@ impl Shard {
     pub fn connect_abandoned(&mut self, now: Moment, token: ConnectToken, kind: FailureKind) {
         self.see(now);
         self.tokens = self.tokens.saturating_sub(1);
-        let ConnectToken { permit, login, .. } = token;
+        let ConnectToken {
+            permit,
+            login,
+            started,
+        } = token;
         self.wake |= login.release();
-        self.after_failure(now, kind, permit);
+        self.after_failure(started, now, kind, permit);
     }
 
     /// The login is complete: like a check-in.
@@ -88,7 +93,7 @@ impl Shard {
         self.see(now);
         self.end_login(server);
         if let Some(entry) = self.servers.remove(&server) {
-            self.after_failure(now, kind, entry.permit);
+            self.after_failure(entry.started, now, kind, entry.permit);
         }
     }
 
@@ -156,7 +161,7 @@ impl Shard {
     /// One login although nobody waits: clients fail fast, and somebody must find out when the
     /// server is back. The gate keeps the pace.
     pub(super) fn probe(&mut self, now: Moment) {
-        if self.tokens + self.connecting == 0 && self.may_log_in(now).is_ok() {
+        if self.tokens + self.connecting < PROBES_MAX && self.may_log_in(now).is_ok() {
             let _ = self.open(now, usize::MAX);
         }
     }
@@ -302,7 +307,7 @@ impl Shard {
         }
     }
 
-    fn after_failure(&mut self, now: Moment, kind: FailureKind, permit: Permit) {
+    fn after_failure(&mut self, started: Moment, now: Moment, kind: FailureKind, permit: Permit) {
         let retry = self.policy.login_retry;
         // Nobody waits for a server of the minimum: no haste.
         self.min_at = now.plus(MIN_SIZE_RETRY);
@@ -316,7 +321,8 @@ impl Shard {
             kind,
             FailureKind::Refused | FailureKind::Temporary | FailureKind::Timeout
         ) {
-            self.shared.host.failed(now, retry, &mut self.random);
+            let host = &self.shared.host;
+            host.failed(started, now, retry, &mut self.random);
         }
         self.wake |= permit.release();
         let hopeless = matches!(

@@ -535,6 +535,64 @@ fn a_paused_pool_lets_clients_wait_and_closes_what_nobody_uses() {
     start(shard, Moment(6), 3);
 }
 
+#[test]
+fn servers_of_one_burst_are_not_closed_in_one_moment() {
+    let mut pool = pool(
+        1,
+        Policy {
+            idle_timeout: Some(Duration::from_secs(100)),
+            ..of_size(4)
+        },
+    );
+    let shard = &mut pool.shards[0];
+    (1..=4).for_each(|number| serve(shard, Moment(1), number, number));
+    for number in 1..=4 {
+        assert_eq!(shard.checkin(Moment(2), ServerId(number)), Checkin::Idle);
+    }
+    let mut closed = Vec::new();
+    while let Some(next) = shard.next_tick() {
+        shard.tick(next);
+        while let Some(action) = shard.poll(next) {
+            let Action::Close { server, reason } = action else {
+                panic!("{action:?}")
+            };
+            assert_eq!(reason, CloseReason::IdleTimeout);
+            closed.push(next.0 / SECOND);
+            shard.closed(next, server);
+        }
+    }
+    assert_eq!(closed, [100, 102, 105, 110]);
+}
+
+/// The address may be one that swallows everything: nothing is heard of the first try for a long time.
+#[test]
+fn a_try_that_hangs_does_not_keep_others_from_being_made() {
+    let mut pool = pool(1, of_size(8));
+    let shard = &mut pool.shards[0];
+    let _ = ticket(shard.checkout(Moment(1), ClientId(1)));
+    start(shard, Moment(1), 1);
+    shard.connect_failed(Moment(2), ServerId(1), FailureKind::Temporary);
+    let mut tries = 0;
+    while let Some(next) = shard.next_tick().filter(|next| next.0 < 20 * SECOND) {
+        shard.tick(next);
+        while let Some(action) = shard.poll(next) {
+            if let Action::Connect(token) = action {
+                tries += 1;
+                shard.connect_started(token, ServerId(1 + tries));
+            }
+        }
+        if tries == 1 {
+            // Somebody else who wants in.
+            let _ = ticket(shard.checkout(next, ClientId(2)));
+            let _ = ticket(shard.checkout(next, ClientId(3)));
+            let _ = ticket(shard.checkout(next, ClientId(4)));
+            let _ = ticket(shard.checkout(next, ClientId(5)));
+            let _ = ticket(shard.checkout(next, ClientId(6)));
+        }
+    }
+    assert_eq!(tries, crate::PROBES_MAX as u64);
+}
+
 /// Whoever resumes knows that the host is back: nobody is to be told of failures of before.
 #[test]
 fn resuming_forgets_that_logins_failed() {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use crate::action::Action;
 use crate::action::CloseReason;
@@ -9,6 +10,7 @@ use crate::action::WaitError;
 use crate::moment::Moment;
 use crate::moment::ServerId;
 use crate::policy::Policy;
+use crate::shard::IDLE_SPREAD;
 use crate::shard::MIN_SIZE_RETRY;
 use crate::shard::Shard;
 use crate::shared::HANDOVER_IDLE;
@@ -167,7 +169,16 @@ impl Shard {
                 return;
             };
             self.close_idle(server, CloseReason::IdleTimeout);
+            self.unused_after = now.plus(self.idle_spacing());
         }
+    }
+
+    /// Servers of one burst would all go in the same moment, and so their backends: they go one by one, the last a
+    /// tenth of the timeout later.
+    fn idle_spacing(&self) -> Duration {
+        let timeout = self.policy.idle_timeout.unwrap_or_default();
+        let servers = u32::try_from(self.idle.len()).unwrap_or(u32::MAX);
+        timeout / IDLE_SPREAD / servers.saturating_add(1)
     }
 
     /// When the longest-idle server's time is over; None while it is needed for the minimum.
@@ -175,7 +186,7 @@ impl Shard {
         let timeout = self.policy.idle_timeout?;
         let (_, since) = self.coldest_idle()?;
         let spare = self.policy.min == 0 || self.shared.staying() > self.policy.min;
-        spare.then(|| since.plus(timeout))
+        spare.then(|| since.plus(timeout).max(self.unused_after))
     }
 
     /// Opens servers up to `min_pool_size`; exact across lanes.

@@ -113,7 +113,7 @@ impl<D: Driver> Worker<D> {
             }
             Order::WaitClose(name) => {
                 name.as_deref()
-                    .map(|name| global.known_database(name, "wait"))
+                    .map(|name| global.known_database(name, "wait in"))
                     .transpose()?;
                 Ok(Some(Until::Closed(name)))
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_pool::Shard;
+use weir_pool::{ServerId, Shard};
 use weir_stats::{
     Averages, Buffers, ClientRow, ClientState, Counters, MemoryRow, PoolCounts, PoolRow, ServerRow,
     ServerState, Snapshot, Totals,
@@ -179,7 +179,8 @@ impl<D: Driver> Worker<D> {
             local: server.facts.local.clone(),
             connect_time: self.unix(server.facts.connected_at),
             request_time: self.unix(server.request_at),
-            close_needed: server.doomed.is_some(),
+            close_needed: server.doomed.is_some()
+                || pool.is_some_and(|pool| pool.shard.is_obsolete(ServerId(index as u64))),
             link: client.map(|client| client.id),
             remote_pid: server.facts.pid,
             tls: server

@@ -344,10 +344,9 @@ fn raw(engine: &mut Engine, batch: &Batch) -> Vec<u8> {
     answer
 }
 
-#[test]
-fn mistakes_are_told_as_postgresql_tells_them() {
+fn mistakes() -> Vec<Batch> {
     let state = || batch().parse("", "SHOW STATE");
-    let cases = [
+    vec![
         batch().bind("", "", &[]).sync(),
         batch().bind("", "nosuch", &[]).sync(),
         batch().describe(Kind::Statement, "nosuch").sync(),
@@ -375,9 +374,13 @@ fn mistakes_are_told_as_postgresql_tells_them() {
         batch().parse(&"n".repeat(128), "SHOW STATE").sync(),
         batch().message(b'F', b""),
         batch().message(b'd', b"x").message(b'c', b"").sync(),
-    ];
+    ]
+}
+
+#[test]
+fn mistakes_are_told_as_postgresql_tells_them() {
     let mut told = String::new();
-    for case in cases {
+    for case in mistakes() {
         told.push_str(&Engine::new(Role::Stats).send(&case.0));
         told.push('\n');
     }

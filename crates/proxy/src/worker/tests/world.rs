@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_auth::userlist::UserList;
 use weir_pool::{Moment, Shard};
-use weir_stats::Endpoint;
+use weir_stats::{Endpoint, Snapshot};
 use weir_testkit::backend::Database;
 use weir_testkit::reading::{messages, outline};
 use weir_wire::encode;
@@ -27,7 +27,6 @@ use crate::socket::Socket;
 use crate::transport::Transport;
 use crate::worker::slots::Stage;
 use crate::worker::{RECEIVE, Worker};
-use weir_stats::Snapshot;
 
 /// Room in every connection unless a test wants little.
 const ROOM: usize = 1 << 20;

@@ -1,0 +1,144 @@
+//! The section of one experiment: charts, heat maps, published figures, retention, and the numbers.
+
+mod heat;
+mod numbers;
+mod retention;
+
+use super::chart::{Chart, Mark, Series};
+use super::document::Block;
+use super::metric::Metric;
+use super::prose::Prose;
+use super::published;
+use super::verdict;
+use super::view::{ExperimentView, Panel, Point, Row, View};
+
+/// The section.
+pub(super) fn blocks(view: &View<'_>, experiment: &ExperimentView<'_>) -> Vec<Block> {
+    let described = experiment.experiment;
+    let mut blocks = vec![Block::section(format!(
+        "{}: {}",
+        described.name, described.title
+    ))];
+    blocks.push(Block::Prose(Prose::quote(&described.text)));
+    if experiment.panels.is_empty() {
+        blocks.push(Block::Prose(Prose::new("Nothing was measured for it.")));
+        return blocks;
+    }
+    blocks.push(Block::Note(design(experiment)));
+    let words = verdict::of_experiment(view, experiment);
+    if !words.is_empty() {
+        blocks.push(Block::List(words));
+    }
+    blocks.push(Block::Legend(legend(experiment)));
+    for panel in &experiment.panels {
+        blocks.extend(panel_blocks(experiment, panel));
+    }
+    blocks.extend(retention::blocks(experiment));
+    blocks.extend(published::blocks(experiment));
+    blocks.extend(numbers::blocks(view, experiment));
+    blocks
+}
+
+/// How it was measured.
+fn design(view: &ExperimentView<'_>) -> Prose {
+    use super::format::{Style, plural};
+    let described = view.experiment;
+    let blocks = usize::try_from(described.blocks).unwrap_or(usize::MAX);
+    let prose = Prose::default()
+        .count(blocks)
+        .text(plural(blocks, " block", " blocks"));
+    let prose = prose.text(", each target once per load in shuffled order; warm-up ");
+    let prose = prose
+        .figure(Style::Seconds, described.warm_up_s)
+        .text(", measured ");
+    let prose = prose
+        .figure(Style::Seconds, described.measure_s)
+        .text("; compared with ");
+    prose.name(view.base_title()).text(".")
+}
+
+fn legend(view: &ExperimentView<'_>) -> Vec<(usize, String)> {
+    let mut entries: Vec<(usize, String)> = Vec::new();
+    for row in view.panels.iter().flat_map(|panel| &panel.rows) {
+        if !entries.iter().any(|(_, title)| *title == row.target.title) {
+            entries.push((row.style, row.target.title.clone()));
+        }
+    }
+    entries
+}
+
+fn panel_blocks(view: &ExperimentView<'_>, panel: &Panel<'_>) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    if !panel.label.is_empty() {
+        blocks.push(Block::heading(3, &panel.label));
+    }
+    let charts: Vec<Chart> = Metric::charted(view.experiment.measure)
+        .into_iter()
+        .filter(|metric| panel.has(*metric))
+        .map(|metric| chart(view, panel, metric))
+        .filter(|chart| !chart.is_empty())
+        .collect();
+    if !charts.is_empty() {
+        blocks.push(Block::Charts(charts));
+    }
+    blocks.extend(heat::blocks(view, panel));
+    blocks
+}
+
+fn chart(view: &ExperimentView<'_>, panel: &Panel<'_>, metric: Metric) -> Chart {
+    let series = |row: &Row<'_>| {
+        let points: Vec<Option<Mark>> =
+            row.points.iter().map(|point| mark(point, metric)).collect();
+        let drawn = points.iter().any(Option::is_some);
+        drawn.then(|| Series {
+            title: row.target.title.clone(),
+            style: row.style,
+            twin: row.target.twin_of.is_some(),
+            published: faint(view, panel, row, metric),
+            points,
+        })
+    };
+    Chart {
+        metric,
+        axis: view.experiment.axis.clone(),
+        places: panel.places.clone(),
+        series: panel.rows.iter().filter_map(series).collect(),
+    }
+}
+
+fn mark(point: &Point<'_>, metric: Metric) -> Option<Mark> {
+    let sample = point.sample(metric)?;
+    let center = point.center(metric)?;
+    // One block has no spread; its percentile and that of its distribution differ by the width of a bucket.
+    let (low, high) = if sample.count > 1 {
+        (sample.min, sample.max)
+    } else {
+        (center, center)
+    };
+    Some(Mark {
+        center,
+        low: low.min(center),
+        high: high.max(center),
+        flagged: !point.flags().is_empty(),
+    })
+}
+
+/// The published ratios on our base's figures.
+fn faint(
+    view: &ExperimentView<'_>,
+    panel: &Panel<'_>,
+    row: &Row<'_>,
+    metric: Metric,
+) -> Vec<Option<f64>> {
+    let value = |at: usize| {
+        let base = panel
+            .base_row()
+            .filter(|base| base.target.name != row.target.name)?;
+        let ratio = published::ratio(view, panel, &row.target.name, at)?;
+        Some(base.points.get(at)?.center(metric)? * ratio)
+    };
+    if metric != Metric::Tps {
+        return vec![None; panel.places.len()];
+    }
+    (0..panel.places.len()).map(value).collect()
+}

@@ -1,0 +1,75 @@
+//! The order of things, and who is ours.
+
+use super::panel::sort_key;
+use super::*;
+use crate::report::fixture;
+
+#[test]
+fn numbers_sort_by_size_and_before_words() {
+    let mut places = ["1000", "90%", "out", "5%", "50", "1", "in"].to_vec();
+    places.sort_by_key(|place| sort_key(place));
+    assert_eq!(places, ["1", "5%", "50", "90%", "1000", "in", "out"]);
+}
+
+#[test]
+fn ours_is_what_is_used_and_not_what_was_slowed() {
+    assert!(is_ours("weir") && is_ours("weir-1") && is_ours("weir-16"));
+    assert!(!is_ours("weir-slow-20") && !is_ours("weir-1-again") && !is_ours("pgbouncer"));
+}
+
+#[test]
+fn panels_are_named_by_what_differs_between_them() {
+    let results = fixture::results();
+    let view = View::new(&results);
+    let labels = |at: usize| -> Vec<&str> {
+        view.experiments[at]
+            .panels
+            .iter()
+            .map(|panel| panel.label.as_str())
+            .collect()
+    };
+    assert_eq!(labels(0), [""]);
+    assert_eq!(labels(1), ["protocol extended", "protocol prepared"]);
+    assert_eq!(
+        view.experiments[0].panels[0].places,
+        ["1", "50", "100", "500", "1000"]
+    );
+}
+
+#[test]
+fn a_noise_floor_is_lent_where_there_is_no_twin() {
+    let mut results = fixture::results();
+    results
+        .cells
+        .retain(|cell| cell.experiment == "p1" || cell.target != "pgbouncer-again");
+    let view = View::new(&results);
+    let floor = |at: usize, metric| view.experiments[at].floors.get(&metric).copied();
+    let own = floor(0, Metric::Tps).unwrap();
+    let lent = floor(1, Metric::Tps).unwrap();
+    assert!(own.own && !lent.own);
+    assert_eq!(own.noise, lent.noise);
+    assert_eq!(floor(3, Metric::Bandwidth), None);
+}
+
+#[test]
+fn what_is_missing_is_what_was_planned() {
+    let mut results = fixture::small();
+    results
+        .cells
+        .retain(|cell| cell.target != "weir-1" || cell.block < 3);
+    let missing = |results: &Results| View::new(results).experiments[0].missing.len();
+    assert_eq!(missing(&results), 2 * 3);
+    // Without a plan, what was never measured is not known to be missing.
+    results.run.experiments[0].plan.clear();
+    assert_eq!(missing(&results), 2 * 3);
+    results.cells.retain(|cell| cell.target != "weir-1");
+    assert_eq!(missing(&results), 0);
+}
+
+#[test]
+fn cells_that_nothing_describes_are_counted() {
+    let mut results = fixture::small();
+    results.cells[0].experiment = "other".to_owned();
+    results.cells[1].target = "other".to_owned();
+    assert_eq!(View::new(&results).strays, 2);
+}

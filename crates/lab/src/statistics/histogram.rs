@@ -1,0 +1,74 @@
+//! Distributions as pairs of a bucket's upper bound and the count in it, rising. Merged, never averaged.
+
+use std::collections::BTreeMap;
+
+/// One distribution of all values of several. Buckets of different widths stay as they are.
+#[must_use]
+pub fn merge<'a>(parts: impl IntoIterator<Item = &'a [(u64, u64)]>) -> Vec<(u64, u64)> {
+    let mut merged = BTreeMap::new();
+    for (bound, count) in parts.into_iter().flatten() {
+        let slot: &mut u64 = merged.entry(*bound).or_default();
+        *slot = slot.saturating_add(*count);
+    }
+    merged.into_iter().filter(|(_, count)| *count > 0).collect()
+}
+
+/// The upper bound of the bucket in which the nearest-rank quantile lies; `share` 0.99 is p99. `None` if there is no
+/// value or `share` is not in 0 to 1.
+#[must_use]
+pub fn quantile(histogram: &[(u64, u64)], share: f64) -> Option<u64> {
+    if !(0.0..=1.0).contains(&share) {
+        return None;
+    }
+    let total: u64 = histogram.iter().map(|(_, count)| count).sum();
+    // Counts of transactions stay below 2^52. Less than a billionth of one is rounding.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "see above"
+    )]
+    let rank = ((total as f64 * share - 1e-9).ceil() as u64).max(1);
+    let mut seen = 0;
+    histogram.iter().find_map(|(bound, count)| {
+        seen += count;
+        (seen >= rank).then_some(*bound)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_take_the_nearest_rank() {
+        let hundred: Vec<(u64, u64)> = (1..=100).map(|value| (value, 1)).collect();
+        assert_eq!(quantile(&hundred, 0.0), Some(1));
+        assert_eq!(quantile(&hundred, 0.5), Some(50));
+        assert_eq!(quantile(&hundred, 0.99), Some(99));
+        assert_eq!(quantile(&hundred, 0.999), Some(100));
+        assert_eq!(quantile(&hundred, 1.0), Some(100));
+        assert_eq!(quantile(&[], 0.5), None);
+        assert_eq!(quantile(&hundred, 1.5), None);
+        assert_eq!(quantile(&hundred, f64::NAN), None);
+    }
+
+    #[test]
+    fn merging_is_not_averaging() {
+        // 99 fast ones here, 1 slow one there: the mean of the two p99 would be 500.
+        let (fast, slow) = ([(1, 990)], [(1000, 5)]);
+        let merged = merge([&fast[..], &slow[..]]);
+        assert_eq!(merged, [(1, 990), (1000, 5)]);
+        assert_eq!(quantile(&merged, 0.99), Some(1));
+        assert_eq!(quantile(&merged, 0.999), Some(1000));
+    }
+
+    #[test]
+    fn equal_bounds_add_up_and_order_does_not_matter() {
+        let (one, two) = ([(5, 2), (9, 1)], [(5, 3), (7, 0), (8, 4)]);
+        let merged = merge([&one[..], &two[..]]);
+        assert_eq!(merged, [(5, 5), (8, 4), (9, 1)]);
+        assert_eq!(merged, merge([&two[..], &one[..]]));
+        assert_eq!(merge([]), []);
+    }
+}

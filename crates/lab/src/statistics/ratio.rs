@@ -1,0 +1,173 @@
+//! The ratio of two targets from pairs that were measured in the same block.
+//!
+//! A ratio is taken inside of a block, where both met the same machine, and then averaged: never a ratio of means
+//! across blocks or days. Averages of ratios are geometric, so that double and half cancel out.
+
+use super::{CONFIDENCE, Interval, Sample, student};
+
+/// What several pairs say about one ratio.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ratio {
+    /// How many blocks had both.
+    pub pairs: usize,
+    /// Geometric mean of the pairs' ratios.
+    pub mean: f64,
+    /// Smallest of the ratios.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
+    /// Of the geometric mean, by Student's t on the logarithms; absent for one pair.
+    pub interval: Option<Interval>,
+}
+
+impl Ratio {
+    /// From pairs of (theirs, base). `None` if there is no pair or a value that is not positive and finite.
+    #[must_use]
+    pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
+        let positive = |value: &f64| value.is_finite() && *value > 0.0;
+        if !pairs
+            .iter()
+            .all(|(one, base)| positive(one) && positive(base))
+        {
+            return None;
+        }
+        let logs: Vec<f64> = pairs.iter().map(|(one, base)| (one / base).ln()).collect();
+        Self::of_logs(&logs)
+    }
+
+    /// From logarithms of ratios.
+    #[must_use]
+    pub fn of_logs(logs: &[f64]) -> Option<Self> {
+        let sample = Sample::of(logs)?;
+        let interval = sample.interval().map(|logs| Interval {
+            low: logs.low.exp(),
+            high: logs.high.exp(),
+        });
+        Some(Self {
+            pairs: sample.count,
+            mean: super::finite(sample.mean.exp())?,
+            min: sample.min.exp(),
+            max: sample.max.exp(),
+            interval: interval.filter(|interval| interval.high.is_finite()),
+        })
+    }
+
+    /// The ratio of the geometric means of two samples that were not measured in pairs, `second` over `first`, with
+    /// Welch's interval on the logarithms. `pairs` is the size of the smaller one. `None` as for [`Self::of`].
+    #[must_use]
+    pub fn unpaired(first: &[f64], second: &[f64]) -> Option<Self> {
+        let logs = |values: &[f64]| -> Option<Vec<f64>> {
+            values
+                .iter()
+                .map(|value| (*value > 0.0).then(|| value.ln()))
+                .collect()
+        };
+        let (one, two) = (logs(first)?, logs(second)?);
+        let (from, to) = (Sample::of(&one)?, Sample::of(&two)?);
+        let mean = to.mean - from.mean;
+        let half = welch(&from, &to);
+        let interval = half.map(|half| Interval {
+            low: (mean - half).exp(),
+            high: (mean + half).exp(),
+        });
+        Some(Self {
+            pairs: from.count.min(to.count),
+            mean: super::finite(mean.exp())?,
+            min: super::finite((to.min - from.max).exp())?,
+            max: super::finite((to.max - from.min).exp())?,
+            interval: interval.filter(|interval| interval.high.is_finite()),
+        })
+    }
+
+    /// Whether the interval leaves 1 out. `None` for one pair: nothing can be said.
+    #[must_use]
+    pub fn differs(&self) -> Option<bool> {
+        self.interval.map(|interval| !interval.contains(1.0))
+    }
+}
+
+/// Half of the width of Welch's 95 % interval of the difference of two means.
+fn welch(one: &Sample, two: &Sample) -> Option<f64> {
+    let part = |sample: &Sample| Some(sample.deviation?.powi(2) / super::float(sample.count));
+    let freedom = |sample: &Sample| super::float(sample.count - 1);
+    let (a, b) = (part(one)?, part(two)?);
+    if a + b <= 0.0 {
+        return Some(0.0);
+    }
+    let degrees = (a + b).powi(2) / (a.powi(2) / freedom(one) + b.powi(2) / freedom(two));
+    let t = student::quantile(f64::midpoint(1.0, CONFIDENCE), super::finite(degrees)?)?;
+    super::finite(t * (a + b).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::tests::close;
+
+    #[test]
+    fn half_and_double_cancel_out() {
+        let ratio = Ratio::of(&[(1.0, 2.0), (2.0, 1.0)]).unwrap();
+        close(ratio.mean, 1.0, 1e-12);
+        close(ratio.min, 0.5, 1e-12);
+        close(ratio.max, 2.0, 1e-12);
+        assert_eq!(ratio.differs(), Some(false));
+    }
+
+    #[test]
+    fn interval_is_the_t_interval_of_the_logarithms() {
+        // Logs 0.1, 0.2, 0.3: mean 0.2, deviation 0.1, half of the width 4.302653 * 0.1 / sqrt(3) = 0.248414.
+        let pairs = [0.1_f64, 0.2, 0.3].map(|log| (log.exp() * 7.0, 7.0));
+        let interval = Ratio::of(&pairs).unwrap().interval.unwrap();
+        close(interval.low, (0.2_f64 - 0.248_414).exp(), 1e-6);
+        close(interval.high, (0.2_f64 + 0.248_414).exp(), 1e-6);
+    }
+
+    #[test]
+    fn a_drift_that_both_met_does_not_widen_it() {
+        let ratio = Ratio::of(&[(110.0, 100.0), (220.0, 200.0), (55.0, 50.0)]).unwrap();
+        close(ratio.mean, 1.1, 1e-12);
+        assert_eq!(ratio.differs(), Some(true));
+    }
+
+    #[test]
+    fn unpaired_is_welch_on_the_logarithms() {
+        // Logs 0.1, 0.2, 0.3 and 0.5, 0.5, 0.8, 0.6: means 0.2 and 0.6, variances 0.01/3 and 0.02/4 of the means.
+        // Degrees (1/300 + 1/200)^2 / ((1/300)^2/2 + (1/200)^2/3) = 5, t = 2.5706, half 2.5706 * sqrt(1/120).
+        let first = [0.1_f64, 0.2, 0.3].map(f64::exp);
+        let second = [0.5_f64, 0.5, 0.8, 0.6].map(f64::exp);
+        let ratio = Ratio::unpaired(&first, &second).unwrap();
+        close(ratio.mean, 0.4_f64.exp(), 1e-12);
+        let interval = ratio.interval.unwrap();
+        close(
+            interval.low.ln(),
+            0.4 - 2.5706 * (1.0_f64 / 120.0).sqrt(),
+            5e-4,
+        );
+        close(
+            interval.high.ln(),
+            0.4 + 2.5706 * (1.0_f64 / 120.0).sqrt(),
+            5e-4,
+        );
+        close(ratio.max.ln(), 0.7, 1e-12);
+        assert_eq!(ratio.pairs, 3);
+        assert_eq!(Ratio::unpaired(&[1.0], &[2.0]).unwrap().interval, None);
+        assert_eq!(Ratio::unpaired(&[1.0, 0.0], &[2.0]), None);
+    }
+
+    #[test]
+    fn one_pair_is_no_claim_and_nonsense_is_refused() {
+        let one = Ratio::of(&[(3.0, 2.0)]).unwrap();
+        close(one.mean, 1.5, 1e-12);
+        assert_eq!(one.differs(), None);
+        assert_eq!(Ratio::of(&[]), None);
+        assert_eq!(Ratio::of(&[(1.0, 0.0)]), None);
+        assert_eq!(Ratio::of(&[(-1.0, 1.0)]), None);
+        assert_eq!(Ratio::of(&[(f64::NAN, 1.0)]), None);
+    }
+
+    #[test]
+    fn an_interval_too_wide_for_a_number_is_left_out() {
+        let wild = Ratio::of(&[(1e-200, 1e100), (1e200, 1e-90)]).unwrap();
+        assert_eq!(wild.interval, None);
+    }
+}
