@@ -335,8 +335,7 @@ fn options(args: &Run) -> Options {
 fn with_files(mut options: Options, files: &Files) -> Options {
     let mut programs = BTreeMap::new();
     if let Ok(ourselves) = std::env::current_exe() {
-        options.generator = ["bench", "load"].map(str::to_owned).to_vec();
-        options.generator.insert(0, ourselves.display().to_string());
+        options.program = vec![ourselves.display().to_string(), "bench".to_owned()];
         programs.insert("weir".to_owned(), ourselves);
     }
     for Program { name, path } in &files.programs {
@@ -379,7 +378,7 @@ mod tests {
         let options = parse("run").unwrap();
         assert_eq!(options.profile, "smoke");
         assert!(options.programs["weir"].is_absolute());
-        assert_eq!(options.generator[1..], ["bench", "load"]);
+        assert_eq!(options.program[1..], ["bench"]);
     }
 
     #[test]

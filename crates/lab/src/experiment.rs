@@ -39,6 +39,10 @@ const BUILTIN: &[(&str, &str)] = &[
         "open-loop",
         include_str!("../../../lab/experiments/open-loop.toml"),
     ),
+    (
+        "pooler-alone",
+        include_str!("../../../lab/experiments/pooler-alone.toml"),
+    ),
     ("aa", include_str!("../../../lab/experiments/aa.toml")),
 ];
 
@@ -115,9 +119,33 @@ pub struct Server {
     /// More settings, each `name=value`.
     #[serde(default)]
     pub settings: Vec<String>,
+    /// No PostgreSQL at all, but answers that are ready made.
+    pub null: Option<NullServer>,
     /// Restarted before each block, so that all begin with the same cold buffers.
     #[serde(default = "yes")]
     pub restart: bool,
+}
+
+/// See [`Server::null`].
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(default, deny_unknown_fields)]
+pub struct NullServer {
+    /// Of every answer.
+    pub rows: u64,
+    /// In the one column of a row.
+    pub row_bytes: u32,
+    /// That answer.
+    pub threads: u32,
+}
+
+impl Default for NullServer {
+    fn default() -> Self {
+        Self {
+            rows: 1,
+            row_bytes: 100,
+            threads: 1,
+        }
+    }
 }
 
 impl Server {
@@ -470,6 +498,11 @@ impl Experiment {
         }
         if !self.targets.contains(&self.base) {
             return Err(self.wrong(format!("the base `{}` is no target", self.base)));
+        }
+        let server = &self.server;
+        let database = server.passwords || server.replica || !server.setup.is_empty();
+        if server.null.is_some() && database {
+            return Err(self.wrong("a null server has no passwords, no replica and no setup"));
         }
         if self.profile.is_empty() {
             return Err(self.wrong("it has no profile"));

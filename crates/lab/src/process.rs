@@ -1,7 +1,7 @@
 //! Children that we started: found by pid, stopped by pid, never outliving their owner.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -98,6 +98,19 @@ impl Process {
             }),
             (None, true) => Ok(()),
         }
+    }
+
+    /// Writes a line to its standard input, which stays open until it is stopped.
+    ///
+    /// # Errors
+    /// It does not listen.
+    pub fn say(&mut self, line: &str) -> Result<()> {
+        let input = self.child.stdin.as_mut();
+        let written = input.map_or(Ok(()), |input| writeln!(input, "{line}"));
+        written.map_err(|source| Error::Load {
+            name: self.name.clone(),
+            reason: format!("it does not listen: {source}"),
+        })
     }
 
     /// How it ended, if it has.

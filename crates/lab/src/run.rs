@@ -3,6 +3,7 @@
 //! taken up again.
 
 mod candidates;
+mod canned;
 mod cell;
 mod directory;
 mod flags;
@@ -61,8 +62,9 @@ pub struct Options {
     pub seed: Option<u64>,
     /// What was typed, for the record.
     pub command: Vec<String>,
-    /// The program, with its first arguments, that reads a plan and makes its load; see [`crate::load_process`].
-    pub generator: Vec<String>,
+    /// Our own program, with the arguments that its commands `load` ([`crate::load`]) and `null` ([`crate::null`])
+    /// stand behind.
+    pub program: Vec<String>,
 }
 
 /// Why there is no result, or only a part.
@@ -427,9 +429,14 @@ impl Runner {
             if !fits {
                 // The old server goes before the new one comes.
                 drop(stage.take());
-                progress.line(&format!("{}: setting up PostgreSQL", experiment.name));
+                progress.line(&format!("{}: setting up the server", experiment.name));
                 let given = self.setup.given.clone();
-                let new = Stage::set(need, &self.setup.programs, given)?;
+                let new = Stage::set(
+                    need,
+                    &self.setup.programs,
+                    given,
+                    &self.setup.options.program,
+                )?;
                 self.note_server(&new)?;
                 stage = Some(new);
             }

@@ -232,6 +232,7 @@ impl Bench<'_> {
             pool_size: self.experiment.pooler.pool_size,
             clients_max: clients_max(work, 1),
             cpus: self.options.pooler_cpus.clone(),
+            answers: self.experiment.server.null.is_none(),
         }
     }
 
@@ -290,7 +291,7 @@ impl Bench<'_> {
                     .unwrap_or_else(|_| "pgbench".into()),
             }),
             GeneratorKind::Weir => Box::new(LoadProcess {
-                command: self.options.generator.clone(),
+                command: [&self.options.program[..], &["load".to_owned()]].concat(),
             }),
         }
     }

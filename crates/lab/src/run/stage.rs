@@ -6,10 +6,11 @@ use std::process::Command;
 use url::Url;
 
 use super::Error;
+use super::canned::Canned;
 use crate::access::PASSWORD;
 use crate::certificates::Certificates;
 use crate::error::{Error as SystemError, Result as SystemResult};
-use crate::experiment::{Design, Experiment, Tls};
+use crate::experiment::{Design, Experiment, NullServer, Tls};
 use crate::postgres::{CLIENT, Cluster, DATABASE, Programs, Settings};
 use crate::process::run_to_end;
 use crate::target::{Auth, Instance, Server};
@@ -27,6 +28,7 @@ pub(super) struct Need {
     replica: bool,
     setup: Vec<String>,
     settings: Vec<String>,
+    null: Option<NullServer>,
 }
 
 impl Need {
@@ -50,6 +52,7 @@ impl Need {
             replica: server.replica,
             setup: server.setup.clone(),
             settings: server.settings.clone(),
+            null: server.null,
         }
     }
 
@@ -173,6 +176,7 @@ impl Given {
 pub(super) struct Stage {
     cluster: Option<Cluster>,
     given: Option<Given>,
+    canned: Option<Canned>,
     pub(super) certificates: Option<Certificates>,
     programs: Programs,
     need: Need,
@@ -184,18 +188,24 @@ impl Stage {
         need: Need,
         programs: &Programs,
         given: Option<Given>,
+        program: &[String],
     ) -> Result<Self, Error> {
         let certificates = need.tls.then(Certificates::make).transpose()?;
         let mut stage = Self {
             cluster: None,
-            given,
+            given: given.filter(|_| need.null.is_none()),
+            canned: None,
             certificates,
             programs: programs.clone(),
             need,
         };
-        match &stage.given {
-            Some(given) => given.check(programs, stage.need.scale)?,
-            None => stage.cluster = Some(stage.start()?),
+        match (&stage.given, stage.need.null) {
+            (_, Some(null)) => {
+                let certificates = stage.certificates.as_ref();
+                stage.canned = Some(Canned::start(program, null, certificates)?);
+            }
+            (Some(given), None) => given.check(programs, stage.need.scale)?,
+            (None, None) => stage.cluster = Some(stage.start()?),
         }
         Ok(stage)
     }
@@ -258,7 +268,9 @@ impl Stage {
 
     /// The first processes of the servers, if they are ours.
     pub(super) fn pids(&self) -> Vec<u32> {
-        self.cluster.as_ref().map(Cluster::pids).unwrap_or_default()
+        let null = self.canned.iter().map(Canned::pid);
+        let cluster = self.cluster.iter().flat_map(Cluster::pids);
+        null.chain(cluster).collect()
     }
 
     /// All servers, the primary first.
@@ -270,18 +282,14 @@ impl Stage {
                 primary: true,
             }];
         }
-        let addresses = self.cluster.as_ref().map(Cluster::addresses);
+        let null = self.canned.iter().map(|canned| canned.address);
+        let addresses = self.cluster.iter().flat_map(Cluster::addresses);
         let server = |(index, address): (usize, std::net::SocketAddr)| Server {
             host: address.ip().to_string(),
             port: address.port(),
             primary: index == 0,
         };
-        addresses
-            .unwrap_or_default()
-            .into_iter()
-            .enumerate()
-            .map(server)
-            .collect()
+        null.chain(addresses).enumerate().map(server).collect()
     }
 
     /// How clients log in.
@@ -348,6 +356,7 @@ mod tests {
             replica: false,
             setup: Vec::new(),
             settings: Vec::new(),
+            null: None,
         }
     }
 

@@ -78,6 +78,8 @@ pub struct Site {
     pub clients_max: u32,
     /// CPUs that the target is pinned to, in taskset's list syntax.
     pub cpus: Option<String>,
+    /// The servers answer what they are asked, not always the same.
+    pub answers: bool,
 }
 
 /// What templates are filled in with.
@@ -115,6 +117,7 @@ impl Site {
             pool_size: 20,
             clients_max: 100,
             cpus: None,
+            answers: true,
         }
     }
 
