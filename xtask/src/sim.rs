@@ -1,11 +1,15 @@
-//! `cargo xtask sim`: the seeded simulator of whole workers, by the seeds that are asked for.
+//! `cargo xtask sim`: the seeded simulator of whole workers, by the seeds that are asked for, and
+//! `cargo xtask sim advisor`: simulated pools that find their size.
 
 use anyhow::{Result, bail};
 
 use crate::workspace::cargo;
 
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Flags {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// How many seeds
     #[arg(default_value_t = 500)]
     seeds: u64,
@@ -17,9 +21,22 @@ pub(crate) struct Flags {
     seed: Option<u64>,
 }
 
+#[derive(clap::Subcommand)]
+enum Other {
+    /// Print what `pool_size = "auto"` reaches in simulated pools, beside the best fixed size
+    Advisor {
+        /// One seed and the known best sizes, as the tests do; else three seeds and all sizes, some minutes
+        #[arg(long)]
+        quick: bool,
+    },
+}
+
 /// # Errors
 /// When a simulation failed; its output says how.
 pub(crate) fn run(flags: &Flags) -> Result<()> {
+    if let Some(Other::Advisor { quick }) = &flags.other {
+        return advisor(*quick);
+    }
     let mut command = cargo();
     command
         .args([
@@ -36,6 +53,26 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     }
     if !command.status()?.success() {
         bail!("the simulator found something");
+    }
+    Ok(())
+}
+
+fn advisor(is_quick: bool) -> Result<()> {
+    let mut command = cargo();
+    command
+        .args(["test", "--quiet", "-p", "weir-advisor"])
+        // One after the other, so that the tables stay whole.
+        .args([
+            "--test",
+            "simulation",
+            "--",
+            "--nocapture",
+            "--test-threads",
+            "1",
+        ])
+        .env("WEIR_SIM_ADVISOR", if is_quick { "quick" } else { "full" });
+    if !command.status()?.success() {
+        bail!("the pool size that was found is not good enough");
     }
     Ok(())
 }

@@ -64,6 +64,8 @@ fn sec_28_degenerate_console_input_is_answered_and_harms_nothing() -> Result<()>
             raw = console(target.port())?;
         }
     }
+    // One of them was a KILL of everything, which pauses.
+    raw.query("resume")?;
     raw.query("show pools")?;
     meter.check_growth(8 * MIB)?;
     meter.check_cpu(Duration::from_secs(2))?;

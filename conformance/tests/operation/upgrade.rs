@@ -108,6 +108,17 @@ fn pgbench(port: u16, database: &str, mode: &str) -> Result<std::process::Child>
     ]);
     pgbench.args(["-c", &CLIENTS.to_string(), "-T", "600"]);
     pgbench.args(["-p", &port.to_string(), database]);
+    pgbench.env("PGSSLMODE", "disable");
+    pgbench.stdout(Stdio::null()).stderr(Stdio::piped());
+    Ok(pgbench.spawn()?)
+}
+
+/// pgbench with TLS, and a new connection for each transaction: these do not move, and end with the old process.
+fn sealed_pgbench(port: u16, database: &str) -> Result<std::process::Child> {
+    let mut pgbench = Command::new("pgbench");
+    pgbench.args(["-h", "127.0.0.1", "-U", "postgres", "-n", "-S", "-C"]);
+    pgbench.args(["-c", "4", "-T", "600", "-p", &port.to_string(), database]);
+    pgbench.env("PGSSLMODE", "require");
     pgbench.stdout(Stdio::null()).stderr(Stdio::piped());
     Ok(pgbench.spawn()?)
 }
@@ -183,8 +194,9 @@ impl Probe {
 fn nobody_notices_upgrades_under_load() -> Result<()> {
     let server = Server::new("op_upgrade")?;
     init(&server)?;
-    let mut chain = Chain::start(server.config())?;
-    let loads = [
+    let pki = Pki::new()?;
+    let mut chain = Chain::start(server.config().set_all(pki.client_hop("allow")?))?;
+    let plain = [
         pgbench(chain.port(), "op_upgrade", "simple")?,
         pgbench(chain.port(), "op_upgrade", "prepared")?,
     ];
@@ -193,10 +205,11 @@ fn nobody_notices_upgrades_under_load() -> Result<()> {
         let waiting = chain.first.pool_number("op_upgrade", "cl_waiting")?;
         Ok(active + waiting == i64::from(2 * CLIENTS))
     })?;
+    let sealed = sealed_pgbench(chain.port(), "op_upgrade")?;
     let probe = Probe::start(chain.port(), "op_upgrade")?;
     let outcome = upgrade_often(&mut chain);
     println!("longest wait for an answer: {:?}", probe.longest()?);
-    for load in loads {
+    for load in plain.into_iter().chain([sealed]) {
         let complaints = complaints(load)?;
         ensure!(
             complaints.is_empty(),

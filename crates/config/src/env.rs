@@ -11,6 +11,7 @@ const PREFIX: &str = "WEIR_";
 pub(crate) const RESERVED: &[&str] = &[
     "WEIR_BIN",
     "WEIR_CONFIG",
+    "WEIR_DEBUG_SPIN_US",
     "WEIR_KEEP",
     "WEIR_LOG",
     "WEIR_UPSTREAM",

@@ -31,6 +31,15 @@ pub(crate) fn machine_us() -> u64 {
 }
 
 impl Clock {
+    /// Wastes CPU time.
+    #[cold]
+    pub(crate) fn spin(&self, time: std::time::Duration) {
+        let end = self.now().plus(time);
+        while self.now() < end {
+            std::hint::spin_loop();
+        }
+    }
+
     /// Starts counting. `Moment(0)` means "never yet" to the pool, so counting starts a second after it.
     #[expect(
         clippy::disallowed_methods,

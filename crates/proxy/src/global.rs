@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 
 use lru::LruCache;
 use weir_auth::account_cache::{AccountCache, Clocks};
@@ -37,7 +38,7 @@ use crate::worker::Retired;
 /// Accounts that auth_query found and that are kept.
 const ACCOUNTS_MAX: usize = 10_000;
 /// The longest that the answer to a failed login is held back.
-const DELAY_MAX: std::time::Duration = std::time::Duration::from_secs(5);
+const DELAY_MAX: Duration = Duration::from_secs(5);
 /// So many seconds' worth of cancel requests may come at once.
 const CANCEL_BURST: u32 = 5;
 /// Derived keys that are kept.
@@ -229,6 +230,8 @@ pub(crate) struct Global {
     pub(crate) resolver: Resolver,
     pub(crate) server_secret: ServerSecret,
     pub(crate) commands: crossbeam_channel::Sender<Command>,
+    /// CPU time that each transaction wastes, so that a benchmark can show that it would notice.
+    pub(crate) spin: Duration,
     /// Clients per worker.
     pub(crate) loads: Vec<AtomicUsize>,
     /// The last sign of life that each worker gave.
@@ -304,6 +307,7 @@ impl Global {
             resolver: Resolver::default(),
             server_secret: ServerSecret::new(random()?),
             commands,
+            spin: Duration::ZERO,
             loads: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
             pulses: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
             unheard: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
@@ -719,8 +723,8 @@ fn clocks(now: Moment) -> Clocks {
 }
 
 /// A moment as the throttles and caches count.
-pub(crate) fn since_start(now: Moment) -> std::time::Duration {
-    std::time::Duration::from_micros(now.0)
+pub(crate) fn since_start(now: Moment) -> Duration {
+    Duration::from_micros(now.0)
 }
 
 fn quota(quotas: &Quotas, name: &str, max: u32) -> Arc<Quota> {
@@ -773,7 +777,7 @@ pub(crate) fn source(remote: &weir_stats::Endpoint, uid: Option<u32>) -> Source 
 /// `auth_failures_per_minute` and `auth_failure_delay`.
 fn failure_rules(settings: &Settings) -> Rules {
     let global = &settings.global;
-    let minute = std::time::Duration::from_secs(60);
+    let minute = Duration::from_secs(60);
     Rules {
         burst: global.auth_failures_per_minute.max(1),
         interval: minute
@@ -790,9 +794,7 @@ fn cancel_rules(settings: &Settings) -> Rules {
     let rate = settings.global.cancel_requests_per_second;
     Rules {
         burst: rate.saturating_mul(CANCEL_BURST).max(1),
-        interval: std::time::Duration::from_secs(1)
-            .checked_div(rate)
-            .unwrap_or_default(),
+        interval: Duration::from_secs(1).checked_div(rate).unwrap_or_default(),
         ..Rules::for_cancels()
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
 
@@ -67,12 +68,9 @@ pub fn start(
     }
     let offered = share(&listeners)?;
     let (sender, commands) = bounded(COMMANDS_MAX);
-    let global = Arc::new(Global::new(
-        Settled::new(setup, None),
-        console,
-        lanes,
-        sender,
-    )?);
+    let mut global = Global::new(Settled::new(setup, None), console, lanes, sender)?;
+    global.spin = debug_spin();
+    let global = Arc::new(global);
     let mut listeners = Some(listeners);
     let mut parts = Vec::new();
     let mut mailboxes = Vec::new();
@@ -196,6 +194,16 @@ impl Running {
             mailbox.send_waiting(message());
         }
     }
+}
+
+/// `WEIR_DEBUG_SPIN_US`: what each transaction wastes, for benchmarks that have to notice it.
+fn debug_spin() -> Duration {
+    let asked = std::env::var("WEIR_DEBUG_SPIN_US").ok();
+    let Some(micros) = asked.and_then(|micros| micros.parse().ok()) else {
+        return Duration::ZERO;
+    };
+    tracing::warn!("WEIR_DEBUG_SPIN_US: every transaction wastes {micros} us of CPU time");
+    Duration::from_micros(micros)
 }
 
 /// The listening sockets once more, for a successor.

@@ -79,6 +79,10 @@ fn weir(args: &[&str]) -> Command {
 }
 
 /// Waits until something is so, at most ten seconds.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test of a running program has no clock but the real one"
+)]
 fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !is_so() {

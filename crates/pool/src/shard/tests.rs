@@ -620,6 +620,7 @@ fn obsolete_servers_are_known_until_the_last_is_gone() {
     shard.recycle(Moment(2));
     assert!(shard.shared().has_obsolete());
     serve(shard, Moment(3), 2, 2);
+    assert!(shard.is_obsolete(ServerId(1)) && !shard.is_obsolete(ServerId(2)));
     assert_eq!(
         shard.checkin(Moment(4), ServerId(1)),
         Checkin::Close(CloseReason::Obsolete)
@@ -627,6 +628,20 @@ fn obsolete_servers_are_known_until_the_last_is_gone() {
     assert!(shard.shared().has_obsolete(), "it is not closed yet");
     shard.closed(Moment(5), ServerId(1));
     assert!(!shard.shared().has_obsolete(), "the other one is newer");
+}
+
+/// `sv_used` of SHOW POOLS: one that is checked before its next use, and only while it is idle.
+#[test]
+fn a_server_is_long_idle_after_the_check_delay() {
+    let mut pool = pool(1, of_size(1));
+    let shard = &mut pool.shards[0];
+    let delay = shard.policy.check_delay;
+    serve(shard, Moment(1), 1, 1);
+    let late = Moment(2).plus(delay).plus(delay);
+    assert!(!shard.is_long_idle(ServerId(1), late), "it is in use");
+    let _ = shard.checkin(Moment(2), ServerId(1));
+    assert!(!shard.is_long_idle(ServerId(1), Moment(2).plus(delay)));
+    assert!(shard.is_long_idle(ServerId(1), late));
 }
 
 #[test]

@@ -518,6 +518,9 @@ impl<D: Driver> Worker<D> {
                 .transaction
                 .record_many(took, u64::from(replied.transactions));
             client.transaction_at = self.now;
+            if !self.global.spin.is_zero() {
+                self.global.clock.spin(self.global.spin);
+            }
         }
         counters.errors += u64::from(replied.errors);
     }

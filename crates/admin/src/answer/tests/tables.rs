@@ -1,7 +1,8 @@
 //! Every table: names, order and types of its columns, and its rows.
 
-use super::{Expect, Halts, Role, Snapshot, Step, ask, expect, shown, test_console};
 use weir_proxy::console::Console;
+
+use super::{Expect, Halts, Role, Snapshot, Step, ask, expect, shown, test_console};
 
 /// A table; the tag and ReadyForQuery are checked here once.
 fn check_show(sql: &str, expect: Expect) {

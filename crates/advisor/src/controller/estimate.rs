@@ -1,0 +1,192 @@
+//! From pairs of blocks to an elasticity: by counting responses, and by logarithms of hold times.
+//!
+//! Elasticity: by how many per cent throughput grows when the limit grows by one per cent. 1 means that
+//! servers are all that is missing, 0 that more of them bring nothing, less than 0 that they harm.
+
+use crate::controller::side::Side;
+
+/// How much of each estimate's variance is to be believed, learned from how pairs differ.
+const OVERDISPERSION_START: f64 = 1.5;
+const OVERDISPERSION_MIN: f64 = 0.7;
+const OVERDISPERSION_MAX: f64 = 50.0;
+const LEARNING_RATE: f64 = 0.15;
+
+/// The second estimate is biased where hold times change their shape with load, as in queues for locks.
+const HOLD_BIAS: f64 = 0.05;
+
+/// The first estimate is biased where a few long transactions decide how many short ones complete: after a
+/// change of limit it takes many of their hold times until as many of them run as always.
+const TAIL_BIAS: f64 = 0.5;
+
+/// Throughput cannot grow faster than servers; a queue that comes and goes can look as if it did.
+const ELASTICITY_MOST: f64 = 1.2;
+
+/// A value and its variance.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Guess {
+    value: f64,
+    variance: f64,
+}
+
+impl Guess {
+    /// With an error on top that more pairs do not make smaller.
+    fn or_off_by(self, bias: f64) -> Self {
+        Self {
+            variance: self.variance + bias * bias,
+            ..self
+        }
+    }
+}
+
+/// Two blocks, one at each limit, in either order.
+#[derive(Debug, Clone)]
+pub(crate) struct Pair {
+    counted: Guess,
+    /// Only if both limits kept clients waiting.
+    held: Option<Guess>,
+    pub(crate) completions: u64,
+}
+
+impl Pair {
+    pub(crate) fn new(low: &Side, high: &Side) -> Self {
+        let spread = spread(low, high);
+        Self {
+            counted: counted(low, high, spread),
+            held: held(low, high, spread),
+            completions: low.completions + high.completions,
+        }
+    }
+}
+
+/// The logarithm of the ratio of the two limits, as far as the higher one was ever used.
+fn spread(low: &Side, high: &Side) -> f64 {
+    let limits = (f64::from(high.limit) / f64::from(low.limit)).ln();
+    if high.is_saturated() {
+        return limits;
+    }
+    let used = (f64::from(high.in_use_peak) / f64::from(low.limit)).ln();
+    used.clamp(0.5 * limits, limits)
+}
+
+/// By throughput where clients waited all the time at both limits: it is then what the database can do, even
+/// while the queue grows. Else by response time, since throughput is then what the clients asked for.
+fn counted(low: &Side, high: &Side, spread: f64) -> Guess {
+    let (gain, variance) = if low.is_never_empty && high.is_never_empty {
+        let gain = high.tps().max(1e-3) / low.tps().max(1e-3);
+        (gain, low.ln_variance + high.ln_variance)
+    } else {
+        let gain = low.response_s() / high.response_s().max(1e-9);
+        let loads = low.ln_load_variance + high.ln_load_variance;
+        (gain, low.ln_variance + high.ln_variance + loads)
+    };
+    Guess {
+        value: (gain.max(1e-9).ln() / spread).clamp(-ELASTICITY_MOST, ELASTICITY_MOST),
+        variance: variance / (spread * spread),
+    }
+}
+
+/// The growth of what is in use, less the growth of how long it is held. Transactions are compared with
+/// their own class only, so that a rare class of long ones does not drown the rest.
+fn held(low: &Side, high: &Side, spread: f64) -> Option<Guess> {
+    if !low.is_saturated() || !high.is_saturated() || low.in_use <= 0.0 || high.in_use <= 0.0 {
+        return None;
+    }
+    let (mut weight, mut shift, mut error) = (0.0, 0.0, 0.0);
+    let mut completions = 0;
+    for before in &low.classes {
+        let Some(after) = high
+            .classes
+            .iter()
+            .find(|after| after.class == before.class)
+        else {
+            continue;
+        };
+        if before.is_longer_than_block || after.is_longer_than_block {
+            continue;
+        }
+        let share = before.hold_s / low.hold_s + after.hold_s / high.hold_s;
+        completions += before.completions + after.completions;
+        weight += share;
+        shift += share * (after.ln_hold - before.ln_hold);
+        // Errors of classes go together: all were slowed by the same neighbours.
+        error += share * (before.ln_hold_variance + after.ln_hold_variance).sqrt();
+    }
+    let is_most = 2 * completions > low.completions + high.completions;
+    (is_most && weight > 0.0).then(|| Guess {
+        value: ((high.in_use / low.in_use).ln() - shift / weight) / spread,
+        variance: (error / weight / spread).powi(2),
+    })
+}
+
+/// An elasticity and how sure it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Elasticity {
+    /// Per cent of throughput per per cent of servers.
+    pub value: f64,
+    /// Its standard error.
+    pub error: f64,
+}
+
+/// What the pairs of earlier experiments have taught about the spread of each estimate.
+#[derive(Debug, Clone)]
+pub(crate) struct Estimator {
+    counted: f64,
+    held: f64,
+}
+
+impl Default for Estimator {
+    fn default() -> Self {
+        Self {
+            counted: OVERDISPERSION_START,
+            held: OVERDISPERSION_START,
+        }
+    }
+}
+
+impl Estimator {
+    /// Two pairs of the same limits that follow each other should agree within their errors; learns by how
+    /// much they do not.
+    pub(crate) fn learn(&mut self, earlier: &Pair, later: &Pair) {
+        learn(&mut self.counted, earlier.counted, later.counted);
+        if let (Some(earlier), Some(later)) = (earlier.held, later.held) {
+            learn(&mut self.held, earlier, later);
+        }
+    }
+
+    /// The elasticity that all pairs together show. Nothing without a pair.
+    pub(crate) fn elasticity(&self, pairs: &[Pair], is_heavy_tailed: bool) -> Option<Elasticity> {
+        let bias = if is_heavy_tailed { TAIL_BIAS } else { 0.0 };
+        let counted =
+            together(pairs.iter().map(|pair| pair.counted), self.counted)?.or_off_by(bias);
+        let every_held: Option<Vec<Guess>> = pairs.iter().map(|pair| pair.held).collect();
+        let held = every_held
+            .and_then(|held| together(held.into_iter(), self.held))
+            .map(|guess| guess.or_off_by(HOLD_BIAS));
+        let both = together(std::iter::once(counted).chain(held), 1.0)?;
+        Some(Elasticity {
+            value: both.value,
+            error: both.variance.sqrt(),
+        })
+    }
+}
+
+fn learn(overdispersion: &mut f64, earlier: Guess, later: Guess) {
+    let difference = earlier.value - later.value;
+    let ratio = difference * difference / (earlier.variance + later.variance);
+    *overdispersion += LEARNING_RATE * (ratio.min(OVERDISPERSION_MAX) - *overdispersion);
+    *overdispersion = overdispersion.clamp(OVERDISPERSION_MIN, OVERDISPERSION_MAX);
+}
+
+/// The mean of guesses, weighted by how sure they are.
+fn together(guesses: impl Iterator<Item = Guess>, overdispersion: f64) -> Option<Guess> {
+    let (mut weights, mut sum) = (0.0, 0.0);
+    for guess in guesses {
+        let weight = 1.0 / (guess.variance * overdispersion).max(1e-9);
+        weights += weight;
+        sum += weight * guess.value;
+    }
+    (weights > 0.0).then(|| Guess {
+        value: sum / weights,
+        variance: 1.0 / weights,
+    })
+}

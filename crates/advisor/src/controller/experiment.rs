@@ -1,0 +1,127 @@
+//! The pool compares two sizes of its own: pairs of blocks, low and high, in the order ABBA.
+
+use crate::controller::block::{Block, Timing};
+use crate::controller::estimate::Pair;
+use crate::controller::observation::Observation;
+use crate::controller::pace::Pace;
+use crate::controller::side::Side;
+
+/// A low block ends early if its queue grows beyond so many times the clients there were before ...
+const QUEUE_GROWTH_MAX: f64 = 4.0;
+/// ... and so many more.
+const QUEUE_GROWTH_SPARE: f64 = 20.0;
+
+/// Two limits that are being compared.
+#[derive(Debug, Clone)]
+pub(crate) struct Experiment {
+    pub(crate) low: u32,
+    pub(crate) high: u32,
+    timing: Timing,
+    block: Block,
+    /// The side of the present pair that is already measured.
+    first: Option<Side>,
+    pub(crate) pairs: Vec<Pair>,
+    /// Clients that had or wanted a server before the experiment.
+    load: f64,
+}
+
+/// What a finished pair says beside its elasticity.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct PairReport {
+    /// Seconds of response time that the worse block cost, as if the pool had stood still for so long.
+    pub(crate) cost_s: f64,
+    /// Neither limit kept anybody waiting.
+    pub(crate) is_unsaturated: bool,
+    /// Servers in use at the higher limit, on average.
+    pub(crate) in_use: f64,
+    /// Which part of the held time belongs to transactions longer than ten times the median; the smaller
+    /// one, since blocks that follow a change of limit have long ones left over.
+    pub(crate) long_share: f64,
+    /// Few transactions held most of the servers, at both limits.
+    pub(crate) is_heavy_tailed: bool,
+}
+
+impl Experiment {
+    /// `low < high`. Begins with the lower limit if `low_first`.
+    pub(crate) fn new(
+        (low, high): (u32, u32),
+        low_first: bool,
+        timing: Timing,
+        now_s: f64,
+        seen: &Observation,
+    ) -> Self {
+        debug_assert!(low < high, "{low} < {high}");
+        Self {
+            low,
+            high,
+            timing,
+            block: Block::settling(if low_first { low } else { high }, now_s),
+            first: None,
+            pairs: Vec::new(),
+            load: f64::from(seen.in_use) + f64::from(seen.waiting),
+        }
+    }
+
+    /// The limit that is in force.
+    pub(crate) const fn limit(&self) -> u32 {
+        self.block.limit
+    }
+
+    /// Transactions in all pairs.
+    pub(crate) fn completions(&self) -> u64 {
+        self.pairs.iter().map(|pair| pair.completions).sum()
+    }
+
+    /// One more look. A report when a pair is complete; the next pair then begins where this one ended.
+    pub(crate) fn tick(
+        &mut self,
+        now_s: f64,
+        seen: &Observation,
+        pace: &Pace,
+    ) -> Option<PairReport> {
+        let over = self.block.tick(now_s, seen, pace, self.timing);
+        let side = match over {
+            Some(side) => side,
+            None if self.is_exploding(seen) => self.block.side(now_s, &seen.totals)?,
+            None => return None,
+        };
+        let Some(first) = self.first.take() else {
+            let other = if side.limit == self.low {
+                self.high
+            } else {
+                self.low
+            };
+            self.block = Block::settling(other, now_s);
+            self.first = Some(side);
+            return None;
+        };
+        self.block = Block::settled(side.limit, now_s, &seen.totals);
+        let (low, high) = if first.limit == self.low {
+            (first, side)
+        } else {
+            (side, first)
+        };
+        self.pairs.push(Pair::new(&low, &high));
+        Some(PairReport {
+            cost_s: cost_s(&low, &high),
+            is_unsaturated: !low.is_saturated() && !high.is_saturated(),
+            in_use: high.in_use,
+            is_heavy_tailed: low.is_heavy_tailed() && high.is_heavy_tailed(),
+            long_share: low.long_share.min(high.long_share),
+        })
+    }
+
+    fn is_exploding(&self, seen: &Observation) -> bool {
+        self.block.limit == self.low
+            && f64::from(seen.waiting) > QUEUE_GROWTH_MAX * self.load + QUEUE_GROWTH_SPARE
+    }
+}
+
+fn cost_s(low: &Side, high: &Side) -> f64 {
+    let (worse, better) = if low.response_s() > high.response_s() {
+        (low, high)
+    } else {
+        (high, low)
+    };
+    worse.seconds * (1.0 - better.response_s() / worse.response_s().max(1e-9))
+}

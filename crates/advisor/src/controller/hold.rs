@@ -1,0 +1,135 @@
+//! Between experiments: the pool stays at its size and sees whether the load is still the same.
+
+use crate::controller::block::{Block, QUEUE_MIN};
+use crate::controller::observation::Observation;
+use crate::controller::pace::Pace;
+use crate::controller::side::Side;
+
+/// A load has changed when throughput or hold time of so many looks in a row is off ...
+const LOOKS_OFF: u32 = 3;
+/// ... by this part, or by so many standard errors.
+const OFF_PART: f64 = 0.25;
+const OFF_ERRORS: f64 = 4.5;
+const LOOK_S: f64 = 0.5;
+/// A look outlasts so many holds, so that a few long transactions are no change of load.
+const LOOK_HOLDS: f64 = 4.0;
+const LOOK_HOLDS_MAX_S: f64 = 6.0;
+const LOOK_COMPLETIONS: u64 = 100;
+/// So many clients on average in the queue of a pool that had none, in so many looks in a row: its size is not
+/// what it needs.
+const QUEUE_NEW: f64 = 1.0;
+const LOOKS_QUEUED: u32 = 2;
+
+/// What a look between experiments has shown.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Sight {
+    /// Clients wait that did not wait before.
+    Queue,
+    /// Nothing new.
+    Same,
+    /// Throughput or hold times are not what they were.
+    Shift,
+    /// Nobody waited since the last look.
+    Unsaturated,
+}
+
+/// The time between two experiments.
+#[derive(Debug, Clone)]
+pub(crate) struct Hold {
+    /// When the next experiment is due.
+    pub(crate) until_s: f64,
+    block: Option<Block>,
+    reference: Option<Reference>,
+    off: u32,
+    queued: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Reference {
+    tps: f64,
+    hold_s: f64,
+    is_saturated: bool,
+}
+
+impl Hold {
+    pub(crate) const fn until(until_s: f64) -> Self {
+        Self {
+            until_s,
+            block: None,
+            reference: None,
+            off: 0,
+            queued: 0,
+        }
+    }
+
+    /// One more look at the pool under `limit`.
+    pub(crate) fn tick(
+        &mut self,
+        now_s: f64,
+        seen: &Observation,
+        pace: &Pace,
+        limit: u32,
+    ) -> Sight {
+        let Some(block) = &mut self.block else {
+            self.begin(now_s, seen, limit);
+            return Sight::Same;
+        };
+        block.note(now_s, seen);
+        let least_s = (LOOK_HOLDS * pace.size_biased_hold_s()).clamp(LOOK_S, LOOK_HOLDS_MAX_S);
+        let (seconds, completions) = block.measured(now_s, &seen.totals);
+        let is_over = seconds >= least_s && completions >= LOOK_COMPLETIONS;
+        if !is_over && seconds < least_s.max(4.0 * LOOK_S) {
+            return Sight::Same;
+        }
+        let Some(side) = block.side(now_s, &seen.totals) else {
+            return Sight::Same;
+        };
+        self.begin(now_s, seen, limit);
+        if self.is_new_queue(&side) {
+            self.queued += 1;
+            if self.queued >= LOOKS_QUEUED {
+                return Sight::Queue;
+            }
+        } else {
+            self.queued = 0;
+        }
+        if self.is_off(&side) {
+            self.off += 1;
+            if self.off >= LOOKS_OFF {
+                return Sight::Shift;
+            }
+        } else {
+            self.off = 0;
+        }
+        if side.waiting < QUEUE_MIN {
+            return Sight::Unsaturated;
+        }
+        Sight::Same
+    }
+
+    fn begin(&mut self, now_s: f64, seen: &Observation, limit: u32) {
+        self.block = Some(Block::settled(limit, now_s, &seen.totals));
+    }
+
+    fn is_new_queue(&self, side: &Side) -> bool {
+        let had_none = self
+            .reference
+            .is_some_and(|reference| !reference.is_saturated);
+        had_none && side.waiting >= QUEUE_NEW
+    }
+
+    fn is_off(&mut self, side: &Side) -> bool {
+        let now = Reference {
+            tps: side.tps(),
+            hold_s: side.mean_hold_s(),
+            is_saturated: side.is_saturated(),
+        };
+        let Some(reference) = self.reference else {
+            self.reference = Some(now);
+            return false;
+        };
+        let allowed = OFF_PART.max(OFF_ERRORS * side.ln_variance.sqrt());
+        let off = |now: f64, then: f64| then > 0.0 && ((now / then) - 1.0).abs() > allowed;
+        off(now.tps, reference.tps) || off(now.hold_s, reference.hold_s)
+    }
+}
