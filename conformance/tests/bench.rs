@@ -2,6 +2,7 @@
 
 #![allow(
     clippy::indexing_slicing,
+    clippy::unwrap_used,
     reason = "a panic in a test is a failure, and is wanted"
 )]
 
@@ -63,7 +64,7 @@ fn json(path: &Path) -> Value {
 
 fn cells(result: &Path) -> Vec<Value> {
     let text = fs::read_to_string(result.join("cells.jsonl")).unwrap();
-    let cells = text.lines().map(|line| serde_json::from_str(line));
+    let cells = text.lines().map(serde_json::from_str);
     cells.collect::<Result<_, _>>().unwrap()
 }
 

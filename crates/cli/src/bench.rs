@@ -201,6 +201,11 @@ fn measure(args: &Run) -> Exit {
         Ok(interrupt) => interrupt,
         Err(error) => return failed(&error.into()),
     };
+    if cfg!(debug_assertions) {
+        complain(
+            "this is a debug build: what it shows of Weir and of its own load is not what a release build does",
+        );
+    }
     let directory = args.resume.clone().or_else(|| args.output.clone());
     let directory = directory.unwrap_or_else(default_directory);
     let result = if args.resume.is_some() {

@@ -256,6 +256,12 @@ impl Setup {
         let lab = environment.entry("lab".to_owned()).or_default();
         let version = env!("CARGO_PKG_VERSION").to_owned();
         lab.insert("version".to_owned(), version);
+        let build = if cfg!(debug_assertions) {
+            "debug"
+        } else {
+            "release"
+        };
+        lab.insert("build".to_owned(), build.to_owned());
         if let Some(commit) = environment::commit() {
             lab.insert("commit of the working directory".to_owned(), commit);
         }
