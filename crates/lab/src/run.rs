@@ -483,7 +483,10 @@ impl Runner {
             let took = clock::now().saturating_duration_since(begun);
             self.remaining.done(self.expected(planned), took);
             let left = self.remaining.text();
-            progress.line(&format!("{}  ({left} left)", describe(&cell)));
+            progress.line(&format!(
+                "{}  ({left} left)",
+                describe(&cell, experiment.measure)
+            ));
         }
         Ok(())
     }

@@ -168,6 +168,14 @@ impl Bench<'_> {
             let what = "a process of the target ended while it was measured; see its logs";
             return Err(Failure::Other(what.to_owned()));
         }
+        if loaded.outcome.transactions == 0 && !work.idle {
+            let said = loaded.outcome.first_error.as_deref();
+            let said = said.map(|text| format!("; the first failure: {text}"));
+            return Err(Failure::Other(format!(
+                "no transaction was over in the measured time{}",
+                said.unwrap_or_default()
+            )));
+        }
         flags.extend(flags_before);
         flags.sort_by_key(|flag| flag.kind);
         Ok(Measured {

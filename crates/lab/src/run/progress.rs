@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::record::Cell;
+use crate::record::{Cell, Measure};
 
 /// Takes lines for people.
 pub trait Progress {
@@ -71,8 +71,8 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
-/// A cell in one line.
-pub(super) fn describe(cell: &Cell) -> String {
+/// A cell in one line, with what its experiment is about.
+pub(super) fn describe(cell: &Cell, measure: Measure) -> String {
     let factors: Vec<&str> = cell.factors.values().map(String::as_str).collect();
     let head = format!(
         "{} {} [{}]",
@@ -85,7 +85,21 @@ pub(super) fn describe(cell: &Cell) -> String {
         let line = why.lines().next().unwrap_or_default();
         return format!("{head}  failed: {line}");
     };
+    if measure == Measure::Memory {
+        let rss = cell.costs.pooler.and_then(|pooler| pooler.rss_bytes);
+        let rss = rss.map_or_else(
+            || "unknown".to_owned(),
+            |bytes| format!("{} KiB", bytes >> 10),
+        );
+        return format!("{head}  {rss} resident");
+    }
     let mut text = format!("{head}  {:.0}/s", outcome.tps);
+    if let Some(bytes) = outcome
+        .bytes_per_s
+        .filter(|_| measure == Measure::Bandwidth)
+    {
+        text.push_str(&format!("  {:.1} MB/s", bytes / 1e6));
+    }
     if let Some(latency) = &outcome.latency {
         text.push_str(&format!("  p99 {:.2} ms", latency.p99 / 1000.0));
     }
@@ -105,7 +119,10 @@ pub(super) fn describe(cell: &Cell) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::record::{Costs, Outcome, Usage};
 
     #[test]
     fn what_is_left_is_learnt_from_what_was_done() {
@@ -115,6 +132,51 @@ mod tests {
         assert!((remaining.seconds() - 180.0).abs() < 1e-9);
         remaining.done(200.0, Duration::from_secs(1));
         assert_eq!(remaining.text(), "0 s");
+    }
+
+    fn cell() -> Cell {
+        let usage = Usage {
+            cpu_us: 2e6,
+            rss_bytes: Some(5 << 20),
+            ..Usage::default()
+        };
+        Cell {
+            experiment: "p1".to_owned(),
+            target: "weir-1".to_owned(),
+            block: 0,
+            order: 0,
+            factors: BTreeMap::from([("clients".to_owned(), "50".to_owned())]),
+            generator: "pgbench".to_owned(),
+            command: Vec::new(),
+            configurations: String::new(),
+            outcome: Some(Outcome {
+                tps: 20_000.0,
+                seconds: 10.0,
+                bytes_per_s: Some(1.5e6),
+                ..Outcome::default()
+            }),
+            failed: None,
+            costs: Costs {
+                pooler: Some(usage),
+                ..Costs::default()
+            },
+            flags: Vec::new(),
+            started_unix_s: 1,
+        }
+    }
+
+    #[test]
+    fn a_cell_is_told_by_what_its_experiment_is_about() {
+        let line = describe(&cell(), Measure::Throughput);
+        assert_eq!(line, "p1 weir-1 [50]  20000/s  10.0 µs of CPU each");
+        let line = describe(&cell(), Measure::Memory);
+        assert_eq!(line, "p1 weir-1 [50]  5120 KiB resident");
+        assert!(describe(&cell(), Measure::Bandwidth).contains("  1.5 MB/s  "));
+        let mut failed = cell();
+        failed.outcome = None;
+        failed.failed = Some("it ended\nlog".to_owned());
+        let line = describe(&failed, Measure::Memory);
+        assert_eq!(line, "p1 weir-1 [50]  failed: it ended");
     }
 
     #[test]
