@@ -1,6 +1,8 @@
 //! What is asked of targets. Each experiment is a file: the servers and pools it needs, what is varied, the load, how
 //! long each profile measures, and what others published for it.
 
+mod catalog;
+mod design;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,43 +10,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::catalog::{Catalog, builtin_text};
+use self::design::combinations;
+pub use self::design::{Changes, Design};
 pub use self::work::{Rate, Script, Work};
 use crate::load_process;
 use crate::record;
 use crate::target::Auth;
 use crate::template;
-
-/// The experiments that ship, in the order in which they are run and reported.
-const BUILTIN: &[(&str, &str)] = &[
-    ("p1", include_str!("../../../lab/experiments/p1.toml")),
-    ("p2", include_str!("../../../lab/experiments/p2.toml")),
-    ("p4", include_str!("../../../lab/experiments/p4.toml")),
-    ("p5", include_str!("../../../lab/experiments/p5.toml")),
-    ("idle", include_str!("../../../lab/experiments/idle.toml")),
-    ("storm", include_str!("../../../lab/experiments/storm.toml")),
-    (
-        "storm-tls",
-        include_str!("../../../lab/experiments/storm-tls.toml"),
-    ),
-    (
-        "result-size",
-        include_str!("../../../lab/experiments/result-size.toml"),
-    ),
-    ("copy", include_str!("../../../lab/experiments/copy.toml")),
-    (
-        "pipeline",
-        include_str!("../../../lab/experiments/pipeline.toml"),
-    ),
-    (
-        "open-loop",
-        include_str!("../../../lab/experiments/open-loop.toml"),
-    ),
-    (
-        "pooler-alone",
-        include_str!("../../../lab/experiments/pooler-alone.toml"),
-    ),
-    ("aa", include_str!("../../../lab/experiments/aa.toml")),
-];
 
 /// What a cell's figures stand for: a value of every factor.
 pub type Point = BTreeMap<String, String>;
@@ -297,86 +270,6 @@ pub enum Error {
     },
 }
 
-/// What a user wants otherwise than a profile has it.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Changes {
-    /// These targets only, or these instead.
-    pub targets: Vec<String>,
-    /// Other values of a factor, where an experiment has it.
-    pub factors: BTreeMap<String, Vec<String>>,
-    /// Another number of blocks.
-    pub blocks: Option<u32>,
-    /// Other seconds of warm-up.
-    pub warm_up_s: Option<f64>,
-    /// Other seconds of measuring.
-    pub measure_s: Option<f64>,
-    /// Another size of pgbench's tables.
-    pub scale: Option<u32>,
-}
-
-/// An experiment in a profile: what is to be run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Design {
-    /// Names of targets and aliases.
-    pub targets: Vec<String>,
-    /// All combinations of the factors' values.
-    pub points: Vec<Point>,
-    /// Seconds of warm-up of a cell.
-    pub warm_up_s: f64,
-    /// Seconds of measuring of a cell.
-    pub measure_s: f64,
-    /// How often everything is repeated.
-    pub blocks: u32,
-    /// Size of pgbench's tables.
-    pub scale: u32,
-}
-
-/// Seconds for starting, probing and stopping a target, and for connecting pgbench twice.
-const CELL_SECONDS: f64 = 2.0;
-/// The same for each client.
-const CLIENT_SECONDS: f64 = 0.002;
-/// For starting, filling and restarting PostgreSQL, for each block.
-const BLOCK_SECONDS: f64 = 3.0;
-
-impl Design {
-    /// About how long it takes with so many targets.
-    #[must_use]
-    pub fn seconds(&self, targets: usize) -> f64 {
-        let clients = |point: &Point| point.get("clients").and_then(|text| text.parse().ok());
-        let round: f64 = self
-            .points
-            .iter()
-            .map(|point| {
-                let clients: f64 = clients(point).unwrap_or(1.0);
-                self.warm_up_s + self.measure_s + CELL_SECONDS + clients * CLIENT_SECONDS
-            })
-            .sum();
-        let targets: f64 = u32::try_from(targets).unwrap_or(u32::MAX).into();
-        (round * targets + BLOCK_SECONDS) * f64::from(self.blocks)
-    }
-
-    /// What one block consists of.
-    #[must_use]
-    pub fn plan(&self) -> Vec<record::Planned> {
-        let cells = |target: &String| {
-            let target = target.clone();
-            self.points.iter().map(move |point| record::Planned {
-                target: target.clone(),
-                factors: point.clone(),
-            })
-        };
-        self.targets.iter().flat_map(cells).collect()
-    }
-
-    /// The most clients of any cell.
-    #[must_use]
-    pub fn clients_max(&self) -> u32 {
-        let clients = self.points.iter().filter_map(|point| point.get("clients"));
-        let numbers = clients.filter_map(|text| text.parse().ok());
-        numbers.max().unwrap_or(1)
-    }
-}
-
 impl Experiment {
     /// Reads and checks an experiment; `file` is for errors.
     ///
@@ -553,80 +446,6 @@ impl Experiment {
         }
         Ok(())
     }
-}
-
-/// All combinations, the last factor varying fastest.
-fn combinations(factors: &BTreeMap<String, Vec<String>>) -> Vec<Point> {
-    let mut points = vec![Point::new()];
-    for (name, values) in factors {
-        points = points
-            .iter()
-            .flat_map(|point| {
-                values.iter().map(|value| {
-                    let mut point = point.clone();
-                    point.insert(name.clone(), value.clone());
-                    point
-                })
-            })
-            .collect();
-    }
-    points
-}
-
-/// All experiments.
-#[derive(Clone, Debug)]
-pub struct Catalog {
-    experiments: Vec<Experiment>,
-}
-
-impl Catalog {
-    /// Those that ship.
-    ///
-    /// # Errors
-    /// None: a test reads them all.
-    pub fn builtin() -> Result<Self, Error> {
-        let experiments = BUILTIN
-            .iter()
-            .map(|(name, text)| Experiment::parse(&format!("lab/experiments/{name}.toml"), text))
-            .collect::<Result<_, _>>()?;
-        Ok(Self { experiments })
-    }
-
-    /// Adds one, in the place of another of the same name.
-    pub fn add(&mut self, experiment: Experiment) {
-        let same = |known: &&mut Experiment| known.name == experiment.name;
-        match self.experiments.iter_mut().find(same) {
-            Some(known) => *known = experiment,
-            None => self.experiments.push(experiment),
-        }
-    }
-
-    /// The experiment of this name.
-    ///
-    /// # Errors
-    /// There is none; with the names that there are.
-    pub fn find(&self, name: &str) -> Result<&Experiment, Error> {
-        self.experiments
-            .iter()
-            .find(|experiment| experiment.name == name)
-            .ok_or_else(|| Error::Unknown {
-                name: name.to_owned(),
-                known: self.experiments.iter().map(|e| e.name.clone()).collect(),
-            })
-    }
-
-    /// All of them, in their order.
-    #[must_use]
-    pub fn experiments(&self) -> &[Experiment] {
-        &self.experiments
-    }
-}
-
-/// The text of an experiment that ships, as its file has it.
-#[must_use]
-pub fn builtin_text(name: &str) -> Option<&'static str> {
-    let mut all = BUILTIN.iter();
-    all.find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
 #[cfg(test)]

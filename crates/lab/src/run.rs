@@ -10,34 +10,33 @@ mod flags;
 mod list;
 mod plan;
 mod progress;
+mod setup;
 mod stage;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use self::candidates::{Candidate, Candidates};
 use self::cell::Bench;
 use self::directory::Directory;
 use self::plan::Planned;
 pub use self::progress::{Progress, Silent};
 use self::progress::{Remaining, describe};
-use self::stage::{Given, Need, Stage};
+use self::setup::{Setup, redacted};
+use self::stage::{Need, Stage};
 use crate::clock;
 use crate::environment;
 use crate::error::Error as SystemError;
 use crate::experiment::{self, Changes, Design, Experiment};
 use crate::interrupt::Interrupt;
-use crate::postgres::Programs;
 use crate::process::raise_open_files;
 use crate::record;
 use crate::target;
 
 pub use self::list::list;
 
-/// What is asked for. Everything but [`Options::directory`] and [`Options::interrupt`] is kept in the result.
+/// What is asked for. All of it is kept in the result, but for passwords.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Options {
     /// `smoke`, `quick` or `full`.
@@ -178,176 +177,6 @@ pub fn resume(
     let plan: Vec<Planned> = opened.read(PLAN)?;
     progress.line(&format!("{} of {} cells are done", done.len(), plan.len()));
     Runner::new(setup, opened, run, plan, done)?.go(interrupt, progress)
-}
-
-/// Everything that can be known before anything is started.
-#[derive(Debug)]
-struct Setup {
-    options: Options,
-    chosen: Vec<(Experiment, Design)>,
-    candidates: Candidates,
-    programs: Programs,
-    given: Option<Given>,
-    /// The files of what is run, for the result: directory, name, text.
-    texts: Vec<(&'static str, String, String)>,
-}
-
-impl Setup {
-    fn new(options: &Options) -> Result<Self, Error> {
-        let mut texts = Vec::new();
-        let mut experiments = experiment::Catalog::builtin()?;
-        let mut own = BTreeMap::new();
-        for path in &options.experiment_files {
-            let text = read(path)?;
-            let parsed = Experiment::parse(&path.display().to_string(), &text)?;
-            own.insert(parsed.name.clone(), text);
-            experiments.add(parsed);
-        }
-        let mut targets = target::Catalog::builtin()?;
-        for path in &options.target_files {
-            let text = read(path)?;
-            targets.add(target::Definition::parse(
-                &path.display().to_string(),
-                &text,
-            )?);
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            texts.push(("targets", name.into_owned(), text));
-        }
-        let chosen = choose(options, &experiments)?;
-        for (experiment, _) in &chosen {
-            let name = &experiment.name;
-            let builtin = || experiment::builtin_text(name).map(str::to_owned);
-            if let Some(text) = own.get(name).cloned().or_else(builtin) {
-                texts.push(("experiments", format!("{name}.toml"), text));
-            }
-        }
-        let candidates = Candidates::new(&chosen, &targets, &options.programs)?;
-        let programs = match &options.postgres {
-            Some(directory) => Programs::of(directory)?,
-            None => Programs::find()?,
-        };
-        let given = options.server.as_deref().map(Given::parse).transpose()?;
-        Ok(Self {
-            options: options.clone(),
-            chosen,
-            candidates,
-            programs,
-            given,
-            texts,
-        })
-    }
-
-    fn plan(&self, seed: u64) -> Result<Vec<Planned>, Error> {
-        let cells = self.chosen.iter().flat_map(|(experiment, design)| {
-            let here = self.candidates.here(&design.targets);
-            plan::cells(&experiment.name, design, &here, seed)
-        });
-        let cells: Vec<Planned> = cells.collect();
-        if cells.is_empty() {
-            return Err(Error::Nothing {
-                reasons: self.candidates.reasons(),
-            });
-        }
-        Ok(cells)
-    }
-
-    fn record(&self, options: &Options, seed: u64) -> record::Run {
-        let mut environment = environment::machine();
-        let lab = environment.entry("lab".to_owned()).or_default();
-        let version = env!("CARGO_PKG_VERSION").to_owned();
-        lab.insert("version".to_owned(), version);
-        let build = if cfg!(debug_assertions) {
-            "debug"
-        } else {
-            "release"
-        };
-        lab.insert("build".to_owned(), build.to_owned());
-        if let Some(commit) = environment::commit() {
-            lab.insert("commit of the working directory".to_owned(), commit);
-        }
-        if let Some(cpus) = &options.pooler_cpus {
-            lab.insert("poolers pinned to CPUs".to_owned(), cpus.clone());
-        }
-        if self.given.is_some() {
-            let note = "given, on whatever machine it is: never restarted, its data never restored, its CPU time not known";
-            lab.insert("server".to_owned(), note.to_owned());
-        }
-        record::Run {
-            format: record::FORMAT,
-            profile: options.profile.clone(),
-            seed,
-            started_unix_s: clock::since_epoch().as_secs(),
-            ended_unix_s: None,
-            command: redacted(options).command,
-            experiments: self
-                .chosen
-                .iter()
-                .map(|(experiment, design)| self.record_of(experiment, design))
-                .collect(),
-            targets: self.candidates.records(),
-            environment,
-        }
-    }
-
-    /// What is not on this machine was never planned.
-    fn record_of(&self, experiment: &Experiment, design: &Design) -> record::Experiment {
-        let mut record = experiment.record(design);
-        let here = self.candidates.here(&design.targets);
-        record.plan.retain(|cell| here.contains(&cell.target));
-        if !here.contains(&record.base) {
-            record.base = here.first().cloned().unwrap_or(record.base);
-        }
-        if self.given.is_some() {
-            record.caveats.push(
-                "The server was given: it was not restarted between blocks, and its data were not restored."
-                    .to_owned(),
-            );
-        }
-        record
-    }
-}
-
-/// A result is there to be shown.
-fn redacted(options: &Options) -> Options {
-    let command = options.command.iter().map(|word| Given::redacted(word));
-    Options {
-        server: options.server.as_deref().map(Given::redacted),
-        command: command.collect(),
-        ..options.clone()
-    }
-}
-
-fn read(path: &Path) -> Result<String, Error> {
-    Ok(fs::read_to_string(path).map_err(SystemError::file("read", path))?)
-}
-
-fn choose(
-    options: &Options,
-    experiments: &experiment::Catalog,
-) -> Result<Vec<(Experiment, Design)>, Error> {
-    let mut chosen = Vec::new();
-    let named = !options.experiments.is_empty();
-    let all = experiments.experiments().iter().map(|e| e.name.clone());
-    let names: Vec<String> = if named {
-        options.experiments.clone()
-    } else {
-        all.collect()
-    };
-    for name in names {
-        let experiment = experiments.find(&name)?;
-        match experiment.design(&options.profile, &options.changes)? {
-            Some(design) => chosen.push((experiment.clone(), design)),
-            None if named => {
-                return Err(Error::NoProfile {
-                    experiment: name,
-                    profile: options.profile.clone(),
-                    known: experiment.profiles().map(str::to_owned).collect(),
-                });
-            }
-            None => {}
-        }
-    }
-    Ok(chosen)
 }
 
 /// A run that goes on.

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::catalog::BUILTIN;
 use super::*;
 use crate::target;
 

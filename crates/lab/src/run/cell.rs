@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::candidates::{Candidate, Candidates};
 use super::directory::{Directory, redact};
 use super::flags::{Wanted, flags};
 use super::plan::Planned;
 use super::stage::Stage;
-use super::{Candidate, Candidates, Error, Options};
+use super::{Error, Options};
 use crate::clock;
 use crate::environment::negotiated;
 use crate::error::Error as SystemError;

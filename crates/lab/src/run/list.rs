@@ -1,7 +1,8 @@
 //! What there is to run, for people.
 
 use super::progress::duration;
-use super::{Error, Options, choose, read};
+use super::setup::{choose, read};
+use super::{Error, Options};
 use crate::experiment::{self, Changes, Experiment};
 use crate::target::{self, Definition, Found};
 

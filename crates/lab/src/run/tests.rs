@@ -1,5 +1,7 @@
 //! What can be known before anything is started.
 
+use super::candidates::Candidates;
+use super::setup::choose;
 use super::*;
 
 fn options(experiments: &[&str]) -> Options {
