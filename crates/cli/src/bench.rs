@@ -98,7 +98,7 @@ pub(crate) struct Run {
     /// Repeats the order of an earlier run; without it from the clock
     #[arg(long)]
     seed: Option<u64>,
-    /// Where the result goes; without it weir-bench-<time> in the working directory
+    /// Where the result goes; without it weir-bench-TIME in the working directory
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Take up a run that was stopped, with its own settings
