@@ -242,13 +242,15 @@ impl Conversation {
         })
     }
 
-    fn end(&self, outcome: Result<()>) {
+    fn end(self, outcome: Result<()>) {
         if !self.is_reset {
             drop(self.stream.shutdown(Shutdown::Both));
         }
         if let Some(record) = self.shared.records().get_mut(self.index) {
-            record.ended = true;
+            // A reset is sent when the last handle goes, which has to be before anybody is told of the end.
             record.stream = None;
+            drop(self.stream);
+            record.ended = true;
             record.refused = outcome.err().map(|error| format!("{error:#}"));
         }
     }
