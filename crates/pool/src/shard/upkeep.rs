@@ -177,8 +177,9 @@ impl Shard {
     /// tenth of the timeout later.
     fn idle_spacing(&self) -> Duration {
         let timeout = self.policy.idle_timeout.unwrap_or_default();
-        let servers = u32::try_from(self.idle.len()).unwrap_or(u32::MAX);
-        timeout / IDLE_SPREAD / servers.saturating_add(1)
+        // A pool without a limit goes by what it has.
+        let most = self.policy.size.max(self.servers.len()).max(1);
+        timeout / IDLE_SPREAD / u32::try_from(most).unwrap_or(u32::MAX)
     }
 
     /// When the longest-idle server's time is over; None while it is needed for the minimum.

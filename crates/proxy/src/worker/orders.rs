@@ -136,24 +136,29 @@ impl<D: Driver> Worker<D> {
 
     /// Tells the other workers, and does it here.
     fn tell_all(&mut self, task: &Task) {
-        for lane in (0..self.global.lanes()).filter(|lane| *lane != self.lane) {
-            let task = task.clone();
-            // A full mailbox is read soon, and `Settle` is about what everybody can see.
-            if self.post(lane, Message::Task { task, to: None }).is_err() {
-                self.global.wake_all();
-            }
-        }
+        self.mail_task(task, None);
         self.carry_out(task);
+    }
+
+    /// No worker may miss it: a letter for which there is no room waits. Returns how many are told.
+    fn mail_task(&mut self, task: &Task, to: Option<(usize, u64)>) -> usize {
+        let has_ended = |lane: &usize| {
+            let last = self.global.last_figures.get(*lane);
+            last.is_some_and(|last| last.get().is_some())
+        };
+        let lanes = 0..self.global.lanes();
+        let others = lanes.filter(|lane| *lane != self.lane && !has_ended(lane));
+        let others: Vec<_> = others.collect();
+        for lane in &others {
+            let task = task.clone();
+            self.mail(*lane, Message::Task { task, to });
+        }
+        others.len()
     }
 
     /// As `tell_all`, and waits until all have done it.
     fn task_all(&mut self, question: u64, task: &Task, found: Found) -> Until {
-        let to = Some((self.lane, question));
-        let mut missing = 0;
-        for lane in (0..self.global.lanes()).filter(|lane| *lane != self.lane) {
-            let task = task.clone();
-            missing += usize::from(self.post(lane, Message::Task { task, to }).is_ok());
-        }
+        let missing = self.mail_task(task, Some((self.lane, question)));
         let found = if self.carry_out(task) {
             Found::Somebody
         } else {
@@ -166,8 +171,7 @@ impl<D: Driver> Worker<D> {
     pub(super) fn tasked(&mut self, task: &Task, to: Option<(usize, u64)>) {
         let found = self.carry_out(task);
         if let Some((lane, question)) = to {
-            // Whoever asked reads its letters; if there is no room for this one it asks in vain, and says so.
-            drop(self.post(lane, Message::Tasked { question, found }));
+            self.mail(lane, Message::Tasked { question, found });
         }
     }
 

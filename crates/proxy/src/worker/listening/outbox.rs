@@ -48,7 +48,7 @@ impl Outbox {
 
 impl<D: Driver> Worker<D> {
     /// Sends a letter behind those that were sent before it.
-    pub(super) fn mail(&mut self, lane: usize, message: Message) {
+    pub(in crate::worker) fn mail(&mut self, lane: usize, message: Message) {
         let waits = self.listening.outbox.kept.get(lane);
         let is_first = waits.is_none_or(VecDeque::is_empty);
         let kept = if is_first {
