@@ -10,10 +10,10 @@ use crate::moment::ServerId;
 use crate::shard::Entry;
 use crate::shard::Shard;
 use crate::shard::State;
-use crate::shared::FAIRNESS_GRACE;
 use crate::shared::Parcel;
 use crate::shared::Permit;
 use crate::shared::Promise;
+use crate::shared::older_than;
 
 impl Shard {
     /// A client wants a server.
@@ -207,8 +207,7 @@ impl Shard {
         let Some(head) = self.queue.head_since() else {
             return self.rest(now, server);
         };
-        let grace = u64::try_from(FAIRNESS_GRACE.as_micros()).unwrap_or(u64::MAX);
-        let older = Moment(head.0.saturating_sub(grace));
+        let older = older_than(head, now);
         if let Some(promise) = self.shared.promise_oldest(self.lane, older) {
             return self.hand_over(server, promise);
         }

@@ -192,20 +192,72 @@ impl Contexts {
 /// Settings of extensions and applications do not count here: within one session PostgreSQL shares a statement among
 /// all their values, too.
 pub(crate) fn may_plan_locally(text: &[u8]) -> bool {
-    [&b"local"[..], b"set_config"].iter().any(|word| {
-        let places = text.windows(word.len()).enumerate();
-        let mut places = places.filter(|(_, letters)| letters.eq_ignore_ascii_case(word));
-        places.any(|(at, _)| {
-            let behind = text.get(at + word.len()..).unwrap_or_default();
-            let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
-            let mut name = behind
-                .iter()
-                .skip_while(|byte| !is_part(byte) && **byte != b'$');
-            let name: Vec<u8> = name.by_ref().take_while(is_part).copied().collect();
-            let name = String::from_utf8_lossy(&name).to_ascii_lowercase();
-            !name.contains('.') && HARMLESS.binary_search(&&*name).is_err()
-        })
-    })
+    LOCAL.any(text, is_planning_named) || SET_CONFIG.any(text, is_planning_named)
+}
+
+/// Whether the setting that comes next may count, or cannot be told.
+#[cold]
+fn is_planning_named(behind: &[u8]) -> bool {
+    let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
+    let mut name = behind
+        .iter()
+        .skip_while(|byte| !is_part(byte) && **byte != b'$');
+    let name: Vec<u8> = name.by_ref().take_while(is_part).copied().collect();
+    let name = String::from_utf8_lossy(&name).to_ascii_lowercase();
+    !name.contains('.') && HARMLESS.binary_search(&&*name).is_err()
+}
+
+static LOCAL: Word<5> = Word::new(*b"local");
+static SET_CONFIG: Word<10> = Word::new(*b"set_config");
+
+/// Letters to look for in any case. Every text of every client is looked through, so only every so many-th of its bytes is
+/// looked at, as Horspool showed (Software: Practice and Experience 10, 1980).
+#[derive(Debug)]
+struct Word<const N: usize> {
+    letters: [u8; N],
+    /// By a byte under the last letter: how far the next place is at which that byte could belong to the word.
+    steps: [u8; 256],
+}
+
+impl<const N: usize> Word<N> {
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation,
+        reason = "runs when it is compiled; words are short"
+    )]
+    const fn new(letters: [u8; N]) -> Self {
+        let mut steps = [N as u8; 256];
+        let mut at = 0;
+        while at + 1 < N {
+            let step = (N - 1 - at) as u8;
+            steps[letters[at] as usize] = step;
+            steps[letters[at].to_ascii_uppercase() as usize] = step;
+            at += 1;
+        }
+        Self { letters, steps }
+    }
+
+    /// Whether what follows the word at any of its places is what is looked for.
+    fn any(&self, text: &[u8], is_wanted: impl Fn(&[u8]) -> bool) -> bool {
+        let mut ends = std::iter::successors(self.find(text, 0), |end| self.find(text, *end));
+        ends.any(|end| text.get(end..).is_some_and(&is_wanted))
+    }
+
+    /// The end of the first place at or behind `from`.
+    #[inline]
+    fn find(&self, text: &[u8], from: usize) -> Option<usize> {
+        let mut end = from + N;
+        while let Some(here) = text.get(end - N..end) {
+            if here.eq_ignore_ascii_case(&self.letters) {
+                return Some(end);
+            }
+            let step = here
+                .last()
+                .and_then(|byte| self.steps.get(usize::from(*byte)));
+            end += usize::from(step.copied().unwrap_or(1));
+        }
+        None
+    }
 }
 
 fn planning_settings(settings: &Settings, is_wanted: impl Fn(&str) -> bool) -> Box<[u8]> {
@@ -279,6 +331,35 @@ mod tests {
         ] {
             assert!(!may_plan_locally(text.as_bytes()), "{text}");
         }
+    }
+
+    #[test]
+    fn a_word_is_found_wherever_it_stands_and_nowhere_else() {
+        for text in [
+            "local",
+            "LoCaL",
+            "xlocal",
+            "lolocal",
+            "localocal",
+            "loc al local",
+            "llllocal",
+        ] {
+            let expected = text.to_ascii_lowercase().find("local").map(|at| at + 5);
+            assert_eq!(LOCAL.find(text.as_bytes(), 0), expected, "{text}");
+        }
+        for text in [
+            "",
+            "loca",
+            "ocal",
+            "lo cal",
+            "locall".get(1..).unwrap(),
+            "lokal",
+            "lacol",
+        ] {
+            assert_eq!(LOCAL.find(text.as_bytes(), 0), None, "{text}");
+        }
+        assert_eq!(LOCAL.find(b"local local", 5), Some(11));
+        assert_eq!(SET_CONFIG.find(b"set_confset_config(", 0), Some(18));
     }
 
     #[test]
