@@ -119,13 +119,14 @@ fn read(path: &str) -> Result<String> {
     fs::read_to_string(tools::workspace().join(path)).with_context(|| path.to_owned())
 }
 
-/// TLS, a pin, errors of both kinds, a notification: something for every metric.
+/// TLS, a pin, errors of both kinds, a notification, a pool that finds its size: something for every metric.
 fn lively(database: &str) -> Result<(Arc<Postgres>, Monitored, Raw)> {
     let postgres = Postgres::shared()?;
     postgres.create_database(database)?;
     let pki = Pki::new()?;
     let config = Config::to(postgres.port()).set_all(pki.client_hop("prefer")?);
     let config = config.set("max_db_connections", "30");
+    let config = config.set("default_pool_size", "auto");
     let monitored = Monitored::start(config)?;
     let port = monitored.weir.port();
     let mut client = Dial::new(&pki.authority)?.login(port, "postgres", database)?;

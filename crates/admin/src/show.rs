@@ -10,6 +10,7 @@ pub(crate) mod memory;
 pub(crate) mod peers;
 pub(crate) mod pins;
 pub(crate) mod pools;
+pub(crate) mod sizing;
 pub(crate) mod stats;
 pub(crate) mod tls;
 pub(crate) mod users;

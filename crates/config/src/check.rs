@@ -2,9 +2,10 @@
 //! What would weaken security when ignored is refused here, never noted.
 
 use crate::error::ErrorKind;
+use crate::options::{Database, Global};
 use crate::raw::{Origin, Raw, error_at};
-use crate::settings::{FALLBACK, Settings};
-use crate::types::AuthType;
+use crate::settings::{FALLBACK, PoolSettings, Settings};
+use crate::types::{AuthType, PoolMode, PoolSize, SizingMode};
 
 mod auth;
 mod state;
@@ -109,7 +110,10 @@ fn check_databases(raw: &mut Raw, settings: &Settings) {
 fn note_sizes(raw: &mut Raw, settings: &Settings) {
     let global = &settings.global;
     let too_many = |min: u32, size: u32| size > 0 && min > size;
-    if too_many(global.min_pool_size, global.default_pool_size) {
+    if too_many(
+        global.min_pool_size,
+        global.default_pool_size.or(global.pool_size_max),
+    ) {
         raw.note("min_pool_size is above default_pool_size; the pool stays at the latter".into());
     }
     for name in settings.databases.keys() {
@@ -117,6 +121,7 @@ fn note_sizes(raw: &mut Raw, settings: &Settings) {
         let Some(pool) = settings.pool(lookup, "") else {
             continue;
         };
+        note_sizing(raw, settings, name, &pool);
         let own = settings
             .databases
             .get(name)
@@ -127,6 +132,37 @@ fn note_sizes(raw: &mut Raw, settings: &Settings) {
             ));
         }
     }
+}
+
+/// What `pool_size = auto` cannot do here.
+fn note_sizing(raw: &mut Raw, settings: &Settings, name: &str, pool: &PoolSettings) {
+    let global = &settings.global;
+    let Some(entry) = settings.databases.get(name) else {
+        return;
+    };
+    if entry.pool_size.unwrap_or(global.default_pool_size) != PoolSize::Auto {
+        return;
+    }
+    if pool.pool_mode == PoolMode::Session {
+        raw.note(format!(
+            "database \"{name}\": pool_size auto does nothing in session pooling; its pools have {} servers",
+            pool.pool_size
+        ));
+    } else if pool.sizing.mode != SizingMode::Off && wants_reserve(entry, global) {
+        raw.note(format!(
+            "database \"{name}\": a pool that finds its size uses no reserve_pool_size"
+        ));
+    }
+    let max = entry.pool_size_max.unwrap_or(global.pool_size_max);
+    if entry.pool_size_min.unwrap_or(global.pool_size_min) > max {
+        raw.note(format!(
+            "database \"{name}\": pool_size_min is above pool_size_max and counts as {max}"
+        ));
+    }
+}
+
+fn wants_reserve(entry: &Database, global: &Global) -> bool {
+    entry.reserve_pool_size.unwrap_or(global.reserve_pool_size) > 0
 }
 
 fn note_peers(raw: &mut Raw, settings: &Settings) {

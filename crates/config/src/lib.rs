@@ -70,11 +70,12 @@ pub use crate::options::{
 pub use crate::raw::Origin;
 pub use crate::reference::reference_markdown;
 pub use crate::schema::schema_json;
-pub use crate::settings::{AuthLookup, FALLBACK, PoolSettings, Settings};
+pub use crate::settings::{AuthLookup, FALLBACK, PoolSettings, Settings, Sizing};
 pub use crate::show::{ConfigRow, effective_text, show_config};
 pub use crate::state::{FunctionName, StateCheck};
 pub use crate::tls::{ClientTls, SYSTEM_ROOTS, ServerTls};
 pub use crate::types::{
     AuthType, ChannelBinding, HostAddr, ListenAddr, ListenPoint, LoadBalanceHosts, LogFormat,
-    PoolMode, Secret, SessionState, SslMode, SslNegotiation, SyslogFacility,
+    PoolMode, PoolSize, Secret, SessionState, SizingGoal, SizingMode, SslMode, SslNegotiation,
+    SyslogFacility,
 };

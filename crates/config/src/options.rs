@@ -53,6 +53,8 @@ pub enum Kind {
     ListenPoints,
     /// Names of functions separated by commas.
     Functions,
+    /// A whole number, or `auto`.
+    PoolSize,
     /// `off`, `always` or `sample(N%)`.
     StateCheck,
     /// A text that is never shown.
@@ -77,7 +79,7 @@ impl Kind {
     pub(crate) fn is_number(self) -> bool {
         matches!(
             self,
-            Self::Int | Self::Mode | Self::Size | Self::Duration(_)
+            Self::Int | Self::Mode | Self::PoolSize | Self::Size | Self::Duration(_)
         )
     }
 
@@ -245,6 +247,9 @@ const fn word(names: &'static [&'static str], default: &'static str) -> Opt {
 }
 const fn text(default: &'static str) -> Opt {
     Opt::new(Kind::Text, default, 0, TEXT_MAX)
+}
+const fn pool_size(default: &'static str) -> Opt {
+    Opt::new(Kind::PoolSize, default, 0, INT_MAX)
 }
 const fn list(default: &'static str) -> Opt {
     Opt::new(Kind::List, default, 0, TEXT_MAX)

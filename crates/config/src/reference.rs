@@ -131,6 +131,7 @@ pub(crate) fn values(opt: &Opt) -> String {
         Kind::Enum(words) => words.join(", "),
         Kind::Text => "text".to_owned(),
         Kind::Secret => "text, never shown".to_owned(),
+        Kind::PoolSize => format!("{} to {}, or auto", opt.min, opt.max),
         Kind::StateCheck => "off, always, sample(N%)".to_owned(),
         Kind::List | Kind::Hosts | Kind::Listen | Kind::ListenPoints => "list".to_owned(),
         Kind::Functions => "list of NAME or SCHEMA.NAME".to_owned(),

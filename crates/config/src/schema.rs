@@ -102,6 +102,7 @@ fn shape(opt: &Opt) -> Json {
             json!({ "enum": words }),
             json!({ "type": "string", "pattern": VARIABLE }),
         ),
+        Kind::PoolSize => either(integer, pattern("[+]?[0-9][0-9A-Za-z]*|auto")),
         Kind::StateCheck => pattern(r"off|always|sample\([0-9.]+%\)"),
         Kind::Text | Kind::Secret => json!({ "type": "string", "maxLength": opt.max }),
         Kind::List | Kind::Hosts | Kind::Listen | Kind::ListenPoints | Kind::Functions => either(

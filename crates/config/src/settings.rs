@@ -8,7 +8,9 @@ use crate::options::{Database, Global, Opt, Peer, Scope, UserSettings};
 use crate::raw::{Raw, Values};
 use crate::state::{FunctionName, StateCheck};
 use crate::tls::ServerTls;
-use crate::types::{HostAddr, LoadBalanceHosts, PoolMode, Secret, SessionState};
+use crate::types::{
+    HostAddr, LoadBalanceHosts, PoolMode, PoolSize, Secret, SessionState, SizingGoal, SizingMode,
+};
 use crate::value::{Dialect, Value};
 
 /// The name of the database in the ini that stands for every database without an entry.
@@ -68,11 +70,13 @@ pub struct PoolSettings {
     pub max_pinned: u32,
     /// After how many times an unnamed statement is treated as a named one; 0 = never.
     pub prepare_unnamed_after: u32,
-    /// Servers of this pool.
+    /// Servers of this pool; if it finds its size by itself, those that it never exceeds.
     pub pool_size: u32,
+    /// How it finds its size.
+    pub sizing: Sizing,
     /// Servers kept open.
     pub min_pool_size: u32,
-    /// Extra servers (here 0 means none).
+    /// Extra servers (here 0 means none); none in a pool that finds its size.
     pub reserve_pool_size: u32,
     /// Servers of the database over all pools.
     pub max_db_connections: u32,
@@ -102,6 +106,21 @@ pub struct PoolSettings {
     pub tls: ServerTls,
     /// Where the secret of a client is looked up that `auth_file` does not hold; `None` = nowhere.
     pub auth: Option<AuthLookup>,
+}
+
+/// How a pool finds its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizing {
+    /// Off in session mode, and where `pool_size` is a number.
+    pub mode: SizingMode,
+    /// What a larger pool must bring.
+    pub goal: SizingGoal,
+    /// Assigned servers to begin with.
+    pub start: u32,
+    /// Never fewer.
+    pub min: u32,
+    /// Never more.
+    pub max: u32,
 }
 
 /// Who asks which query in which database for the secret of a user not in `auth_file`.
@@ -137,6 +156,15 @@ impl Settings {
         let time = |own: fn(&UserSettings) -> Option<Duration>, global: Option<Duration>| {
             pick_time(client.and_then(own), global)
         };
+        let pool_mode = server
+            .and_then(|u| u.pool_mode)
+            .or(entry.pool_mode)
+            .unwrap_or(global.pool_mode);
+        let pool_size = server
+            .and_then(|u| u.pool_size)
+            .or(entry.pool_size)
+            .unwrap_or(global.default_pool_size);
+        let sizing = global.sizing(entry, pool_size, pool_mode);
         Some(PoolSettings {
             database: database.to_owned(),
             is_auto,
@@ -147,10 +175,7 @@ impl Settings {
             user: server_user.to_owned(),
             is_user_forced: entry.user.is_some(),
             password: entry.user.as_ref().and_then(|_| entry.password.clone()),
-            pool_mode: server
-                .and_then(|u| u.pool_mode)
-                .or(entry.pool_mode)
-                .unwrap_or(global.pool_mode),
+            pool_mode,
             session_state: server
                 .and_then(|u| u.session_state)
                 .or(entry.session_state)
@@ -171,19 +196,22 @@ impl Settings {
             prepare_unnamed_after: entry
                 .prepare_unnamed_after
                 .unwrap_or(global.prepare_unnamed_after),
-            pool_size: count(
-                server,
-                |u| u.pool_size,
-                entry.pool_size,
-                global.default_pool_size,
-            ),
+            pool_size: match sizing.mode {
+                SizingMode::Off => pool_size.or(sizing.start),
+                SizingMode::Advise | SizingMode::On => sizing.max,
+            },
+            sizing,
             min_pool_size: entry.min_pool_size.unwrap_or(global.min_pool_size),
-            reserve_pool_size: count(
-                server,
-                |u| u.reserve_pool_size,
-                entry.reserve_pool_size,
-                global.reserve_pool_size,
-            ),
+            reserve_pool_size: match sizing.mode {
+                SizingMode::Off => count(
+                    server,
+                    |u| u.reserve_pool_size,
+                    entry.reserve_pool_size,
+                    global.reserve_pool_size,
+                ),
+                // What is assigned has a limit of its own.
+                SizingMode::Advise | SizingMode::On => 0,
+            },
             max_db_connections: entry
                 .max_db_connections
                 .unwrap_or(global.max_db_connections),
@@ -305,6 +333,28 @@ impl Settings {
 }
 
 impl Global {
+    /// Connections to a peer that names no number.
+    #[must_use]
+    pub fn peer_connections(&self) -> u32 {
+        self.default_pool_size.or(self.pool_size_start)
+    }
+
+    /// How pools of this database find their size.
+    fn sizing(&self, entry: &Database, size: PoolSize, pool_mode: PoolMode) -> Sizing {
+        let max = entry.pool_size_max.unwrap_or(self.pool_size_max);
+        let min = entry.pool_size_min.unwrap_or(self.pool_size_min).min(max);
+        let start = entry.pool_size_start.unwrap_or(self.pool_size_start);
+        let mode = entry.pool_size_mode.unwrap_or(self.pool_size_mode);
+        let is_fixed = size != PoolSize::Auto || pool_mode == PoolMode::Session;
+        Sizing {
+            mode: if is_fixed { SizingMode::Off } else { mode },
+            goal: entry.pool_size_goal.unwrap_or(self.pool_size_goal),
+            start: start.clamp(min, max),
+            min,
+            max,
+        }
+    }
+
     /// The unix socket's directory or abstract name, or `None` for no socket.
     #[must_use]
     pub fn unix_socket(&self) -> Option<HostAddr> {

@@ -59,6 +59,79 @@ enumeration! {
 }
 
 enumeration! {
+    /// What a pool with `pool_size = auto` may do.
+    SizingMode {
+        /// It keeps the size it begins with.
+        Off = "off",
+        /// It tries sizes near that one, comes back, and says what it would do.
+        Advise = "advise",
+        /// It finds its size and holds it.
+        #[default]
+        On = "on",
+    }
+}
+
+enumeration! {
+    /// What a larger pool must bring to be worth it.
+    SizingGoal {
+        /// The last per cent of throughput, with more servers and longer tails.
+        Throughput = "throughput",
+        /// Nearly all throughput, with short tails.
+        #[default]
+        Balanced = "balanced",
+        /// Short tails, at the price of some throughput.
+        Latency = "latency",
+    }
+}
+
+/// The word for a size that the pool finds by itself.
+pub(crate) const AUTO: &str = "auto";
+
+/// How many servers a pool may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PoolSize {
+    /// As many as it finds best.
+    Auto,
+    /// So many; 0 = unlimited.
+    Fixed(u32),
+}
+
+impl PoolSize {
+    /// The number, or `start` where there is none.
+    #[must_use]
+    pub const fn or(self, start: u32) -> u32 {
+        match self {
+            Self::Auto => start,
+            Self::Fixed(size) => size,
+        }
+    }
+}
+
+impl fmt::Display for PoolSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str(AUTO),
+            Self::Fixed(size) => size.fmt(f),
+        }
+    }
+}
+
+impl Field for PoolSize {
+    fn from_value(value: &Value) -> Self {
+        match value {
+            Value::Text(word) if word == AUTO => Self::Auto,
+            value => Self::Fixed(u32::from_value(value)),
+        }
+    }
+    fn to_value(&self) -> Value {
+        match self {
+            Self::Auto => Value::Text(AUTO.to_owned()),
+            Self::Fixed(size) => size.to_value(),
+        }
+    }
+}
+
+enumeration! {
     /// What becomes of session state in transaction and statement pooling. Session pooling has none of it to follow.
     SessionState {
         /// Settings follow the client to its next server; while it holds what cannot, it keeps its server.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::options::{Kind, Opt, Unit, nearest};
 use crate::state::{FunctionName, StateCheck};
-use crate::types::{HostAddr, ListenAddr, ListenPoint, Secret};
+use crate::types::{AUTO, HostAddr, ListenAddr, ListenPoint, Secret};
 
 /// A checked value.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +57,8 @@ impl Opt {
         match self.kind {
             Kind::Bool => self.parse_bool(text, dialect),
             Kind::Int => self.int(parse_int(text, dialect).ok_or_else(|| self.expected())?),
+            Kind::PoolSize if text.eq_ignore_ascii_case(AUTO) => Ok(Value::Text(AUTO.to_owned())),
+            Kind::PoolSize => self.int(parse_int(text, dialect).ok_or_else(|| self.expected())?),
             Kind::Mode => self.int(parse_mode(text, dialect).ok_or_else(|| self.expected())?),
             Kind::Size => self.int(parse_size(text, dialect).ok_or_else(|| self.expected())?),
             Kind::Duration(unit) => {
@@ -87,7 +89,7 @@ impl Opt {
     pub(crate) fn number(&self, number: i64) -> Result<Value, BadValue> {
         match self.kind {
             Kind::Bool => self.bool_of(number),
-            Kind::Int | Kind::Mode | Kind::Size => self.int(number),
+            Kind::Int | Kind::Mode | Kind::PoolSize | Kind::Size => self.int(number),
             Kind::Duration(unit) => {
                 let micros = i128::from(number) * i128::from(unit.micros());
                 self.duration(u64::try_from(micros).map_err(|_| self.range())?)
@@ -213,6 +215,7 @@ impl Opt {
         let message = match self.kind {
             Kind::Bool => "must be 0 or 1".to_owned(),
             Kind::Int => "must be a whole number".to_owned(),
+            Kind::PoolSize => "must be a whole number or auto".to_owned(),
             Kind::Mode => "must be permissions in octal, such as 0770".to_owned(),
             Kind::Size => "must be a number of bytes".to_owned(),
             Kind::Duration(Unit::Seconds) => "must be a time in seconds".to_owned(),

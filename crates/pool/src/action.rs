@@ -116,6 +116,16 @@ pub enum Scope {
 #[derive(Debug)]
 #[must_use]
 pub enum Action {
+    /// The limit on assigned servers has let this waiting client have this server. If `check`, it was unused for
+    /// longer than `check_delay`: check it first.
+    Assign {
+        /// The client; it has left the queue.
+        client: ClientId,
+        /// The server.
+        server: ServerId,
+        /// Whether it has to be checked.
+        check: bool,
+    },
     /// Ask this lane for an idle server: there, `asked`; back here, `adopt` if one came, and in
     /// every case `ask_answered`.
     Ask {

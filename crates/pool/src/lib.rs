@@ -19,6 +19,8 @@
 //!     Quota database    Quota user         HostGate            shared with other pools
 //! ```
 //!
+//! - **Assigned servers** can be limited apart from open ones ([`Shared::set_limit`]): beyond the limit clients wait
+//!   beside idle servers; a lower limit takes nothing away.
 //! - **Limits are exact.** A server exists only with a [`Permit`], which holds a place in the pool, the
 //!   database and the user limit, taken by compare-and-swap, all or none. It travels with the server.
 //! - **The longest waiter is served first.** In a lane by the queue; across lanes a free server goes
@@ -92,6 +94,7 @@ pub use shard::LIFETIME_SPREAD;
 pub use shard::LOCAL_FAILURE_PAUSE;
 pub use shard::MIN_SIZE_RETRY;
 pub use shard::Shard;
+pub use shard::Usage;
 pub use shard::Violation;
 pub use shared::ConnectToken;
 pub use shared::FAIRNESS_GRACE;

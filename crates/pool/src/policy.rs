@@ -28,6 +28,8 @@ pub struct Policy {
     pub login_retry: Duration,
     /// `server_round_robin`: use the server that was unused longest instead of the warmest.
     pub round_robin: bool,
+    /// Count assigned servers against [`Shared::set_limit`](crate::Shared::set_limit).
+    pub limits_assigned: bool,
     /// Keep `min` servers even without clients (a database with a forced user).
     pub keep_min_without_clients: bool,
 }
@@ -68,6 +70,7 @@ impl Default for Policy {
             wait_notify: Some(Duration::from_secs(5)),
             login_retry: Duration::from_secs(15),
             round_robin: false,
+            limits_assigned: false,
             keep_min_without_clients: false,
         }
     }

@@ -81,7 +81,25 @@ impl Quota {
     #[must_use]
     pub(crate) fn give_back(&self) -> bool {
         self.give_back_silently();
+        self.take_starved()
+    }
+
+    /// Whether somebody asked to be told; from now on nobody has.
+    #[must_use]
+    pub(crate) fn take_starved(&self) -> bool {
         self.starved.load(SeqCst) && self.starved.swap(false, SeqCst)
+    }
+
+    /// Takes a place whatever the limit: for what is there already.
+    pub(crate) fn take_anyway(&self) {
+        self.used.fetch_add(1, SeqCst);
+    }
+
+    /// Returns a place if more are taken than the limit allows; true if it did. As often as it takes, and no oftener.
+    pub(crate) fn give_back_surplus(&self) -> bool {
+        let max = self.max();
+        let fewer = |used: usize| (max != 0 && used > max).then(|| used - 1);
+        self.used.fetch_update(SeqCst, SeqCst, fewer).is_ok()
     }
 
     /// Returns a place where nobody can be told. The mark stays, so that the next release tells.

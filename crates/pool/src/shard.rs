@@ -21,10 +21,12 @@ use crate::shared::Line;
 use crate::shared::Permit;
 use crate::shared::Promise;
 use crate::shared::Refusal;
+use crate::shared::Seat;
 use crate::shared::Shared;
 
 mod count;
 mod grow;
+mod seats;
 mod serve;
 mod upkeep;
 
@@ -33,6 +35,7 @@ mod tests;
 
 pub use count::Counts;
 pub use count::Violation;
+pub use seats::Usage;
 
 /// How often a shard that is refused by the database or user limit asks for an eviction again.
 pub const EVICT_RETRY: Duration = Duration::from_millis(100);
@@ -63,7 +66,8 @@ pub const IDLE_SPREAD: u32 = 10;
 ///                    gone <--- closed -- Closing                 Leaving --- detach ---> Parcel
 /// ```
 ///
-/// **Invariant:** a shard never has both an idle server and a waiter.
+/// **Invariant:** a shard never has both an idle server and a waiter, unless the limit on assigned servers keeps them
+/// apart.
 #[derive(Debug)]
 pub struct Shard {
     shared: Arc<Shared>,
@@ -103,6 +107,9 @@ pub struct Shard {
     next_expiry: Moment,
     /// No server is closed for being idle before this.
     unused_after: Moment,
+    /// Servers with a seat; counted only where these are limited.
+    seated: usize,
+    usage: Usage,
 }
 
 #[derive(Debug)]
@@ -111,6 +118,8 @@ struct Entry {
     permit: Permit,
     /// From the first completed login on.
     alive: Option<Connected>,
+    /// While it is assigned, where that is limited.
+    seat: Option<Seat>,
     /// When its login began.
     started: Moment,
     /// The end of its lifetime; NEVER = none.
@@ -160,6 +169,8 @@ impl Shard {
             min_at: Moment(0),
             next_expiry: Moment::NEVER,
             unused_after: Moment(0),
+            seated: 0,
+            usage: Usage::default(),
         }
     }
 
@@ -191,6 +202,9 @@ impl Shard {
     }
 
     fn see(&mut self, now: Moment) {
+        if self.policy.limits_assigned {
+            self.integrate(now);
+        }
         self.last = self.last.max(now);
     }
 

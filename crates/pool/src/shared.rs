@@ -113,6 +113,8 @@ pub struct Shared {
     places: Quota,
     database: Arc<Quota>,
     user: Arc<Quota>,
+    /// Assigned servers, in pools that limit them.
+    seats: Quota,
     pub(crate) host: Arc<HostGate>,
     /// Servers whose login is complete.
     connected: AtomicUsize,
@@ -159,6 +161,7 @@ impl Shared {
             places: Quota::new(policy.size),
             database,
             user,
+            seats: Quota::new(0),
             host,
             connected: AtomicUsize::new(0),
             in_transit: AtomicUsize::new(0),
@@ -244,6 +247,71 @@ impl Shared {
     #[must_use]
     pub const fn lanes(&self) -> usize {
         self.lanes.len()
+    }
+
+    // === the limit on assigned servers ===
+
+    /// How many servers may be assigned at once, in pools whose [`Policy::limits_assigned`] says so; 0 = as many as
+    /// there are. A lower limit takes no server away: nobody gets one until enough have come back. True if the limit
+    /// rose: call `retry` on every shard then.
+    ///
+    /// [`Policy::limits_assigned`]: crate::Policy::limits_assigned
+    pub fn set_limit(&self, limit: usize) -> bool {
+        let before = self.seats.max();
+        self.seats.set_max(limit);
+        before != 0 && (limit == 0 || limit > before)
+    }
+
+    /// The limit on assigned servers; 0 = none.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.seats.max()
+    }
+
+    /// Assigned servers, all lanes, those on their way to a waiter included. 0 in pools that do not limit them.
+    #[must_use]
+    pub fn assigned(&self) -> usize {
+        self.seats.used()
+    }
+
+    /// One more server may be assigned, or none. Who is refused hears of the next that comes back.
+    pub(crate) fn take_seat(self: &Arc<Self>) -> Option<Seat> {
+        if !self.seats.try_take(0) {
+            self.seats.starve();
+            if !self.seats.try_take(0) {
+                return None;
+            }
+        }
+        Some(Seat(Some(Arc::clone(self))))
+    }
+
+    /// Counts a server that is assigned already.
+    pub(crate) fn take_seat_anyway(self: &Arc<Self>) -> Seat {
+        self.seats.take_anyway();
+        Seat(Some(Arc::clone(self)))
+    }
+
+    /// Whether one more server may be assigned. Who is refused hears of the next that comes back.
+    pub(crate) fn look_for_seat(&self) -> bool {
+        self.has_seat() || {
+            self.seats.starve();
+            self.has_seat()
+        }
+    }
+
+    pub(crate) fn has_seat(&self) -> bool {
+        self.seats.has_room(0)
+    }
+
+    /// Whether there are as many servers as may be assigned, so that more would only be idle. Who is refused hears of
+    /// the next that goes.
+    pub(crate) fn has_enough(&self) -> bool {
+        let enough = || self.seats.max() != 0 && self.staying() >= self.seats.max();
+        if !enough() {
+            return false;
+        }
+        self.seats.starve();
+        enough()
     }
 
     pub(crate) fn set_size(&self, size: usize) {
@@ -416,6 +484,17 @@ impl Shared {
         others.any(|(_, lane)| older(&lane.waiting.0))
     }
 
+    /// Whether another lane's first waiter without a server on its way is older than `before`.
+    pub(crate) fn has_older_waiter(&self, own: usize, before: Moment) -> bool {
+        let older = |waiting: &Waiting| waiting.unpromised().is_some_and(|since| since < before);
+        let mut others = self
+            .lanes
+            .iter()
+            .enumerate()
+            .filter(|(lane, _)| *lane != own);
+        others.any(|(_, lane)| older(&lane.waiting.0))
+    }
+
     pub(crate) fn defer(&self) {
         self.deferred.store(true, SeqCst);
     }
@@ -540,7 +619,8 @@ impl Permit {
             let user = shared.user.give_back();
             let database = shared.database.give_back();
             let pool = shared.places.give_back();
-            user || database || pool
+            let seat = shared.seats.take_starved();
+            user || database || pool || seat
         })
     }
 }
@@ -551,6 +631,34 @@ impl Drop for Permit {
             shared.user.give_back_silently();
             shared.database.give_back_silently();
             shared.places.give_back_silently();
+        }
+    }
+}
+
+/// Leave for one server to be assigned. Stays with the server from client to client.
+#[derive(Debug)]
+pub(crate) struct Seat(Option<Arc<Shared>>);
+
+impl Seat {
+    /// Ends the assignment; true if somebody waits for that.
+    pub(crate) fn release(mut self) -> bool {
+        self.0.take().is_some_and(|shared| shared.seats.give_back())
+    }
+
+    /// The seat again, unless the limit has fallen below what is assigned.
+    pub(crate) fn renewed(mut self) -> Option<Self> {
+        let is_surplus = |shared: &mut Arc<Shared>| shared.seats.give_back_surplus();
+        if self.0.take_if(is_surplus).is_some() {
+            return None;
+        }
+        Some(self)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.0 {
+            shared.seats.give_back_silently();
         }
     }
 }
@@ -630,6 +738,7 @@ pub struct Parcel {
     pub(crate) permit: Permit,
     pub(crate) alive: Option<Connected>,
     pub(crate) promise: Option<Promise>,
+    pub(crate) seat: Option<Seat>,
     pub(crate) started: Moment,
     pub(crate) expires: Moment,
     pub(crate) used_at: Moment,

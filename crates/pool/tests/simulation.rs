@@ -47,6 +47,8 @@ struct Setup {
 #[derive(Clone, Debug)]
 enum Op {
     Advance(u64),
+    /// Assigned servers are limited, or not any more.
+    Bound(bool),
     Checkout(u64),
     Deliver(u64),
     DieBusy(u64),
@@ -58,6 +60,8 @@ enum Op {
     Pause(usize, bool),
     Recycle,
     Resize(usize),
+    /// Pool (by remainder) and how many servers it may assign; 0 = no limit.
+    SetLimit(usize, usize),
     Tick(u64),
 }
 
@@ -96,6 +100,10 @@ struct World {
     /// Servers that exist at their lane and the client that holds each.
     servers: BTreeMap<(Place, ServerId), Option<u64>>,
     next_server: u64,
+    /// Assigned servers per pool after the last step: what a lowered limit leaves.
+    assigned: Vec<usize>,
+    /// Lanes learn one after the other that seats are not counted any more, and serve whom they have.
+    is_loose: bool,
     faults: Option<FailureKind>,
 }
 
@@ -125,6 +133,7 @@ impl World {
             }
         }
         let clients = (0..CLIENTS).map(|client| (client, Client::Away)).collect();
+        let assigned = vec![0; setup.pools];
         let mut world = Self {
             setup,
             now: Moment(1),
@@ -137,6 +146,8 @@ impl World {
             clients,
             servers: BTreeMap::new(),
             next_server: 0,
+            assigned,
+            is_loose: false,
             faults: None,
         };
         world.after_step();
@@ -165,6 +176,10 @@ impl World {
     fn apply(&mut self, op: &Op) {
         match op {
             Op::Advance(micros) => self.now = Moment(self.now.0 + micros),
+            Op::Bound(is_bound) => {
+                self.is_loose = true;
+                self.bound(*is_bound);
+            }
             Op::Checkout(client) => self.checkout(*client),
             Op::Deliver(pick) => self.deliver(*pick),
             Op::DieBusy(pick) => self.die(*pick, true),
@@ -188,12 +203,32 @@ impl World {
                 let shards = self.shards.values_mut();
                 shards.for_each(|shard| shard.set_policy(now, Arc::clone(&policy)));
             }
+            Op::SetLimit(pool, limit) => self.set_limit(pool % self.setup.pools, *limit),
             Op::Tick(pick) => {
                 let places: Vec<_> = self.shards.keys().copied().collect();
                 self.tick(places[usize::try_from(*pick).unwrap() % places.len()]);
             }
         }
         self.after_step();
+        self.is_loose = false;
+    }
+
+    fn bound(&mut self, is_bound: bool) {
+        self.setup.policy.limits_assigned = is_bound;
+        let (now, policy) = (self.now, Arc::new(self.setup.policy.clone()));
+        let shards = self.shards.values_mut();
+        shards.for_each(|shard| shard.set_policy(now, Arc::clone(&policy)));
+        for (pool, shared) in self.pools.iter().enumerate() {
+            // What was assigned without being counted stays.
+            self.assigned[pool] = shared.assigned();
+        }
+    }
+
+    fn set_limit(&mut self, pool: usize, limit: usize) {
+        if self.pools[pool].set_limit(limit) {
+            let lanes = self.shards.keys().filter(|place| place.0 == pool);
+            self.mail.extend(lanes.map(|at| Message::Retry { at: *at }));
+        }
     }
 
     /// The letters that tell the lanes take their time.
@@ -331,7 +366,7 @@ impl World {
                     here.clone().all(|(_, since, _)| *since >= ticket.since()),
                     "FIFO in a lane"
                 );
-            } else if self.setup.immediate {
+            } else if self.setup.immediate && !self.is_loose {
                 let older =
                     here.filter(|(_, since, _)| *since < older_than(ticket.since(), self.now));
                 let coming = self.mail.iter().filter(|message| match message {
@@ -369,6 +404,16 @@ impl World {
         let now = self.now;
         while let Some(action) = self.shard(place).poll(now) {
             match action {
+                Action::Assign {
+                    client,
+                    server,
+                    check,
+                } => {
+                    if check {
+                        self.shard(place).test_passed(server);
+                    }
+                    self.assign(place, server, client.0);
+                }
                 Action::Ask { lane } => {
                     self.mail.push(Message::Ask {
                         to: (place.0, lane),
@@ -485,6 +530,7 @@ impl World {
             self.drain_all();
         }
         self.check();
+        self.check_assigned();
     }
 
     fn drain_all(&mut self) {
@@ -534,6 +580,29 @@ impl World {
         assert!(cap == 0 || self.gate.logins() <= cap);
     }
 
+    /// Every client's server is counted, and never more than the limit or what was assigned when it fell.
+    fn check_assigned(&mut self) {
+        for (number, shared) in self.pools.iter().enumerate() {
+            let (assigned, limit) = (shared.assigned(), shared.limit());
+            if !self.setup.policy.limits_assigned {
+                let coming = shared.in_transit();
+                assert!(assigned <= coming, "only what is on its way is counted");
+                continue;
+            }
+            let holders = self.servers.iter();
+            let holders = holders.filter(|((at, _), by)| at.0 == number && by.is_some());
+            assert!(holders.count() <= assigned, "a server without a seat");
+            let here = self.shards.iter().filter(|(place, _)| place.0 == number);
+            let here: usize = here.map(|(_, shard)| shard.assigned()).sum();
+            assert!(here <= assigned && assigned <= here + shared.in_transit());
+            let before = std::mem::replace(&mut self.assigned[number], assigned);
+            assert!(
+                limit == 0 || assigned <= limit.max(before),
+                "{assigned} of {limit}"
+            );
+        }
+    }
+
     /// Delivers everything and lets what is due within `span` happen, until nothing moves.
     fn settle(&mut self, span: Duration) {
         let end = self.now.plus(span);
@@ -562,6 +631,10 @@ impl World {
         for (number, shared) in self.pools.iter().enumerate() {
             let waiting = self.waiters(number);
             if waiting.is_empty() {
+                continue;
+            }
+            let is_bound = self.setup.policy.limits_assigned && shared.limit() != 0;
+            if is_bound && shared.assigned() >= shared.limit() {
                 continue;
             }
             let of_pool = || self.shards.iter().filter(|(place, _)| place.0 == number);
@@ -646,6 +719,7 @@ fn any_fault() -> impl Strategy<Value = Option<FailureKind>> {
 
 fn any_op() -> impl Strategy<Value = Op> {
     prop_oneof![
+        1 => any::<bool>().prop_map(Op::Bound),
         3 => prop_oneof![0..2_000u64, 0..20_000u64, 0..400_000u64].prop_map(Op::Advance),
         10 => (0..CLIENTS).prop_map(Op::Checkout),
         12 => any::<u64>().prop_map(Op::Deliver),
@@ -657,6 +731,7 @@ fn any_op() -> impl Strategy<Value = Op> {
         2 => (any::<usize>(), any::<bool>()).prop_map(|(pool, on)| Op::Pause(pool, on)),
         1 => Just(Op::Recycle),
         1 => (1..5usize).prop_map(Op::Resize),
+        4 => (any::<usize>(), 0..5usize).prop_map(|(pool, limit)| Op::SetLimit(pool, limit)),
         3 => any::<u64>().prop_map(Op::Tick),
     ]
 }
@@ -669,20 +744,23 @@ fn any_policy() -> impl Strategy<Value = Policy> {
     ];
     let idle = prop_oneof![Just(None), Just(Some(Duration::from_millis(40)))];
     let limits = (0..5usize, 0..3usize, 0..3usize);
-    (limits, lifetime, idle, any::<bool>(), any::<bool>()).prop_map(
-        |((size, min, reserve), lifetime, idle_timeout, round_robin, keep)| Policy {
-            size,
-            min,
-            reserve,
-            reserve_timeout: Duration::from_millis(20),
-            lifetime,
-            idle_timeout,
-            check_delay: Duration::from_millis(30),
-            wait_timeout: None,
-            wait_notify: Some(Duration::from_millis(15)),
-            login_retry: Duration::from_millis(200),
-            round_robin,
-            keep_min_without_clients: keep,
+    (limits, lifetime, idle, any::<[bool; 3]>()).prop_map(
+        |((size, min, reserve), lifetime, idle_timeout, [round_robin, keep, limits_assigned])| {
+            Policy {
+                size,
+                min,
+                reserve,
+                reserve_timeout: Duration::from_millis(20),
+                lifetime,
+                idle_timeout,
+                check_delay: Duration::from_millis(30),
+                wait_timeout: None,
+                wait_notify: Some(Duration::from_millis(15)),
+                login_retry: Duration::from_millis(200),
+                round_robin,
+                limits_assigned,
+                keep_min_without_clients: keep,
+            }
         },
     )
 }

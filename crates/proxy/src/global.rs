@@ -18,7 +18,7 @@ use weir_auth::secret::{Secret, ServerSecret};
 use weir_auth::stored::StoredSecret;
 use weir_auth::throttle::{Rules, Source, Throttle};
 use weir_auth::userlist::UserList;
-use weir_config::{AuthLookup, LoadBalanceHosts, PoolMode, PoolSettings, Settings};
+use weir_config::{AuthLookup, LoadBalanceHosts, PoolMode, PoolSettings, Settings, SizingMode};
 use weir_pool::{HostGate, Moment, Policy, Quota, Shared};
 use weir_session::settings::{Reported, Settings as Asked};
 use weir_session::statement::Proven;
@@ -33,7 +33,13 @@ use crate::orders;
 use crate::resolve::Resolver;
 use crate::running::Arrivals;
 use crate::settled::Settled;
+use crate::sizing::{Sizing, TurnsByHost};
 use crate::worker::Retired;
+
+mod purpose;
+mod sizes;
+
+pub(crate) use purpose::Purpose;
 
 /// Accounts that auth_query found and that are kept.
 const ACCOUNTS_MAX: usize = 10_000;
@@ -76,6 +82,8 @@ pub(crate) struct GlobalPool {
     pub(crate) learnt: Mutex<Option<StoredSecret>>,
     /// What workers have counted that have forgotten the pool since.
     pub(crate) retired: Mutex<Retired>,
+    /// Made when it first finds its own size.
+    sizing: OnceLock<Arc<Sizing>>,
 }
 
 /// A failed login to a server.
@@ -90,6 +98,14 @@ pub(crate) struct LastError {
 impl GlobalPool {
     pub(crate) fn settings(&self) -> Arc<PoolSettings> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How it finds its size; none if that is given.
+    pub(crate) fn sizing(&self) -> Option<Arc<Sizing>> {
+        self.sizing
+            .get()
+            .filter(|_| finds_size(&self.settings()))
+            .map(Arc::clone)
     }
 
     pub(crate) fn policy(&self, settings: &Settings) -> Arc<Policy> {
@@ -111,6 +127,11 @@ impl GlobalPool {
     }
 }
 
+/// Whether the pool finds its size by itself.
+fn finds_size(pool: &PoolSettings) -> bool {
+    pool.sizing.mode != SizingMode::Off
+}
+
 /// The pool's rules out of the settings.
 pub(crate) fn policy(pool: &PoolSettings, settings: &Settings) -> Arc<Policy> {
     let global = &settings.global;
@@ -127,6 +148,7 @@ pub(crate) fn policy(pool: &PoolSettings, settings: &Settings) -> Arc<Policy> {
         wait_notify: global.query_wait_notify,
         login_retry: global.server_login_retry,
         round_robin: global.server_round_robin,
+        limits_assigned: finds_size(pool),
         keep_min_without_clients: pool.is_user_forced,
     })
 }
@@ -160,56 +182,6 @@ pub(crate) struct Place {
 
 /// Limits on clients and servers, by the name of a database or user.
 type Quotas = Mutex<HashMap<String, Arc<Quota>>>;
-
-/// What a pool is for. Only the first is ever a client's (hazard SEC-43).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Purpose {
-    /// Queries of clients.
-    Clients,
-    /// `auth_query` as the administrator wrote it.
-    CustomQuestions,
-    /// The one connection that listens for all clients of a database.
-    Listener,
-    /// Questions in words of our own.
-    OwnQuestions,
-}
-
-impl Purpose {
-    /// The settings of a pool for it.
-    fn apply(self, mut settings: PoolSettings, user: &str) -> PoolSettings {
-        if self == Self::Clients {
-            return settings;
-        }
-        if self == Self::Listener {
-            return for_listener(settings);
-        }
-        user.clone_into(&mut settings.user);
-        settings.is_user_forced = false;
-        settings.password = None;
-        settings.min_pool_size = 0;
-        settings.connect_query = None;
-        // Our own queries name every schema; nothing in the database may come between (hazard SEC-43). Queries of the
-        // administrator may rely on the path that the role has.
-        if self == Self::OwnQuestions {
-            let own = [("search_path", "pg_catalog"), ("datestyle", "ISO")];
-            let startup = &mut settings.startup;
-            startup.retain(|(name, _)| own.iter().all(|(own, _)| !own.eq_ignore_ascii_case(name)));
-            startup.extend(own.map(|(name, value)| (name, value.to_owned())));
-        }
-        settings
-    }
-}
-
-/// One server, logged in as its clients are, and outside of their pool's size. What it hears goes to clients as it comes,
-/// so it is told in the encoding that nearly all of them use; the others do not listen here.
-fn for_listener(mut settings: PoolSettings) -> PoolSettings {
-    (settings.pool_size, settings.min_pool_size) = (1, 0);
-    (settings.reserve_pool_size, settings.connect_query) = (0, None);
-    let startup = &mut settings.startup;
-    startup.retain(|(name, _)| *name != "client_encoding");
-    startup.push(("client_encoding", "UTF8".to_owned()));
-    settings
-}
 
 /// Database, user and purpose.
 pub(crate) type PoolName = (Arc<str>, Arc<str>, Purpose);
@@ -259,6 +231,7 @@ pub(crate) struct Global {
     user_servers: Quotas,
     user_clients: Quotas,
     gates: Mutex<HashMap<String, Arc<HostGate>>>,
+    turns: TurnsByHost,
     pools: Mutex<HashMap<PoolName, Arc<GlobalPool>>>,
     /// Logins that failed, by where they came from (hazard SEC-67).
     pub(crate) failures: Mutex<Throttle>,
@@ -326,6 +299,7 @@ impl Global {
             user_servers: Quotas::default(),
             user_clients: Quotas::default(),
             gates: Mutex::default(),
+            turns: Mutex::default(),
             pools: Mutex::default(),
             failures: Mutex::new(Throttle::new(failures)),
             cancels: Mutex::new(Throttle::new(cancels)),
@@ -366,6 +340,7 @@ impl Global {
                     .settings
                     .write()
                     .unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+                self.settle_sizing(pool);
             }
         }
         lock(&self.failures).set_rules(failure_rules(&settled.settings));
@@ -517,7 +492,9 @@ impl Global {
             pass_through: Mutex::default(),
             learnt: Mutex::default(),
             retired: Mutex::default(),
+            sizing: OnceLock::new(),
         });
+        self.settle_sizing(&pool);
         pools.insert(name, Arc::clone(&pool));
         Ok(pool)
     }
@@ -581,8 +558,7 @@ impl Global {
     }
 
     fn gate(&self, pool: &PoolSettings, settings: &Settings) -> Arc<HostGate> {
-        let hosts: Vec<_> = pool.hosts.iter().map(ToString::to_string).collect();
-        let name = format!("{}:{}", hosts.join(","), pool.port);
+        let name = host_name(pool);
         let logins_max =
             usize::try_from(settings.global.server_connect_concurrency).unwrap_or(usize::MAX);
         let mut gates = lock(&self.gates);
@@ -708,6 +684,12 @@ impl Global {
             lock(&self.keys).put(name, keys.clone());
         }
     }
+}
+
+/// Pools of the same hosts have the same.
+fn host_name(pool: &PoolSettings) -> String {
+    let hosts: Vec<_> = pool.hosts.iter().map(ToString::to_string).collect();
+    format!("{}:{}", hosts.join(","), pool.port)
 }
 
 /// Which query in which database.

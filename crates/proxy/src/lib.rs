@@ -23,6 +23,7 @@ mod peering;
 mod resolve;
 mod running;
 mod settled;
+mod sizing;
 mod socket;
 mod transport;
 mod worker;

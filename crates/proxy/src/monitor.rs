@@ -243,6 +243,7 @@ fn collect(global: &Global) -> Result<Snapshot, String> {
     let mut snapshot = Snapshot::default();
     parts.into_iter().for_each(|part| snapshot.merge(part));
     snapshot.limits = global.limits();
+    snapshot.sizings = global.sizings(global.clock.now());
     snapshot.process = process::describe(global.clock);
     Ok(snapshot)
 }

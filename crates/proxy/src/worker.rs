@@ -39,6 +39,7 @@ mod relay;
 mod release;
 mod secure;
 mod server;
+mod sizing;
 mod slots;
 mod snapshot;
 mod state;
@@ -89,6 +90,8 @@ pub(crate) struct Worker<D> {
     /// A database that is not configured any more may still have clients.
     has_removed: bool,
     timers: Timers,
+    /// The timer of pools that find their size is armed.
+    is_sizing: bool,
     listening: Listening,
     /// Stands in for the client of a server that is being cleaned.
     nobody: Session,
@@ -140,6 +143,7 @@ impl<D: Driver> Worker<D> {
             has_removed: false,
             listening: Listening::new(lanes),
             timers: Timers::default(),
+            is_sizing: false,
             nobody: Session::default(),
             to_server: Vec::new(),
             to_client: Vec::new(),

@@ -22,6 +22,6 @@ pub use counters::{Averages, Counters};
 pub use histogram::{Histogram, Percentiles, Times};
 pub use rows::{
     Blame, Buffers, ClientRow, ClientState, Endpoint, Halts, HostRow, LimitRow, MemoryRow, PeerRow,
-    PoolCounts, PoolPercentiles, PoolRow, ProcessRow, ServerRow, ServerState, Snapshot, TlsRow,
-    Totals, WorkerRow,
+    PoolCounts, PoolPercentiles, PoolRow, ProcessRow, ServerRow, ServerState, SizingRow, Snapshot,
+    TlsRow, Totals, WorkerRow,
 };

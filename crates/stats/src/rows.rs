@@ -308,6 +308,43 @@ pub struct TlsRow {
     pub protocols: String,
 }
 
+/// A pool that finds its own size.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SizingRow {
+    /// The database as clients know it.
+    pub database: String,
+    /// The role on the server.
+    pub user: String,
+    /// `off`, `advise` or `on`.
+    pub mode: &'static str,
+    /// What it is doing, in a word or a few.
+    pub state: String,
+    /// The size it holds or, in mode `advise`, recommends.
+    pub size: u64,
+    /// How many servers may be assigned now; an experiment may have moved it.
+    pub limit: u64,
+    /// Servers assigned.
+    pub assigned: u64,
+    /// Servers open.
+    pub servers: u64,
+    /// Bounds of the size.
+    pub bounds: (u64, u64),
+    /// Sizes between which the knee lies: growing paid at the first and not at the second.
+    pub knee: Option<(u64, u64)>,
+    /// What the last comparison showed, and its standard error.
+    pub elasticity: Option<(f64, f64)>,
+    /// Comparisons of two sizes since the pool began.
+    pub pairs: u64,
+    /// Times the size was changed by one.
+    pub moves: u64,
+    /// Times the limit was raised because nothing moved.
+    pub stalls: u64,
+    /// Times the size was cut for errors of the host.
+    pub cuts: u64,
+    /// The last decisions with their reasons, newest first: how many seconds ago, and what.
+    pub decisions: Vec<(u64, String)>,
+}
+
 /// One database's counters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -326,7 +363,7 @@ pub struct Totals {
 }
 
 /// Everything at one moment.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
     /// Client connections.
     pub clients: Vec<ClientRow>,
@@ -355,6 +392,8 @@ pub struct Snapshot {
     pub workers: Vec<WorkerRow>,
     /// The limits in force, filled in by whoever collects the workers' parts.
     pub limits: Vec<LimitRow>,
+    /// Pools that find their own size, likewise.
+    pub sizings: Vec<SizingRow>,
     /// The process, likewise.
     pub process: ProcessRow,
     /// What the administrator has stopped, likewise.
@@ -407,6 +446,7 @@ impl Snapshot {
         self.workers.extend(other.workers);
         self.workers.sort_unstable_by_key(|row| row.worker);
         self.limits.extend(other.limits);
+        self.sizings.extend(other.sizings);
         for (id, theirs) in other.peers {
             let mine = self.peers.entry(id).or_default();
             mine.active += theirs.active;

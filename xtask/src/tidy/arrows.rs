@@ -34,6 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "weir-route",
             "weir-stats",
             "weir-config",
+            "weir-advisor",
             "weir-tls",
             "weir-directory",
         ],

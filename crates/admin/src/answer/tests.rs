@@ -7,8 +7,8 @@ use weir_config::Settings;
 use weir_proxy::console::{Order, Refusal, Shutdown, Step};
 use weir_stats::{
     Blame, Buffers, ClientRow, ClientState, Counters, Endpoint, Halts, HostRow, LimitRow,
-    MemoryRow, PeerRow, PoolCounts, PoolRow, ServerRow, ServerState, Snapshot, Times, TlsRow,
-    Totals,
+    MemoryRow, PeerRow, PoolCounts, PoolRow, ServerRow, ServerState, SizingRow, Snapshot, Times,
+    TlsRow, Totals,
 };
 use weir_wire::encode;
 use weir_wire::frame::{Side, frame};
@@ -193,6 +193,30 @@ fn pool() -> PoolRow {
     }
 }
 
+fn sizing() -> SizingRow {
+    SizingRow {
+        database: "shop".to_owned(),
+        user: "app".to_owned(),
+        mode: "on",
+        state: "holds".to_owned(),
+        size: 17,
+        limit: 18,
+        assigned: 15,
+        servers: 20,
+        bounds: (1, 100),
+        knee: Some((12, 24)),
+        elasticity: Some((0.134, 0.049)),
+        pairs: 9,
+        moves: 4,
+        stalls: 0,
+        cuts: 1,
+        decisions: vec![
+            (3, "stays 17: cannot tell".to_owned()),
+            (9, "12 -> 17: more servers still pay".to_owned()),
+        ],
+    }
+}
+
 fn snapshot() -> Snapshot {
     let mut waiting = client(12, "alice", "shop", ClientState::Waiting);
     waiting.wait_us = 2_000_345;
@@ -231,6 +255,7 @@ fn snapshot() -> Snapshot {
             limit("max_db_connections", "shop", 40, 60),
             limit("max_pools", "", 0, 0),
         ],
+        sizings: vec![sizing()],
         halts: Halts {
             paused: ["shop".to_owned()].into(),
             disabled: ["forced".to_owned()].into(),
@@ -424,6 +449,7 @@ fn show_help_lists_what_works() {
             	SHOW PINS
             	SHOW PINS_TOTALS
             	SHOW POOLS
+            	SHOW POOL_SIZE
             	SHOW SERVERS
             	SHOW SOCKETS
             	SHOW STATE

@@ -5,7 +5,7 @@ use weir_proxy::console::{Order, Role, Shutdown};
 use super::{Action, Entry, Takes};
 use crate::show::{
     CONFIG, STATE, Show, VERSION, connections, databases, dns, faults, limits, lists, memory,
-    peers, pins, pools, stats, tls, users,
+    peers, pins, pools, sizing, stats, tls, users,
 };
 
 /// All commands.
@@ -95,6 +95,11 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "SHOW POOLS",
         &pools::POOLS,
         "Per database and user: clients and servers by state, and the longest wait.",
+    ),
+    show(
+        "SHOW POOL_SIZE",
+        &sizing::POOL_SIZE,
+        "Pools that find their own size: what they do, the limit on assigned servers, between which sizes the knee lies, and the last decisions with their reasons.",
     ),
     show(
         "SHOW SERVERS",

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_stats::{PoolRow, Snapshot};
+use weir_stats::{PoolRow, SizingRow, Snapshot};
 
 /// Pools with rows of their own. Their names come from whoever logs in; a monitoring system keeps every name that it has
 /// ever seen, so beyond this number pools are told together.
@@ -64,6 +64,8 @@ impl Figures {
             }
         }
         snapshot.limits.truncate(LIMITS_MAX);
+        let is_named = |row: &SizingRow| named.contains(&(row.database.clone(), row.user.clone()));
+        snapshot.sizings.retain(is_named);
         Self {
             version: version.to_owned(),
             pools,

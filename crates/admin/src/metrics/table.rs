@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use weir_stats::{Blame, Counters, Histogram, PoolRow, Times};
+use weir_stats::{Blame, Counters, Histogram, PoolRow, SizingRow, Times};
 
 use super::figures::Figures;
 use super::{Kind, Metric, OF_POOL, Out, Source, seconds};
@@ -267,6 +267,49 @@ pub(super) static METRICS: &[Metric] = &[
             limits.try_for_each(|row| out.count(&[row.name, &row.scope], row.max))
         },
     ),
+    // --- pools that find their own size ---
+    gauge(
+        "weir_pool_assigned_limit",
+        OF_POOL,
+        "Servers that a pool which finds its own size may assign at once now.",
+        |figures, out| sizes(figures, out, |row| row.limit),
+    ),
+    gauge(
+        "weir_pool_assigned_servers",
+        OF_POOL,
+        "Servers that it has assigned.",
+        |figures, out| sizes(figures, out, |row| row.assigned),
+    ),
+    gauge(
+        "weir_pool_found_size",
+        OF_POOL,
+        "The size that it holds or, in mode advise, recommends.",
+        |figures, out| sizes(figures, out, |row| row.size),
+    ),
+    counter(
+        "weir_pool_size_comparisons_total",
+        OF_POOL,
+        "How often it compared two sizes.",
+        |figures, out| sizes(figures, out, |row| row.pairs),
+    ),
+    counter(
+        "weir_pool_size_moves_total",
+        OF_POOL,
+        "How often such a comparison changed the size.",
+        |figures, out| sizes(figures, out, |row| row.moves),
+    ),
+    counter(
+        "weir_pool_size_stalls_total",
+        OF_POOL,
+        "How often the limit was raised because every server waited for its client or a lock while clients waited.",
+        |figures, out| sizes(figures, out, |row| row.stalls),
+    ),
+    counter(
+        "weir_pool_size_cuts_total",
+        OF_POOL,
+        "How often the size was cut because the host refused connections or memory, or transactions deadlocked.",
+        |figures, out| sizes(figures, out, |row| row.cuts),
+    ),
     // --- TLS ---
     gauge(
         "weir_tls_clients",
@@ -405,4 +448,10 @@ fn whole(count: u64) -> f64 {
 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
 fn signed(number: i64) -> f64 {
     number as f64
+}
+
+/// One value of each pool that finds its own size.
+fn sizes(figures: &Figures, out: &mut Out<'_, '_>, of: fn(&SizingRow) -> u64) -> fmt::Result {
+    let mut pools = figures.rest.sizings.iter();
+    pools.try_for_each(|row| out.count(&[&row.database, &row.user], of(row)))
 }

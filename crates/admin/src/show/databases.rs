@@ -1,6 +1,6 @@
 //! `SHOW DATABASES`: where each database leads and what limits it has.
 
-use weir_config::FALLBACK;
+use weir_config::{Database, FALLBACK, Settings};
 
 use super::{
     CONSOLE, CONSOLE_POOL_SIZE, Context, Row, Show, filled, int, int4, is_console, some, text,
@@ -66,7 +66,7 @@ fn row(context: &Context<'_>, name: &str) -> Option<Row> {
         int(pool.port),
         some(&pool.dbname),
         entry.user.clone(),
-        int(entry.pool_size.unwrap_or(settings.global.default_pool_size)),
+        int(pool_size(settings, entry)),
         int(pool.min_pool_size),
         int(entry
             .reserve_pool_size
@@ -115,4 +115,11 @@ pub(super) fn count(context: &Context<'_>) -> usize {
         .into_iter()
         .filter(|name| row(context, name).is_some())
         .count()
+}
+
+/// The number that is configured; where pools find their size, the greatest they may have.
+fn pool_size(settings: &Settings, entry: &Database) -> u32 {
+    let global = &settings.global;
+    let max = entry.pool_size_max.unwrap_or(global.pool_size_max);
+    entry.pool_size.unwrap_or(global.default_pool_size).or(max)
 }

@@ -12,7 +12,7 @@ pub(crate) static PEERS: Show = Show {
     ],
     is_live: false,
     rows: |context| {
-        let default = context.settings.global.default_pool_size;
+        let default = context.settings.global.peer_connections();
         let peers = context.settings.peers.iter();
         let rows = peers.map(|(id, peer)| {
             let hosts: Vec<_> = peer.host.iter().map(ToString::to_string).collect();

@@ -52,7 +52,10 @@ fn row(context: &Context<'_>, name: &str) -> Row {
     let clients = context.snapshot.clients.iter();
     vec![
         some(name),
-        some(padded(user.and_then(|user| user.pool_size))),
+        some(
+            user.and_then(|user| user.pool_size)
+                .map_or_else(String::new, |size| format!("{:>9}", size.to_string())),
+        ),
         some(padded(user.and_then(|user| user.reserve_pool_size))),
         user.and_then(|user| user.pool_mode).and_then(some),
         int(user

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Field, Kind, Opt, int, of_kind, ranged, seconds, section, text, word};
+use super::{Field, Kind, Opt, int, of_kind, pool_size, ranged, seconds, section, text, word};
 use crate::state::{FunctionName, StateCheck};
 use crate::types::{
-    ChannelBinding, HostAddr, LoadBalanceHosts, PoolMode, Secret, SessionState, SslMode,
-    SslNegotiation,
+    ChannelBinding, HostAddr, LoadBalanceHosts, PoolMode, PoolSize, Secret, SessionState,
+    SizingGoal, SizingMode, SslMode, SslNegotiation,
 };
 use crate::value::Value;
 
@@ -33,8 +33,18 @@ section! {
         auth_query: Option<String> = text("").unset();
         /// Overrides the global `auth_dbname`.
         auth_dbname: Option<String> = text("").unset().longest(63);
-        /// Servers per pool of this database; 0 = unlimited.
-        pool_size: Option<u32> = int("0").unset();
+        /// Servers per pool of this database; 0 = unlimited, `auto` = each finds its size by itself.
+        pool_size: Option<PoolSize> = pool_size("0").unset();
+        /// Overrides the global `pool_size_mode`.
+        pool_size_mode: Option<SizingMode> = word(SizingMode::NAMES, "on").unset();
+        /// Overrides the global `pool_size_goal`.
+        pool_size_goal: Option<SizingGoal> = word(SizingGoal::NAMES, "balanced").unset();
+        /// Overrides the global `pool_size_start`.
+        pool_size_start: Option<u32> = ranged("20", 1, 1_000_000).unset();
+        /// Overrides the global `pool_size_min`.
+        pool_size_min: Option<u32> = ranged("1", 1, 1_000_000).unset();
+        /// Overrides the global `pool_size_max`.
+        pool_size_max: Option<u32> = ranged("100", 1, 1_000_000).unset();
         /// Servers to keep open per pool of this database.
         min_pool_size: Option<u32> = int("0").unset();
         /// Extra servers per pool once a client has waited `reserve_pool_timeout`.

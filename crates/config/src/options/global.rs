@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::{
-    Field, Kind, Opt, Unit, flag, int, list, of_kind, ranged, seconds, section, size, text,
-    timeout, word,
+    Field, Kind, Opt, Unit, flag, int, list, of_kind, pool_size, ranged, seconds, section, size,
+    text, timeout, word,
 };
 use crate::state::{FunctionName, StateCheck};
 use crate::types::{
-    AuthType, ChannelBinding, ListenAddr, ListenPoint, LogFormat, PoolMode, Secret, SessionState,
-    SslMode, SslNegotiation, SyslogFacility,
+    AuthType, ChannelBinding, ListenAddr, ListenPoint, LogFormat, PoolMode, PoolSize, Secret,
+    SessionState, SizingGoal, SizingMode, SslMode, SslNegotiation, SyslogFacility,
 };
 use crate::value::Value;
 
@@ -50,8 +50,18 @@ section! {
         max_pinned: u32 = int("0");
         /// Clients over all databases.
         max_client_conn: u32 = ranged("100", 1, 10_000_000);
-        /// Servers per (database, user); 0 = unlimited.
-        default_pool_size: u32 = int("20");
+        /// Servers per (database, user); 0 = unlimited, `auto` = the pool finds its size by itself while it works. Session pools always have a fixed size.
+        default_pool_size: PoolSize = pool_size("20");
+        /// What pools with `pool_size = auto` do: `on` finds the size and holds it, `advise` tries sizes within a quarter of `pool_size_start`, comes back and says what it would do, `off` stays there.
+        pool_size_mode: SizingMode = word(SizingMode::NAMES, "on");
+        /// What a larger pool must bring: `throughput` wants the last per cent, `latency` short tails, `balanced` nearly all throughput with short tails.
+        pool_size_goal: SizingGoal = word(SizingGoal::NAMES, "balanced");
+        /// Assigned servers with which a pool with `pool_size = auto` begins.
+        pool_size_start: u32 = ranged("20", 1, 1_000_000);
+        /// A pool with `pool_size = auto` never assigns fewer servers at once than this, if clients want them.
+        pool_size_min: u32 = ranged("1", 1, 1_000_000);
+        /// A pool with `pool_size = auto` never has more servers than this.
+        pool_size_max: u32 = ranged("100", 1, 1_000_000);
         /// Servers to keep open per pool that is in use or has a forced user.
         min_pool_size: u32 = int("0");
         /// Extra servers per pool once a client has waited `reserve_pool_timeout`.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Field, Kind, Opt, int, of_kind, ranged, seconds, section, word};
-use crate::types::{HostAddr, PoolMode, SessionState};
+use super::{Field, Kind, Opt, int, of_kind, pool_size, ranged, seconds, section, word};
+use crate::types::{HostAddr, PoolMode, PoolSize, SessionState};
 use crate::value::Value;
 
 section! {
@@ -15,8 +15,8 @@ section! {
         session_state: Option<SessionState> = word(SessionState::NAMES, "track").unset();
         /// Clients per pool of this user that may keep their server beyond the transaction; 0 = no limit.
         max_pinned: Option<u32> = int("0").unset();
-        /// Servers per pool of this user; 0 = unlimited.
-        pool_size: Option<u32> = int("0").unset();
+        /// Servers per pool of this user; 0 = unlimited, `auto` = each finds its size by itself.
+        pool_size: Option<PoolSize> = pool_size("0").unset();
         /// Extra servers per pool of this user.
         reserve_pool_size: Option<u32> = int("0").unset();
         /// Servers of this user over all databases; 0 = unlimited.

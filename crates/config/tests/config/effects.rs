@@ -56,6 +56,8 @@ conformance/tests/operation/logging.rs
     statistics_are_logged_every_stats_period_unless_switched_off: stats_period log_stats
 crates/proxy/src/worker/changed.rs
     rules_follow_the_options: max_prepared_statements prepare_unnamed_after
+crates/proxy/src/sizing.rs
+    sizing_follows_the_options: pool_size_mode pool_size_goal pool_size_start pool_size_min pool_size_max
 crates/proxy/src/worker/tests/orders.rs
     whoever_takes_nothing_within_suspend_timeout_is_closed: suspend_timeout
 crates/proxy/src/worker/tests/listening.rs
@@ -271,9 +273,11 @@ fn unusual(opt: &Opt) -> (String, &'static str) {
         "server_tls_key_file" | "server_tls_cert_file" => {
             "server_tls_key_file=k server_tls_cert_file=c"
         }
+        "pool_size_mode" => "pool_size=auto",
         _ => "",
     };
     let value = match opt.kind {
+        _ if opt.name == "pool_size_mode" => "advise",
         Kind::Enum(words) => words.last().copied().unwrap_or_default(),
         Kind::StateCheck => "always",
         Kind::Text | Kind::Secret => "other",

@@ -74,7 +74,7 @@ fn a_distribution_ini_means_what_it_means_to_pgbouncer() {
     let shop = &loaded.settings.databases["shop"];
     assert_eq!(
         (shop.port, shop.pool_size, shop.reserve_pool_size),
-        (5433, Some(40), Some(5))
+        (5433, Some(weir_config::PoolSize::Fixed(40)), Some(5))
     );
     assert_eq!(shop.host.len(), 2);
     let report = &loaded.settings.databases["report"];
@@ -218,7 +218,10 @@ fn includes_go_on_in_the_section_they_stand_in() {
         ("db.ini", "[databases]\na = host=x\n"),
     ];
     let loaded = load_files("main.ini", &files, &[]).unwrap();
-    assert_eq!(loaded.settings.global.default_pool_size, 7);
+    assert_eq!(
+        loaded.settings.global.default_pool_size,
+        weir_config::PoolSize::Fixed(7)
+    );
     assert!(loaded.settings.databases.contains_key("a"));
     assert_eq!(
         loaded.sources["default_pool_size"],
@@ -297,7 +300,10 @@ max_user_connections = 7
 ";
     let settings = ini(text).unwrap().settings;
     assert!(settings.global.log_stats);
-    assert_eq!(settings.global.default_pool_size, 8);
+    assert_eq!(
+        settings.global.default_pool_size,
+        weir_config::PoolSize::Fixed(8)
+    );
     let pool = settings.pool("a", "u").unwrap();
     assert_eq!(
         (pool.port, pool.pool_size, pool.max_user_connections),

@@ -30,7 +30,10 @@ fn values_take_variables_of_the_environment() {
     let settings = &loaded.settings;
     assert_eq!(settings.global.auth_file, "/etc/weir/users");
     assert_eq!(settings.global.listen_addr[0].to_string(), "127.0.0.1");
-    assert_eq!(settings.global.default_pool_size, 7);
+    assert_eq!(
+        settings.global.default_pool_size,
+        weir_config::PoolSize::Fixed(7)
+    );
     let pool = settings.pool("shop", "ann").unwrap();
     assert_eq!(pool.hosts[0].to_string(), "db.example.org");
     assert_eq!(pool.password.unwrap().expose(), "hunter2${SIZE}");

@@ -37,6 +37,11 @@ fn spelling(opt: &'static Opt) -> BoxedStrategy<String> {
             "((localhost|10\\.0\\.0\\.[1-9]|\\[::1\\]|\\*):[1-9][0-9]{0,3})?".boxed()
         }
         Kind::Functions => "([a-z_]{1,8}(,(\"[A-Z.]{1,4}\"\\.)?[a-zA-Z]{1,4}){0,2})?".boxed(),
+        Kind::PoolSize => prop_oneof![
+            Just("auto".to_owned()),
+            (opt.min..=opt.max).prop_map(|n| n.to_string()),
+        ]
+        .boxed(),
         Kind::StateCheck => prop_oneof![
             Just("off".to_owned()),
             Just("always".to_owned()),

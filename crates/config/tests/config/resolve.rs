@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use expect_test::expect;
-use weir_config::{Change, PoolMode, SessionState, StateCheck, diff, fd_budget};
+use weir_config::{Change, PoolMode, SessionState, SizingMode, StateCheck, diff, fd_budget};
 
 use crate::ini;
 
@@ -219,7 +219,10 @@ fn set_changes_one_option_and_keeps_what_the_files_said() {
         "[databases]\na = host=h pool_size=3\n[pgbouncer]\nauth_type = any\nquery_timeout = 7\n";
     let loaded = ini(text).unwrap();
     let set = loaded.set("default_pool_size", "5").unwrap();
-    assert_eq!(set.settings.global.default_pool_size, 5);
+    assert_eq!(
+        set.settings.global.default_pool_size,
+        weir_config::PoolSize::Fixed(5)
+    );
     assert_eq!(set.settings.pool("a", "u").unwrap().pool_size, 3);
     assert_eq!(
         set.settings.global.query_timeout,
@@ -231,7 +234,10 @@ fn set_changes_one_option_and_keeps_what_the_files_said() {
     );
     let twice = set.set("query_timeout", "0").unwrap();
     assert_eq!(twice.settings.global.query_timeout, None);
-    assert_eq!(twice.settings.global.default_pool_size, 5);
+    assert_eq!(
+        twice.settings.global.default_pool_size,
+        weir_config::PoolSize::Fixed(5)
+    );
 }
 
 #[test]
@@ -243,10 +249,43 @@ fn set_refuses_what_a_file_could_not_say_and_what_needs_a_restart() {
     };
     expect![[r#"SET: unknown key "default_pool_sice" in section [pgbouncer]; did you mean "default_pool_size"?"#]]
         .assert_eq(&why("default_pool_sice", "5"));
-    expect![[r#"SET: bad value "many" for "default_pool_size": must be a whole number"#]]
+    expect![[r#"SET: bad value "many" for "default_pool_size": must be a whole number or auto"#]]
         .assert_eq(&why("default_pool_size", "many"));
     expect![[r#"SET: "listen_port" changes only by a restart"#]]
         .assert_eq(&why("listen_port", "7000"));
     expect!["SET: client_tls_sslmode require needs client_tls_key_file and client_tls_cert_file"]
         .assert_eq(&why("client_tls_sslmode", "require"));
+}
+
+#[test]
+fn a_pool_of_automatic_size_has_bounds_and_session_pools_none() {
+    let pool = |lines: &str, user: &str| {
+        let text = format!(
+            "[databases]\na = host=h\nb = host=h pool_size=auto\n[users]\nu = pool_size=auto\n[pgbouncer]\nauth_file=u\n{lines}"
+        );
+        let loaded = crate::load_files("a.ini", &[("a.ini", text.as_str())], &[]).unwrap();
+        let of = |name: &str| {
+            let pool = loaded.settings.pool(name, user).unwrap();
+            (
+                pool.pool_size,
+                pool.sizing.mode,
+                pool.sizing.start,
+                pool.reserve_pool_size,
+            )
+        };
+        let notes: Vec<_> = loaded
+            .notes
+            .iter()
+            .filter(|note| note.contains("auto"))
+            .collect();
+        (of("a"), of("b"), notes.len())
+    };
+    let transaction =
+        "pool_mode = transaction\npool_size_max = 60\npool_size_start = 7\nreserve_pool_size = 5\n";
+    let (a, b, notes) = pool(transaction, "x");
+    assert_eq!(a, (20, SizingMode::Off, 7, 5));
+    assert_eq!((b, notes), ((60, SizingMode::On, 7, 0), 0));
+    assert_eq!(pool(transaction, "u").0, (60, SizingMode::On, 7, 0));
+    let (_, b, notes) = pool("pool_mode = session\n", "x");
+    assert_eq!((b, notes), ((20, SizingMode::Off, 20, 0), 1));
 }

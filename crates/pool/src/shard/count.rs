@@ -156,7 +156,7 @@ impl Shard {
                 idle,
             });
         }
-        if idle > 0 && self.waiting() > 0 {
+        if idle > 0 && self.waiting() > 0 && !self.policy.limits_assigned {
             return Err(Violation::IdleBesideWaiters {
                 idle,
                 waiting: self.waiting(),

@@ -52,6 +52,7 @@ impl Shard {
             state,
             permit,
             alive: None,
+            seat: None,
             started,
             expires,
             used_at: started,
@@ -102,6 +103,7 @@ impl Shard {
         self.see(now);
         self.end_login(server);
         self.remove_idle(server);
+        self.unseat(server);
         let Some(entry) = self.servers.remove(&server) else {
             return;
         };
@@ -143,6 +145,9 @@ impl Shard {
         }
         // Waiters are announced before idle servers are looked for, see `shared`.
         self.announce_wait();
+        if (self.policy.limits_assigned || !self.idle.is_empty()) && !self.seat_waiters(now) {
+            return;
+        }
         let surplus = now.0.saturating_sub(micros(HANDOVER_IDLE));
         self.ask(|since| since.0 <= surplus);
         while self.unmet() > 0 {
@@ -195,6 +200,9 @@ impl Shard {
     }
 
     fn grow(&mut self, now: Moment) -> Result<(), Block> {
+        if self.policy.limits_assigned && self.shared.has_enough() {
+            return Err(Block::Limit(Refusal::Pool));
+        }
         self.may_log_in(now)?;
         let extra = self.usable_reserve(now);
         self.shared.look(extra).map_err(Block::Limit)?;

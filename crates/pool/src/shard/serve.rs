@@ -67,6 +67,7 @@ impl Shard {
         entry.used_at = now;
         if after_every_use {
             entry.state = State::Closing(self.shared.begin_closing());
+            self.unseat(server);
             return Checkin::Close(CloseReason::Lifetime);
         }
         self.place(now, server)
@@ -97,6 +98,7 @@ impl Shard {
         }
         self.remove_idle(server);
         let entry = self.servers.remove(&server)?;
+        self.seated -= usize::from(entry.seat.is_some());
         let promise = match entry.state {
             State::Leaving(promise) => Some(promise),
             _ => None,
@@ -104,6 +106,7 @@ impl Shard {
         let Entry {
             permit,
             alive,
+            seat,
             started,
             expires,
             used_at,
@@ -114,6 +117,7 @@ impl Shard {
             permit,
             alive,
             promise,
+            seat,
             started,
             expires,
             used_at,
@@ -128,6 +132,7 @@ impl Shard {
             permit,
             alive,
             promise,
+            seat,
             started,
             expires,
             used_at,
@@ -137,12 +142,15 @@ impl Shard {
         drop(promise);
         self.next_expiry = self.next_expiry.min(expires);
         let state = State::Active;
+        let seat = seat.filter(|_| self.policy.limits_assigned);
+        self.seated += usize::from(seat.is_some());
         self.insert(
             server,
             Entry {
                 state,
                 permit,
                 alive,
+                seat,
                 started,
                 expires,
                 used_at,
@@ -168,10 +176,11 @@ impl Shard {
             permit,
             alive,
             promise,
+            seat,
             transit,
             ..
         } = parcel;
-        drop((alive, promise, transit));
+        drop((alive, promise, seat, transit));
         let _ = permit.release();
         self.wake = true;
     }
@@ -202,11 +211,15 @@ impl Shard {
         };
         if let Some(reason) = self.due(now, entry) {
             self.set_state(server, State::Closing(self.shared.begin_closing()));
+            self.unseat(server);
             return Checkin::Close(reason);
         }
         let Some(head) = self.queue.head_since() else {
             return self.rest(now, server);
         };
+        if !self.seat(server) {
+            return self.rest_beside_waiters(now, server);
+        }
         let older = older_than(head, now);
         if let Some(promise) = self.shared.promise_oldest(self.lane, older) {
             return self.hand_over(server, promise);
@@ -239,17 +252,27 @@ impl Shard {
     /// Nobody waits here: announce the server as idle, then look whether somebody waits elsewhere.
     /// In this order; the module page of `shared` says why.
     fn rest(&mut self, now: Moment, server: ServerId) -> Checkin {
-        self.set_state(server, State::Idle);
-        // Time stands still within a turn and may not run backwards between lanes.
-        let since = self.idle.back().map_or(now, |(_, last)| now.max(*last));
-        self.idle.push_back((server, since));
-        self.announce_idle();
+        self.lay_down(now, server);
+        // Without a seat it is of no use to those who wait elsewhere: they hear of the next that is free.
+        if !self.seat(server) {
+            return Checkin::Idle;
+        }
         let Some(promise) = self.shared.promise_oldest(self.lane, Moment::NEVER) else {
+            self.unseat(server);
             return Checkin::Idle;
         };
         self.idle.pop_back();
         self.announce_idle();
         self.hand_over(server, promise)
+    }
+
+    /// Puts a server among the idle ones, and tells the other lanes.
+    pub(super) fn lay_down(&mut self, now: Moment, server: ServerId) {
+        self.set_state(server, State::Idle);
+        // Time stands still within a turn and may not run backwards between lanes.
+        let since = self.idle.back().map_or(now, |(_, last)| now.max(*last));
+        self.idle.push_back((server, since));
+        self.announce_idle();
     }
 
     fn hand_over(&mut self, server: ServerId, promise: Promise) -> Checkin {
@@ -273,18 +296,30 @@ impl Shard {
     }
 
     fn take_idle(&mut self) -> Option<ServerId> {
-        let taken = if self.policy.round_robin {
-            self.idle.pop_front()
+        let (server, _) = self.next_idle()?;
+        if self.policy.limits_assigned && (!self.queue.is_empty() || !self.seat(server)) {
+            return None;
+        }
+        if self.policy.round_robin {
+            self.idle.pop_front();
         } else {
-            self.idle.pop_back()
-        };
-        let (server, _) = taken?;
+            self.idle.pop_back();
+        }
         debug_assert!(
             self.queue.is_empty(),
             "an idle server and a waiter in one shard"
         );
         self.announce_idle();
         Some(server)
+    }
+
+    /// The idle server that is used next.
+    pub(super) fn next_idle(&self) -> Option<(ServerId, Moment)> {
+        if self.policy.round_robin {
+            self.idle.front().copied()
+        } else {
+            self.idle.back().copied()
+        }
     }
 
     fn grant(&mut self, now: Moment, server: ServerId) -> Checkout {
@@ -299,6 +334,11 @@ impl Shard {
             return Checkout::Check(server);
         }
         Checkout::Granted(server)
+    }
+
+    pub(super) fn is_stale_server(&self, now: Moment, server: ServerId) -> bool {
+        let entry = self.servers.get(&server);
+        entry.is_some_and(|entry| self.is_stale(now, entry.used_at))
     }
 
     fn is_stale(&self, now: Moment, used_at: Moment) -> bool {

@@ -56,7 +56,11 @@ impl Shard {
     pub fn set_policy(&mut self, now: Moment, policy: Arc<Policy>) {
         self.see(now);
         self.shared.set_size(policy.size);
+        let is_other = policy.limits_assigned != self.policy.limits_assigned;
         self.policy = policy;
+        if is_other {
+            self.count_assigned();
+        }
         self.close_surplus();
         self.serve_queue(now);
         self.fill(now);
@@ -220,6 +224,10 @@ impl Shard {
     /// When waiters can get a server that they cannot get now.
     fn next_to_grow(&self) -> Option<Moment> {
         if self.queue.is_empty() || self.shared.is_paused() {
+            return None;
+        }
+        // Who waits for a seat, or for its turn, is told.
+        if self.policy.limits_assigned && (!self.idle.is_empty() || self.is_out_of_seats()) {
             return None;
         }
         let moment = Some(self.grow_at).filter(|moment| *moment != Moment::NEVER);

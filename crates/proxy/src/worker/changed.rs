@@ -41,6 +41,7 @@ impl<D: Driver> Worker<D> {
             pool.reset_always = settled.settings.global.server_reset_query_always;
             let policy = crate::global::policy(&settings, &settled.settings);
             pool.settings = settings;
+            pool.settle_sizing(self.lane);
             pool.shard.set_policy(self.now, policy);
             if moved || is_removed {
                 lock(&pool.global.welcomes).clear();
@@ -53,6 +54,7 @@ impl<D: Driver> Worker<D> {
                 self.remove_database(index);
             }
             self.pump(index);
+            self.arm_sizing(index);
         }
     }
 

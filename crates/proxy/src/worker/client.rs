@@ -106,6 +106,7 @@ impl<D: Driver> Worker<D> {
             flooding: false,
             stalled: false,
             declined: 0,
+            class: 0,
             wait_since: self.now,
             request_at: self.now,
             replied_at: self.now,

@@ -165,6 +165,7 @@ impl<D: Driver> Worker<D> {
         };
         gathering.snapshot.limits = self.global.limits();
         gathering.snapshot.halts = self.global.halts();
+        gathering.snapshot.sizings = self.global.sizings(self.now);
         gathering.snapshot.hosts = self.global.resolver.rows(self.now);
         match gathering.purpose {
             Purpose::Client(index, id) => self.answer_console(index, id, |conversation| {

@@ -212,7 +212,11 @@ impl<D: Driver> Worker<D> {
     #[cold]
     pub(super) fn count_errors(&mut self, server_index: usize, count: u32) {
         let server = self.servers.get_mut(server_index);
+        let pool = server.as_ref().map(|server| server.pool);
         let codes = server.map_or_else(Vec::new, |server| server.session.take_errors());
+        if let Some(pool) = pool.and_then(|pool| self.pools.get_mut(pool)) {
+            codes.iter().for_each(|code| pool.count_refusal(*code));
+        }
         let unread = (count as usize).saturating_sub(codes.len());
         let all = codes.into_iter().chain(std::iter::repeat_n(None, unread));
         for code in all {

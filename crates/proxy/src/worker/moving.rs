@@ -239,6 +239,7 @@ impl<D: Driver> Worker<D> {
             client.identity.cancel_pid = moved.cancel_pid;
         }
         self.arm_client(index, timer);
+        self.arm_sizing(pool_index);
         self.pump(pool_index);
         Ok(())
     }

@@ -69,7 +69,7 @@ impl<D: Driver> Worker<D> {
         let mut message = Vec::new();
         // A key of the same length has just been read.
         let _ = encode::cancel_request(&mut message, pid, &key);
-        let max = connections_max(peer, settled.settings.global.default_pool_size);
+        let max = connections_max(peer, settled.settings.global.peer_connections());
         let place = self.global.peer_quota(peer_id, max).try_enter();
         let place = place.ok_or("its pool_size is reached")?;
         match target(peer)? {

@@ -37,7 +37,8 @@ impl<D: Driver> Worker<D> {
         let settings = global.settings();
         let shared = Arc::clone(&global.shared);
         let seed = self.global.next_id();
-        let pool = Pool {
+        let mut pool = Pool {
+            counted: None,
             shard: Shard::new(shared, global.policy(&settled.settings), self.lane, seed),
             rules: rules(&settings, &settled.settings),
             judge: state::judge(&settings),
@@ -59,6 +60,7 @@ impl<D: Driver> Worker<D> {
             is_removed: false,
             global: Arc::clone(global),
         };
+        pool.settle_sizing(self.lane);
         self.has_checks |= pool.checks != StateCheck::Off;
         global.lanes.fetch_add(1, Ordering::Relaxed);
         let index = self.pools.insert(pool);
@@ -74,6 +76,17 @@ impl<D: Driver> Worker<D> {
             .and_then(|pool| pool.shard.poll(self.now))
         {
             match action {
+                Action::Assign {
+                    client,
+                    server,
+                    check,
+                } => {
+                    let (client, server) = (server_index(client.0), server_index(server.0));
+                    match check {
+                        true => self.check_before_use(client, server),
+                        false => self.start(client, server),
+                    }
+                }
                 Action::Connect(token) => self.connect(index, token),
                 Action::Close { server, reason } => {
                     self.close_server(server_index(server.0), &reason.to_string());
@@ -326,6 +339,13 @@ impl<D: Driver> Worker<D> {
             .is_some_and(|client| client.ticket.take().is_some())
         {
             self.count_wait(index);
+        }
+        if error == WaitError::Timeout {
+            let client = self.clients.get(index);
+            let pool = client.and_then(|client| self.pools.get_mut(client.pool));
+            if let Some(pool) = pool {
+                pool.count_queue_timeout();
+            }
         }
         match error {
             WaitError::ServerDown => self.fail_for_server(index),

@@ -13,6 +13,7 @@ use super::measure::micros;
 use super::slots::{Client, Phase, Stage};
 use super::{Worker, trim};
 use crate::driver::Driver;
+use crate::sizing::class_of;
 
 /// Why a server is closed that its next client cannot use.
 const NEW_SESSION: &str = "a client needs a new session";
@@ -329,6 +330,9 @@ impl<D: Driver> Worker<D> {
         let mut buffer = std::mem::take(&mut self.to_server);
         self.answers.clear();
         let mut out = Splice::new(input, &mut buffer);
+        if fresh && pool.counted.is_some() {
+            client.class = class_of(input);
+        }
         let begun = if fresh {
             relay::begin(
                 &mut client.session,
@@ -517,6 +521,11 @@ impl<D: Driver> Worker<D> {
             times
                 .transaction
                 .record_many(took, u64::from(replied.transactions));
+            if let Some(counted) = &mut pool.counted
+                && client.session.pin().is_none()
+            {
+                counted.record(client.class, self.now.since(client.transaction_at));
+            }
             client.transaction_at = self.now;
             if !self.global.spin.is_zero() {
                 self.global.clock.spin(self.global.spin);

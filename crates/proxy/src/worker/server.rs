@@ -574,6 +574,11 @@ impl<D: Driver> Worker<D> {
         let Some(pool) = self.pools.get_mut(server.pool) else {
             return;
         };
+        match (kind, &error.body) {
+            (FailureKind::Temporary, Some(body)) => pool.count_refusal(refusal_code(body)),
+            (FailureKind::Refused | FailureKind::Timeout, _) => pool.count_unreachable(),
+            _ => {}
+        }
         *lock(&pool.global.last_error) = Some(error);
         pool.shard
             .connect_failed(self.now, ServerId(index as u64), kind);
@@ -745,6 +750,10 @@ fn refusal(body: &[u8]) -> (LastError, FailureKind) {
         },
         kind,
     )
+}
+
+fn refusal_code(body: &[u8]) -> Option<weir_wire::sqlstate::SqlState> {
+    ErrorFields::parse(body).ok()?.sqlstate()
 }
 
 /// Our own shortage, not the host's fault (hazard COR-44).

@@ -25,6 +25,7 @@ use super::inquiry::Inquiry;
 use super::listening::Ears;
 use super::measure::Timing;
 use super::secure::Securing;
+use super::sizing::Counted;
 use super::state::{Pinned, Trials};
 use crate::console::{Conversation, Role};
 use crate::driver::Key;
@@ -154,6 +155,8 @@ pub(super) struct Client {
     pub(super) stalled: bool,
     /// How many servers that it could not use it has been given since it waits.
     pub(super) declined: u8,
+    /// The class of its transaction, where its pool finds its own size.
+    pub(super) class: u8,
     pub(super) wait_since: Moment,
     pub(super) request_at: Moment,
     /// When its last request was answered.
@@ -353,6 +356,8 @@ impl Server {
 pub(super) struct Pool {
     pub(super) global: Arc<GlobalPool>,
     pub(super) shard: Shard,
+    /// What is counted where the pool finds its own size.
+    pub(super) counted: Option<Box<Counted>>,
     pub(super) settings: Arc<PoolSettings>,
     pub(super) rules: Rules,
     /// Says what statements may do to a session.

@@ -17,6 +17,7 @@ mod peers;
 mod postgres;
 mod secure;
 mod simulator;
+mod sizing;
 mod throttle;
 mod trials;
 mod vanish;

@@ -23,6 +23,7 @@ pub(super) enum Timer {
     Outbox,
     Pool(usize),
     Server(usize),
+    Sizing,
     Stats,
 }
 
@@ -66,6 +67,7 @@ impl<D: Driver> Worker<D> {
                 Timer::Outbox => self.send_outboxes(),
                 Timer::Pool(index) => self.pool_timer(index),
                 Timer::Server(index) => self.server_timer(index),
+                Timer::Sizing => self.sizing_timer(),
                 Timer::Stats => self.stats_timer(),
             }
         }

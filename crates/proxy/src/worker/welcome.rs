@@ -42,6 +42,12 @@ impl<D: Driver> Worker<D> {
         client.session = Session::new(asked, Arc::default());
         pool.clients += 1;
         pool.shard.clients(self.now, pool.clients);
+        self.arm_sizing(pool_index);
+        let (Some(client), Some(pool)) =
+            (self.clients.get_mut(index), self.pools.get_mut(pool_index))
+        else {
+            return;
+        };
         let (key, name) = welcome_key(client.session.settings());
         let known = lock(&pool.global.welcomes).get(&key).cloned();
         match known {

@@ -1,0 +1,143 @@
+//! The limit on assigned servers. A server has a seat from the moment it is given to a client, and passes from client to
+//! client with it; only when nobody waits, or the limit has fallen, the seat is given up. Pools without such a limit have
+//! no seats and pay one look at their policy.
+
+use crate::action::Action;
+use crate::action::Checkin;
+use crate::moment::Moment;
+use crate::moment::ServerId;
+use crate::shard::Shard;
+use crate::shard::State;
+use crate::shared::older_than;
+
+/// How much of the pool was used on this lane since the shard began, where assigned servers are limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Assigned servers, integrated over time: server-microseconds.
+    pub in_use_us: u64,
+    /// Clients in the queue, likewise.
+    pub waiting_us: u64,
+}
+
+impl Shard {
+    /// How much was used up to now.
+    pub fn usage(&mut self, now: Moment) -> Usage {
+        self.see(now);
+        self.usage
+    }
+
+    /// Servers of this lane that are assigned; 0 where that is not limited.
+    #[must_use]
+    pub const fn assigned(&self) -> usize {
+        self.seated
+    }
+
+    pub(super) fn integrate(&mut self, now: Moment) {
+        let passed = now.0.saturating_sub(self.last.0);
+        let add = |count: usize| passed.saturating_mul(count as u64);
+        self.usage.in_use_us += add(self.seated);
+        self.usage.waiting_us += add(self.queue.len());
+    }
+
+    /// Whether this server may be assigned now, and if so it has a seat.
+    pub(super) fn seat(&mut self, server: ServerId) -> bool {
+        if !self.policy.limits_assigned {
+            return true;
+        }
+        let Some(entry) = self.servers.get_mut(&server) else {
+            return false;
+        };
+        if let Some(seat) = entry.seat.take() {
+            entry.seat = seat.renewed();
+            self.seated -= usize::from(entry.seat.is_none());
+            if entry.seat.is_some() {
+                return true;
+            }
+        }
+        entry.seat = self.shared.take_seat();
+        self.seated += usize::from(entry.seat.is_some());
+        entry.seat.is_some()
+    }
+
+    /// This server is not assigned any more.
+    pub(super) fn unseat(&mut self, server: ServerId) {
+        if !self.policy.limits_assigned {
+            return;
+        }
+        let entry = self.servers.get_mut(&server);
+        if let Some(seat) = entry.and_then(|entry| entry.seat.take()) {
+            self.seated -= 1;
+            self.wake |= seat.release();
+        }
+    }
+
+    /// Whether clients wait for others to let go, whatever servers are idle.
+    pub(super) fn is_out_of_seats(&self) -> bool {
+        self.policy.limits_assigned && !self.shared.has_seat()
+    }
+
+    /// Gives idle servers to waiters, as far as seats are free. True if the rest of the queue needs servers that are
+    /// not here; false if it waits for seats, or for its turn.
+    pub(super) fn seat_waiters(&mut self, now: Moment) -> bool {
+        while let (Some(head), Some((server, _))) = (self.queue.head_since(), self.next_idle()) {
+            let gives_way = self.policy.limits_assigned && self.gives_way(now, head);
+            if gives_way || !self.seat(server) {
+                return false;
+            }
+            self.remove_idle(server);
+            let check = self.is_stale_server(now, server);
+            let state = if check { State::Testing } else { State::Active };
+            self.set_state(server, state);
+            let Some(client) = self.queue.pop() else {
+                debug_assert!(false, "a queue with a head has a waiter");
+                return false;
+            };
+            self.actions.push_back(Action::Assign {
+                client,
+                server,
+                check,
+            });
+        }
+        self.announce_wait();
+        if self.queue.is_empty() || !self.policy.limits_assigned {
+            return true;
+        }
+        self.shared.look_for_seat()
+    }
+
+    /// A seat that is free belongs to the oldest waiter. It is awake, as in `yield_to_older`.
+    fn gives_way(&self, now: Moment, head: Moment) -> bool {
+        let before = older_than(head, now);
+        if !self.shared.has_older_waiter(self.lane, before) {
+            return false;
+        }
+        self.shared.defer();
+        self.shared.has_older_waiter(self.lane, before)
+    }
+
+    /// A server stays idle beside waiters, for they have no seat.
+    pub(super) fn rest_beside_waiters(&mut self, now: Moment, server: ServerId) -> Checkin {
+        self.lay_down(now, server);
+        Checkin::Idle
+    }
+
+    /// Begins or ends to count, after the policy has changed.
+    pub(super) fn count_assigned(&mut self) {
+        let is_limited = self.policy.limits_assigned;
+        for entry in self.servers.values_mut() {
+            let is_assigned = matches!(
+                entry.state,
+                State::Active | State::Testing | State::Leaving(_)
+            );
+            if !is_limited {
+                if let Some(seat) = entry.seat.take() {
+                    self.wake |= seat.release();
+                }
+            } else if is_assigned && entry.seat.is_none() {
+                entry.seat = Some(self.shared.take_seat_anyway());
+            }
+        }
+        let seated = self.servers.values().filter(|entry| entry.seat.is_some());
+        self.seated = seated.count();
+    }
+}

@@ -1,0 +1,39 @@
+//! The pools that find their own size.
+
+use std::sync::Arc;
+
+use weir_pool::Moment;
+use weir_stats::SizingRow;
+
+use super::{Global, GlobalPool, finds_size, host_name, lock};
+use crate::sizing::Sizing;
+
+impl Global {
+    /// A pool may find its size from now on, or otherwise than before.
+    pub(super) fn settle_sizing(&self, pool: &GlobalPool) {
+        let settings = pool.settings();
+        if let Some(sizing) = pool.sizing.get() {
+            if sizing.configure(&settings, self.clock.now(), &pool.shared) {
+                self.wake_all();
+            }
+        } else if finds_size(&settings) {
+            let turns = Arc::clone(lock(&self.turns).entry(host_name(&settings)).or_default());
+            let (lanes, id) = (self.lanes(), self.next_id());
+            let sizing = Sizing::new(&settings, lanes, id, turns, &pool.shared);
+            // Whoever came first has made the same.
+            let _ = pool.sizing.set(Arc::new(sizing));
+        }
+    }
+
+    /// The pools that find their own size.
+    pub(crate) fn sizings(&self, now: Moment) -> Vec<SizingRow> {
+        let pools = self.all_pools();
+        let rows = pools.iter().filter_map(|pool| {
+            let sizing = pool.sizing()?;
+            Some(sizing.row(now, (&pool.database, &pool.user), &pool.shared))
+        });
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_unstable_by(|a, b| (&a.database, &a.user).cmp(&(&b.database, &b.user)));
+        rows
+    }
+}

@@ -1,0 +1,396 @@
+//! Pools that find their own size: what the workers count for the controller of `weir-advisor`, and what it decides.
+//!
+//! Each worker keeps totals of its own on the hot path and lays a copy of them down here every [`TICK`]. Whichever worker
+//! comes first after a tick is due puts the copies together and asks the controller; the others find the lock taken, or
+//! nothing due, and go on. No transaction ever waits for a lock in here.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, TryLockError};
+use std::time::Duration;
+
+use weir_advisor::controller::{
+    Controller, Decision, Goal, Mode, Observation, Phase, Settings, Stillness, Totals, Turns,
+};
+use weir_config::{HostAddr, PoolSettings, SizingGoal, SizingMode};
+use weir_pool::{Moment, Shared};
+use weir_stats::SizingRow;
+
+use crate::global::{lock, since_start};
+
+/// How often the controller looks.
+pub(crate) const TICK: Duration = Duration::from_millis(50);
+
+/// A tick that comes so much early counts.
+const EARLY: Duration = Duration::from_millis(5);
+
+/// How long a reload keeps the size still: servers may be opened anew, caches are cold.
+const RELOADED: Duration = Duration::from_secs(5);
+
+/// Lines in the log about one pool, per [`LINES_PERIOD`]; more are counted.
+const LINES_MAX: u32 = 20;
+const LINES_PERIOD: Duration = Duration::from_secs(60);
+
+/// Decisions that are shown.
+const SHOWN: usize = 5;
+
+/// One token per host, for the pools that it has.
+pub(crate) type TurnsByHost = Mutex<HashMap<String, Arc<Mutex<Turns>>>>;
+
+/// What one worker has seen of a pool.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Figures {
+    /// Since the process began, also where the worker forgot the pool in between.
+    pub(crate) totals: Totals,
+    /// Clients in the queue.
+    pub(crate) waiting: u32,
+    /// Servers that wait for their client inside of a transaction.
+    pub(crate) idle_in_transaction: u32,
+    /// Servers that are kept for long.
+    pub(crate) pinned: u32,
+}
+
+/// What all workers share of one pool that finds its size.
+#[derive(Debug)]
+pub(crate) struct Sizing {
+    id: u64,
+    lanes: Box<[Mutex<Figures>]>,
+    /// A transaction that has its server for longer counts as pinned.
+    pin_after_us: AtomicU64,
+    turns: Arc<Mutex<Turns>>,
+    pilot: Mutex<Pilot>,
+}
+
+#[derive(Debug)]
+struct Pilot {
+    controller: Controller,
+    ticked_at: Moment,
+    wants_turn: Option<f64>,
+    /// A reload was so short a time ago that nothing is tried.
+    still_until: Moment,
+    lines: Lines,
+}
+
+/// Keeps the log readable.
+#[derive(Debug, Default)]
+struct Lines {
+    since: Moment,
+    written: u32,
+    left_out: u32,
+}
+
+impl Lines {
+    /// Whether one more may be written; with how many left out before it.
+    fn take(&mut self, now: Moment) -> Option<u32> {
+        if now.since(self.since) >= LINES_PERIOD {
+            (self.since, self.written) = (now, 0);
+        }
+        if self.written >= LINES_MAX {
+            self.left_out += 1;
+            return None;
+        }
+        self.written += 1;
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+impl Sizing {
+    /// For a pool with these settings. The limit is in force from here on.
+    pub(crate) fn new(
+        settings: &PoolSettings,
+        lanes: usize,
+        id: u64,
+        turns: Arc<Mutex<Turns>>,
+        shared: &Shared,
+    ) -> Self {
+        let settings = settings_of(settings);
+        shared.set_limit(count(settings.size));
+        Self {
+            id,
+            lanes: (0..lanes).map(|_| Mutex::default()).collect(),
+            pin_after_us: AtomicU64::new(u64::MAX),
+            turns,
+            pilot: Mutex::new(Pilot {
+                controller: Controller::new(settings, id),
+                ticked_at: Moment(0),
+                wants_turn: None,
+                still_until: Moment(0),
+                lines: Lines::default(),
+            }),
+        }
+    }
+
+    /// A reload: other settings, perhaps. True if waiters have to look again.
+    pub(crate) fn configure(&self, settings: &PoolSettings, now: Moment, shared: &Shared) -> bool {
+        let settings = settings_of(settings);
+        let mut pilot = lock(&self.pilot);
+        pilot.still_until = now.plus(RELOADED);
+        if settings != *pilot.controller.settings() {
+            pilot.controller.configure(settings);
+        }
+        // The next tick says more; until then the bounds hold.
+        let limit = pilot.controller.status().limit;
+        shared.set_limit(count(limit.clamp(settings.size_min, settings.size_max)))
+    }
+
+    /// What a worker that comes to know the pool (again) has counted before.
+    pub(crate) fn totals_of(&self, lane: usize) -> Totals {
+        let figures = self.lanes.get(lane);
+        figures.map_or_else(Totals::default, |figures| lock(figures).totals.clone())
+    }
+
+    /// Lays a worker's figures down.
+    pub(crate) fn publish(&self, lane: usize, write: impl FnOnce(&mut Figures)) {
+        if let Some(figures) = self.lanes.get(lane) {
+            write(&mut lock(figures));
+        }
+    }
+
+    pub(crate) fn pin_after(&self) -> Duration {
+        Duration::from_micros(self.pin_after_us.load(Ordering::Relaxed))
+    }
+
+    /// One look of the controller, if it is due and nobody else is at it. True if waiters have to look again.
+    pub(crate) fn tick(&self, now: Moment, name: (&str, &str), shared: &Shared) -> bool {
+        let mut pilot = match self.pilot.try_lock() {
+            Ok(pilot) => pilot,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        if now.plus(EARLY) < pilot.ticked_at.plus(TICK) {
+            return false;
+        }
+        pilot.ticked_at = now;
+        let seen = self.observe(now, &pilot, shared);
+        let decision = pilot.controller.tick(&seen);
+        pilot.wants_turn = decision.wants_turn;
+        let pin_after = u64::try_from(decision.pin_after.as_micros()).unwrap_or(u64::MAX);
+        self.pin_after_us.store(pin_after, Ordering::Relaxed);
+        pilot.tell(now, name, decision);
+        shared.set_limit(count(decision.limit))
+    }
+
+    fn observe(&self, now: Moment, pilot: &Pilot, shared: &Shared) -> Observation {
+        let at = since_start(now);
+        let mut seen = Observation {
+            now: at,
+            in_use: few(shared.assigned()),
+            stillness: pilot.stillness(now, shared),
+            has_turn: lock(&self.turns).ask(self.id, pilot.wants_turn, at),
+            ..Observation::default()
+        };
+        for lane in &self.lanes {
+            let figures = lock(lane);
+            seen.totals.add(&figures.totals);
+            seen.waiting += figures.waiting;
+            seen.idle_in_transaction += figures.idle_in_transaction;
+            seen.pinned += figures.pinned;
+        }
+        seen
+    }
+
+    /// For `SHOW POOL_SIZE` and the metrics.
+    pub(crate) fn row(&self, now: Moment, name: (&str, &str), shared: &Shared) -> SizingRow {
+        let pilot = lock(&self.pilot);
+        let (status, settings) = (pilot.controller.status(), pilot.controller.settings());
+        let at = since_start(now);
+        let decisions = pilot.controller.journal().iter().rev().take(SHOWN);
+        let decisions =
+            decisions.map(|entry| (at.saturating_sub(entry.at).as_secs(), entry.to_string()));
+        SizingRow {
+            database: name.0.to_owned(),
+            user: name.1.to_owned(),
+            mode: match settings.mode {
+                Mode::Off => "off",
+                Mode::Advise => "advise",
+                Mode::On => "on",
+            },
+            state: match (status.phase, status.frozen) {
+                (Phase::Frozen, reason) => reason.unwrap_or("keeps still").to_owned(),
+                (Phase::Holding, _) => "holds".to_owned(),
+                (Phase::Off, _) => "off".to_owned(),
+                (Phase::Probing, _) => "compares".to_owned(),
+                (Phase::Ramping, _) => "searches".to_owned(),
+            },
+            size: u64::from(status.size),
+            limit: shared.limit() as u64,
+            assigned: shared.assigned() as u64,
+            servers: shared.servers() as u64,
+            bounds: (u64::from(settings.size_min), u64::from(settings.size_max)),
+            knee: status.knee.map(|(low, high)| (low.into(), high.into())),
+            elasticity: status.elasticity.map(|found| (found.value, found.error)),
+            pairs: status.counts.pairs,
+            moves: status.counts.moves,
+            stalls: status.counts.stalls,
+            cuts: status.counts.cuts,
+            decisions: decisions.collect(),
+        }
+    }
+}
+
+impl Pilot {
+    fn stillness(&self, now: Moment, shared: &Shared) -> Option<Stillness> {
+        if shared.is_paused() {
+            Some(Stillness::Paused)
+        } else if shared.has_obsolete() {
+            Some(Stillness::Reconnecting)
+        } else if now < self.still_until {
+            Some(Stillness::Reloaded)
+        } else {
+            None
+        }
+    }
+
+    /// A line for each new decision.
+    fn tell(&mut self, now: Moment, (database, user): (&str, &str), decision: Decision) {
+        let fresh = usize::try_from(decision.entries).unwrap_or(usize::MAX);
+        let journal = self.controller.journal();
+        for entry in journal.iter().skip(journal.len().saturating_sub(fresh)) {
+            match self.lines.take(now) {
+                Some(0) => tracing::info!("pool size of {database}/{user}: {entry}"),
+                Some(more) => {
+                    tracing::info!(
+                        "pool size of {database}/{user}: {entry} ({more} lines left out before)"
+                    );
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+/// What the controller makes of the options.
+fn settings_of(pool: &PoolSettings) -> Settings {
+    let sizing = &pool.sizing;
+    let limits = [pool.max_db_connections, pool.max_user_connections];
+    let most = limits.into_iter().filter(|limit| *limit > 0).min();
+    let size_max = most.map_or(sizing.max, |most| sizing.max.min(most));
+    let size_min = sizing.min.min(size_max);
+    let goal = match sizing.goal {
+        SizingGoal::Throughput => Goal::Throughput,
+        SizingGoal::Balanced => Goal::Balanced,
+        SizingGoal::Latency => Goal::Latency,
+    };
+    Settings {
+        mode: match sizing.mode {
+            SizingMode::Off => Mode::Off,
+            SizingMode::Advise => Mode::Advise,
+            SizingMode::On => Mode::On,
+        },
+        elasticity: goal.elasticity(),
+        size: sizing.start.clamp(size_min, size_max),
+        size_min,
+        size_max,
+        cores: cores(&pool.hosts),
+        ..Settings::default()
+    }
+}
+
+/// Cores of the hosts, if they are this machine.
+fn cores(hosts: &[HostAddr]) -> Option<u32> {
+    let is_here = |host: &HostAddr| match host {
+        HostAddr::Abstract(_) | HostAddr::UnixDir(_) => true,
+        HostAddr::Ip(ip) => ip.is_loopback(),
+        HostAddr::Name(name) => name.eq_ignore_ascii_case("localhost"),
+    };
+    let cores = std::thread::available_parallelism().ok();
+    let cores = cores.filter(|_| !hosts.is_empty() && hosts.iter().all(is_here));
+    cores.map(|cores| few(cores.get()))
+}
+
+/// The class of a transaction that begins with this: what is known before it runs. Letters of the first words only, since
+/// literals differ from call to call.
+pub(crate) fn class_of(input: &[u8]) -> u8 {
+    const LOOKED_AT: usize = 64;
+    let body = input.get(5..).unwrap_or_default();
+    let text = match input.first() {
+        // The name comes first; of a Bind the portal's, and then the statement's.
+        Some(b'P' | b'B') => {
+            let name = body.iter().position(|byte| *byte == 0);
+            body.get(name.map_or(0, |end| end + 1)..)
+                .unwrap_or_default()
+        }
+        _ => body,
+    };
+    let is_named = matches!(input.first(), Some(b'B'));
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in text.iter().take(LOOKED_AT).take_while(|byte| **byte != 0) {
+        if is_named || byte.is_ascii_alphabetic() {
+            hash = (hash ^ u64::from(byte | 0x20)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+    // The last letters have not reached the high bits yet.
+    let mixed = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    u8::try_from(mixed >> 58).unwrap_or_default()
+}
+
+fn count(servers: u32) -> usize {
+    usize::try_from(servers).unwrap_or(usize::MAX)
+}
+
+pub(crate) fn few(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn settings(lines: &str) -> Settings {
+        let text = format!(
+            "[databases]\na = host=h\n[pgbouncer]\nauth_type=trust\nauth_file=u\npool_mode=transaction\n{lines}\n"
+        );
+        let mut read = |path: &Path| {
+            Ok(if path == Path::new("a.ini") {
+                text.clone()
+            } else {
+                String::new()
+            })
+        };
+        let loaded = weir_config::load(Path::new("a.ini"), &mut read, std::iter::empty());
+        settings_of(&loaded.unwrap().settings.pool("a", "u").unwrap())
+    }
+
+    #[test]
+    fn sizing_follows_the_options() {
+        let fixed = settings("default_pool_size = 7");
+        assert_eq!(fixed.mode, Mode::Off);
+        let found = settings("default_pool_size = auto");
+        assert_eq!(found.mode, Mode::On);
+        assert_eq!((found.size, found.size_min, found.size_max), (20, 1, 100));
+        assert_eq!(found.elasticity, Goal::Balanced.elasticity());
+        let other = settings(
+            "default_pool_size = auto\npool_size_mode = advise\npool_size_goal = latency\n\
+             pool_size_start = 9\npool_size_min = 3\npool_size_max = 40\nmax_db_connections = 30",
+        );
+        assert_eq!(other.mode, Mode::Advise);
+        assert_eq!((other.size, other.size_min, other.size_max), (9, 3, 30));
+        assert_eq!(other.elasticity, Goal::Latency.elasticity());
+    }
+
+    #[test]
+    fn a_class_is_told_by_the_words_and_not_by_what_differs_from_call_to_call() {
+        let query = |text: &str| class_of(&[b"Q\0\0\0\0", text.as_bytes(), b"\0"].concat());
+        assert_eq!(
+            query("SELECT a WHERE id = 17"),
+            query("select a where id = 4711")
+        );
+        assert_ne!(query("SELECT 1"), query("UPDATE t SET a = 1"));
+        let bind = |name: &str| class_of(&[b"B\0\0\0\0\0", name.as_bytes(), b"\0more"].concat());
+        assert_ne!(bind("p1"), bind("p2"));
+        for cut in [&b""[..], b"B", b"P\0\0\0\0", b"B\0\0\0\0abc"] {
+            assert!(class_of(cut) < 64);
+        }
+    }
+
+    #[test]
+    fn the_log_is_not_flooded_and_tells_what_is_left_out() {
+        let mut lines = Lines::default();
+        let now = Moment(1_000_000_000);
+        let written = (0..100).filter(|_| lines.take(now).is_some()).count();
+        assert_eq!(written, LINES_MAX as usize);
+        assert_eq!(lines.take(now.plus(LINES_PERIOD)), Some(100 - LINES_MAX));
+    }
+}

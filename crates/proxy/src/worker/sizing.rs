@@ -1,0 +1,160 @@
+//! Pools that find their own size: what this worker counts for them, and its turn at the controller.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_advisor::controller::Totals;
+use weir_pool::{Moment, Usage};
+use weir_wire::sqlstate::SqlState;
+
+use super::Worker;
+use super::slots::{Pool, Stage};
+use super::timers::Timer;
+use crate::driver::Driver;
+use crate::sizing::{Sizing, TICK, few};
+
+/// This worker's part of a pool that finds its size.
+#[derive(Debug)]
+pub(super) struct Counted {
+    pub(super) sizing: Arc<Sizing>,
+    totals: Totals,
+    /// What the shard has told so far.
+    usage: Usage,
+}
+
+impl Counted {
+    fn new(sizing: Arc<Sizing>, lane: usize) -> Self {
+        Self {
+            totals: sizing.totals_of(lane),
+            sizing,
+            usage: Usage::default(),
+        }
+    }
+
+    /// A transaction is over that had its server for so long.
+    #[inline]
+    pub(super) fn record(&mut self, class: u8, hold: Duration) {
+        if hold <= self.sizing.pin_after() {
+            self.totals.record(usize::from(class), hold);
+        }
+    }
+
+    fn add_usage(&mut self, usage: Usage) {
+        let seconds = |now: u64, before: u64| now.saturating_sub(before) as f64 / 1e6;
+        self.totals.in_use_s += seconds(usage.in_use_us, self.usage.in_use_us);
+        self.totals.waiting_s += seconds(usage.waiting_us, self.usage.waiting_us);
+        self.usage = usage;
+    }
+}
+
+/// What servers of a pool do at this moment.
+#[derive(Debug, Clone, Copy, Default)]
+struct Look {
+    idle_in_transaction: u32,
+    pinned: u32,
+}
+
+impl Pool {
+    /// Begins or ends to count, as the settings say.
+    pub(super) fn settle_sizing(&mut self, lane: usize) {
+        let sizing = self.global.sizing();
+        self.counted = match (self.counted.take(), sizing) {
+            (Some(counted), Some(_)) => Some(counted),
+            (None, Some(sizing)) => Some(Box::new(Counted::new(sizing, lane))),
+            (_, None) => None,
+        };
+    }
+
+    /// The host refuses what clients ask for.
+    pub(super) fn count_refusal(&mut self, code: Option<SqlState>) {
+        let Some(counted) = &mut self.counted else {
+            return;
+        };
+        let errors = &mut counted.totals.errors;
+        match code.as_ref().map(SqlState::as_str) {
+            Some("40P01") => errors.deadlocks += 1,
+            Some("53200") => errors.out_of_memory += 1,
+            Some("53300") => errors.too_many_connections += 1,
+            Some("57P03") => errors.cannot_connect += 1,
+            _ => {}
+        }
+    }
+
+    /// No connection to the host can be made.
+    pub(super) fn count_unreachable(&mut self) {
+        if let Some(counted) = &mut self.counted {
+            counted.totals.errors.cannot_connect += 1;
+        }
+    }
+
+    /// A client has waited too long.
+    pub(super) fn count_queue_timeout(&mut self) {
+        if let Some(counted) = &mut self.counted {
+            counted.totals.queue_timeouts += 1;
+        }
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Looks at pools that find their size from now on, if this is one.
+    pub(super) fn arm_sizing(&mut self, pool_index: usize) {
+        let pool = self.pools.get(pool_index);
+        if !self.is_sizing && pool.is_some_and(|pool| pool.counted.is_some()) {
+            self.is_sizing = true;
+            self.timers.arm(self.now.plus(TICK), Timer::Sizing);
+        }
+    }
+
+    pub(super) fn sizing_timer(&mut self) {
+        self.is_sizing = false;
+        let looks = self.looks();
+        let (now, lane) = (self.now, self.lane);
+        let (mut is_needed, mut wakes) = (false, false);
+        for (index, pool) in &mut self.pools {
+            let Some(counted) = &mut pool.counted else {
+                continue;
+            };
+            counted.add_usage(pool.shard.usage(now));
+            let look = looks.get(index).copied().unwrap_or_default();
+            let waiting = few(pool.shard.waiting());
+            counted.sizing.publish(lane, |figures| {
+                figures.totals.clone_from(&counted.totals);
+                figures.waiting = waiting;
+                figures.idle_in_transaction = look.idle_in_transaction;
+                figures.pinned = look.pinned;
+            });
+            let name = (&*pool.global.database, &*pool.global.user);
+            wakes |= counted.sizing.tick(now, name, &pool.global.shared);
+            is_needed |= pool.clients > 0 || pool.shard.assigned() > 0;
+        }
+        if wakes {
+            self.global.wake_all();
+        }
+        if is_needed {
+            self.is_sizing = true;
+            self.timers.arm(now.plus(TICK), Timer::Sizing);
+        }
+    }
+
+    /// By the index of the pool, in one pass over the servers.
+    fn looks(&self) -> Vec<Look> {
+        let slots = self.pools.iter().map(|(index, _)| index + 1).max();
+        let mut looks = vec![Look::default(); slots.unwrap_or_default()];
+        for (_, server) in &self.servers {
+            let client = server.lease.and_then(|client| self.clients.get(client));
+            let (Some(client), Stage::Leased) = (client, &server.stage) else {
+                continue;
+            };
+            let counted = self.pools.get(server.pool);
+            let counted = counted.and_then(|pool| pool.counted.as_ref());
+            let (Some(look), Some(counted)) = (looks.get_mut(server.pool), counted) else {
+                continue;
+            };
+            look.idle_in_transaction += u32::from(!server.session.is_busy());
+            let since: Moment = client.transaction_at;
+            let is_long = self.now.since(since) > counted.sizing.pin_after();
+            look.pinned += u32::from(is_long || client.session.pin().is_some());
+        }
+        looks
+    }
+}
