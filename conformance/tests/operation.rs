@@ -32,6 +32,8 @@ mod reload;
 mod reload_random;
 #[path = "operation/settings.rs"]
 mod settings;
+#[path = "operation/sizing.rs"]
+mod sizing;
 #[path = "operation/stopping.rs"]
 mod stopping;
 #[path = "operation/support.rs"]
