@@ -32,14 +32,18 @@ struct Definition {
 pub(crate) struct Unnamed {
     confirmed: Definition,
     tentative: VecDeque<Definition>,
-    /// Reused, so that a Parse in steady state allocates nothing.
-    spare: Vec<u8>,
+    /// Reused, so that a Parse in steady state allocates nothing, nor do those of a pipeline.
+    spare: Vec<Vec<u8>>,
 }
+
+/// Buffers that a client keeps for its next pipeline, and the size up to which it does: together 4 KiB.
+const SPARE_MAX: usize = 16;
+const SPARE_BYTES_MAX: usize = 256;
 
 impl Unnamed {
     /// A Parse (or with [`NONE`], something that drops the statement) is on its way.
     pub(crate) fn define(&mut self, serial: u64, body: &[u8], effects: Option<Arc<Effects>>) {
-        let mut kept = std::mem::take(&mut self.spare);
+        let mut kept = self.spare.pop().unwrap_or_default();
         kept.clear();
         kept.extend_from_slice(body);
         self.tentative.push_back(Definition {
@@ -78,24 +82,33 @@ impl Unnamed {
         self.tentative.back_mut().unwrap_or(&mut self.confirmed)
     }
 
+    /// One buffer stays whatever its size.
+    fn keep(&mut self, buffer: Vec<u8>) {
+        let is_small = self.spare.len() < SPARE_MAX && buffer.capacity() <= SPARE_BYTES_MAX;
+        if buffer.capacity() > 0 && (is_small || self.spare.is_empty()) {
+            self.spare.push(buffer);
+        }
+    }
+
     /// The oldest change on its way has taken effect.
     pub(crate) fn confirm(&mut self) {
         if let Some(next) = self.tentative.pop_front() {
-            self.spare = std::mem::replace(&mut self.confirmed, next).body;
+            let old = std::mem::replace(&mut self.confirmed, next);
+            self.keep(old.body);
         }
     }
 
     /// The newest change was refused before it was on its way.
     pub(crate) fn take_back(&mut self) {
         if let Some(refused) = self.tentative.pop_back() {
-            self.spare = refused.body;
+            self.keep(refused.body);
         }
     }
 
     /// The oldest change on its way was skipped.
     pub(crate) fn skip(&mut self) {
         if let Some(skipped) = self.tentative.pop_front() {
-            self.spare = skipped.body;
+            self.keep(skipped.body);
         }
     }
 
@@ -169,7 +182,7 @@ mod tests {
             unnamed.define(serial, b"select 1", None);
             unnamed.confirm();
         }
-        assert!(unnamed.spare.capacity() > 0);
+        assert_eq!(unnamed.spare.len(), 1);
         assert_eq!(unnamed.current().0, 9);
     }
 }

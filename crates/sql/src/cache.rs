@@ -14,8 +14,14 @@ const BYTES_MAX: usize = 512 * 1024;
 /// Longer texts are judged again each time.
 const TEXT_MAX: usize = 32 * 1024;
 
+/// Harmless texts up to this length are remembered: most are shorter, and a comparison of more is no cheaper than looking.
+const HARMLESS_MAX: usize = 240;
+/// How many of them: a power of two.
+const HARMLESS_COUNT: usize = 32;
+
 /// Judges texts, and remembers the verdicts that took a parse: at most 1024 of them, for 1 MiB of
-/// text.
+/// text. Short harmless texts are remembered besides, the last one for each of a few dozen hashes: programs say the same
+/// few things all day, and finding a text again costs a tenth of reading its words.
 #[derive(Debug)]
 pub struct Judge {
     functions: Functions,
@@ -25,6 +31,26 @@ pub struct Judge {
     old: HashMap<Box<[u8]>, Arc<Effects>>,
     /// Bytes of text in `young`.
     young_bytes: usize,
+    /// Empty until something harmless was said.
+    harmless: Vec<Harmless>,
+}
+
+/// A text that was found harmless.
+#[derive(Clone, Debug, Default)]
+struct Harmless {
+    text: Vec<u8>,
+    /// Also where what may end a pin counts.
+    while_pinned: bool,
+}
+
+/// Where a text would be. Its length, its end and its middle differ most from one statement to another.
+fn slot(text: &[u8]) -> usize {
+    let word = |at: usize| text.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+    let word = |at| word(at).map_or(0, u64::from_le_bytes);
+    let end = text.len().saturating_sub(8);
+    let mixed = word(end) ^ word(end / 2).rotate_left(17) ^ text.len() as u64;
+    let mixed = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    usize::try_from(mixed).unwrap_or(0) % HARMLESS_COUNT
 }
 
 impl Judge {
@@ -35,18 +61,25 @@ impl Judge {
             young: HashMap::new(),
             old: HashMap::new(),
             young_bytes: 0,
+            harmless: Vec::new(),
         }
     }
 
     /// What the text may do to its session; nothing if it is harmless. `pinned`: whether what may
     /// end a pin counts too.
     pub fn effects(&mut self, text: &[u8], pinned: bool) -> Option<Arc<Effects>> {
+        let place = slot(text);
+        let known = self.harmless.get(place).filter(|known| known.text == text);
+        if known.is_some_and(|known| known.while_pinned || !pinned) {
+            return None;
+        }
         let harmless = if pinned {
             is_harmless_while_pinned(text, &self.functions)
         } else {
             is_harmless(text, &self.functions)
         };
         if harmless {
+            self.remember_harmless(place, text, pinned);
             return None;
         }
         let effects = self.verdict(text);
@@ -75,6 +108,20 @@ impl Judge {
             self.remember(text.into(), &effects);
         }
         effects
+    }
+
+    fn remember_harmless(&mut self, place: usize, text: &[u8], while_pinned: bool) {
+        if text.len() > HARMLESS_MAX {
+            return;
+        }
+        if self.harmless.is_empty() {
+            self.harmless.resize_with(HARMLESS_COUNT, Harmless::default);
+        }
+        if let Some(known) = self.harmless.get_mut(place) {
+            known.text.clear();
+            known.text.extend_from_slice(text);
+            known.while_pinned = while_pinned;
+        }
     }
 
     fn remember(&mut self, text: Box<[u8]>, effects: &Arc<Effects>) {
@@ -120,6 +167,54 @@ mod tests {
             false,
         );
         assert!(judge.young.keys().all(|text| text.len() <= TEXT_MAX));
+    }
+
+    #[test]
+    fn a_harmless_text_is_found_again_and_never_taken_for_another() {
+        let mut judge = Judge::new(Functions::default());
+        for round in 0..3 {
+            for number in 0..300 {
+                let harmless = format!("SELECT {number}");
+                assert_eq!(judge.effects(harmless.as_bytes(), true), None, "{round}");
+                let other = format!("LISTEN n{number}");
+                assert!(judge.effects(other.as_bytes(), false).is_some(), "{round}");
+            }
+        }
+        assert_eq!(judge.harmless.len(), HARMLESS_COUNT);
+        for length in [
+            0,
+            1,
+            7,
+            8,
+            9,
+            HARMLESS_MAX - 1,
+            HARMLESS_MAX,
+            HARMLESS_MAX + 1,
+            300,
+        ] {
+            let text = format!("select {}", "1".repeat(length));
+            for _ in 0..2 {
+                assert_eq!(judge.effects(text.as_bytes(), true), None);
+                assert!(
+                    judge
+                        .effects(text.replace("select", "listen").as_bytes(), true)
+                        .is_some()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_harmless_without_a_pin_is_looked_at_again_with_one() {
+        let mut judge = Judge::new(Functions::default());
+        for text in ["DROP TABLE t", "CLOSE c", "DROP TABLE t"] {
+            assert_eq!(judge.effects(text.as_bytes(), false), None, "{text}");
+            assert!(judge.effects(text.as_bytes(), true).is_some(), "{text}");
+        }
+        // The other way round a look with a pin says enough.
+        assert_eq!(judge.effects(b"SELECT 1", true), None);
+        assert_eq!(judge.effects(b"SELECT 1", false), None);
+        assert!(judge.harmless[slot(b"SELECT 1")].while_pinned);
     }
 
     #[test]
