@@ -17,6 +17,7 @@ mod alone;
 mod failure;
 mod fresh;
 mod idle;
+mod learning;
 mod reply;
 pub(crate) mod request;
 mod shape;

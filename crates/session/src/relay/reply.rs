@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use weir_sql::{Reason, Reasons};
+use weir_sql::Reason;
 use weir_wire::backend::{self, TransactionStatus, tag};
 use weir_wire::encode;
 use weir_wire::frame::{FrameError, Header, Side, header};
 use weir_wire::sqlstate::SqlState;
 
 use super::request::tell;
-use super::{STREAM_MIN, failure, is_too_long, shape};
+use super::{STREAM_MIN, failure, is_too_long, learning, shape};
 use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::fault::Fault;
@@ -17,7 +17,6 @@ use crate::sequences;
 use crate::server::{ERRORS_MAX, Server};
 use crate::settings::{Settings, is_settable};
 use crate::splice::Splice;
-use crate::state::surprises;
 use crate::unnamed;
 
 /// Bytes of a message before its body.
@@ -99,58 +98,6 @@ pub(super) fn answer(out: &mut Vec<u8>, kind: Kind) {
     out.extend_from_slice(&[tag, 0, 0, 0, 4]);
 }
 
-/// The whole answer to a question of ours is here: what the client holds on its server, and what follows it.
-fn learn(client: &mut Client, server: &mut Server) {
-    let Some(asked) = server.asked.pop_front() else {
-        return;
-    };
-    let (question, answer) = *asked;
-    if answer.is_bad() {
-        // Nothing is known, so the client keeps its server; the next request asks again.
-        return client.held.insert(Reason::Unknown);
-    }
-    if question.is_about_settings() {
-        let user = server.default_of("session_authorization").unwrap_or("");
-        let of_client = answer.of_client(&question, &client.settings, &client.startup, user);
-        let of_server = answer.of_server(&question, &server.settings, user);
-        server.found |=
-            question.is_check() && surprises(&client.settings, &of_client, &client.startup);
-        replace(&mut client.settings, of_client);
-        let made_temporary = client.makes_temporary;
-        client.settings_changed();
-        if client.makes_temporary && !made_temporary {
-            // What was made since the path was set has not been asked about.
-            server.question.add_reason(Reason::TemporaryObject);
-        }
-        replace(&mut server.settings, of_server);
-        if client.settings == server.settings {
-            server.settings = Arc::clone(&client.settings);
-        }
-    }
-    if question.is_about_statements() {
-        client.owns_only(&answer.statements);
-    }
-    let mut held = Reasons::default();
-    for reason in client.held.iter() {
-        if !question.reasons().contains(reason) && reason != Reason::Unknown {
-            held.insert(reason);
-        }
-    }
-    let found = answer
-        .reasons()
-        .iter()
-        .any(|reason| !client.held.contains(reason));
-    server.found |= question.is_check() && found;
-    client.held = held.union(answer.reasons());
-}
-
-/// Equal settings stay the one set that others share.
-fn replace(settings: &mut Arc<Settings>, new: Settings) {
-    if **settings != new {
-        *settings = Arc::new(new);
-    }
-}
-
 /// What becomes of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
@@ -195,11 +142,33 @@ impl Work<'_, '_> {
             }
             self.settle(header.tag);
             at += have;
+            if header.tag == tag::DATA_ROW && verdict == Verdict::Keep && have == total {
+                at = self.more_rows(input, at);
+            }
             if header.tag == tag::READY_FOR_QUERY && self.client.is_behind() {
                 break;
             }
         }
         Ok(at)
+    }
+
+    /// Rows that are all here, behind one that was passed on: so are they. Most messages of most answers are rows, and
+    /// of these nothing has to be decided but where they end.
+    #[inline]
+    fn more_rows(&mut self, input: &[u8], from: usize) -> usize {
+        let mut at = from;
+        while let Some(rest) = input.get(at..)
+            && rest.first() == Some(&tag::DATA_ROW)
+            && let Ok(Some(header)) = header(rest, Side::Backend)
+            && header.total_len() <= rest.len()
+            && !is_too_long(header.total_len(), self.server.message_max)
+        {
+            at += header.total_len();
+        }
+        if at > from {
+            self.to_client.keep(from, at);
+        }
+        at
     }
 
     /// The rest of a message that began earlier.
@@ -528,7 +497,7 @@ impl Work<'_, '_> {
             });
         }
         if duty == Duty::Learn {
-            learn(self.client, server);
+            learning::learn(self.client, server);
         }
         // What another request of ours sets right is not worth telling.
         let next = server.queue.front();
