@@ -29,11 +29,19 @@ pub(super) fn flags(wanted: Wanted, outcome: &Outcome, costs: &Costs) -> Vec<Fla
     let mut flags: Vec<Flag> = machine(wanted, outcome, costs);
     if outcome.errors > 0 {
         let detail = format!(
-            "{} of {} transactions failed",
+            "{} of {} transactions failed{}",
             outcome.errors,
-            outcome.transactions + outcome.errors
+            outcome.transactions + outcome.errors,
+            codes(outcome)
         );
         flags.push(flag(FlagKind::Errors, detail));
+    }
+    if outcome.unfinished > 0 {
+        let detail = format!(
+            "{} transactions were not over at the end",
+            outcome.unfinished
+        );
+        flags.push(flag(FlagKind::Unfinished, detail));
     }
     let all = u64::from(wanted.clients);
     if let Some(connected) = outcome
@@ -50,6 +58,21 @@ pub(super) fn flags(wanted: Wanted, outcome: &Outcome, costs: &Costs) -> Vec<Fla
     }
     flags.sort_by_key(|flag| flag.kind);
     flags
+}
+
+/// ` (8x 57P01, 4x closed)`, or nothing where the generator does not tell.
+fn codes(outcome: &Outcome) -> String {
+    let mut codes: Vec<(&String, &u64)> = outcome.errors_by_code.iter().collect();
+    codes.sort_by_key(|(code, count)| (std::cmp::Reverse(**count), *code));
+    let each: Vec<String> = codes
+        .iter()
+        .map(|(code, count)| format!("{count}x {code}"))
+        .collect();
+    if each.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", each.join(", "))
+    }
 }
 
 fn flag(kind: FlagKind, detail: String) -> Flag {
