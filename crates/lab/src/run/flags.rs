@@ -260,6 +260,10 @@ mod tests {
             ),
             (FlagKind::Steal, with(|_, _, machine| machine.steal = 0.011)),
             (
+                FlagKind::Unfinished,
+                with(|outcome, _, _| outcome.unfinished = 1),
+            ),
+            (
                 FlagKind::Unsteady,
                 with(|outcome, _, _| outcome.per_second[5..].fill(48_000.0)),
             ),
@@ -313,5 +317,11 @@ mod tests {
         outcome.errors = 3;
         let found = flags(WANTED, &outcome, &costs());
         assert_eq!(found[0].detail, "3 of 500003 transactions failed");
+        outcome.errors_by_code = [("57P01".to_owned(), 1), ("closed".to_owned(), 2)].into();
+        let found = flags(WANTED, &outcome, &costs());
+        assert_eq!(
+            found[0].detail,
+            "3 of 500003 transactions failed (2x closed, 1x 57P01)"
+        );
     }
 }
