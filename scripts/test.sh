@@ -21,6 +21,7 @@ need postgresql-client-15 have psql
 need pgbouncer has_pgbouncer
 need haproxy has_haproxy
 need pgpool2 has_pgpool
+need chromium have chromium
 need python3-venv has_venv
 need golang-go has_go
 need nodejs have node

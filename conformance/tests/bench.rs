@@ -6,6 +6,9 @@
     reason = "a panic in a test is a failure, and is wanted"
 )]
 
+#[path = "bench/noise.rs"]
+mod noise;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};

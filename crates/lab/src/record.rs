@@ -303,6 +303,8 @@ pub enum FlagKind {
     Steal,
     /// The target cannot do what the factors say, and got the nearest that it can; the command line has it.
     Substituted,
+    /// Transactions were not over when the generator's patience was.
+    Unfinished,
     /// The halves of the measured time differ by more than 3 %, or there is a trend.
     Unsteady,
 }

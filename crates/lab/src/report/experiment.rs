@@ -1,5 +1,6 @@
-//! The section of one experiment: charts, heat maps, published figures, retention, and the numbers.
+//! The section of one experiment: charts, heat maps, retention, equal cores, published figures, and the numbers.
 
+mod cores;
 mod heat;
 mod numbers;
 mod retention;
@@ -34,6 +35,7 @@ pub(super) fn blocks(view: &View<'_>, experiment: &ExperimentView<'_>) -> Vec<Bl
         blocks.extend(panel_blocks(experiment, panel));
     }
     blocks.extend(retention::blocks(experiment));
+    blocks.extend(cores::blocks(experiment));
     blocks.extend(published::blocks(experiment));
     blocks.extend(numbers::blocks(view, experiment));
     blocks

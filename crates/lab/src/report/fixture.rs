@@ -88,6 +88,50 @@ pub(crate) fn slowed() -> Results {
     results
 }
 
+/// All kinds of experiments in two blocks, short enough to be kept: what the page is looked at with.
+pub(crate) fn page() -> Results {
+    let mut results = made(2, 29);
+    let targets = [
+        "direct",
+        "pgbouncer",
+        "pgbouncer-again",
+        "pgbouncer-x2",
+        "weir-1",
+        "weir-2",
+        "pgcat",
+    ];
+    let keep = |target: &str, factors: &Factors| {
+        let many = factors
+            .get("clients")
+            .is_none_or(|clients| ["1", "100", "1000", "10000"].contains(&clients.as_str()));
+        targets.contains(&target)
+            && many
+            && factors
+                .get("protocol")
+                .is_none_or(|protocol| protocol != "extended")
+    };
+    for experiment in &mut results.run.experiments {
+        experiment
+            .plan
+            .retain(|cell| keep(&cell.target, &cell.factors));
+    }
+    results
+        .run
+        .targets
+        .retain(|target| targets.contains(&target.name.as_str()));
+    results
+        .cells
+        .retain(|cell| keep(&cell.target, &cell.factors));
+    for outcome in results
+        .cells
+        .iter_mut()
+        .filter_map(|cell| cell.outcome.as_mut())
+    {
+        outcome.per_second.clear();
+    }
+    results
+}
+
 fn cut(mut results: Results) -> Results {
     let keep = |target: &str, factors: &Factors| {
         ["direct", "pgbouncer", "pgbouncer-again", "weir-1"].contains(&target)
@@ -183,9 +227,22 @@ fn spoil(results: &mut Results) {
         if cell.experiment == "p1" && at(cell, "weir-2", "500", 1) {
             let outcome = cell.outcome.as_mut().unwrap();
             outcome.errors = 12;
-            let detail = "12 transactions failed".to_owned();
+            outcome.errors_by_code = [("57P01".to_owned(), 8), ("closed".to_owned(), 4)].into();
+            let detail = "12 of 190000 transactions failed (8x 57P01, 4x closed)".to_owned();
             cell.flags.push(Flag {
                 kind: FlagKind::Errors,
+                detail,
+            });
+        }
+        if cell.experiment == "open-loop"
+            && cell.target == "pgbouncer"
+            && cell.factors.get("rate").is_some_and(|rate| rate == "90%")
+        {
+            let outcome = cell.outcome.as_mut().unwrap();
+            outcome.unfinished = 31;
+            let detail = "31 transactions were not over at the end".to_owned();
+            cell.flags.push(Flag {
+                kind: FlagKind::Unfinished,
                 detail,
             });
         }
@@ -207,9 +264,10 @@ fn factors(pairs: &[(&str, &str)]) -> Factors {
 }
 
 const CLIENTS: [&str; 5] = ["1", "50", "100", "500", "1000"];
-const POOLERS: [&str; 6] = [
+const POOLERS: [&str; 7] = [
     "pgbouncer",
     "pgbouncer-again",
+    "pgbouncer-x2",
     "weir-1",
     "weir-2",
     "weir-4",
@@ -357,6 +415,7 @@ fn published(name: &str, ours: Option<&str>, figures: &[f64]) -> Vec<Published> 
 fn character(target: &str) -> (f64, f64, f64, f64) {
     match target {
         "direct" => (13_400.0, 0.35, 0.0, 0.0),
+        "pgbouncer-x2" => (11_300.0, 0.15, 43.0, 3.3),
         "pgbouncer" | "pgbouncer-again" => (9_800.0, 0.14, 41.0, 3.1),
         "weir-1" => (12_100.0, 0.10, 24.0, 2.2),
         "weir-2" => (12_900.0, 0.12, 25.5, 2.3),
@@ -430,7 +489,11 @@ fn outcome(
         tps = 9_000.0 * noise;
     }
     let bandwidth = experiment.measure == Measure::Bandwidth;
+    let open = experiment.axis == "rate";
+    let lag = |share: f64| open.then_some((share * 180.0).round());
     Outcome {
+        lag_us_p50: lag(0.05),
+        lag_us_p99: lag(1.0),
         transactions: (tps * experiment.measure_s) as u64,
         seconds: experiment.measure_s,
         tps,
@@ -551,6 +614,12 @@ fn targets() -> Vec<Target> {
                 bouncer,
             )
         },
+        target(
+            "pgbouncer-x2",
+            "PgBouncer, 2 processes",
+            Some("PgBouncer 1.18.0"),
+            "Two processes on one port.",
+        ),
         target(
             "weir-1",
             "Weir, 1 worker",

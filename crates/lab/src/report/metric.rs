@@ -12,6 +12,8 @@ pub(crate) enum Metric {
     CpuPerMegabyte,
     /// CPU time of the pooler per transaction.
     CpuPerTransaction,
+    /// How late transactions began behind their time, for one of a hundred.
+    LagP99,
     /// Logins per second.
     Logins,
     /// Resident memory of the pooler.
@@ -82,6 +84,7 @@ impl Metric {
             Self::Bandwidth => outcome.bytes_per_s?,
             Self::CpuPerMegabyte => cpu? / (outcome.bytes_per_s? * outcome.seconds / 1e6),
             Self::CpuPerTransaction => cpu? / float(outcome.transactions),
+            Self::LagP99 => outcome.lag_us_p99?,
             Self::Logins | Self::Tps => outcome.tps,
             Self::Memory => memory?,
             Self::MemoryPerClient => memory? / cell.factors.get("clients")?.parse::<f64>().ok()?,
@@ -102,6 +105,7 @@ impl Metric {
             Self::Bandwidth => "Bandwidth",
             Self::CpuPerMegabyte => "Pooler CPU per MB",
             Self::CpuPerTransaction => "Pooler CPU per transaction",
+            Self::LagP99 => "Late start p99",
             Self::Logins => "Logins per second",
             Self::Memory => "Pooler memory",
             Self::MemoryPerClient => "Pooler memory per client",
@@ -117,6 +121,7 @@ impl Metric {
             Self::Bandwidth => "bandwidth",
             Self::CpuPerMegabyte => "CPU per MB",
             Self::CpuPerTransaction => "CPU per transaction",
+            Self::LagP99 => "late start p99",
             Self::Logins => "logins per second",
             Self::Memory => "memory",
             Self::MemoryPerClient => "memory per client",
@@ -130,7 +135,11 @@ impl Metric {
     pub(crate) fn style(self) -> Style {
         match self {
             Self::Bandwidth => Style::BytesPerSecond,
-            Self::CpuPerMegabyte | Self::CpuPerTransaction | Self::P50 | Self::P99 => Style::Micros,
+            Self::CpuPerMegabyte
+            | Self::CpuPerTransaction
+            | Self::LagP99
+            | Self::P50
+            | Self::P99 => Style::Micros,
             Self::Logins | Self::Tps => Style::Rate,
             Self::Memory | Self::MemoryPerClient => Style::Bytes,
         }

@@ -63,6 +63,15 @@ fn a_small_run_in_all_forms() {
     expect_file!["../../testdata/report.txt"].assert_eq(&rendered.text);
 }
 
+/// The directory that a browser is shown: `conformance/tests/report_page.rs`.
+#[test]
+fn the_page_that_a_browser_is_shown_is_of_this_version() {
+    let results = fixture::page();
+    let run = serde_json::to_string_pretty(&results.run).unwrap() + "\n";
+    expect_file!["../../testdata/page/run.json"].assert_eq(&run);
+    expect_file!["../../testdata/page/cells.jsonl"].assert_eq(&fixture::lines(&results));
+}
+
 #[test]
 fn prose_of_a_whole_a_short_and_an_interrupted_run() {
     let mut said = String::new();

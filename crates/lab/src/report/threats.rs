@@ -209,6 +209,9 @@ fn meaning(kind: FlagKind) -> &'static str {
         FlagKind::Substituted => {
             "the target cannot do what was asked for and did the nearest that it can; it is other work."
         }
+        FlagKind::Unfinished => {
+            "transactions were not over when the generator stopped waiting; in open loop their time so far counts."
+        }
         FlagKind::Unsteady => "the rate still moved while it was measured.",
     }
 }

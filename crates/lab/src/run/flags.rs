@@ -29,11 +29,19 @@ pub(super) fn flags(wanted: Wanted, outcome: &Outcome, costs: &Costs) -> Vec<Fla
     let mut flags: Vec<Flag> = machine(wanted, outcome, costs);
     if outcome.errors > 0 {
         let detail = format!(
-            "{} of {} transactions failed",
+            "{} of {} transactions failed{}",
             outcome.errors,
-            outcome.transactions + outcome.errors
+            outcome.transactions + outcome.errors,
+            codes(outcome)
         );
         flags.push(flag(FlagKind::Errors, detail));
+    }
+    if outcome.unfinished > 0 {
+        let detail = format!(
+            "{} transactions were not over at the end",
+            outcome.unfinished
+        );
+        flags.push(flag(FlagKind::Unfinished, detail));
     }
     let all = u64::from(wanted.clients);
     if let Some(connected) = outcome
@@ -50,6 +58,21 @@ pub(super) fn flags(wanted: Wanted, outcome: &Outcome, costs: &Costs) -> Vec<Fla
     }
     flags.sort_by_key(|flag| flag.kind);
     flags
+}
+
+/// ` (8x 57P01, 4x closed)`, or nothing where the generator does not tell.
+fn codes(outcome: &Outcome) -> String {
+    let mut codes: Vec<(&String, &u64)> = outcome.errors_by_code.iter().collect();
+    codes.sort_by_key(|(code, count)| (std::cmp::Reverse(**count), *code));
+    let each: Vec<String> = codes
+        .iter()
+        .map(|(code, count)| format!("{count}x {code}"))
+        .collect();
+    if each.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", each.join(", "))
+    }
 }
 
 fn flag(kind: FlagKind, detail: String) -> Flag {
@@ -237,6 +260,10 @@ mod tests {
             ),
             (FlagKind::Steal, with(|_, _, machine| machine.steal = 0.011)),
             (
+                FlagKind::Unfinished,
+                with(|outcome, _, _| outcome.unfinished = 1),
+            ),
+            (
                 FlagKind::Unsteady,
                 with(|outcome, _, _| outcome.per_second[5..].fill(48_000.0)),
             ),
@@ -290,5 +317,11 @@ mod tests {
         outcome.errors = 3;
         let found = flags(WANTED, &outcome, &costs());
         assert_eq!(found[0].detail, "3 of 500003 transactions failed");
+        outcome.errors_by_code = [("57P01".to_owned(), 1), ("closed".to_owned(), 2)].into();
+        let found = flags(WANTED, &outcome, &costs());
+        assert_eq!(
+            found[0].detail,
+            "3 of 500003 transactions failed (2x closed, 1x 57P01)"
+        );
     }
 }

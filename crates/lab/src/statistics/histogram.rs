@@ -20,20 +20,62 @@ pub fn quantile(histogram: &[(u64, u64)], share: f64) -> Option<u64> {
     if !(0.0..=1.0).contains(&share) {
         return None;
     }
-    let total: u64 = histogram.iter().map(|(_, count)| count).sum();
-    // Counts of transactions stay below 2^52. Less than a billionth of one is rounding.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "see above"
-    )]
-    let rank = ((total as f64 * share - 1e-9).ceil() as u64).max(1);
+    let rank = rank(histogram.iter().map(|(_, count)| count).sum(), share);
     let mut seen = 0;
     histogram.iter().find_map(|(bound, count)| {
         seen += count;
         (seen >= rank).then_some(*bound)
     })
+}
+
+/// Several distributions side by side, to be merged again and again with other weights.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    /// Upper bound, place of the distribution, count; by bound.
+    buckets: Vec<(u64, usize, u64)>,
+}
+
+impl Parts {
+    /// Of distributions as [`merge`] takes them.
+    #[must_use]
+    pub fn new(parts: &[&[(u64, u64)]]) -> Self {
+        let mut buckets: Vec<(u64, usize, u64)> = Vec::new();
+        for (place, part) in parts.iter().enumerate() {
+            buckets.extend(part.iter().map(|(bound, count)| (*bound, place, *count)));
+        }
+        buckets.sort_unstable();
+        Self { buckets }
+    }
+
+    /// As [`quantile`] of all parts merged, each as many times as `weights` says; a part without a weight is left out.
+    #[must_use]
+    pub fn quantile(&self, weights: &[u64], share: f64) -> Option<u64> {
+        if !(0.0..=1.0).contains(&share) {
+            return None;
+        }
+        let weighted = |(_, place, count): &(u64, usize, u64)| {
+            weights
+                .get(*place)
+                .map_or(0, |weight| weight.saturating_mul(*count))
+        };
+        let rank = rank(self.buckets.iter().map(weighted).sum(), share);
+        let mut seen = 0;
+        self.buckets.iter().find_map(|bucket| {
+            seen += weighted(bucket);
+            (seen >= rank).then_some(bucket.0)
+        })
+    }
+}
+
+/// Which of `total` values, from 1. Counts of transactions stay below 2^52; less than a billionth of one is rounding.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "see above"
+)]
+fn rank(total: u64, share: f64) -> u64 {
+    ((total as f64 * share - 1e-9).ceil() as u64).max(1)
 }
 
 #[cfg(test)]
@@ -61,6 +103,24 @@ mod tests {
         assert_eq!(merged, [(1, 990), (1000, 5)]);
         assert_eq!(quantile(&merged, 0.99), Some(1));
         assert_eq!(quantile(&merged, 0.999), Some(1000));
+    }
+
+    #[test]
+    fn parts_with_weights_are_merged_as_often() {
+        let (one, two) = ([(1, 90), (7, 10)], [(5, 50), (7, 50)]);
+        let parts = Parts::new(&[&one, &two]);
+        for (weights, repeated) in [
+            ([1, 1], vec![&one[..], &two[..]]),
+            ([2, 0], vec![&one[..], &one[..]]),
+            ([0, 3], vec![&two[..], &two[..], &two[..]]),
+        ] {
+            let merged = merge(repeated);
+            for share in [0.0, 0.3, 0.5, 0.9, 1.0] {
+                assert_eq!(parts.quantile(&weights, share), quantile(&merged, share));
+            }
+        }
+        assert_eq!(parts.quantile(&[0, 0], 0.5), None);
+        assert_eq!(parts.quantile(&[1, 1], 1.5), None);
     }
 
     #[test]

@@ -100,7 +100,7 @@ fn entry(
 }
 
 /// Text and colour of a ratio.
-fn tile(judged: &Judged) -> (String, Tone) {
+pub(super) fn tile(judged: &Judged) -> (String, Tone) {
     let ratio = Style::Ratio.show(judged.ratio.mean);
     match judged.verdict {
         Verdict::Better => (ratio, Tone::Better(judged.step())),

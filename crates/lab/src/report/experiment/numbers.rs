@@ -5,7 +5,7 @@ use crate::report::document::{Block, Entry, Table};
 use crate::report::format::{self, Style};
 use crate::report::metric::Metric;
 use crate::report::view::{ExperimentView, Panel, Row, View, describe};
-use crate::statistics::Sample;
+use crate::statistics::{Interval, Sample};
 
 /// Folded tables.
 pub(super) fn blocks(view: &View<'_>, experiment: &ExperimentView<'_>) -> Vec<Block> {
@@ -28,7 +28,7 @@ pub(super) fn blocks(view: &View<'_>, experiment: &ExperimentView<'_>) -> Vec<Bl
     ]
 }
 
-const FIGURES: [&str; 15] = [
+const FIGURES: [&str; 16] = [
     "Target",
     ">Blocks",
     ">Mean",
@@ -42,6 +42,7 @@ const FIGURES: [&str; 15] = [
     ">p50",
     ">p90",
     ">p99",
+    ">95 % interval of p99",
     ">p99.9",
     "Flags",
 ];
@@ -55,6 +56,7 @@ fn table(view: &ExperimentView<'_>, panel: &Panel<'_>) -> Table {
         Metric::CpuPerTransaction,
         Metric::CpuPerMegabyte,
         Metric::Memory,
+        Metric::LagP99,
     ];
     let extra: Vec<Metric> = extra
         .into_iter()
@@ -97,16 +99,7 @@ fn figures(
     let sample = point.sample(view.main());
     let style = view.main().style();
     let show = |read: fn(&Sample) -> f64| style.maybe(sample.as_ref().map(read));
-    let interval = sample.as_ref().and_then(Sample::interval).map_or_else(
-        || format::NONE.to_owned(),
-        |interval| {
-            format!(
-                "{} to {}",
-                style.show(interval.low),
-                style.show(interval.high)
-            )
-        },
-    );
+    let interval = between(style, sample.as_ref().and_then(Sample::interval));
     let variation = Style::Percent.maybe(sample.as_ref().and_then(Sample::variation));
     let ratio = view
         .judge(view.main(), panel, row, at)
@@ -124,8 +117,10 @@ fn figures(
         Style::Ratio.maybe(ratio),
         Style::Micros.maybe(point.mean_latency()),
     ];
-    let quantiles = [0.5, 0.9, 0.99, 0.999].map(|share| point.percentile(share));
-    texts.extend(quantiles.map(|value| Style::Micros.maybe(value)));
+    let quantile = |share| Style::Micros.maybe(point.percentile(share));
+    texts.extend([0.5, 0.9, 0.99].map(quantile));
+    texts.push(between(Style::Micros, point.percentile_interval(0.99)));
+    texts.push(quantile(0.999));
     texts.extend(
         extra
             .iter()
@@ -151,7 +146,20 @@ fn figures(
     Some(entries)
 }
 
-const RAW: [&str; 23] = [
+fn between(style: Style, interval: Option<Interval>) -> String {
+    interval.map_or_else(
+        || format::NONE.to_owned(),
+        |interval| {
+            format!(
+                "{} to {}",
+                style.show(interval.low),
+                style.show(interval.high)
+            )
+        },
+    )
+}
+
+const RAW: [&str; 26] = [
     ">Block",
     ">Order",
     "Target",
@@ -159,12 +167,15 @@ const RAW: [&str; 23] = [
     "Generator",
     ">Transactions",
     ">Errors",
+    ">Unfinished",
     ">Per second",
     ">Mean",
     ">p50",
     ">p99",
     ">p99.9",
     ">Max",
+    ">Late start p50",
+    ">Late start p99",
     ">Spread of clients",
     ">Pooler CPU",
     ">Pooler memory",
@@ -214,12 +225,15 @@ fn line(view: &View<'_>, cell: &Cell) -> Vec<String> {
         cell.generator.clone(),
         count(outcome.map(|outcome| outcome.transactions)),
         count(outcome.map(|outcome| outcome.errors)),
+        count(outcome.map(|outcome| outcome.unfinished)),
         Style::Rate.maybe(outcome.map(|outcome| outcome.tps)),
         Style::Micros.maybe(latency.map(|latency| latency.mean)),
         Style::Micros.maybe(latency.map(|latency| latency.p50)),
         Style::Micros.maybe(latency.map(|latency| latency.p99)),
         Style::Micros.maybe(latency.map(|latency| latency.p999)),
         Style::Micros.maybe(latency.map(|latency| latency.max)),
+        Style::Micros.maybe(outcome.and_then(|outcome| outcome.lag_us_p50)),
+        Style::Micros.maybe(outcome.and_then(|outcome| outcome.lag_us_p99)),
         Style::Percent.maybe(clients.map(|clients| clients.variation)),
         cpu(pooler),
         Metric::Memory.style().maybe(Metric::Memory.of(cell)),

@@ -4,7 +4,13 @@ use std::collections::BTreeMap;
 
 use super::Metric;
 use crate::record::{Cell, FlagKind, Latency};
-use crate::statistics::{Sample, histogram};
+use crate::statistics::histogram::{self, Parts};
+use crate::statistics::{self, Interval, Sample, bootstrap};
+
+/// Enough that the ends of an interval do not depend on the seed by more than a tenth of its width.
+const ROUNDS: usize = 1000;
+/// Any does; the same one, so that the same data give the same report.
+const SEED: u64 = 1;
 
 /// The cells of one target at one place, by block.
 #[derive(Debug, Default)]
@@ -43,36 +49,51 @@ impl<'a> Point<'a> {
 
     /// Of the merged distribution, in microseconds; `None` unless every measured block has one.
     pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
-        let measured = self.cells.values().filter_map(|cell| cell.outcome.as_ref());
-        let parts: Option<Vec<&[(u64, u64)]>> = measured
-            .map(|outcome| outcome.latency.as_ref()?.histogram.as_deref())
-            .collect();
-        let merged = histogram::merge(parts?);
-        // Microseconds stay below 2^52.
-        #[expect(clippy::cast_precision_loss, reason = "see above")]
-        histogram::quantile(&merged, share).map(|bound| bound as f64)
+        let merged = histogram::merge(self.distributions()?);
+        histogram::quantile(&merged, share).map(micros)
     }
 
     /// In microseconds: of the merged distribution, or the mean of the blocks' where one block has none.
     pub(crate) fn percentile(&self, share: f64) -> Option<f64> {
-        let of_block = |latency: &Latency| match share {
-            0.5 => latency.p50,
-            0.9 => latency.p90,
-            0.99 => latency.p99,
-            _ => latency.p999,
+        self.quantile(share)
+            .or_else(|| statistics::mean(&self.latencies(percentile_of(share))))
+    }
+
+    /// 95 % interval of [`Self::percentile`] by the bootstrap. Blocks are drawn and not transactions: those of one
+    /// block share its luck. `None` for fewer than 2 blocks.
+    pub(crate) fn percentile_interval(&self, share: f64) -> Option<Interval> {
+        let Some(distributions) = self.distributions() else {
+            let values = self.latencies(percentile_of(share));
+            return bootstrap::interval(&values, statistics::mean, ROUNDS, SEED);
         };
-        self.quantile(share).or_else(|| self.mean_of(of_block))
+        let parts = Parts::new(&distributions);
+        let blocks: Vec<usize> = (0..distributions.len()).collect();
+        let quantile = |drawn: &[usize]| {
+            let mut weights = vec![0; distributions.len()];
+            for block in drawn {
+                *weights.get_mut(*block)? += 1;
+            }
+            parts.quantile(&weights, share).map(micros)
+        };
+        bootstrap::interval(&blocks, quantile, ROUNDS, SEED)
     }
 
     /// Mean of the blocks' mean latencies in microseconds.
     pub(crate) fn mean_latency(&self) -> Option<f64> {
-        self.mean_of(|latency| latency.mean)
+        statistics::mean(&self.latencies(|latency| latency.mean))
     }
 
-    fn mean_of(&self, read: impl Fn(&Latency) -> f64) -> Option<f64> {
+    fn latencies(&self, read: impl Fn(&Latency) -> f64) -> Vec<f64> {
         let latency = |cell: &&Cell| Some(read(cell.outcome.as_ref()?.latency.as_ref()?));
-        let values: Vec<f64> = self.cells.values().filter_map(latency).collect();
-        crate::statistics::mean(&values)
+        self.cells.values().filter_map(latency).collect()
+    }
+
+    /// One per measured block, if each has one.
+    fn distributions(&self) -> Option<Vec<&'a [(u64, u64)]>> {
+        let measured = self.cells.values().filter_map(|cell| cell.outcome.as_ref());
+        measured
+            .map(|outcome| outcome.latency.as_ref()?.histogram.as_deref())
+            .collect()
     }
 
     /// Values of this and another point from the same blocks.
@@ -110,4 +131,19 @@ impl<'a> Point<'a> {
         }
         self.cells.values().find_map(|cell| cell.failed.as_deref())
     }
+}
+
+fn percentile_of(share: f64) -> impl Fn(&Latency) -> f64 {
+    move |latency| match share {
+        0.5 => latency.p50,
+        0.9 => latency.p90,
+        0.99 => latency.p99,
+        _ => latency.p999,
+    }
+}
+
+/// Microseconds stay below 2^52.
+#[expect(clippy::cast_precision_loss, reason = "see above")]
+fn micros(bound: u64) -> f64 {
+    bound as f64
 }

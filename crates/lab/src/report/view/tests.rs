@@ -73,3 +73,40 @@ fn cells_that_nothing_describes_are_counted() {
     results.cells[1].target = "other".to_owned();
     assert_eq!(View::new(&results).strays, 2);
 }
+
+#[test]
+fn the_interval_of_a_percentile_is_that_of_drawn_blocks() {
+    let mut results = fixture::small();
+    results.cells.retain(|cell| {
+        cell.target == "weir-1" && cell.factors.get("clients").is_some_and(|c| c == "100")
+    });
+    for (cell, p99) in results.cells.iter_mut().zip([100, 200, 300, 400, 500]) {
+        let latency = cell
+            .outcome
+            .as_mut()
+            .and_then(|outcome| outcome.latency.as_mut());
+        latency.unwrap().histogram = Some(vec![(p99, 100)]);
+    }
+    let interval = |results: &Results, share| {
+        let point = Point::new(results.cells.iter());
+        point
+            .percentile_interval(share)
+            .map(|interval| (interval.low, interval.high))
+    };
+    // The largest of five that are drawn from five is below the third with probability (2/5)^5, about 1 %, and below
+    // the fourth with 8 %.
+    assert_eq!(interval(&results, 0.99), Some((300.0, 500.0)));
+    assert_eq!(interval(&results, 0.0), Some((100.0, 300.0)));
+    // Without distributions it is that of the mean of the blocks' own.
+    for (cell, p99) in results.cells.iter_mut().zip([10.0; 5]) {
+        let latency = cell
+            .outcome
+            .as_mut()
+            .and_then(|outcome| outcome.latency.as_mut())
+            .unwrap();
+        (latency.histogram, latency.p99) = (None, p99);
+    }
+    assert_eq!(interval(&results, 0.99), Some((10.0, 10.0)));
+    results.cells.truncate(1);
+    assert_eq!(interval(&results, 0.99), None);
+}

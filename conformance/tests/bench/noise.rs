@@ -1,0 +1,102 @@
+//! A difference that is there is found, and one that is not there is not, however busy the machine is.
+//!
+//! What is asserted is a verdict and never a figure. The judged measure is CPU time per transaction, the one that holds
+//! where other programs take the machine away; that throughput is `~` on such a machine is as it should be.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use weir_conformance::TempDir;
+use weir_conformance::tools;
+
+use super::bench;
+use super::cells;
+use super::json;
+
+const SLOW: &str = "weir-slow-1000";
+
+#[test]
+fn the_same_program_twice_is_noise_and_a_slowed_weir_is_found() {
+    let directory = TempDir::new().unwrap();
+    let experiment = tools::workspace().join("conformance/tests/bench/noise.toml");
+    let experiment = experiment.to_str().unwrap();
+    let arguments = [
+        "run",
+        "smoke",
+        "-e",
+        "noise",
+        "--experiment-file",
+        experiment,
+        "-o",
+        "result",
+    ];
+    let (good, text) = bench(&arguments, directory.path());
+    assert!(good && text.contains("0 of them failed"), "{text}");
+
+    // By the rule for all comparisons; with as few blocks as here the floor is as wide as what it was taken from, so
+    // that this is about the rule and its words rather than about luck.
+    let (good, report) = bench(&["report", "result"], directory.path());
+    let flat = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        good && flat.contains("PgBouncer ran twice under two names"),
+        "{report}"
+    );
+    assert!(flat.contains("0 of these differ"), "{report}");
+    assert!(
+        flat.contains("which is slower on purpose, stands to Weir, 1 worker"),
+        "{report}"
+    );
+
+    // As two runs of which the second has a slower Weir.
+    let result = directory.path().join("result");
+    part(&result, &directory.path().join("before"), SLOW);
+    part(&result, &directory.path().join("after"), "weir-1");
+    let (good, compared) = bench(&["compare", "before", "after"], directory.path());
+    assert!(good, "{compared}");
+    let cpu = compared
+        .split("noise: Pooler CPU per transaction")
+        .nth(1)
+        .unwrap();
+    let change = |target: &str| {
+        let line = cpu.lines().find(|line| line.starts_with(target)).unwrap();
+        line.rsplit_once('%')
+            .unwrap()
+            .0
+            .rsplit_once("  ")
+            .unwrap()
+            .1
+            .trim()
+            .to_owned()
+    };
+    assert_eq!(change("PgBouncer  "), "~ +0.0", "{compared}");
+    assert_eq!(change("PgBouncer (again)"), "~ +0.0", "{compared}");
+    let slower: f64 = change("Weir, 1 worker")
+        .parse()
+        .unwrap_or_else(|_| panic!("{compared}"));
+    assert!(slower > 100.0, "{compared}");
+}
+
+/// A result without the cells of `left_out`; the slowed Weir has the name of the other.
+fn part(whole: &Path, part: &Path, left_out: &str) {
+    fs::create_dir(part).unwrap();
+    let mut run = json(&whole.join("run.json"));
+    run["targets"]
+        .as_array_mut()
+        .unwrap()
+        .retain(|target| target["name"] != SLOW);
+    let plan = run["experiments"][0]["plan"].as_array_mut().unwrap();
+    plan.retain(|cell| cell["target"] != SLOW);
+    fs::write(part.join("run.json"), run.to_string()).unwrap();
+    let mut lines = String::new();
+    for mut cell in cells(whole)
+        .into_iter()
+        .filter(|cell| cell["target"] != left_out)
+    {
+        if cell["target"] == SLOW {
+            cell["target"] = Value::from("weir-1");
+        }
+        lines.push_str(&format!("{cell}\n"));
+    }
+    fs::write(part.join("cells.jsonl"), lines).unwrap();
+}

@@ -1,0 +1,270 @@
+//! Chromium by its own protocol, over a pair of pipes: no port, no library. Messages are JSON and end with a zero byte.
+
+use std::fs::File;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::io::Write;
+use std::process::Child;
+use std::process::ChildStdin;
+use std::process::ChildStdout;
+use std::process::Command;
+use std::process::Stdio;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::bail;
+use anyhow::ensure;
+use serde_json::Value;
+use serde_json::json;
+use weir_conformance::TempDir;
+use weir_conformance::tools;
+
+/// It speaks on descriptors 3 and 4; what it has to grumble goes to a file. It is killed if it hangs, and the shell goes
+/// with it.
+const START: &str = r#"exec timeout -k 1 60 "$@" 3<&0 4>&1 0</dev/null 1>&2"#;
+
+/// Nothing of it may reach the network: no name is found, and its own services are off.
+const FLAGS: [&str; 12] = [
+    "--headless",
+    "--remote-debugging-pipe",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-sync",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+];
+
+/// A browser of our own with an empty profile.
+pub(crate) struct Browser {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    calls: u64,
+    /// What it told without being asked.
+    events: Vec<Value>,
+    profile: TempDir,
+}
+
+impl Browser {
+    pub(crate) fn start() -> Result<Self> {
+        let program = tools::require("chromium", "chromium")?;
+        let profile = TempDir::new()?;
+        let mut command = Command::new("sh");
+        command.args(["-c", START, "sh"]).arg(program).args(FLAGS);
+        command.arg(format!("--user-data-dir={}", profile.path().display()));
+        if tools::is_root() {
+            // Its sandbox refuses to work for root. It opens a file of ours.
+            command.arg("--no-sandbox");
+        }
+        command.arg("about:blank").env("HOME", profile.path());
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(File::create(profile.path().join("stderr"))?)
+            .spawn()?;
+        let orders = child.stdin.take().context("a pipe was asked for")?;
+        let answers = child.stdout.take().context("a pipe was asked for")?;
+        Ok(Self {
+            child,
+            orders,
+            answers: BufReader::new(answers),
+            calls: 0,
+            events: Vec::new(),
+            profile,
+        })
+    }
+
+    /// A tab that tells what it does.
+    pub(crate) fn page(&mut self) -> Result<Page<'_>> {
+        let target = self.call(None, "Target.createTarget", &json!({"url": "about:blank"}))?;
+        let attach = json!({"targetId": target["targetId"], "flatten": true});
+        let attached = self.call(None, "Target.attachToTarget", &attach)?;
+        let session = attached["sessionId"]
+            .as_str()
+            .context("no session")?
+            .to_owned();
+        let mut page = Page {
+            browser: self,
+            session,
+        };
+        for domain in ["Page", "Network", "Log", "Runtime"] {
+            page.call(&format!("{domain}.enable"), &json!({}))?;
+        }
+        Ok(page)
+    }
+
+    /// Closes it and waits for its end.
+    pub(crate) fn stop(mut self) -> Result<()> {
+        self.call(None, "Browser.close", &json!({}))?;
+        let status = self.child.wait()?;
+        ensure!(status.success(), "chromium: {status}: {}", self.grumbling());
+        Ok(())
+    }
+
+    fn call(&mut self, session: Option<&str>, method: &str, parameters: &Value) -> Result<Value> {
+        self.calls += 1;
+        let mut order = json!({"id": self.calls, "method": method, "params": parameters});
+        if let Some(session) = session {
+            order["sessionId"] = session.into();
+        }
+        let mut bytes = order.to_string().into_bytes();
+        bytes.push(0);
+        let sent = self.orders.write_all(&bytes);
+        sent.with_context(|| format!("chromium ended: {}", self.grumbling()))?;
+        loop {
+            let mut answer = Vec::new();
+            self.answers.read_until(0, &mut answer)?;
+            if answer.pop() != Some(0) {
+                bail!("chromium ended at {method}: {}", self.grumbling());
+            }
+            let mut answer: Value = serde_json::from_slice(&answer)?;
+            if answer["id"] != self.calls {
+                self.events.push(answer);
+                continue;
+            }
+            ensure!(answer["error"].is_null(), "{method}: {}", answer["error"]);
+            return Ok(answer["result"].take());
+        }
+    }
+
+    fn grumbling(&self) -> String {
+        let text = std::fs::read_to_string(self.profile.path().join("stderr"));
+        tools::tail(&text.unwrap_or_default(), 10)
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // `timeout` hands the signal on to its child; once it is over there is nobody to tell.
+        if let (Ok(None), Ok(pid)) = (self.child.try_wait(), i32::try_from(self.child.id())) {
+            let pid = rustix::process::Pid::from_raw(pid);
+            let _ =
+                pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::TERM));
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// What can be said of a screenshot in a few numbers.
+#[derive(Debug)]
+pub(crate) struct Picture {
+    /// How many there are.
+    pub(crate) colours: u64,
+    /// Share of the pixels that are not the page's background.
+    pub(crate) drawn: f64,
+    /// Mean, from 0 to 1.
+    pub(crate) brightness: f64,
+}
+
+/// Takes the PNG apart. The browser is the one that can; a page of its own, for that of the report loads no picture.
+const MEASURE: &str = r#"(async () => {
+    const image = new Image();
+    image.src = "data:image/png;base64,PICTURE";
+    await image.decode();
+    const canvas = new OffscreenCanvas(image.width, image.height).getContext("2d");
+    canvas.drawImage(image, 0, 0);
+    const pixels = canvas.getImageData(0, 0, image.width, image.height).data;
+    const colours = new Set(), page = "BACKGROUND".match(/\d+/g).map(Number);
+    let drawn = 0, sum = 0;
+    for (let at = 0; at < pixels.length; at += 4) {
+        const [red, green, blue] = [pixels[at], pixels[at + 1], pixels[at + 2]];
+        colours.add((red << 16) | (green << 8) | blue);
+        drawn += red !== page[0] || green !== page[1] || blue !== page[2];
+        sum += red + green + blue;
+    }
+    const count = pixels.length / 4;
+    return {colours: colours.size, drawn: drawn / count, brightness: sum / count / 3 / 255};
+})()"#;
+
+/// A tab.
+pub(crate) struct Page<'a> {
+    browser: &'a mut Browser,
+    session: String,
+}
+
+impl Page<'_> {
+    /// Opens `url` on a screen so wide, by day or by night, and evaluates `script` when all is there.
+    pub(crate) fn open(
+        &mut self,
+        url: &str,
+        width: u32,
+        scheme: &str,
+        script: &str,
+    ) -> Result<Value> {
+        let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.call("Emulation.setEmulatedMedia", &media)?;
+        // A narrow screen is a telephone's, which zooms out where a page is too wide.
+        let screen =
+            json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600});
+        self.call("Emulation.setDeviceMetricsOverride", &screen)?;
+        let opened = self.call("Page.navigate", &json!({"url": url}))?;
+        ensure!(opened["errorText"].is_null(), "{opened}");
+        self.evaluate(
+            "new Promise((done) => document.readyState === 'complete' ? done() : addEventListener('load', done))",
+        )?;
+        self.evaluate(script)
+    }
+
+    /// Of what is on the screen, `background` being the page's colour.
+    pub(crate) fn picture(&mut self, background: &Value) -> Result<Picture> {
+        let background = background.as_str().context("no background")?;
+        let taken = self.call("Page.captureScreenshot", &json!({"format": "png"}))?;
+        let taken = taken["data"].as_str().context("no picture")?;
+        let script = MEASURE
+            .replace("PICTURE", taken)
+            .replace("BACKGROUND", background);
+        let mut table = self.browser.page()?;
+        let told = table.evaluate(&script)?;
+        let number = |name: &str| told[name].as_f64().with_context(|| told.to_string());
+        Ok(Picture {
+            colours: told["colours"].as_u64().with_context(|| told.to_string())?,
+            drawn: number("drawn")?,
+            brightness: number("brightness")?,
+        })
+    }
+
+    /// Everything that was asked for, in order.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = &str> {
+        self.events("Network.requestWillBeSent")
+            .filter_map(|event| event["params"]["request"]["url"].as_str())
+    }
+
+    /// What the console says, and what failed.
+    pub(crate) fn complaints(&self) -> impl Iterator<Item = String> {
+        let kinds = [
+            "Log.entryAdded",
+            "Runtime.consoleAPICalled",
+            "Runtime.exceptionThrown",
+            "Network.loadingFailed",
+        ];
+        kinds
+            .into_iter()
+            .flat_map(|kind| self.events(kind).map(|event| event["params"].to_string()))
+    }
+
+    fn events<'s>(&'s self, method: &'s str) -> impl Iterator<Item = &'s Value> {
+        let ours =
+            move |event: &&Value| event["method"] == method && event["sessionId"] == *self.session;
+        self.browser.events.iter().filter(ours)
+    }
+
+    fn evaluate(&mut self, script: &str) -> Result<Value> {
+        let order = json!({"expression": script, "awaitPromise": true, "returnByValue": true});
+        let mut told = self.call("Runtime.evaluate", &order)?;
+        ensure!(
+            told["exceptionDetails"].is_null(),
+            "{}",
+            told["exceptionDetails"]
+        );
+        Ok(told["result"]["value"].take())
+    }
+
+    fn call(&mut self, method: &str, parameters: &Value) -> Result<Value> {
+        self.browser.call(Some(&self.session), method, parameters)
+    }
+}
