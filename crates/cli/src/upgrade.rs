@@ -42,6 +42,8 @@ pub(crate) enum UpgradeError {
     NotReady(LinkError),
     #[error("cannot offer the listening sockets: {0}")]
     Offer(LinkError),
+    #[error("{0}; the next process would not know of it: {1} first")]
+    Halted(String, &'static str),
 }
 
 /// The program, as it was found when this process began: by the time of an upgrade there is another one in its place.
@@ -176,6 +178,9 @@ impl Upgrades {
         source: &Source,
         report: &UnixStream,
     ) -> Result<(Child, Link), UpgradeError> {
+        if let Some((what, take_back)) = running.halted() {
+            return Err(UpgradeError::Halted(what, take_back));
+        }
         let (link, theirs) = Link::pair()?;
         let mut command = self.program.command(source)?;
         let mut child = command.stdin(Stdio::from(theirs)).spawn()?;

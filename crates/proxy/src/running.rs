@@ -1,5 +1,6 @@
 //! Starting and stopping the whole.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -142,6 +143,23 @@ impl Running {
         self.global.resume(None)?;
         self.settle();
         Ok(())
+    }
+
+    /// What an administrator has stopped, in words, and the command that takes it back; None if everything runs.
+    pub fn halted(&self) -> Option<(String, &'static str)> {
+        let halts = self.global.halts();
+        let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
+        if halts.suspended {
+            Some(("everything is suspended".to_owned(), "RESUME"))
+        } else if halts.all {
+            Some(("everything is paused".to_owned(), "RESUME"))
+        } else if !halts.paused.is_empty() {
+            Some((format!("paused: {}", list(&halts.paused)), "RESUME"))
+        } else if !halts.disabled.is_empty() {
+            Some((format!("disabled: {}", list(&halts.disabled)), "ENABLE"))
+        } else {
+            None
+        }
     }
 
     fn settle(&self) {
