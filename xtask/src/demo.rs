@@ -1,25 +1,26 @@
 //! `cargo xtask demo`: the same pgbench run direct and through Weir, in short alternating rounds,
 //! side by side. Starts everything it needs and stops it again.
 
+mod load;
+mod table;
+
 use std::io::{IsTerminal, stdout};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use fastrand::Rng;
 use tempfile::TempDir;
-use weir_lab::access::Access;
 use weir_lab::clock;
 use weir_lab::interrupt::Interrupt;
 use weir_lab::postgres::{Cluster, DATABASE, Programs, Settings, USER, answers, free_port};
 use weir_lab::process::{Process, raise_open_files};
+use weir_lab::statistics::{Sample, median};
 
-use crate::lab::pgbench::{Load, Outcome, Protocol, Script};
-use crate::lab::statistics::{median, range};
-use crate::lab::table::{Table, bar, thousands};
-use crate::lab::target::{require_weir, weir_binary};
+use self::load::{Load, Outcome};
+use self::table::{Table, bar, thousands};
 use crate::workspace;
 
 #[derive(clap::Args)]
@@ -60,8 +61,7 @@ struct Side {
 pub(crate) fn run(flags: &Flags) -> Result<()> {
     let interrupt = Interrupt::install()?;
     raise_open_files()?;
-    let binary = weir_binary(&workspace::target_directory());
-    require_weir(&binary)?;
+    let binary = weir_binary()?;
 
     step(1, "Starting a throw-away PostgreSQL");
     let cluster = Cluster::start(&Programs::find()?, Settings::new(flags.clients + 50))?;
@@ -94,6 +94,19 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     try_it(&weir, &interrupt);
     println!("Stopping Weir and PostgreSQL.");
     Ok(())
+}
+
+/// The release binary: `WEIR_BIN`, else where cargo puts it. Fails with the command to type if it has not been built.
+fn weir_binary() -> Result<PathBuf> {
+    let built = || workspace::target_directory().join("release").join("weir");
+    let binary = std::env::var_os("WEIR_BIN").map_or_else(built, PathBuf::from);
+    if !binary.is_file() {
+        bail!(
+            "{} is not there; build it with: cargo build --release -p weir-cli",
+            binary.display()
+        );
+    }
+    Ok(binary)
 }
 
 /// Weir in front of the cluster. Fields drop in this order.
@@ -150,20 +163,15 @@ fn measure(
                 (cluster.address(), None)
             };
             let load = Load {
-                script: Script::SelectOnly,
-                protocol: Protocol::Simple,
                 clients: flags.clients,
-                threads: 1,
                 warm_up: WARM_UP,
                 measured: Duration::from_secs(flags.seconds),
                 seed,
-                rate: None,
-                access: Access::default(),
             };
             // Weir keeps its servers while the direct run has its turn; those are not the run's.
             let idle = if through_weir { 0 } else { backends(cluster)? };
             let mut connections = 0;
-            let outcome = load.run_with(&pgbench, address, pid, interrupt, || {
+            let outcome = load.run(&pgbench, address, pid, interrupt, || {
                 connections = backends(cluster).unwrap_or_default().saturating_sub(idle);
             })?;
             let name = if through_weir { "Weir" } else { "direct" };
@@ -211,7 +219,7 @@ fn summary(direct: &Side, pooled: &Side) -> String {
         ("Throughput", "transactions/s", per_second as Metric),
         ("p99 latency", "ms", p99),
     ] {
-        let middle = [direct, pooled].map(|side| median(&side.values(value)));
+        let middle = [direct, pooled].map(|side| median(&side.values(value)).unwrap_or(f64::NAN));
         let full = middle.into_iter().fold(0.0, f64::max);
         text.push_str(&format!("{title}\n"));
         for (name, middle) in ["direct", "Weir"].into_iter().zip(middle) {
@@ -277,12 +285,15 @@ fn milliseconds(micros: u64) -> f64 {
 }
 
 fn spread(values: &[f64], format: Format) -> String {
-    let (low, high) = range(values);
+    // A side that was never run, or whose CPU time is not known.
+    let Some(sample) = Sample::of(values) else {
+        return "–".to_owned();
+    };
     format!(
         "{} ({}–{})",
-        format(median(values)),
-        format(low),
-        format(high)
+        format(sample.median),
+        format(sample.min),
+        format(sample.max)
     )
 }
 

@@ -5,11 +5,9 @@
     reason = "a command line tool talks"
 )]
 
-mod bench;
 mod ci;
 mod demo;
 mod docs;
-mod lab;
 mod sim;
 mod sqlstate;
 mod tidy;
@@ -31,11 +29,6 @@ struct Flags {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Measure Weir against other poolers on this machine
-    Bench {
-        #[command(subcommand)]
-        bench: bench::Bench,
-    },
     /// Everything that CI checks: format, lints, docs, tidy, licences, then all tests
     Ci(ci::Flags),
     /// Show a pgbench run through Weir beside the same run direct
@@ -70,7 +63,6 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<()> {
     match task {
-        Task::Bench { bench } => bench::run(bench),
         Task::Ci(flags) => ci::run(&flags),
         Task::Demo(flags) => demo::run(&flags),
         Task::Docs { check: true } => docs::check(),

@@ -1,6 +1,5 @@
 //! How the clients of a measurement log in: in plain or over TLS, with or without a password.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 /// The password of every user of a measurement, on loopback and for minutes only.
@@ -13,18 +12,9 @@ pub struct Access {
     pub tls: bool,
     /// Offers [`PASSWORD`].
     pub password: bool,
-    /// OpenSSL's configuration instead of the system's: it can narrow what clients offer.
-    pub openssl_conf: Option<PathBuf>,
 }
 
 impl Access {
-    /// Over TLS, without a password.
-    pub const TLS: Self = Self {
-        tls: true,
-        password: false,
-        openssl_conf: None,
-    };
-
     /// Sets libpq's variables (PostgreSQL manual, "Environment Variables" of libpq). Without TLS
     /// nothing is set: a server without TLS then costs one refused request per connection.
     pub fn apply(&self, command: &mut Command) {
@@ -33,9 +23,6 @@ impl Access {
         }
         if self.password {
             command.env("PGPASSWORD", PASSWORD);
-        }
-        if let Some(path) = &self.openssl_conf {
-            command.env("OPENSSL_CONF", path);
         }
     }
 }
@@ -49,7 +36,11 @@ mod tests {
         let mut command = Command::new("true");
         Access::default().apply(&mut command);
         assert_eq!(command.get_envs().count(), 0);
-        Access::TLS.apply(&mut command);
+        let access = Access {
+            tls: true,
+            password: false,
+        };
+        access.apply(&mut command);
         let set: Vec<_> = command.get_envs().collect();
         assert_eq!(set, [("PGSSLMODE".as_ref(), Some("require".as_ref()))]);
     }

@@ -11,9 +11,6 @@ use crate::error::{Error, Result};
 use crate::postgres::private_directory;
 use crate::process::{Account, find_program, run_to_end};
 
-/// The kind of key, in words for a report.
-pub const KIND: &str = "RSA-2048 certificate made by openssl";
-
 const DAYS: &str = "2";
 const NAMES: &str = "subjectAltName=DNS:localhost,IP:127.0.0.1\n";
 
@@ -71,33 +68,6 @@ impl Certificates {
     pub fn key(&self) -> PathBuf {
         self.directory.path().join("server.key")
     }
-
-    /// Writes a configuration of OpenSSL that offers nothing but this cipher of TLS 1.3.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn only_cipher(&self, name: &str) -> Result<PathBuf> {
-        let path = self.directory.path().join("openssl.cnf");
-        fs::write(&path, configuration(name)).map_err(Error::file("write", &path))?;
-        Ok(path)
-    }
-}
-
-/// OpenSSL manual, config(5), "SSL Configuration".
-fn configuration(cipher: &str) -> String {
-    format!(
-        "openssl_conf = init\n[init]\nssl_conf = ssl\n[ssl]\nsystem_default = only\n[only]\n\
-         MinProtocol = TLSv1.3\nCiphersuites = {cipher}\n"
-    )
-}
-
-/// The version of the library that pgbench and PgBouncer use here, as its program tells it.
-///
-/// # Errors
-/// The program is missing.
-pub fn openssl_version() -> Result<String> {
-    let text = run_to_end(Command::new(find_program("openssl", &[])?).arg("version"))?;
-    Ok(text.trim().to_owned())
 }
 
 struct OpenSsl {
@@ -124,17 +94,5 @@ impl OpenSsl {
         let mut command = Command::new(program);
         command.current_dir(&self.directory).args(&self.arguments);
         run_to_end(&mut command).map(drop)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_configuration_names_the_only_cipher() {
-        let text = configuration("TLS_AES_128_GCM_SHA256");
-        let last = text.lines().last();
-        assert_eq!(last, Some("Ciphersuites = TLS_AES_128_GCM_SHA256"));
     }
 }

@@ -52,7 +52,6 @@ impl Job<'_> {
         Access {
             tls: self.tls,
             password: true,
-            openssl_conf: None,
         }
     }
 }

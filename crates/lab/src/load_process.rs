@@ -38,9 +38,7 @@ impl Generator for LoadProcess {
     fn run(&self, job: &Job<'_>, watch: &mut Watch<'_>) -> Result<Loaded> {
         let plan = plan(job)?;
         let input = job.directory.join("plan.json");
-        let text =
-            serde_json::to_string_pretty(&plan).map_err(|error| failed(error.to_string()))?;
-        fs::write(&input, text).map_err(Error::file("write", &input))?;
+        write(&input, &plan)?;
         let (program, arguments) = self
             .command
             .split_first()
@@ -74,6 +72,57 @@ impl Generator for LoadProcess {
             outcome,
         })
     }
+}
+
+/// Longer than any cell.
+const STORM_S: f64 = 24.0 * 3600.0;
+/// On a real network those who log in have machines of their own.
+const STORM_NICENESS: &str = "10";
+const STORM_THREADS: u32 = 4;
+
+impl LoadProcess {
+    /// Starts `clients` that log in, leave, and do it again until the process is dropped. What they show is not a part of
+    /// the cell; their last words are in `storm.jsonl`.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn storm(&self, job: &Job<'_>, clients: u32) -> Result<Process> {
+        let plan = storm(job, clients)?;
+        let input = job.directory.join("storm.json");
+        write(&input, &plan)?;
+        let mut command = Command::new("nice");
+        command.args(["-n", STORM_NICENESS]).args(&self.command);
+        let stdin = File::open(&input).map_err(Error::file("read", &input))?;
+        let output = job.directory.join("storm.jsonl");
+        let process =
+            Process::start_with_input("the storm of logins", &mut command, stdin, &output)?;
+        Ok(process.stop_with(&[Signal::TERM]))
+    }
+}
+
+/// A plan without transactions: a login is all.
+fn storm(job: &Job<'_>, clients: u32) -> Result<Plan> {
+    let work = Work {
+        clients,
+        batch: 1,
+        script: Script::Plan(json!({ "transactions": [] })),
+        reconnect: true,
+        idle: false,
+        ..job.work.clone()
+    };
+    plan(&Job {
+        work: &work,
+        rate: None,
+        threads: clients.min(STORM_THREADS),
+        warm_up: Duration::ZERO,
+        measure: Duration::from_secs_f64(STORM_S),
+        ..job.clone()
+    })
+}
+
+fn write(path: &Path, plan: &Plan) -> Result<()> {
+    let text = serde_json::to_string_pretty(plan).map_err(|error| failed(error.to_string()))?;
+    fs::write(path, text).map_err(Error::file("write", path))
 }
 
 fn failed(reason: impl Into<String>) -> Error {
@@ -203,6 +252,7 @@ mod tests {
             writes: false,
             reconnect: true,
             idle: false,
+            storm: 0,
         }
     }
 
@@ -242,6 +292,20 @@ mod tests {
         work.script = Script::Builtin("select-only".to_owned());
         assert!(plan(&job(&work, directory)).is_err());
         assert!(check(&work).is_err());
+    }
+
+    #[test]
+    fn a_storm_is_of_logins_alone_and_outlasts_the_cell() {
+        let mut work = work();
+        work.reconnect = false;
+        let directory = Path::new("/");
+        let found = storm(&job(&work, directory), 20).unwrap();
+        assert_eq!(
+            (found.clients, found.threads, found.transactions.len()),
+            (20, 4, 0)
+        );
+        assert_eq!((found.reconnect, found.pace), (true, Pace::Closed));
+        assert!(found.measure_s > 3600.0 && found.tls == plan::Tls::Require);
     }
 
     fn line(phase: &str) -> String {

@@ -123,6 +123,9 @@ pub struct Target {
     /// between the two are the noise floor.
     #[serde(default)]
     pub twin_of: Option<String>,
+    /// How it is configured and started was written from its documentation and never tried by who wrote it.
+    #[serde(default)]
+    pub untried: bool,
 }
 
 /// One target under one load in one block.

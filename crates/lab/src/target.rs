@@ -24,6 +24,14 @@ const BUILTIN: &[(&str, &str)] = &[
         include_str!("../../../lab/targets/weir-slow.toml"),
     ),
     (
+        "weir-untracked",
+        include_str!("../../../lab/targets/weir-untracked.toml"),
+    ),
+    (
+        "weir-unnamed",
+        include_str!("../../../lab/targets/weir-unnamed.toml"),
+    ),
+    (
         "pgbouncer",
         include_str!("../../../lab/targets/pgbouncer.toml"),
     ),

@@ -1,5 +1,5 @@
 //! Which TLS the two hops of a target really use. Asked from outside (the `openssl` program at the
-//! client hop, PostgreSQL's own books at the server hop), and beside it what the pooler says.
+//! client hop, PostgreSQL's own books at the server hop).
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -18,16 +18,12 @@ pub struct Negotiated {
     pub client: String,
     /// Version and cipher of the connection that PostgreSQL answers on.
     pub server: String,
-    /// The column `tls` of SHOW CLIENTS and SHOW SERVERS; none of a target without a console.
-    pub clients_shown: Option<String>,
-    /// See above.
-    pub servers_shown: Option<String>,
 }
 
 const AT_THE_SERVER: &str = "SELECT coalesce(version || '/' || cipher, 'none') \
                              FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
 
-/// Looks at a target that runs and has TLS on both hops. `console` says whether it has PgBouncer's console.
+/// Looks at a target that runs and has TLS to its clients.
 ///
 /// # Errors
 /// A program is missing, or the target refuses.
@@ -37,27 +33,17 @@ pub fn observe(
     user: &str,
     database: &str,
     access: &Access,
-    console: bool,
 ) -> Result<Negotiated> {
-    let psql = |database: &str, sql: &str| {
-        let mut command = Command::new(programs.path("psql")?);
-        command.args(["-X", "-q", "-A", "-F", "\t", "-P", "footer=off"]);
-        command.args(["-h", &address.ip().to_string()]);
-        command.args(["-p", &address.port().to_string(), "-U", user]);
-        command.args(["-c", sql, database]);
-        access.apply(&mut command);
-        run_to_end(&mut command)
-    };
-    let server = psql(database, AT_THE_SERVER)?;
-    let shown = |sql: &str| match console {
-        true => psql("pgbouncer", sql).ok().map(|text| column(&text, "tls")),
-        false => None,
-    };
+    let mut command = Command::new(programs.path("psql")?);
+    command.args(["-X", "-q", "-A", "-t"]);
+    command.args(["-h", &address.ip().to_string()]);
+    command.args(["-p", &address.port().to_string(), "-U", user]);
+    command.args(["-c", AT_THE_SERVER, database]);
+    access.apply(&mut command);
+    let server = run_to_end(&mut command)?;
     Ok(Negotiated {
         client: at_the_client(address, access)?,
-        server: server.lines().nth(1).unwrap_or_default().to_owned(),
-        clients_shown: shown("SHOW CLIENTS"),
-        servers_shown: shown("SHOW SERVERS"),
+        server: server.trim().to_owned(),
     })
 }
 
@@ -88,27 +74,6 @@ fn session(text: &str) -> String {
     format!("{version}/{cipher}/{exchange}")
 }
 
-/// The different values of a column of psql's unaligned table, without empty ones.
-fn column(table: &str, name: &str) -> String {
-    let mut lines = table.lines().map(|line| line.split('\t'));
-    let place = lines
-        .next()
-        .and_then(|mut header| header.position(|cell| cell == name));
-    let Some(place) = place else {
-        return "no such column".to_owned();
-    };
-    let mut values: Vec<&str> = lines
-        .filter_map(|mut row| row.nth(place))
-        .filter(|value| !value.is_empty())
-        .collect();
-    values.sort_unstable();
-    values.dedup();
-    if values.is_empty() {
-        return "none".to_owned();
-    }
-    values.join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,13 +89,5 @@ mod tests {
             session(""),
             "unknown version/unknown cipher/unknown exchange"
         );
-    }
-
-    #[test]
-    fn a_column_is_found_by_name_wherever_it_stands() {
-        let table = "type\ttls\tport\nC\tA\t1\nC\tB\t2\nC\tA\t3\nC\t\t4\n";
-        assert_eq!(column(table, "tls"), "A, B");
-        assert_eq!(column("type\ttls\nC\t\n", "tls"), "none");
-        assert_eq!(column("type\nC\n", "tls"), "no such column");
     }
 }

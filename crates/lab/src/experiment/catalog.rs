@@ -21,6 +21,10 @@ pub(super) const BUILTIN: &[(&str, &str)] = &[
         include_str!("../../../../lab/experiments/storm-tls.toml"),
     ),
     (
+        "login-storm",
+        include_str!("../../../../lab/experiments/login-storm.toml"),
+    ),
+    (
         "result-size",
         include_str!("../../../../lab/experiments/result-size.toml"),
     ),
@@ -39,6 +43,10 @@ pub(super) const BUILTIN: &[(&str, &str)] = &[
     (
         "pooler-alone",
         include_str!("../../../../lab/experiments/pooler-alone.toml"),
+    ),
+    (
+        "state",
+        include_str!("../../../../lab/experiments/state.toml"),
     ),
     ("aa", include_str!("../../../../lab/experiments/aa.toml")),
 ];

@@ -29,6 +29,8 @@ pub struct Work {
     pub reconnect: bool,
     /// Nothing is sent once everybody is there.
     pub idle: bool,
+    /// So many others log in and leave all the time meanwhile.
+    pub storm: u32,
 }
 
 /// Transactions per second, of all clients together.
@@ -77,6 +79,7 @@ impl Experiment {
             writes: workload.writes,
             reconnect: workload.reconnect,
             idle: workload.idle,
+            storm: self.storm(point)?,
         })
     }
 
@@ -117,6 +120,15 @@ impl Experiment {
         };
         let number = text.parse().ok().filter(|count| *count > 0);
         number.ok_or_else(|| self.wrong(format!("{factor}: `{text}` is not a number above zero")))
+    }
+
+    /// The only factor of which there may be none.
+    fn storm(&self, point: &Point) -> Result<u32, Error> {
+        let Some(text) = point.get("storm") else {
+            return Ok(0);
+        };
+        let number = text.parse().ok();
+        number.ok_or_else(|| self.wrong(format!("storm: `{text}` is not a number of clients")))
     }
 
     fn tls(&self, point: &Point) -> Result<Tls, Error> {

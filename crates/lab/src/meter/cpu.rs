@@ -20,21 +20,6 @@ pub fn process_time(pid: u32) -> Result<Duration> {
     Ok(times.sum())
 }
 
-/// The same of all processes that `pid`, which has one thread, has started: a PostgreSQL server's, whose first process
-/// does little itself.
-///
-/// # Errors
-/// There is no such process, or the kernel does not list children (CONFIG_PROC_CHILDREN).
-pub fn children_time(pid: u32) -> Result<Duration> {
-    let list = PathBuf::from(format!("/proc/{pid}/task/{pid}/children"));
-    let text = fs::read_to_string(&list).map_err(Error::file("read", &list))?;
-    let children = text
-        .split_whitespace()
-        .filter_map(|child| child.parse().ok());
-    // One that ended meanwhile is gone with its time, as a thread is.
-    Ok(children.filter_map(|child| process_time(child).ok()).sum())
-}
-
 /// The same of one thread; nothing if it has ended.
 pub(super) fn thread_time(pid: u32, tid: u32) -> Option<Duration> {
     schedstat(Path::new(&format!("/proc/{pid}/task/{tid}/schedstat")))
@@ -56,32 +41,12 @@ fn on_cpu(schedstat: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
-
     use super::*;
 
     #[test]
     fn reads_the_first_field_in_nanoseconds() {
         assert_eq!(on_cpu("1500 77 9\n"), Some(Duration::from_nanos(1500)));
         assert_eq!(on_cpu(""), None);
-    }
-
-    #[test]
-    fn the_time_of_children_is_their_own() {
-        // The child ends by SIGPIPE once nobody reads.
-        let mut parent = Command::new("sh")
-            .args(["-c", "yes & wait"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut time = Duration::ZERO;
-        while time == Duration::ZERO {
-            time = children_time(parent.id()).unwrap();
-        }
-        drop(parent.stdout.take());
-        parent.wait().unwrap();
-        assert!(children_time(std::process::id()).is_ok());
-        assert!(children_time(u32::MAX).is_err());
     }
 
     #[test]

@@ -14,6 +14,7 @@ fn work(script: Script) -> Work {
         writes: false,
         reconnect: false,
         idle: false,
+        storm: 0,
     }
 }
 

@@ -18,7 +18,12 @@ fn skipped(view: &View<'_>) -> Vec<Block> {
     let mut table = Table::new("", &["Target", "Why"]);
     for target in &view.results.run.targets {
         if let Some(why) = &target.skipped {
-            table.row([target.title.clone(), why.clone()]);
+            let untried = if target.untried {
+                "; its description was never tried"
+            } else {
+                ""
+            };
+            table.row([target.title.clone(), format!("{why}{untried}")]);
         }
     }
     let mut blocks = vec![Block::section("Skipped targets")];
@@ -45,7 +50,11 @@ fn targets(view: &View<'_>) -> Vec<Block> {
         let sha256 = target.sha256.as_deref().unwrap_or(format::NONE);
         let version = target.version.as_deref().unwrap_or(format::NONE);
         table.rows.push(vec![
-            Entry::new(&target.title),
+            Entry::new(if target.untried {
+                format!("{} (description never tried)", target.title)
+            } else {
+                target.title.clone()
+            }),
             Entry::new(version),
             Entry::code(sha256),
         ]);

@@ -581,6 +581,7 @@ fn latency(mean: f64, clients: f64, random: &mut Random) -> Latency {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a flat table")]
 fn targets() -> Vec<Target> {
     let target = |name: &str, title: &str, version: Option<&str>, fairness: &str| Target {
         name: name.to_owned(),
@@ -591,8 +592,10 @@ fn targets() -> Vec<Target> {
         fairness: fairness.to_owned(),
         skipped: None,
         twin_of: None,
+        untried: false,
     };
     let skipped = |name: &str, title: &str, why: &str| Target {
+        untried: true,
         skipped: Some(why.to_owned()),
         ..target(name, title, None, "")
     };
@@ -638,7 +641,10 @@ fn targets() -> Vec<Target> {
             Some("weir 0.1.0"),
             "More threads than CPUs.",
         ),
-        target("odyssey", "Odyssey", Some("odyssey 1.3"), "One worker."),
+        Target {
+            untried: true,
+            ..target("odyssey", "Odyssey", Some("odyssey 1.3"), "One worker.")
+        },
         skipped(
             "pgcat",
             "PgCat",

@@ -69,7 +69,7 @@ fn against_others(view: &View<'_>) -> Vec<Loss> {
                         && name != experiment.experiment.base
                         && !is_relay(name)
                         && row.target.twin_of.is_none()
-                        && !name.starts_with("weir-slow")
+                        && !name.starts_with("weir-")
                 });
                 losses.extend(
                     others.filter_map(|other| loss(experiment, panel, best, other, metric, at)),

@@ -14,6 +14,7 @@ use crate::statistics::float;
 pub(super) fn sentences(view: &View<'_>) -> Vec<Prose> {
     let mut said = completeness(view);
     said.extend(flags(view));
+    said.extend(untried(view));
     said.extend(noise::blocks(view));
     said.extend(noise::without_twins(view));
     for experiment in &view.experiments {
@@ -129,6 +130,21 @@ fn failures(experiment: &ExperimentView<'_>) -> Option<Prose> {
         rest => prose.text("; and ").count(rest).text(" other reasons"),
     };
     (failed > 0).then(|| prose.text("."))
+}
+
+/// Who was run by a description that nobody had tried.
+fn untried(view: &View<'_>) -> Option<Prose> {
+    let ran = |name: &str| view.results.cells.iter().any(|cell| cell.target == name);
+    let targets = view.results.run.targets.iter();
+    let titles: Vec<&str> = targets
+        .filter(|target| target.untried && ran(&target.name))
+        .map(|target| target.title.as_str())
+        .collect();
+    let prose = Prose::quote(&titles.join("; ")).text(
+        ": how to configure and start it was written from its documentation and never tried; what looks like a fault \
+         of the program may be one of the description.",
+    );
+    (!titles.is_empty()).then_some(prose)
 }
 
 /// One sentence per kind of flag.

@@ -110,6 +110,7 @@ impl Candidate {
             fairness,
             skipped: self.found.as_ref().err().cloned(),
             twin_of: self.twin_of.clone(),
+            untried: !definition.tried,
         }
     }
 }

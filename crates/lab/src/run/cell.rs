@@ -19,6 +19,7 @@ use crate::load_process::LoadProcess;
 use crate::meter::Groups;
 use crate::pgbench::Pgbench;
 use crate::postgres::Programs;
+use crate::process::Process;
 use crate::record::{Cell, Costs, Flag, FlagKind};
 use crate::target::{Deployment, Found, Server, Site, StartError};
 use crate::template;
@@ -270,15 +271,26 @@ impl Bench<'_> {
             seed: planned.seed,
             directory,
         };
+        let storm = self.load_process();
+        let mut storm = (work.storm > 0)
+            .then(|| storm.storm(&job, work.storm))
+            .transpose()?;
+        let front = chain.front.iter().flat_map(Deployment::pids);
         let groups = Groups {
             pooler: chain.proxies.iter().flat_map(Deployment::pids).collect(),
             server: self.stage.pids(),
             generator: Vec::new(),
-            others: chain.front.iter().flat_map(Deployment::pids).collect(),
+            others: front.chain(storm.iter().map(Process::pid)).collect(),
         };
         let mut watch = Watch::new(groups, self.interrupt);
         let loaded = self.generator().run(&job, &mut watch)?;
         let costs = watch.costs(loaded.window)?;
+        if let Some(storm) = &mut storm
+            && storm.try_wait()?.is_some()
+        {
+            let what = "nobody could log in meanwhile; storm.jsonl says why";
+            return Err(Failure::Other(what.to_owned()));
+        }
         let wanted = Wanted {
             clients: work.clients,
             threads,
@@ -299,9 +311,13 @@ impl Bench<'_> {
                     .path("pgbench")
                     .unwrap_or_else(|_| "pgbench".into()),
             }),
-            GeneratorKind::Weir => Box::new(LoadProcess {
-                command: [&self.options.program[..], &["load".to_owned()]].concat(),
-            }),
+            GeneratorKind::Weir => Box::new(self.load_process()),
+        }
+    }
+
+    fn load_process(&self) -> LoadProcess {
+        LoadProcess {
+            command: [&self.options.program[..], &["load".to_owned()]].concat(),
         }
     }
 
@@ -315,10 +331,9 @@ impl Bench<'_> {
         let access = crate::access::Access {
             tls: true,
             password: true,
-            openssl_conf: None,
         };
         let (user, database) = (&login.user, &login.database);
-        let seen = negotiated::observe(self.programs, address, user, database, &access, false);
+        let seen = negotiated::observe(self.programs, address, user, database, &access);
         let seen = seen.ok()?;
         Some(format!("client {}; server {}", seen.client, seen.server))
     }
@@ -327,7 +342,7 @@ impl Bench<'_> {
 fn clients_max(work: &Work, proxies: u32) -> u32 {
     let each = work.clients.div_ceil(proxies.max(1));
     let at_once = if work.reconnect { each * LEAVING } else { each };
-    at_once + CLIENTS_BESIDE
+    at_once + work.storm * LEAVING + CLIENTS_BESIDE
 }
 
 fn found<'a>(

@@ -62,6 +62,9 @@ fn a_description_that_was_never_tried_says_so_in_its_record() {
         found.unwrap().fairness.clone()
     };
     assert!(fairness("pgcat-2").contains("never run"));
+    let untried = records.iter().filter(|target| target.untried);
+    assert!(untried.clone().any(|target| target.name == "pgcat-2"));
+    assert!(untried.clone().all(|target| target.name != "pgbouncer"));
     assert!(!fairness("pgbouncer").contains("never run"));
 }
 

@@ -186,7 +186,6 @@ impl Deployment {
         let access = Access {
             tls: site.client_tls,
             password: true,
-            openssl_conf: None,
         };
         let mut reason = None;
         let up = clock::poll_until(START_LIMIT, || {

@@ -43,6 +43,8 @@ fn all_that_ship_are_read_and_can_be_filled_in() {
         "pgagroal",
         "proxysql-4",
         "weir-slow-20",
+        "weir-untracked-1",
+        "weir-unnamed-1",
     ] {
         assert_eq!(catalog.find(name).unwrap().name, name);
     }
