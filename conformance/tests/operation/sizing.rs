@@ -1,4 +1,5 @@
 //! A pool finds its own size on a real PostgreSQL: the limit moves up where more servers pay, and holds below its bound.
+//! And it lets clients go on that a pool of fixed size would leave waiting for each other.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
@@ -9,16 +10,30 @@ use anyhow::Context;
 use anyhow::Result;
 use anyhow::anyhow;
 use anyhow::ensure;
+use weir_conformance::Raw;
 use weir_conformance::Weir;
+use weir_conformance::clock;
 use weir_conformance::wait_until;
 
+use crate::support::PATIENCE;
 use crate::support::Server;
+use crate::support::answer;
 use crate::support::clients;
+use crate::support::send_all;
 
 /// The quiet start, and a search on a machine that does other things too.
 const SEARCH_MAX: Duration = Duration::from_secs(45);
 const START: u64 = 2;
 const SIZE_MAX: u64 = 12;
+/// A second is what the stall valve promises; the rest is for a machine that does other things too.
+const STALL_MAX: Duration = Duration::from_millis(1500);
+
+/// One that begins with `START` servers.
+fn small_pool(server: &Server) -> Result<Weir> {
+    let config = server.config().set("default_pool_size", "auto");
+    let config = config.set("pool_size_start", &START.to_string());
+    Weir::start(&config.set("pool_size_max", &SIZE_MAX.to_string()))
+}
 
 /// A column of the pool's row, as a number.
 fn figure(weir: &Weir, column: &str) -> Result<u64> {
@@ -33,9 +48,7 @@ fn figure(weir: &Weir, column: &str) -> Result<u64> {
 #[test]
 fn a_pool_finds_its_size_under_load_and_stays_within_its_bounds() -> Result<()> {
     let mut server = Server::new("op_sizing")?;
-    let config = server.config().set("default_pool_size", "auto");
-    let config = config.set("pool_size_start", &START.to_string());
-    let weir = Weir::start(&config.set("pool_size_max", &SIZE_MAX.to_string()))?;
+    let weir = small_pool(&server)?;
     let mut clients = clients(&weir, "op_sizing", 24)?;
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -68,4 +81,60 @@ fn a_pool_finds_its_size_under_load_and_stays_within_its_bounds() -> Result<()> 
     wait_until("everybody to be done", SEARCH_MAX, || {
         Ok(figure(&weir, "assigned")? == 0)
     })
+}
+
+/// Each application holds one connection in a transaction and waits for the answer on its second one.
+#[test]
+fn clients_that_wait_for_clients_in_the_queue_go_on_within_a_second() -> Result<()> {
+    let server = Server::new("op_stall")?;
+    let weir = small_pool(&server)?;
+    let mut holders = clients(&weir, "op_stall", 2)?;
+    for holder in &mut holders {
+        holder.query("begin")?;
+    }
+    let mut seconds = clients(&weir, "op_stall", 2)?;
+    let asked = clock::now();
+    send_all(&mut seconds, "select 1")?;
+    for second in &mut seconds {
+        answer(second)?;
+    }
+    let took = clock::now() - asked;
+    ensure!(took < STALL_MAX, "it took {took:?}");
+    for holder in &mut holders {
+        holder.query("commit")?;
+    }
+    ensure!(figure(&weir, "stalls")? > 0);
+    ensure!(figure(&weir, "limit")? > START, "it fell at once");
+    Ok(())
+}
+
+/// One server waits for its client, the other for that client's lock, and the client for somebody in the queue: from
+/// outside the second looks as if it worked.
+#[test]
+fn a_stall_behind_a_row_lock_ends_within_a_second() -> Result<()> {
+    let mut server = Server::new("op_stall_lock")?;
+    let mut direct = Raw::connect(server.postgres.port(), "op_stall_lock")?;
+    direct.query("create table t as select 0 as n")?;
+    let weir = small_pool(&server)?;
+    let mut clients = clients(&weir, "op_stall_lock", 3)?;
+    let [holder, blocked, second] = clients.as_mut_slice() else {
+        unreachable!("three were asked for");
+    };
+    holder.query("begin")?;
+    holder.query("update t set n = 1")?;
+    send_all(std::slice::from_mut(blocked), "update t set n = 2")?;
+    wait_until("a server that waits for a lock", PATIENCE, || {
+        let waits = "select count(*) from pg_stat_activity \
+                     where datname = 'op_stall_lock' and wait_event_type = 'Lock'";
+        Ok(server.direct.query_one(waits)? != "0")
+    })?;
+    let asked = clock::now();
+    send_all(std::slice::from_mut(second), "select 1")?;
+    answer(second)?;
+    let took = clock::now() - asked;
+    ensure!(took < STALL_MAX, "it took {took:?}");
+    holder.query("commit")?;
+    answer(blocked)?;
+    ensure!(figure(&weir, "stalls")? > 0);
+    Ok(())
 }

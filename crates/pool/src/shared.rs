@@ -505,6 +505,12 @@ impl Shared {
 
     // === logins ===
 
+    /// Until when nobody logs in to the host; nothing if the last login succeeded.
+    #[must_use]
+    pub fn host_closed_until(&self) -> Option<Moment> {
+        self.host.closed_until()
+    }
+
     /// New clients fail fast: a login failed, and no server is left to wait for.
     pub(crate) fn is_failing(&self, now: Moment) -> bool {
         now.0 < self.failing_until.load(SeqCst) && self.connected() == 0

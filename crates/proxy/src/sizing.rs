@@ -27,6 +27,9 @@ const EARLY: Duration = Duration::from_millis(5);
 /// How long a reload keeps the size still: servers may be opened anew, caches are cold.
 const RELOADED: Duration = Duration::from_secs(5);
 
+/// How long failed logins keep the size still: servers are missing, and whoever needs them tries again meanwhile.
+const FAILED: Duration = Duration::from_secs(5);
+
 /// Lines in the log about one pool, per [`LINES_PERIOD`]; more are counted.
 const LINES_MAX: u32 = 20;
 const LINES_PERIOD: Duration = Duration::from_secs(60);
@@ -230,10 +233,14 @@ impl Sizing {
 
 impl Pilot {
     fn stillness(&self, now: Moment, shared: &Shared) -> Option<Stillness> {
+        let closed = shared.host_closed_until();
+        let is_down = closed.is_some_and(|until| now < until.plus(FAILED));
         if shared.is_paused() {
             Some(Stillness::Paused)
         } else if shared.has_obsolete() {
             Some(Stillness::Reconnecting)
+        } else if is_down {
+            Some(Stillness::Failover)
         } else if now < self.still_until {
             Some(Stillness::Reloaded)
         } else {

@@ -178,7 +178,7 @@ impl Totals {
 /// Why the pool asks the controller to keep still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stillness {
-    /// The host is being replaced by another.
+    /// Logins to the host fail: it is gone, starting, or being replaced by another.
     Failover,
     /// An operator paused the pool.
     Paused,
@@ -191,7 +191,7 @@ pub enum Stillness {
 impl Stillness {
     pub(crate) const fn words(self) -> &'static str {
         match self {
-            Self::Failover => "the host is failing over",
+            Self::Failover => "logins to the host fail",
             Self::Paused => "the pool is paused",
             Self::Reconnecting => "servers are being replaced",
             Self::Reloaded => "the configuration was reloaded",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_testkit::say::say;
 
-use super::world::World;
+use super::world::{Host, World};
 use crate::driver::memory::End;
 
 const AUTO: &str = "default_pool_size = auto\nquery_wait_notify = 0\nserver_idle_timeout = 0";
@@ -107,6 +107,23 @@ fn it_keeps_still_while_paused_and_after_a_reload() {
     world.reload(AUTO);
     world.advance(Duration::from_millis(200));
     assert_eq!(row(&world).state, "the configuration was reloaded");
+}
+
+#[test]
+fn it_keeps_still_while_logins_fail_and_for_a_while_after_the_last_one() {
+    let mut world = World::new(1, &format!("{AUTO}\nserver_login_retry = 1"));
+    let clients = [world.login(), world.login()];
+    world.advance(Duration::from_secs(6));
+    world.ask(clients[0], &say().query("begin"));
+    world.host = Host::Refuses;
+    // Needs a second server.
+    world.ask(clients[1], &say().query("row x"));
+    world.advance(Duration::from_millis(200));
+    assert_eq!(row(&world).state, "logins to the host fail");
+    // Nobody needs it any more: what failed once is no reason for ever.
+    world.ask(clients[0], &say().query("commit"));
+    world.advance(Duration::from_secs(8));
+    assert_ne!(row(&world).state, "logins to the host fail");
 }
 
 #[test]
