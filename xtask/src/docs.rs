@@ -1,4 +1,4 @@
-//! `docs/reference`: pages that are generated from the tables in the code, and the check that the
+//! Pages that are generated, from the tables in the code and from kept results of benchmarks, and the check that the
 //! committed pages are what the code says today.
 
 use std::fs;
@@ -8,37 +8,41 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace;
 
+mod benchmarks;
+
 /// A generated page: its path from the root, and its text.
 struct Page {
-    path: &'static str,
+    path: String,
     text: String,
 }
 
 /// One entry per generated page.
-fn pages() -> Vec<Page> {
-    vec![
+fn pages() -> Result<Vec<Page>> {
+    let mut pages = vec![
         Page {
-            path: "docs/reference/configuration.md",
+            path: "docs/reference/configuration.md".to_owned(),
             text: weir_config::reference_markdown(),
         },
         Page {
-            path: "docs/reference/weir.schema.json",
+            path: "docs/reference/weir.schema.json".to_owned(),
             text: weir_config::schema_json(),
         },
         Page {
-            path: "docs/reference/console.md",
+            path: "docs/reference/console.md".to_owned(),
             text: weir_admin::reference_markdown(),
         },
         Page {
-            path: "docs/reference/metrics.md",
+            path: "docs/reference/metrics.md".to_owned(),
             text: weir_admin::metrics_markdown(),
         },
-    ]
+    ];
+    pages.extend(benchmarks::pages()?);
+    Ok(pages)
 }
 
 /// Writes every page.
 pub(crate) fn write() -> Result<()> {
-    for page in pages() {
+    for page in pages()? {
         let path = page.full_path();
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory)?;
@@ -51,7 +55,7 @@ pub(crate) fn write() -> Result<()> {
 
 /// Fails if a committed page differs from what the code says.
 pub(crate) fn check() -> Result<()> {
-    let stale = stale();
+    let stale = stale()?;
     if stale.is_empty() {
         return Ok(());
     }
@@ -62,18 +66,16 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// Pages that are missing or differ.
-pub(crate) fn stale() -> Vec<&'static str> {
-    pages()
-        .into_iter()
-        .filter(|page| {
-            fs::read_to_string(page.full_path()).ok().as_deref() != Some(page.text.as_str())
-        })
-        .map(|page| page.path)
-        .collect()
+pub(crate) fn stale() -> Result<Vec<String>> {
+    let mut pages = pages()?;
+    pages.retain(|page| {
+        fs::read_to_string(page.full_path()).ok().as_deref() != Some(page.text.as_str())
+    });
+    Ok(pages.into_iter().map(|page| page.path).collect())
 }
 
 impl Page {
     fn full_path(&self) -> PathBuf {
-        workspace::root().join(self.path)
+        workspace::root().join(&self.path)
     }
 }

@@ -89,8 +89,8 @@ fn findings() -> Result<Vec<Finding>> {
             .map(|file| Finding::new(file, 1, "is missing", "write it")),
     );
     findings.extend(
-        docs::stale()
-            .into_iter()
+        docs::stale()?
+            .iter()
             .map(|page| Finding::new(page, 1, "is stale", "run cargo xtask docs")),
     );
     findings.extend(arrows::check()?);
