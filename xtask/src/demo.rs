@@ -2,26 +2,24 @@
 //! side by side. Starts everything it needs and stops it again.
 
 mod load;
-mod table;
 
 use std::io::{IsTerminal, stdout};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use fastrand::Rng;
-use tempfile::TempDir;
 use weir_lab::clock;
 use weir_lab::interrupt::Interrupt;
 use weir_lab::postgres::{Cluster, DATABASE, Programs, Settings, USER, answers, free_port};
-use weir_lab::process::{Process, raise_open_files};
+use weir_lab::process::raise_open_files;
 use weir_lab::statistics::{Sample, median};
 
 use self::load::{Load, Outcome};
-use self::table::{Table, bar, thousands};
-use crate::workspace;
+use crate::table::{Table, bar, thousands};
+use crate::weir::{Weir, weir_binary};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -78,7 +76,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     filled?;
 
     step(3, "Putting Weir in front, without any configuration");
-    let weir = Weir::start(&binary, cluster.address())?;
+    let weir = start(&binary, cluster.address())?;
     note(&format!("weir run --upstream {}", cluster.address()));
     note(&format!("it listens on {}", weir.address));
 
@@ -96,51 +94,17 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     Ok(())
 }
 
-/// The release binary: `WEIR_BIN`, else where cargo puts it. Fails with the command to type if it has not been built.
-fn weir_binary() -> Result<PathBuf> {
-    let built = || workspace::target_directory().join("release").join("weir");
-    let binary = std::env::var_os("WEIR_BIN").map_or_else(built, PathBuf::from);
-    if !binary.is_file() {
-        bail!(
-            "{} is not there; build it with: cargo build --release -p weir-cli",
-            binary.display()
-        );
+/// On its own default port if that is free.
+fn start(binary: &Path, upstream: SocketAddr) -> Result<Weir> {
+    let mut address = SocketAddr::from(([127, 0, 0, 1], WEIR_PORT));
+    if answers(address) {
+        address.set_port(free_port()?);
+        note(&format!(
+            "port {WEIR_PORT} is taken, using {}",
+            address.port()
+        ));
     }
-    Ok(binary)
-}
-
-/// Weir in front of the cluster. Fields drop in this order.
-struct Weir {
-    process: Process,
-    _directory: TempDir,
-    address: SocketAddr,
-}
-
-impl Weir {
-    /// On its own default port if that is free.
-    fn start(binary: &Path, upstream: SocketAddr) -> Result<Self> {
-        let directory = tempfile::Builder::new().prefix("weir-demo-").tempdir()?;
-        let mut command = Command::new(binary);
-        command.args(["run", "--upstream", &upstream.to_string()]);
-        let usual = SocketAddr::from(([127, 0, 0, 1], WEIR_PORT));
-        let mut address = usual;
-        if answers(usual) {
-            address.set_port(free_port()?);
-            note(&format!(
-                "port {WEIR_PORT} is taken, using {}",
-                address.port()
-            ));
-            command.env("WEIR_LISTEN_PORT", address.port().to_string());
-        }
-        let log = directory.path().join("weir.log");
-        let mut process = Process::start("weir", &mut command, &log)?;
-        process.await_ready(Duration::from_secs(15), &log, || answers(address))?;
-        Ok(Self {
-            process,
-            _directory: directory,
-            address,
-        })
-    }
+    Weir::start(Command::new(binary), address, upstream, &[])
 }
 
 fn measure(
@@ -158,7 +122,7 @@ fn measure(
         let seed = rng.u64(1..u64::from(u32::MAX));
         for through_weir in order {
             let (address, pid) = if through_weir {
-                (weir.address, Some(weir.process.pid()))
+                (weir.address, Some(weir.pid()))
             } else {
                 (cluster.address(), None)
             };

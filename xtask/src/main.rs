@@ -5,12 +5,15 @@
     reason = "a command line tool talks"
 )]
 
+mod accept;
 mod ci;
 mod demo;
 mod docs;
 mod sim;
 mod sqlstate;
+mod table;
 mod tidy;
+mod weir;
 mod workspace;
 
 use std::path::PathBuf;
@@ -29,6 +32,8 @@ struct Flags {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Compare pools that find their size with the best fixed size, on a PostgreSQL of its own
+    AcceptAuto(accept::Flags),
     /// Everything that CI checks: format, lints, docs, tidy, licences, then all tests
     Ci(ci::Flags),
     /// Show a pgbench run through Weir beside the same run direct
@@ -63,6 +68,7 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<()> {
     match task {
+        Task::AcceptAuto(flags) => accept::run(&flags),
         Task::Ci(flags) => ci::run(&flags),
         Task::Demo(flags) => demo::run(&flags),
         Task::Docs { check: true } => docs::check(),

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 /// Rows of cells under a header. Every row has as many cells as the header.
-pub(super) struct Table {
+pub(crate) struct Table {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub(super) fn new(header: &[&str]) -> Self {
+    pub(crate) fn new(header: &[&str]) -> Self {
         Self {
             header: header.iter().map(|&cell| cell.to_owned()).collect(),
             rows: Vec::new(),
@@ -17,7 +17,7 @@ impl Table {
     }
 
     /// Panics if the number of cells differs from the header's: a bug in the caller.
-    pub(super) fn row(&mut self, cells: Vec<String>) {
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
         assert_eq!(
             cells.len(),
             self.header.len(),
@@ -27,7 +27,7 @@ impl Table {
     }
 
     /// Markdown with padded columns; all but the first are aligned right.
-    pub(super) fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         let widths = self.widths();
         let mut text = String::new();
         write_row(&mut text, &self.header, &widths);
@@ -67,7 +67,7 @@ fn write_row(text: &mut String, cells: &[String], widths: &[usize]) {
 }
 
 /// A bar of at most `width` character cells in eighths of a cell, for `value` of `full`.
-pub(super) fn bar(value: f64, full: f64, width: u32) -> String {
+pub(crate) fn bar(value: f64, full: f64, width: u32) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     if full.is_nan() || full <= 0.0 || !value.is_finite() {
         return String::new();
@@ -84,7 +84,7 @@ pub(super) fn bar(value: f64, full: f64, width: u32) -> String {
 }
 
 /// `1234567.8` as `1,234,568`.
-pub(super) fn thousands(value: f64) -> String {
+pub(crate) fn thousands(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

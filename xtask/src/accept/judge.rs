@@ -1,0 +1,369 @@
+//! What the runs say: pure functions of records.
+
+use std::collections::BTreeMap;
+
+use weir_lab::statistics::{Ratio, mean};
+
+use super::mix::Mix;
+use super::run::{Seen, Size};
+use super::{Plan, Record};
+
+/// The lower end of the interval of adaptive over best fixed must not be below this ...
+pub(super) const RATIO_MIN: f64 = 0.95;
+/// ... and the upper end of that of p99 not above this ...
+pub(super) const P99_MAX: f64 = 1.15;
+/// ... and this must be reached within so many seconds of load ...
+pub(super) const SECONDS_MAX: usize = 30;
+/// ... or after so few transactions.
+pub(super) const TRANSACTIONS_MAX: f64 = 4000.0;
+
+/// Above this the machine does other things too, and nothing that it shows is worth much.
+pub(super) const NOISE_MAX: f64 = 0.05;
+
+/// What is reached: the mean of so many seconds is at least [`RATIO_MIN`] of what the best fixed size does.
+const WINDOW: usize = 5;
+
+/// When an adaptive pool was as good as it has to be for the first time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Reached {
+    /// Of load, from the first transaction on.
+    pub(super) seconds: usize,
+    /// Until then.
+    pub(super) transactions: f64,
+}
+
+impl Reached {
+    pub(super) fn is_soon(&self) -> bool {
+        self.seconds <= SECONDS_MAX || self.transactions <= TRANSACTIONS_MAX
+    }
+}
+
+/// Of all runs of a mix from one start, or from all.
+#[derive(Debug)]
+pub(super) struct Judgement {
+    /// Each adaptive run over the fixed one beside it.
+    pub(super) ratio: Option<Ratio>,
+    pub(super) p99: Option<Ratio>,
+    /// Of each adaptive run.
+    pub(super) reached: Vec<Option<Reached>>,
+    /// Over the fixed sizes that people use, in the same block.
+    pub(super) usual: [Option<Ratio>; 2],
+    /// Transactions per second of the adaptive runs.
+    pub(super) rates: Vec<f64>,
+    /// Where these runs ended.
+    pub(super) held: Vec<u32>,
+    /// The fixed sizes beside them.
+    pub(super) fixed: Vec<u32>,
+}
+
+impl Judgement {
+    pub(super) fn is_fast(&self) -> bool {
+        at_least(self.ratio.as_ref())
+    }
+
+    pub(super) fn is_even(&self) -> bool {
+        let upper = self
+            .p99
+            .map(|ratio| ratio.interval.map_or(ratio.mean, |i| i.high));
+        upper.is_some_and(|upper| upper <= P99_MAX)
+    }
+
+    pub(super) fn is_soon(&self) -> bool {
+        let is_soon = |reached: &Option<Reached>| reached.is_some_and(|reached| reached.is_soon());
+        self.reached.iter().all(is_soon)
+    }
+
+    /// All three criteria.
+    pub(super) fn is_met(&self) -> bool {
+        self.is_fast() && self.is_even() && self.is_soon()
+    }
+}
+
+/// One pair has no interval: then it says what it says.
+fn at_least(ratio: Option<&Ratio>) -> bool {
+    let lower = ratio.map(|ratio| ratio.interval.map_or(ratio.mean, |interval| interval.low));
+    lower.is_some_and(|lower| lower >= RATIO_MIN)
+}
+
+/// Over all starts of a mix.
+pub(super) fn judge(plan: &Plan, records: &[Record], mix: Mix) -> Judgement {
+    judge_starts(plan, records, mix, &plan.starts)
+}
+
+/// Over these starts.
+pub(super) fn judge_starts(plan: &Plan, records: &[Record], mix: Mix, starts: &[u32]) -> Judgement {
+    let pairs: Vec<Pair<'_>> = pairs(records, mix)
+        .into_iter()
+        .filter(|pair| starts.contains(&pair.start))
+        .collect();
+    let ratio = |of: fn(&Seen) -> f64| {
+        let values: Vec<_> = pairs
+            .iter()
+            .map(|pair| (of(pair.adaptive), of(pair.fixed)))
+            .collect();
+        Ratio::of(&values)
+    };
+    let usual = plan.usual.map(|size| {
+        let values = pairs.iter().filter_map(|pair| {
+            let fixed = swept(records, mix)
+                .find(|(block, seen_size, _)| (*block, *seen_size) == (pair.block, size));
+            Some((pair.adaptive.per_second, fixed?.2.per_second))
+        });
+        Ratio::of(&values.collect::<Vec<_>>())
+    });
+    Judgement {
+        ratio: ratio(|seen| seen.per_second),
+        p99: ratio(p99),
+        reached: pairs
+            .iter()
+            .map(|pair| reached(&pair.adaptive.series, pair.fixed.per_second))
+            .collect(),
+        usual,
+        rates: pairs.iter().map(|pair| pair.adaptive.per_second).collect(),
+        held: pairs
+            .iter()
+            .filter_map(|pair| Some(pair.adaptive.pool.as_ref()?.size))
+            .collect(),
+        fixed: pairs.iter().map(|pair| pair.size).collect(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "latencies stay far below 2^52")]
+fn p99(seen: &Seen) -> f64 {
+    seen.p99_us as f64
+}
+
+/// An adaptive run and the fixed one beside it.
+struct Pair<'a> {
+    block: u32,
+    start: u32,
+    adaptive: &'a Seen,
+    fixed: &'a Seen,
+    size: u32,
+}
+
+fn pairs(records: &[Record], mix: Mix) -> Vec<Pair<'_>> {
+    let of_mix = || {
+        let records = records.iter().filter(move |record| record.mix == mix);
+        records.filter_map(|record| Some((record, record.outcome.as_ref().ok()?)))
+    };
+    of_mix()
+        .filter_map(|(record, adaptive)| {
+            let Size::From(start) = record.size else {
+                return None;
+            };
+            let (size, fixed) = of_mix().find_map(|(other, fixed)| match other.size {
+                Size::Fixed(size) if (other.block, other.pair) == (record.block, Some(start)) => {
+                    Some((size, fixed))
+                }
+                _ => None,
+            })?;
+            Some(Pair {
+                block: record.block,
+                start,
+                adaptive,
+                fixed,
+                size,
+            })
+        })
+        .collect()
+}
+
+/// Block, size and what was seen, of the sweep.
+pub(super) fn swept(records: &[Record], mix: Mix) -> impl Iterator<Item = (u32, u32, &Seen)> {
+    records
+        .iter()
+        .filter(move |record| record.mix == mix && record.pair.is_none())
+        .filter_map(|record| match record.size {
+            Size::Fixed(size) => Some((record.block, size, record.outcome.as_ref().ok()?)),
+            Size::From(_) => None,
+        })
+}
+
+/// Transactions per second of a fixed size in the sweeps.
+pub(super) fn rate(records: &[Record], mix: Mix, size: u32) -> Option<f64> {
+    let rates: Vec<f64> = swept(records, mix)
+        .filter(|(_, other, _)| *other == size)
+        .map(|(_, _, seen)| seen.per_second)
+        .collect();
+    geometric_mean(&rates)
+}
+
+/// The right mean for rates that are compared by ratios; nothing of nothing.
+pub(super) fn geometric_mean(values: &[f64]) -> Option<f64> {
+    let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    mean(&logs).map(f64::exp)
+}
+
+/// The fixed size that did most so far.
+pub(super) fn best(records: &[Record], mix: Mix) -> Option<u32> {
+    let mut sizes: Vec<u32> = swept(records, mix).map(|(_, size, _)| size).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let rated = sizes
+        .into_iter()
+        .filter_map(|size| Some((rate(records, mix, size)?, size)));
+    rated
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, size)| size)
+}
+
+/// By how much runs of the same fixed size in the same block differ: the standard deviation of their logarithms, which
+/// is that of the machine. Nothing if no size was run twice.
+pub(super) fn noise(records: &[Record], mix: Mix) -> Option<f64> {
+    let mut groups: BTreeMap<(u32, Size), Vec<f64>> = BTreeMap::new();
+    let fixed = |record: &&Record| record.mix == mix && matches!(record.size, Size::Fixed(_));
+    for record in records.iter().filter(fixed) {
+        let rates = groups.entry((record.block, record.size)).or_default();
+        rates.extend(record.outcome.as_ref().map(|seen| seen.per_second.ln()));
+    }
+    let (mut squares, mut freedom) = (0.0, 0_u32);
+    for logs in groups.values().filter(|logs| logs.len() > 1) {
+        let middle = mean(logs)?;
+        squares += logs.iter().map(|log| (log - middle).powi(2)).sum::<f64>();
+        freedom += u32::try_from(logs.len()).ok()? - 1;
+    }
+    (freedom > 0).then(|| (squares / f64::from(freedom)).sqrt())
+}
+
+/// When `series` has five seconds in a row that are good enough.
+pub(super) fn reached(series: &[f64], best: f64) -> Option<Reached> {
+    let wanted = best * RATIO_MIN * f64::from(u32::try_from(WINDOW).ok()?);
+    let seconds = series
+        .windows(WINDOW)
+        .position(|window| window.iter().sum::<f64>() >= wanted)?;
+    Some(Reached {
+        seconds,
+        transactions: series.iter().take(seconds).sum(),
+    })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::weir::Pool;
+
+    pub(in super::super) fn plan() -> Plan {
+        Plan {
+            mixes: vec![Mix::Chatty],
+            starts: vec![1, 20],
+            sizes: vec![2, 8, 10],
+            usual: [10, 2],
+            blocks: 2,
+            seconds: 10,
+            measured: 5,
+            fixed_seconds: 5,
+        }
+    }
+
+    fn record(block: u32, size: Size, pair: Option<u32>, rate: f64, p99_us: u64) -> Record {
+        let mut series = vec![rate / 2.0; 3];
+        series.extend([rate; 7]);
+        Record {
+            block,
+            mix: Mix::Chatty,
+            size,
+            pair,
+            outcome: Ok(Seen {
+                per_second: rate,
+                p99_us,
+                series,
+                pool: matches!(size, Size::From(_)).then(|| Pool {
+                    size: 7,
+                    ..Pool::default()
+                }),
+                decisions: vec!["03:00:00.000 4 -> 7: more servers still pay".to_owned()],
+                ..Seen::default()
+            }),
+        }
+    }
+
+    /// Two blocks, the second of a machine twice as fast.
+    pub(in super::super) fn records(part: f64) -> Vec<Record> {
+        let mut records = Vec::new();
+        for (block, speed) in [(1, 1.0), (2, 2.0)] {
+            for (size, rate) in [(2, 400.0), (8, 1000.0), (10, 800.0)] {
+                let rate = rate * speed;
+                records.push(record(block, Size::Fixed(size), None, rate, 1000));
+            }
+            for start in [1, 20] {
+                let rate = 1000.0 * speed;
+                records.push(record(block, Size::Fixed(8), Some(start), rate, 1000));
+                let adaptive = Size::From(start);
+                records.push(record(block, adaptive, Some(start), rate * part, 1100));
+            }
+        }
+        records
+    }
+
+    #[test]
+    fn each_run_is_compared_with_the_one_beside_it() {
+        let found = judge(&plan(), &records(0.99), Mix::Chatty);
+        let ratio = found.ratio.unwrap();
+        assert_eq!(ratio.pairs, 4);
+        assert!((ratio.mean - 0.99).abs() < 1e-9);
+        assert!((found.p99.unwrap().mean - 1.1).abs() < 1e-9);
+        let usual = found.usual.map(|ratio| ratio.unwrap().mean);
+        assert!((usual[0] - 0.99 / 0.8).abs() < 1e-9 && (usual[1] - 0.99 / 0.4).abs() < 1e-9);
+        assert_eq!((found.held.len(), found.fixed), (4, vec![8; 4]));
+        assert!(judge(&plan(), &records(0.99), Mix::Chatty).is_met());
+        assert!(!judge(&plan(), &records(0.94), Mix::Chatty).is_met());
+    }
+
+    #[test]
+    fn nothing_measured_meets_nothing() {
+        let found = judge(&plan(), &[], Mix::Chatty);
+        assert!(!found.is_met() && !found.is_fast() && !found.is_even());
+    }
+
+    #[test]
+    fn the_best_size_is_that_of_the_sweep() {
+        let mut all = records(2.0);
+        assert_eq!(best(&all, Mix::Chatty), Some(8));
+        assert_eq!(best(&all, Mix::ReadOnly), None);
+        // One lucky run does not make it.
+        all.push(record(3, Size::Fixed(2), None, 5000.0, 1));
+        assert_eq!(best(&all, Mix::Chatty), Some(8));
+        all.iter_mut()
+            .for_each(|record| record.outcome = Err("no".to_owned()));
+        assert_eq!(best(&all, Mix::Chatty), None);
+    }
+
+    #[test]
+    fn noise_is_what_the_same_size_differs_by() {
+        let mut all = records(0.5);
+        assert!(noise(&all, Mix::Chatty).unwrap() < 1e-9);
+        assert_eq!(noise(&all, Mix::ReadOnly), None);
+        // Block 1 has size 8 three times, once now 1.3 times as fast; so has block 2, always the same: four degrees.
+        all.push(record(3, Size::Fixed(8), None, 100.0, 1));
+        let third = all
+            .iter_mut()
+            .find(|record| record.pair == Some(20))
+            .unwrap();
+        third.outcome.as_mut().unwrap().per_second *= 1.3;
+        let expected = 1.3_f64.ln() * (2.0_f64 / 3.0 / 4.0).sqrt();
+        assert!((noise(&all, Mix::Chatty).unwrap() - expected).abs() < 1e-9);
+    }
+
+    #[test]
+    fn five_good_seconds_in_a_row_count_as_reached() {
+        let series = [10.0, 99.0, 10.0, 96.0, 96.0, 96.0, 96.0, 96.0];
+        let found = reached(&series, 100.0).unwrap();
+        assert_eq!(found.seconds, 3);
+        assert!((found.transactions - 119.0).abs() < 1e-9);
+        assert_eq!(reached(&series, 200.0), None);
+        assert_eq!(reached(&[], 1.0), None);
+        let late = Reached {
+            seconds: 31,
+            transactions: 3999.0,
+        };
+        assert!(late.is_soon());
+        assert!(
+            !Reached {
+                transactions: 4001.0,
+                ..late
+            }
+            .is_soon()
+        );
+    }
+}

@@ -1,0 +1,315 @@
+//! The result as Markdown.
+
+use std::fmt::Write as _;
+
+use weir_lab::statistics::Ratio;
+
+use super::judge::{self, Judgement, Reached};
+use super::mix::Mix;
+use super::run::{Pins, Size};
+use super::{Plan, Record};
+use crate::table::{Table, thousands};
+
+/// What the report says about the runs as a whole.
+pub(super) struct Facts<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) environment: String,
+    pub(super) pins: Option<&'a Pins>,
+    pub(super) clients: u32,
+    pub(super) goal: &'a str,
+    pub(super) seed: u64,
+}
+
+/// A cell without a number.
+const NONE: &str = "–";
+
+/// The whole page.
+pub(super) fn render(facts: &Facts<'_>, records: &[Record]) -> String {
+    let plan = facts.plan;
+    let mut text = "# A pool that finds its size, beside the best fixed size\n\n".to_owned();
+    for &mix in &plan.mixes {
+        let found = judge::judge(plan, records, mix);
+        let noise = noise(judge::noise(records, mix));
+        let _ = writeln!(text, "- **{}**: {}{noise}", mix.name(), verdict(&found));
+    }
+    text.push('\n');
+    text.push_str(&adaptive(plan, records));
+    text.push_str(&explain(facts));
+    text.push_str("\n## Fixed sizes\n\nTransactions per second, geometric mean of the blocks.\n\n");
+    text.push_str(&sweep(plan, records));
+    text.push_str("\n## What the pools decided\n");
+    for &mix in &plan.mixes {
+        text.push_str(&decisions(plan, records, mix));
+    }
+    text
+}
+
+fn verdict(found: &Judgement) -> String {
+    let missed: Vec<&str> = [
+        (found.is_fast(), "throughput"),
+        (found.is_even(), "p99"),
+        (found.is_soon(), "time to reach it"),
+    ]
+    .into_iter()
+    .filter(|(is_met, _)| !is_met)
+    .map(|(_, what)| what)
+    .collect();
+    let words = match missed.as_slice() {
+        [] => "met".to_owned(),
+        missed => format!("**missed**: {}", missed.join(", ")),
+    };
+    format!(
+        "{words}; {} of the best fixed size, p99 {}x",
+        ratio(found.ratio.as_ref()),
+        ratio(found.p99.as_ref())
+    )
+}
+
+/// How far the figures can be trusted.
+fn noise(noise: Option<f64>) -> String {
+    let Some(noise) = noise else {
+        return String::new();
+    };
+    let warning = match noise > judge::NOISE_MAX {
+        true => ": **too noisy to judge, the machine was busy otherwise**",
+        false => "",
+    };
+    format!(
+        "; runs of one fixed size differ by {:.1} %{warning}",
+        noise * 100.0
+    )
+}
+
+fn adaptive(plan: &Plan, records: &[Record]) -> String {
+    let [ten, double] = plan.usual;
+    let over = |size| format!("over fixed {size}");
+    let mut table = Table::new(&[
+        "mix",
+        "from",
+        "TPS",
+        "best fixed",
+        "of best fixed (95 %)",
+        "p99, x (95 %)",
+        "reached, s",
+        "after transactions",
+        "held",
+        &over(ten),
+        &over(double),
+    ]);
+    for &mix in &plan.mixes {
+        for &start in &plan.starts {
+            let found = judge::judge_starts(plan, records, mix, &[start]);
+            table.row(row(mix, &start.to_string(), &found));
+        }
+        table.row(row(mix, "all", &judge::judge(plan, records, mix)));
+    }
+    table.markdown()
+}
+
+fn row(mix: Mix, from: &str, found: &Judgement) -> Vec<String> {
+    let rate = judge::geometric_mean(&found.rates);
+    let rate = rate.map_or_else(|| NONE.to_owned(), thousands);
+    let [ten, double] = &found.usual;
+    let (seconds, transactions) = times(&found.reached);
+    vec![
+        mix.name().to_owned(),
+        from.to_owned(),
+        rate,
+        range(&found.fixed),
+        ratio(found.ratio.as_ref()),
+        ratio(found.p99.as_ref()),
+        seconds,
+        transactions,
+        range(&found.held),
+        ratio(ten.as_ref()),
+        ratio(double.as_ref()),
+    ]
+}
+
+fn ratio(ratio: Option<&Ratio>) -> String {
+    let Some(ratio) = ratio else {
+        return NONE.to_owned();
+    };
+    match ratio.interval {
+        Some(interval) => format!(
+            "{:.3} ({:.3}–{:.3})",
+            ratio.mean, interval.low, interval.high
+        ),
+        None => format!("{:.3}", ratio.mean),
+    }
+}
+
+/// The latest of the runs, in seconds and in transactions.
+fn times(reached: &[Option<Reached>]) -> (String, String) {
+    let all: Option<Vec<Reached>> = reached.iter().copied().collect();
+    match all {
+        Some(all) if !all.is_empty() => {
+            let seconds = all.iter().map(|one| one.seconds).max().unwrap_or_default();
+            let transactions = all.iter().map(|one| one.transactions).fold(0.0, f64::max);
+            (seconds.to_string(), thousands(transactions))
+        }
+        Some(_) => (NONE.to_owned(), NONE.to_owned()),
+        None => ("never".to_owned(), NONE.to_owned()),
+    }
+}
+
+fn range(values: &[u32]) -> String {
+    match (values.iter().min(), values.iter().max()) {
+        (Some(low), Some(high)) if low == high => low.to_string(),
+        (Some(low), Some(high)) => format!("{low}–{high}"),
+        _ => NONE.to_owned(),
+    }
+}
+
+fn sweep(plan: &Plan, records: &[Record]) -> String {
+    let sizes: Vec<String> = plan.sizes.iter().map(u32::to_string).collect();
+    let heading = std::iter::once("mix").chain(sizes.iter().map(String::as_str));
+    let mut table = Table::new(&heading.collect::<Vec<_>>());
+    for &mix in &plan.mixes {
+        let best = judge::best(records, mix);
+        let rates = plan.sizes.iter().map(|&size| {
+            let rate = judge::rate(records, mix, size).map_or_else(|| NONE.to_owned(), thousands);
+            match best == Some(size) {
+                true => format!("**{rate}**"),
+                false => rate,
+            }
+        });
+        table.row(
+            std::iter::once(mix.name().to_owned())
+                .chain(rates)
+                .collect(),
+        );
+    }
+    table.markdown()
+}
+
+fn explain(facts: &Facts<'_>) -> String {
+    let plan = facts.plan;
+    let pins = facts.pins.map_or_else(
+        || "Everybody runs on all processors.".to_owned(),
+        |pins| {
+            format!(
+                "PostgreSQL has the processors {}, Weir and pgbench {}.",
+                pins.server, pins.others
+            )
+        },
+    );
+    let mixes: Vec<String> = plan
+        .mixes
+        .iter()
+        .map(|mix| format!("{}: {}", mix.name(), mix.about()))
+        .collect();
+    format!(
+        "\nEach adaptive run is compared with a run of the best fixed size so far beside it; ratios are geometric means \
+         of {} blocks, intervals by Student's t on the logarithms. Adaptive runs take {} s, of which the last {} count, \
+         runs with a fixed size {} s after {} s of warm-up. {} clients, pool_size_goal {}, pool_size_max {}. Reached: \
+         the beginning of the first {} % for five seconds, counted from the first transaction on; the latest of the \
+         runs. The pool tries nothing in its first five seconds. Wanted: the lower end at least {}, the upper end of \
+         p99 at most {}, reached within {} s or {} transactions. {pins} Order by seed {}.\n\nMixes: {}.\n\n{}\n",
+        plan.blocks,
+        plan.seconds,
+        plan.measured,
+        plan.fixed_seconds,
+        super::WARM_UP,
+        facts.clients,
+        facts.goal,
+        super::SIZE_MAX,
+        judge::RATIO_MIN * 100.0,
+        judge::RATIO_MIN,
+        judge::P99_MAX,
+        judge::SECONDS_MAX,
+        thousands(judge::TRANSACTIONS_MAX),
+        facts.seed,
+        mixes.join("; "),
+        facts.environment,
+    )
+}
+
+/// Of the last block: why each pool is where it is; and what failed.
+fn decisions(plan: &Plan, records: &[Record], mix: Mix) -> String {
+    let mut text = String::new();
+    for record in records.iter().filter(|record| record.mix == mix) {
+        match (&record.outcome, record.size) {
+            (Err(error), size) => {
+                let _ = writeln!(
+                    text,
+                    "\n{}, {size}, block {}: {error}",
+                    mix.name(),
+                    record.block
+                );
+            }
+            (Ok(seen), Size::From(start)) if record.block == plan.blocks => {
+                let _ = writeln!(text, "\n{} from {start}:\n\n```", mix.name());
+                for line in &seen.decisions {
+                    let _ = writeln!(text, "{line}");
+                }
+                text.push_str("```\n");
+            }
+            _ => {}
+        }
+    }
+    text
+}
+
+/// For people.
+#[expect(clippy::cast_precision_loss, reason = "latencies stay far below 2^52")]
+pub(super) fn milliseconds(micros: u64) -> f64 {
+    micros as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::judge::tests::{plan, records};
+    use super::*;
+
+    fn page(records: &[Record]) -> String {
+        let plan = plan();
+        let facts = Facts {
+            plan: &plan,
+            environment: "some machine".to_owned(),
+            pins: None,
+            clients: 100,
+            goal: "balanced",
+            seed: 1,
+        };
+        render(&facts, records)
+    }
+
+    #[test]
+    fn a_page_says_what_was_met_and_why() {
+        let text = page(&records(0.99));
+        assert!(
+            text.contains("- **chatty**: met; 0.990 (0.990–0.990)"),
+            "{text}"
+        );
+        let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap();
+        let all: Vec<&str> = line("| chatty |  all").split('|').map(str::trim).collect();
+        for (column, cell) in [(3, "1,400"), (4, "8"), (7, "3"), (8, "2,970"), (9, "7")] {
+            assert_eq!(all.get(column), Some(&cell), "{all:?}");
+        }
+        assert!(all[10].starts_with("1.238 (") && all[11].starts_with("2.475 ("));
+        assert!(text.contains("**1,414**"), "{text}");
+        assert!(text.contains("03:00:00.000 4 -> 7"), "{text}");
+    }
+
+    #[test]
+    fn a_page_says_what_was_missed() {
+        let text = page(&records(0.9));
+        assert!(
+            text.contains("**missed**: throughput, time to reach it;"),
+            "{text}"
+        );
+        assert!(text.contains("differ by 0.0 %\n"), "{text}");
+        assert!(noise(Some(0.051)).contains("5.1 %: **too noisy"));
+        let mut failed = records(0.99);
+        failed
+            .iter_mut()
+            .for_each(|record| record.outcome = Err("no server".to_owned()));
+        let text = page(&failed);
+        assert!(
+            text.contains("chatty, auto from 20, block 2: no server"),
+            "{text}"
+        );
+        assert!(text.contains("**missed**"), "{text}");
+    }
+}
