@@ -3,7 +3,8 @@
 .PHONY: help demo test ci build deb bench
 
 help:
-	@echo 'make demo    build Weir and show a pgbench run through it beside the same run direct'
+	@echo 'make demo    build Weir, show a pgbench run through it beside the same run direct,'
+	@echo '             and a pool that finds its size'
 	@echo 'make test    run every test, also those against real servers and drivers'
 	@echo 'make ci      everything that CI checks'
 	@echo 'make build   build target/release/weir'

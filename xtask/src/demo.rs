@@ -1,5 +1,5 @@
 //! `cargo xtask demo`: the same pgbench run direct and through Weir, in short alternating rounds,
-//! side by side. Starts everything it needs and stops it again.
+//! side by side, and then through a pool that finds its own size. Starts everything it needs and stops it again.
 
 mod load;
 
@@ -19,7 +19,7 @@ use weir_lab::statistics::{Sample, median};
 
 use self::load::{Load, Outcome};
 use crate::table::{Table, bar, thousands};
-use crate::weir::{Weir, weir_binary};
+use crate::weir::{Pool, Weir, decisions, weir_binary};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -37,7 +37,10 @@ pub(crate) struct Flags {
 const WEIR_PORT: u16 = 6432;
 const WARM_UP: Duration = Duration::from_millis(700);
 const SCALE: u32 = 10;
-const STEPS: u32 = 4;
+const STEPS: u32 = 5;
+/// The pool looks on for the first five.
+const SEARCH: Duration = Duration::from_secs(16);
+const SEARCH_LOOK: Duration = Duration::from_millis(200);
 const BAR_WIDTH: u32 = 24;
 
 type Metric = fn(&Run) -> f64;
@@ -89,9 +92,26 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     );
     let (direct, pooled) = measure(flags, &cluster, &weir, &interrupt)?;
     println!("\n{}", summary(&direct, &pooled));
+
+    step(
+        5,
+        "The same load through a pool that finds its size (default_pool_size = auto)",
+    );
+    find_size(flags, &cluster, &binary, &interrupt)?;
     try_it(&weir, &interrupt);
     println!("Stopping Weir and PostgreSQL.");
     Ok(())
+}
+
+impl Flags {
+    fn load(&self, measured: Duration, seed: u64) -> Load {
+        Load {
+            clients: self.clients,
+            warm_up: WARM_UP,
+            measured,
+            seed,
+        }
+    }
 }
 
 /// On its own default port if that is free.
@@ -126,12 +146,7 @@ fn measure(
             } else {
                 (cluster.address(), None)
             };
-            let load = Load {
-                clients: flags.clients,
-                warm_up: WARM_UP,
-                measured: Duration::from_secs(flags.seconds),
-                seed,
-            };
+            let load = flags.load(Duration::from_secs(flags.seconds), seed);
             // Weir keeps its servers while the direct run has its turn; those are not the run's.
             let idle = if through_weir { 0 } else { backends(cluster)? };
             let mut connections = 0;
@@ -156,6 +171,39 @@ fn measure(
         }
     }
     Ok((direct, pooled))
+}
+
+/// Puts the load on a pool that finds its size, and tells what it decides as it does.
+fn find_size(flags: &Flags, cluster: &Cluster, binary: &Path, interrupt: &Interrupt) -> Result<()> {
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
+    // One more than the load has, for the console.
+    let clients_max = (flags.clients + 1).to_string();
+    let options = [
+        ("WEIR_DEFAULT_POOL_SIZE", "auto"),
+        ("WEIR_MAX_CLIENT_CONN", &clients_max),
+    ];
+    let weir = Weir::start(Command::new(binary), address, cluster.address(), &options)?;
+    note("it begins with 20 servers, looks on for five seconds, and then tries less and more");
+    let pgbench = cluster.programs().path("pgbench")?;
+    // Stopped when dropped.
+    let mut load = flags.load(SEARCH, 1).start(&pgbench, address)?;
+    let begun = clock::now();
+    let mut told = 0;
+    while clock::now().saturating_duration_since(begun) < SEARCH {
+        interrupt.wait(SEARCH_LOOK)?;
+        load.check()?;
+        let passed = clock::now().saturating_duration_since(begun).as_secs_f64();
+        let log = weir.log()?;
+        let decisions = decisions(&log);
+        for (_, words) in decisions.iter().skip(told) {
+            println!("  {passed:>5.1} s  {words}");
+        }
+        told = decisions.len();
+    }
+    let Pool { state, size, .. } = Pool::look(cluster.programs(), address)?;
+    println!("\nSHOW POOL_SIZE says: {state}, {size} servers.");
+    println!("docs/guide/pool-size.md explains it.\n");
+    Ok(())
 }
 
 fn backends(cluster: &Cluster) -> Result<u32> {

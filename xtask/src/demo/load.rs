@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use rustix::process::Signal;
+use tempfile::TempDir;
 use weir_lab::clock;
 use weir_lab::interrupt::Interrupt;
 use weir_lab::meter::cpu;
@@ -45,6 +46,23 @@ struct Sample {
     cpu: Duration,
 }
 
+/// A load that runs. Dropping it stops pgbench and deletes its log.
+pub(super) struct RunningLoad {
+    process: Process,
+    directory: TempDir,
+}
+
+impl RunningLoad {
+    /// Fails with pgbench's words if it has ended badly.
+    pub(super) fn check(&mut self) -> Result<()> {
+        if let Some(status) = self.process.try_wait()?.filter(|status| !status.success()) {
+            let output = fs::read_to_string(self.directory.path().join(OUTPUT))?;
+            bail!("pgbench failed ({status}): {}", complaints(&output));
+        }
+        Ok(())
+    }
+}
+
 impl Load {
     /// Runs the load against `address`; `watched` is the process whose CPU time counts, and `look` is called once when
     /// about half of the time is over.
@@ -60,19 +78,23 @@ impl Load {
         interrupt: &Interrupt,
         look: impl FnOnce(),
     ) -> Result<Outcome> {
-        let directory = tempfile::Builder::new().prefix("weir-load-").tempdir()?;
-        let output = directory.path().join("output");
-        let mut command = self.command(pgbench, address, directory.path());
-        let mut process =
-            Process::start("pgbench", &mut command, &output)?.stop_with(&[Signal::TERM]);
-        let samples = self.watch(&mut process, watched, interrupt, look)?;
-        let status = process.wait()?;
-        if !status.success() {
-            let words = complaints(&fs::read_to_string(&output)?);
-            bail!("pgbench failed ({status}): {words}");
-        }
-        let log = log::read(directory.path(), LOG_PREFIX)?;
+        let mut run = self.start(pgbench, address)?;
+        let samples = self.watch(&mut run.process, watched, interrupt, look)?;
+        run.check()?;
+        let log = log::read(run.directory.path(), LOG_PREFIX)?;
         self.evaluate(&log, &samples, watched.is_some())
+    }
+
+    /// Starts the load and returns; it ends by itself after its time.
+    pub(super) fn start(&self, pgbench: &Path, address: SocketAddr) -> Result<RunningLoad> {
+        let directory = tempfile::Builder::new().prefix("weir-load-").tempdir()?;
+        let output = directory.path().join(OUTPUT);
+        let mut command = self.command(pgbench, address, directory.path());
+        let process = Process::start("pgbench", &mut command, &output)?;
+        Ok(RunningLoad {
+            process: process.stop_with(&[Signal::TERM]),
+            directory,
+        })
     }
 
     fn command(&self, pgbench: &Path, address: SocketAddr, directory: &Path) -> Command {
@@ -182,6 +204,8 @@ fn complaints(output: &str) -> String {
     seen.join("; ")
 }
 
+/// What pgbench prints.
+const OUTPUT: &str = "output";
 /// As `--log-prefix` says.
 const LOG_PREFIX: &str = "log.";
 const END_MARGIN: Duration = Duration::from_millis(200);
