@@ -5,6 +5,7 @@
 pub mod access;
 pub mod certificates;
 pub mod clock;
+pub mod collector;
 pub mod compare;
 pub mod environment;
 pub mod error;
@@ -25,3 +26,5 @@ pub mod scram;
 pub mod statistics;
 pub mod target;
 pub mod template;
+pub mod tune;
+pub mod wallet;

@@ -1,0 +1,231 @@
+//! The server and its machine as they are at one moment.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::database::Missing;
+use super::psql::{Address, Psql, unexpected};
+use super::{Counter, Settings, Sight, Snapshot, system};
+use crate::clock;
+use crate::error::Result;
+
+/// Views of counters and what tells their rows apart, an expression. Not every version has each.
+const VIEWS: &[(&str, &str, &str)] = &[
+    ("pg_stat_database", "v.datname", "any"),
+    ("pg_stat_bgwriter", "''", "any"),
+    ("pg_stat_wal", "''", "14"),
+    (
+        "pg_stat_io",
+        "concat_ws('/', v.backend_type, v.object, v.context)",
+        "16",
+    ),
+    ("pg_stat_checkpointer", "''", "17"),
+];
+
+/// At most so many processes are asked for their switches: each costs a file.
+const SWITCHES_MAX: usize = 256;
+
+/// A connection that asks.
+pub(super) struct Source {
+    psql: Psql,
+    activity: String,
+    counters: String,
+    sight: Sight,
+}
+
+impl Source {
+    pub(super) fn connect(settings: &Settings) -> Result<Self> {
+        let mut psql = Psql::connect(&settings.address)?;
+        // A server that hangs must not hold us: it is an error then.
+        psql.execute("SET statement_timeout = '10s'")?;
+        let mut missing = privileges(&mut psql)?;
+        let mut counters = String::new();
+        for (view, object, since) in VIEWS {
+            let known = psql.value(&format!("SELECT to_regclass('pg_catalog.{view}')"))?;
+            if known.is_none_or(|name| name.is_empty()) {
+                missing.push(Missing {
+                    what: (*view).to_owned(),
+                    why: format!("PostgreSQL has it from {since} on"),
+                });
+                continue;
+            }
+            let only = match (*view, &settings.database) {
+                ("pg_stat_database", Some(name)) => format!(" WHERE v.datname = {}", quoted(name)),
+                _ => String::new(),
+            };
+            counters.push_str(&format!(
+                "SELECT json_build_object('source', '{view}', 'object', coalesce({object}, ''), 'values', row_to_json(v)) \
+                 FROM pg_catalog.{view} v{only};\n"
+            ));
+        }
+        let postmaster = near(&mut psql, &settings.address)?;
+        if postmaster.is_none() {
+            missing.push(Missing {
+                what: "CPU, load, pressure, context switches, disk and network of the server".to_owned(),
+                why: "the server is not on this machine, or its processes cannot be seen; run weir tune beside it".to_owned(),
+            });
+        }
+        let version = psql.value("SHOW server_version")?.unwrap_or_default();
+        let database = settings.database.as_deref();
+        let only = database.map(|name| format!(" AND a.datname = {}", quoted(name)));
+        // Background processes are kept: what the checkpointer waits for explains what sessions wait for.
+        let activity = format!(
+            "SELECT row_to_json(a) FROM pg_catalog.pg_stat_activity a \
+             WHERE a.pid <> pg_backend_pid() AND a.application_name <> '{}' \
+             AND (a.backend_type <> 'client backend' OR (true{}))",
+            super::psql::APPLICATION,
+            only.unwrap_or_default(),
+        );
+        Ok(Self {
+            psql,
+            activity,
+            counters,
+            sight: Sight {
+                version,
+                near: postmaster.is_some(),
+                postmaster,
+                missing,
+            },
+        })
+    }
+
+    pub(super) const fn sight(&self) -> &Sight {
+        &self.sight
+    }
+
+    /// The sessions now.
+    pub(super) fn activity(&mut self) -> Result<Snapshot> {
+        let begun = clock::now();
+        let at = clock::since_epoch();
+        let lines = self.psql.lines(&self.activity)?;
+        let took = clock::now().saturating_duration_since(begun);
+        let sessions: Result<Vec<_>> = lines.iter().map(|line| object(line)).collect();
+        Ok(Snapshot {
+            // The server looked somewhere between.
+            at: at + took / 2,
+            took,
+            sessions: sessions?,
+            ..Snapshot::default()
+        })
+    }
+
+    /// What changes slowly.
+    pub(super) fn add_slow(&mut self, snapshot: &mut Snapshot) -> Result<()> {
+        for line in self.psql.lines(&self.counters)? {
+            add_counters(&object(&line)?, &mut snapshot.counters);
+        }
+        if self.sight.near {
+            snapshot.machine = system::machine(&|path| fs::read_to_string(path).ok());
+            let pids = snapshot
+                .sessions
+                .iter()
+                .filter_map(|session| u32::try_from(session.get("pid")?.as_u64()?).ok());
+            snapshot.switches = pids
+                .take(SWITCHES_MAX)
+                .filter_map(system::switches)
+                .collect();
+        }
+        Ok(())
+    }
+}
+
+/// What this user may not see.
+fn privileges(psql: &mut Psql) -> Result<Vec<Missing>> {
+    let mut missing = Vec::new();
+    let may = psql.value("SELECT pg_has_role('pg_read_all_stats', 'usage')")?;
+    if may.as_deref() != Some("t") {
+        missing.push(Missing {
+            what: "what sessions of other users do".to_owned(),
+            why: "the user is no member of pg_monitor; GRANT pg_monitor TO it".to_owned(),
+        });
+    }
+    if psql.value("SHOW track_activities")?.as_deref() != Some("on") {
+        missing.push(Missing {
+            what: "the state of sessions".to_owned(),
+            why: "track_activities is off".to_owned(),
+        });
+    }
+    if psql.value("SHOW track_io_timing")?.as_deref() != Some("on") {
+        missing.push(Missing {
+            what: "times of reading and writing".to_owned(),
+            why: "track_io_timing is off".to_owned(),
+        });
+    }
+    Ok(missing)
+}
+
+/// The server's first process, if its books can be read here: the process that serves us is then one of PostgreSQL's, and
+/// so is its parent.
+fn near(psql: &mut Psql, address: &Address) -> Result<Option<u32>> {
+    if !address.is_near() {
+        return Ok(None);
+    }
+    let pid = psql.value("SELECT pg_backend_pid()")?;
+    let pid: Option<u32> = pid.and_then(|pid| pid.parse().ok());
+    Ok(pid.filter(|pid| is_postgres(*pid)).and_then(system::parent))
+}
+
+fn is_postgres(pid: u32) -> bool {
+    let path = format!("/proc/{pid}/cmdline");
+    let text = fs::read(Path::new(&path)).unwrap_or_default();
+    String::from_utf8_lossy(&text).contains("postgres")
+}
+
+fn object(line: &str) -> Result<Map<String, Value>> {
+    match serde_json::from_str(line) {
+        Ok(Value::Object(map)) => Ok(map),
+        _ => Err(unexpected("a row of PostgreSQL", &[line.to_owned()])),
+    }
+}
+
+/// Numbers only: the rest names what they are of.
+fn add_counters(row: &Map<String, Value>, counters: &mut Vec<Counter>) {
+    let text = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default();
+    let Some(Value::Object(values)) = row.get("values") else {
+        return;
+    };
+    for (name, value) in values {
+        if let Some(value) = value.as_f64() {
+            counters.push(Counter {
+                source: text("source").to_owned(),
+                object: text("object").to_owned(),
+                name: name.clone(),
+                value,
+            });
+        }
+    }
+}
+
+/// As a literal of SQL (PostgreSQL manual, "String Constants").
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_a_view_become_counters() {
+        let line = r#"{"source":"pg_stat_wal","object":"","values":{"wal_records":7,"stats_reset":"2026","wal_fpi":null}}"#;
+        let mut counters = Vec::new();
+        add_counters(&object(line).unwrap(), &mut counters);
+        assert_eq!(counters.len(), 1);
+        assert_eq!(
+            (counters[0].name.as_str(), counters[0].value),
+            ("wal_records", 7.0)
+        );
+    }
+
+    #[test]
+    fn a_name_cannot_end_its_literal() {
+        assert_eq!(quoted("o'clock"), "'o''clock'");
+    }
+
+    #[test]
+    fn a_line_that_is_no_row_is_an_error() {
+        assert!(object("NOTICE").is_err());
+    }
+}

@@ -1,0 +1,2 @@
+\set owner {{ user }}
+SELECT balance FROM wallets WHERE user_id = :owner;
