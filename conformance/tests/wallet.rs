@@ -126,6 +126,7 @@ fn a_real_server_is_sampled_into_the_file_and_says_what_is_missing() {
         address: address(&cluster),
         database: None,
         interval: INTERVAL,
+        console: None,
         seed: 1,
     };
     let sight = Collector::look(&what).unwrap();

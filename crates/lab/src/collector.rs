@@ -38,10 +38,16 @@ pub struct Settings {
     pub interval: Duration,
     /// Of the jitter.
     pub seed: u64,
+    /// The console of a Weir in front of it, whose exact sums of times are then in the file too, as counters of
+    /// [`WEIR`].
+    pub console: Option<Address>,
 }
 
+/// The source that counters of Weir's console have.
+pub const WEIR: &str = "weir";
+
 /// What a server says of itself before anything is sampled.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sight {
     /// `server_version`.
     pub version: String,
@@ -101,6 +107,12 @@ impl Collector {
     /// What ended it before.
     pub fn stop(mut self) -> Result<u64> {
         self.join().unwrap_or(Ok(0))
+    }
+
+    /// Whether it has ended by itself; [`Collector::stop`] says why.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     fn join(&mut self) -> Option<Result<u64>> {

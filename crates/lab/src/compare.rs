@@ -65,6 +65,7 @@ pub fn compare(first: &Results, second: &Results, one: &str, two: &str) -> Compa
     blocks.extend(tables.iter().map(|table| Block::Table(rendered(table))));
     blocks.extend(words::notes(&before, &after, &tables));
     let document = Document {
+        judges: true,
         title: "weir bench compare".to_owned(),
         subtitle: format!("A = {one}, B = {two}"),
         blocks,

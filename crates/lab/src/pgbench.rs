@@ -24,9 +24,9 @@ use crate::record::{Latency, Outcome, Spread};
 
 /// Lines of the log that are worth their cost, for each second.
 const LINES_PER_SECOND: f64 = 4000.0;
-const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 /// For logging in, and for the last answers.
-const MARGIN: Duration = Duration::from_secs(90);
+pub(crate) const MARGIN: Duration = Duration::from_secs(90);
 
 /// pgbench at this path.
 #[derive(Clone, Debug)]
@@ -48,8 +48,7 @@ impl Generator for Pgbench {
             let mut command = self.command(job, job.warm_up, &[])?;
             let mut process = start(&mut command, &output)?;
             let result = watch.wait(&mut process, job.warm_up + MARGIN);
-            let text = complete(result, &output)?;
-            sample = sampling_rate(progress::rate(&text).unwrap_or(0.0));
+            sample = sample_after(&complete(result, &output)?);
         }
         let output = self.path(job, "pgbench.log");
         let mut log = vec!["--log".to_owned(), "--log-prefix=transactions".to_owned()];
@@ -60,11 +59,8 @@ impl Generator for Pgbench {
         let mut command = self.command(job, job.measure + SECOND, &log)?;
         let mut process = start(&mut command, &output)?;
         let result = watch.measure(&mut process, job.measure + MARGIN, || Ok(()));
-        let mut seconds = progress::seconds(&complete(result, &output)?);
-        seconds.truncate(whole_seconds(job.measure));
-        let log = log::read(job.directory, "transactions.")?;
-        remove_logs(job.directory)?;
-        let (window, outcome) = evaluate(&seconds, &log, sample, job.rate.is_some())?;
+        let text = complete(result, &output)?;
+        let (window, outcome) = outcome(&text, job.directory, job.measure, sample, job.rate.is_some())?;
         Ok(Loaded {
             command: words(&command),
             window,
@@ -122,12 +118,27 @@ impl Pgbench {
     }
 }
 
-fn start(command: &mut Command, output: &Path) -> Result<Process> {
+/// What a run showed that printed `text` and left its log, which is removed, as `transactions.*` in `directory`.
+pub(crate) fn outcome(
+    text: &str,
+    directory: &Path,
+    measure: Duration,
+    sample: f64,
+    scheduled: bool,
+) -> Result<(Window, Outcome)> {
+    let mut seconds = progress::seconds(text);
+    seconds.truncate(whole_seconds(measure));
+    let log = log::read(directory, "transactions.")?;
+    remove_logs(directory)?;
+    evaluate(&seconds, &log, sample, scheduled)
+}
+
+pub(crate) fn start(command: &mut Command, output: &Path) -> Result<Process> {
     Ok(Process::start("pgbench", command, output)?.stop_with(&[Signal::TERM]))
 }
 
 /// What it printed, once it has ended well; its complaints otherwise.
-fn complete(result: Result<()>, output: &Path) -> Result<String> {
+pub(crate) fn complete(result: Result<()>, output: &Path) -> Result<String> {
     let text = fs::read_to_string(output).map_err(Error::file("read", output))?;
     match result {
         Ok(()) => Ok(text),
@@ -144,6 +155,11 @@ fn complete(result: Result<()>, output: &Path) -> Result<String> {
     }
 }
 
+/// What part of the transactions has a line in the log, by the rate that a warm-up of this output had.
+pub(crate) fn sample_after(output: &str) -> f64 {
+    sampling_rate(progress::rate(output).unwrap_or(0.0))
+}
+
 /// Four digits are enough, and easy to read in a command line.
 fn sampling_rate(tps: f64) -> f64 {
     let rate = (LINES_PER_SECOND / tps.max(1.0)).min(1.0);
@@ -151,12 +167,12 @@ fn sampling_rate(tps: f64) -> f64 {
 }
 
 /// pgbench knows whole seconds only.
-fn whole_seconds(time: Duration) -> usize {
+pub(crate) fn whole_seconds(time: Duration) -> usize {
     let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     usize::try_from(seconds.max(1)).unwrap_or(usize::MAX)
 }
 
-fn words(command: &Command) -> Vec<String> {
+pub(crate) fn words(command: &Command) -> Vec<String> {
     std::iter::once(command.get_program())
         .chain(command.get_args())
         .map(|word| word.to_string_lossy().into_owned())

@@ -5,13 +5,13 @@
 //! data; a cell that something speaks against is hatched and never left out.
 
 mod appendix;
-mod chart;
+pub(crate) mod chart;
 pub(crate) mod document;
 mod experiment;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub(crate) mod format;
-mod html;
+pub(crate) mod html;
 pub(crate) mod judge;
 mod losses;
 pub(crate) mod markdown;
@@ -181,6 +181,7 @@ fn short(view: &View<'_>) -> Document {
     Document {
         title: format!("weir bench: {}", view.results.run.profile),
         subtitle: verdict::subtitle(view),
+        judges: true,
         blocks,
     }
 }

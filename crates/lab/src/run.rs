@@ -9,7 +9,7 @@ mod directory;
 mod flags;
 mod list;
 mod plan;
-mod progress;
+pub(crate) mod progress;
 mod setup;
 mod stage;
 

@@ -156,12 +156,7 @@ impl Wallet {
             psql.execute(&self.rendered(name, text)?)?;
         }
         psql.execute("VACUUM ANALYZE")?;
-        // Only some may: a restore from a template writes everything out by itself.
-        let may = psql.value("SELECT pg_has_role('pg_checkpoint', 'member')::int FROM pg_roles WHERE rolname = 'pg_checkpoint'")?;
-        if may.as_deref() == Some("1") {
-            psql.execute("CHECKPOINT")?;
-        }
-        Ok(())
+        checkpoint(psql)
     }
 
     /// The scripts of the mix.
@@ -254,6 +249,15 @@ impl Wallet {
             text: error.to_string(),
         })
     }
+}
+
+/// Writes everything out, if we may: only some may, from PostgreSQL 15 on.
+fn checkpoint(psql: &mut Psql) -> Result<()> {
+    let may = psql.value("SELECT pg_has_role('pg_checkpoint', 'member')::int FROM pg_roles WHERE rolname = 'pg_checkpoint'")?;
+    if may.as_deref() == Some("1") {
+        psql.execute("CHECKPOINT")?;
+    }
+    Ok(())
 }
 
 /// Writes scripts where pgbench reads them: their paths and weights.

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use percent_encoding::percent_decode_str;
@@ -149,6 +150,17 @@ impl Psql {
     /// # Errors
     /// psql is not here, or the server refuses; with its words.
     pub fn connect(address: &Address) -> Result<Self> {
+        let mut psql = Self::open(address)?;
+        // Numbers and times look the same whatever the database's settings are.
+        psql.execute("SET client_min_messages = warning; SET datestyle = 'ISO'")?;
+        Ok(psql)
+    }
+
+    /// Logs in where there is no PostgreSQL but something that speaks its protocol: the console of a pooler.
+    ///
+    /// # Errors
+    /// As [`Psql::connect`], by the first statement.
+    pub fn open(address: &Address) -> Result<Self> {
         let program = find_program("psql", &[])?;
         let complaints = tempfile::tempfile().map_err(Error::system("make a file"))?;
         let errors = complaints
@@ -160,7 +172,9 @@ impl Psql {
         address.apply(&mut command);
         command.env("PGAPPNAME", APPLICATION);
         command.env("PGCONNECT_TIMEOUT", CONNECT_SECONDS);
+        // A Ctrl-C at the terminal must not reach it: what is to be put away is put away through it.
         let mut child = command
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(errors)
@@ -174,15 +188,12 @@ impl Psql {
             what: "psql".to_owned(),
             text: "it has no output".to_owned(),
         })?;
-        let mut psql = Self {
+        Ok(Self {
             child,
             input,
             output: BufReader::new(output),
             complaints,
-        };
-        // Numbers and times look the same whatever the database's settings are.
-        psql.execute("SET client_min_messages = warning; SET datestyle = 'ISO'")?;
-        Ok(psql)
+        })
     }
 
     /// Runs statements whose rows nobody wants.

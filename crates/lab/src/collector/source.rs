@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::database::Missing;
 use super::psql::{Address, Psql, unexpected};
-use super::{Counter, Settings, Sight, Snapshot, system};
+use super::{Counter, Settings, Sight, Snapshot, WEIR, system};
 use crate::clock;
 use crate::error::Result;
 
@@ -30,6 +30,7 @@ const SWITCHES_MAX: usize = 256;
 /// A connection that asks.
 pub(super) struct Source {
     psql: Psql,
+    console: Option<Psql>,
     activity: String,
     counters: String,
     sight: Sight,
@@ -80,6 +81,7 @@ impl Source {
         );
         Ok(Self {
             psql,
+            console: settings.console.as_ref().map(Psql::open).transpose()?,
             activity,
             counters,
             sight: Sight {
@@ -115,6 +117,10 @@ impl Source {
     pub(super) fn add_slow(&mut self, snapshot: &mut Snapshot) -> Result<()> {
         for line in self.psql.lines(&self.counters)? {
             add_counters(&object(&line)?, &mut snapshot.counters);
+        }
+        if let Some(console) = &mut self.console {
+            let rows = console.rows("SHOW TOTALS")?;
+            snapshot.counters.extend(rows.iter().filter_map(|row| total(row)));
         }
         if self.sight.near {
             snapshot.machine = system::machine(&|path| fs::read_to_string(path).ok());
@@ -198,6 +204,17 @@ fn add_counters(row: &Map<String, Value>, counters: &mut Vec<Counter>) {
     }
 }
 
+/// A row of `SHOW TOTALS`, which has sums in microseconds and averages of the last period.
+fn total(row: &[String]) -> Option<Counter> {
+    let name = row.first()?.strip_prefix("total_")?;
+    Some(Counter {
+        source: WEIR.to_owned(),
+        object: String::new(),
+        name: name.to_owned(),
+        value: row.get(1)?.parse().ok()?,
+    })
+}
+
 /// As a literal of SQL (PostgreSQL manual, "String Constants").
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
@@ -217,6 +234,15 @@ mod tests {
             (counters[0].name.as_str(), counters[0].value),
             ("wal_records", 7.0)
         );
+    }
+
+    #[test]
+    fn of_a_console_the_sums_are_kept_and_the_averages_not() {
+        let row = |name: &str, value: &str| [name.to_owned(), value.to_owned()];
+        let counter = total(&row("total_wait_time", "1500")).unwrap();
+        assert_eq!((counter.name.as_str(), counter.value), ("wait_time", 1500.0));
+        assert_eq!(total(&row("avg_wait_time", "15")), None);
+        assert_eq!(total(&["total_wait_time".to_owned()]), None);
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub(crate) struct Document {
     pub(crate) title: String,
     /// Under it, one line.
     pub(crate) subtitle: String,
+    /// Whether its tables judge: then text says what its marks mean.
+    pub(crate) judges: bool,
     /// What follows.
     pub(crate) blocks: Vec<Block>,
 }
@@ -23,6 +25,8 @@ pub(crate) enum Block {
     Charts(Vec<Chart>),
     /// Something to type.
     Code(String),
+    /// Other pictures, by title; HTML only.
+    Drawings(Vec<(String, String)>),
     /// Folded up in HTML.
     Details {
         summary: String,

@@ -12,7 +12,7 @@ const STYLE: &str = include_str!("style.css");
 const LONG: usize = 44;
 
 /// The page.
-pub(super) fn render(document: &Document) -> String {
+pub(crate) fn render(document: &Document) -> String {
     let mut page = Page::default();
     page.push("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     page.push("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
@@ -78,6 +78,16 @@ impl Page {
                 self.push("<div class=\"charts\">\n");
                 for chart in charts {
                     let (title, svg) = (escape(&chart.title()), chart.svg());
+                    self.push(&format!(
+                        "<figure><figcaption>{title}</figcaption>\n{svg}\n</figure>\n"
+                    ));
+                }
+                self.push("</div>\n");
+            }
+            Block::Drawings(drawings) => {
+                self.push("<div class=\"charts\">\n");
+                for (title, svg) in drawings {
+                    let title = escape(title);
                     self.push(&format!(
                         "<figure><figcaption>{title}</figcaption>\n{svg}\n</figure>\n"
                     ));

@@ -13,7 +13,9 @@ pub(crate) fn render(document: &Document) -> String {
         escape(&document.title),
         escape(&document.subtitle)
     );
-    text.push_str(&format!("\n{}\n", escape(MARKS)));
+    if document.judges {
+        text.push_str(&format!("\n{}\n", escape(MARKS)));
+    }
     blocks(&mut text, &document.blocks);
     text
 }
@@ -21,7 +23,7 @@ pub(crate) fn render(document: &Document) -> String {
 fn blocks(text: &mut String, blocks: &[Block]) {
     for block in blocks {
         let part = match block {
-            Block::Charts(_) | Block::Key(_) | Block::Legend(_) => continue,
+            Block::Charts(_) | Block::Drawings(_) | Block::Key(_) | Block::Legend(_) => continue,
             Block::Beside(tables) => tables.iter().map(table).collect::<Vec<_>>().join("\n"),
             Block::Code(code) => format!("```sh\n{code}\n```\n"),
             Block::Details {

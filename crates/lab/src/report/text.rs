@@ -19,7 +19,9 @@ const WIDTH: usize = 100;
 pub(crate) fn render(document: &Document, colour: Colour) -> String {
     let mut text = format!("{}\n", harmless(&document.title));
     text.push_str(&wrapped(&document.subtitle, "", ""));
-    text.push_str(&wrapped(MARKS, "", ""));
+    if document.judges {
+        text.push_str(&wrapped(MARKS, "", ""));
+    }
     blocks(&mut text, &document.blocks, colour);
     text
 }
@@ -33,6 +35,7 @@ fn blocks(text: &mut String, blocks: &[Block], colour: Colour) {
     for block in blocks {
         let part = match block {
             Block::Charts(_)
+            | Block::Drawings(_)
             | Block::Key(_)
             | Block::Legend(_)
             | Block::Details {

@@ -20,14 +20,14 @@ impl Progress for Silent {
 
 /// How much is left, learnt from how long the rest took against what was expected.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Remaining {
+pub(crate) struct Remaining {
     expected_s: f64,
     done_expected_s: f64,
     done_s: f64,
 }
 
 impl Remaining {
-    pub(super) fn new(expected_s: f64) -> Self {
+    pub(crate) fn new(expected_s: f64) -> Self {
         Self {
             expected_s,
             done_expected_s: 0.0,
@@ -36,12 +36,12 @@ impl Remaining {
     }
 
     /// Something that was expected to take so long has taken `took`.
-    pub(super) fn done(&mut self, expected_s: f64, took: Duration) {
+    pub(crate) fn done(&mut self, expected_s: f64, took: Duration) {
         self.done_expected_s += expected_s;
         self.done_s += took.as_secs_f64();
     }
 
-    pub(super) fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         let left = (self.expected_s - self.done_expected_s).max(0.0);
         if self.done_expected_s > 0.0 {
             left * self.done_s / self.done_expected_s
@@ -50,13 +50,13 @@ impl Remaining {
         }
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         duration(self.seconds())
     }
 }
 
 /// `45 s`, `12 min`, `3 h 20 min`.
-pub(super) fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     let minutes = (seconds / 60.0).round();
     if seconds < 90.0 {
         format!("{seconds:.0} s")

@@ -1,4 +1,98 @@
-//! What pgbench says of several scripts with weights.
+//! pgbench with several scripts and their weights.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::collector::psql::Address;
+use crate::error::Result;
+use crate::generator::Watch;
+use crate::meter::Window;
+use crate::pgbench::{self, MARGIN, SECOND};
+use crate::record::Outcome;
+
+/// One load.
+#[derive(Clone, Debug)]
+pub(super) struct Load<'a> {
+    pub(super) program: &'a Path,
+    pub(super) address: &'a Address,
+    /// Paths and weights.
+    pub(super) scripts: &'a [(PathBuf, u32)],
+    /// pgbench's `--protocol`.
+    pub(super) protocol: &'a str,
+    pub(super) clients: u32,
+    pub(super) threads: u32,
+    pub(super) warm_up: Duration,
+    pub(super) measure: Duration,
+    pub(super) seed: u64,
+    pub(super) directory: &'a Path,
+}
+
+/// What it showed.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Loaded {
+    pub(super) window: Window,
+    pub(super) outcome: Outcome,
+    /// Transactions of each script in all, warm-up included.
+    pub(super) counts: Vec<u64>,
+}
+
+impl Load<'_> {
+    /// Carries it out. The warm-up is a run of its own, whose rate says how many lines a log would have.
+    pub(super) fn run(&self, watch: &mut Watch<'_>) -> Result<Loaded> {
+        let mut counts = vec![0; self.scripts.len()];
+        let mut sample = 1.0;
+        if !self.warm_up.is_zero() {
+            let output = self.directory.join("pgbench-warm-up.log");
+            let mut process = pgbench::start(&mut self.command(self.warm_up, &[]), &output)?;
+            let result = watch.wait(&mut process, self.warm_up + MARGIN);
+            let text = pgbench::complete(result, &output)?;
+            sample = pgbench::sample_after(&text);
+            add(&mut counts, &script_counts(&text));
+        }
+        let mut log = vec!["--log".to_owned(), "--log-prefix=transactions".to_owned()];
+        if sample < 1.0 {
+            log.push(format!("--sampling-rate={sample}"));
+        }
+        let output = self.directory.join("pgbench.log");
+        // In the last second clients stop one after the other: it is run, and not counted.
+        let mut command = self.command(self.measure + SECOND, &log);
+        let mut process = pgbench::start(&mut command, &output)?;
+        let result = watch.measure(&mut process, self.measure + MARGIN, || Ok(()));
+        let text = pgbench::complete(result, &output)?;
+        add(&mut counts, &script_counts(&text));
+        let (window, outcome) =
+            pgbench::outcome(&text, self.directory, self.measure, sample, false)?;
+        Ok(Loaded {
+            window,
+            outcome,
+            counts,
+        })
+    }
+
+    fn command(&self, time: Duration, more: &[String]) -> Command {
+        let mut command = Command::new(self.program);
+        command.current_dir(self.directory);
+        command.args(["--no-vacuum", "--progress=1", "--progress-timestamp"]);
+        command.arg(format!("--time={}", pgbench::whole_seconds(time)));
+        command.arg(format!("--client={}", self.clients));
+        command.arg(format!("--jobs={}", self.threads.min(self.clients).max(1)));
+        command.arg(format!("--protocol={}", self.protocol));
+        command.arg(format!("--random-seed={}", self.seed));
+        for (path, weight) in self.scripts {
+            command.arg(format!("--file={}@{weight}", path.display()));
+        }
+        command.args(more);
+        self.address.apply(&mut command);
+        command
+    }
+}
+
+fn add(sums: &mut [u64], more: &[u64]) {
+    for (sum, more) in sums.iter_mut().zip(more) {
+        *sum += more;
+    }
+}
 
 /// How many transactions of each script pgbench's summary counts: ` - 1234 transactions (60.1% of total, ...)` behind
 /// each `SQL script`; with one script only there is one number for all.

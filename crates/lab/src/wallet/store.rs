@@ -53,6 +53,8 @@ impl Store {
         self.admin
             .execute(&format!("CREATE DATABASE {work} TEMPLATE {template}"))?;
         self.mark(&work)?;
+        // Else the next checkpoint would fall into one measurement and not into another.
+        super::checkpoint(&mut self.admin)?;
         Ok(self.address.with_database(&work))
     }
 

@@ -167,25 +167,36 @@ impl Database {
     /// # Errors
     /// The file cannot be read.
     pub fn add_profile(&self, cell: i64, profile: &mut Profile) -> Result<()> {
-        let sql = "SELECT s.id, a.state, a.wait_event_type, a.wait_event, count(a.pid) FROM snapshot s \
+        for (_, sessions) in self.snapshots(cell)? {
+            profile.add(&sessions);
+        }
+        Ok(())
+    }
+
+    /// The snapshots of a cell's measured time: milliseconds since 1970, and how many sessions did what. One without
+    /// sessions is there, too.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn snapshots(&self, cell: i64) -> Result<Vec<(i64, BTreeMap<Event, u64>)>> {
+        let sql = "SELECT s.id, s._collected_at, a.state, a.wait_event_type, a.wait_event, count(a.pid) FROM snapshot s \
             LEFT JOIN pg_stat_activity a ON a._snapshot_id = s.id AND a.backend_type = 'client backend' AND a.state IS NOT NULL \
-            WHERE s._cell_id = ?1 AND s._phase = 'bench' GROUP BY 1, 2, 3, 4 ORDER BY 1";
+            WHERE s._cell_id = ?1 AND s._phase = 'bench' GROUP BY 1, 2, 3, 4, 5 ORDER BY 1";
         let rows = self.rows(sql, cell, |row| {
-            let texts = (row.get::<_, Option<String>>(1)?, row.get(2)?, row.get(3)?);
-            let count: i64 = row.get(4)?;
-            Ok((row.get::<_, i64>(0)?, texts, count.unsigned_abs()))
+            let key: (i64, i64) = (row.get(0)?, row.get(1)?);
+            let texts = (row.get::<_, Option<String>>(2)?, row.get(3)?, row.get(4)?);
+            let count: i64 = row.get(5)?;
+            Ok((key, texts, count.unsigned_abs()))
         })?;
-        let mut snapshots: BTreeMap<i64, BTreeMap<Event, u64>> = BTreeMap::new();
-        for (id, (state, kind, event), count) in rows {
-            let sessions = snapshots.entry(id).or_default();
+        let mut snapshots: BTreeMap<(i64, i64), BTreeMap<Event, u64>> = BTreeMap::new();
+        for (key, (state, kind, event), count) in rows {
+            let sessions = snapshots.entry(key).or_default();
             if let Some(state) = state {
                 *sessions.entry(event_of(&state, kind, event)).or_default() += count;
             }
         }
-        for sessions in snapshots.values() {
-            profile.add(sessions);
-        }
-        Ok(())
+        let of = |((_, at), sessions)| (at, sessions);
+        Ok(snapshots.into_iter().map(of).collect())
     }
 
     /// What the machine's CPUs did in the measured time of a cell; nothing if that was not seen.
@@ -215,23 +226,47 @@ impl Database {
         Ok(Duration::from_millis(ms.unsigned_abs()))
     }
 
+    /// A counter of the server at each look in the measured time of a cell, summed over the objects of its view:
+    /// milliseconds since 1970, and value.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn counter(&self, cell: i64, source: &str, name: &str) -> Result<Vec<(i64, f64)>> {
+        let sql = "SELECT s._collected_at, sum(c.value) FROM pg_counter c JOIN snapshot s ON s.id = c._snapshot_id \
+            WHERE s._cell_id = ?1 AND s._phase = 'bench' AND c.source = ?2 AND c.name = ?3 GROUP BY s.id ORDER BY s.id";
+        self.go(|connection| {
+            let mut statement = connection.prepare(sql)?;
+            let rows = statement.query_map(params![cell, source, name], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?;
+            rows.collect()
+        })
+    }
+
     /// How much a counter of the server grew while a cell was watched; nothing if it was not seen twice.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn growth(&self, cell: i64, source: &str, name: &str) -> Result<Option<f64>> {
-        // Sums over the objects of a view at the first and the last look.
-        let sql = "SELECT sum(c.value) FROM pg_counter c JOIN snapshot s ON s.id = c._snapshot_id \
-            WHERE s._cell_id = ?1 AND s._phase = 'bench' AND c.source = ?2 AND c.name = ?3 GROUP BY s.id ORDER BY s.id";
-        let sums: Vec<f64> = self.go(|connection| {
-            let mut statement = connection.prepare(sql)?;
-            let rows = statement.query_map(params![cell, source, name], |row| row.get(0))?;
-            rows.collect()
-        })?;
-        let ends = sums.first().zip(sums.last());
+        let looks = self.counter(cell, source, name)?;
+        let ends = looks.first().zip(looks.last());
         Ok(ends
-            .filter(|_| sums.len() > 1)
-            .map(|(first, last)| last - first))
+            .filter(|_| looks.len() > 1)
+            .map(|(first, last)| last.1 - first.1))
+    }
+
+    /// How fast a counter of the server grew in the measured time of a cell, per second; nothing if it was not seen
+    /// twice.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn rate(&self, cell: i64, source: &str, name: &str) -> Result<Option<f64>> {
+        let looks = self.counter(cell, source, name)?;
+        let ends = looks.first().zip(looks.last());
+        Ok(ends.and_then(|(first, last)| {
+            let ms = u32::try_from(last.0 - first.0).ok().filter(|ms| *ms > 0)?;
+            Some((last.1 - first.1) / (f64::from(ms) / 1000.0))
+        }))
     }
 
     fn rows<T>(

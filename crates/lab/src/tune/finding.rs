@@ -1,0 +1,286 @@
+//! What a result directory says: figures by number of connections, what the analysis makes of them, and what speaks
+//! against it. It is what `finding.json` holds, and what reports are made from.
+
+mod judge;
+mod published;
+mod spot;
+mod threats;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use weir_advisor::analysis::{Kind, round_trips};
+use weir_advisor::controller::Goal;
+
+pub use self::judge::{Banded, Curve, Judgement, Rule, Verdict};
+pub use self::published::{SETUP, Study, study};
+pub use self::spot::{CLASSES, LatencyMs, PoolTimes, Range, Spot, Wait, class_name};
+
+use self::judge::{Question, judge};
+use super::watch;
+use crate::collector;
+use crate::collector::database::{CellRow, Database, RunRow};
+use crate::environment::Environment;
+use crate::error::Result;
+use crate::wallet::{Mode, Profile, Wallet};
+
+/// Version of `finding.json`; raised by changes that break readers.
+pub const FORMAT: u32 = 1;
+
+/// What was asked for, as far as the analysis has to know it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// For people.
+    pub name: String,
+    /// `compat`, `realistic`, `own`, or nothing.
+    pub data: String,
+    /// `direct`, `pooler`, `weir` or `watch`.
+    pub path: String,
+    /// Clients of the pool, if its size was varied.
+    pub pool_clients: Option<u32>,
+    /// Of the server, if known.
+    pub cores: Option<u32>,
+    /// Disks that seek.
+    pub spindles: u32,
+    /// `throughput`, `balanced` or `latency`.
+    pub goal: String,
+    /// Before each measurement.
+    pub warm_up_s: f64,
+    /// Of each.
+    pub measure_s: f64,
+    /// How often each was to be measured.
+    pub repetitions: u32,
+    /// pgbench's `--protocol`.
+    pub protocol: String,
+    /// Cells in all.
+    pub planned: usize,
+    /// A debug build ran it.
+    pub debug: bool,
+}
+
+/// Everything.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// `run` or `watch`.
+    pub kind: String,
+    /// Milliseconds since 1970.
+    pub started_ms: i64,
+    /// The command line.
+    pub command: String,
+    /// Where the server is, without a password.
+    pub server: String,
+    /// What it calls itself.
+    pub server_version: String,
+    /// Of order and load.
+    pub seed: u64,
+    /// What was asked for.
+    pub settings: Settings,
+    /// Machine, PostgreSQL and data.
+    pub environment: Environment,
+    /// What could not be seen: what and why.
+    pub missing: Vec<(String, String)>,
+    /// Cells with figures.
+    pub measured: usize,
+    /// Cells without: which and why.
+    pub failed: Vec<(String, String)>,
+    /// Cells after which the books were wrong: which and how.
+    pub wrong_books: Vec<(String, String)>,
+    /// One for each way to speak to the server.
+    pub series: Vec<Series>,
+    /// Chatty against pipelined: connections, how many times the throughput, milliseconds for each saved round trip.
+    pub round_trips: Vec<(u32, f64, f64)>,
+    /// Milliseconds for a round trip where nothing waits for anything.
+    pub round_trip_ms: Option<f64>,
+    /// What makes every answer less certain, each a sentence without a full stop.
+    pub threats: Vec<String>,
+    /// What has to be known to apply it elsewhere, the same.
+    pub notes: Vec<String>,
+}
+
+/// One workload over the numbers of connections.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Series {
+    /// `chatty`, `pipelined`, `scripts` or `watch`.
+    pub name: String,
+    /// Fewest connections first.
+    pub spots: Vec<Spot>,
+    /// What the analysis makes of it.
+    pub judgement: Judgement,
+    /// The study whose conditions these resemble.
+    pub published: Option<Study>,
+}
+
+impl Finding {
+    /// Reads a result directory, also of a run that was stopped.
+    ///
+    /// # Errors
+    /// There is no result, or it cannot be read.
+    pub fn read(directory: &Path) -> Result<Self> {
+        let database = Database::open(&collector::file(directory))?;
+        let run = database.last_run()?;
+        let settings: Settings = serde_json::from_str(&run.settings).unwrap_or_default();
+        let cells = database.cells(run.id)?;
+        let groups = if run.kind == "watch" {
+            watch::spots(&database, &cells)?
+        } else {
+            spots(&database, &cells)?
+        };
+        let mut finding = Self::of(&run, settings);
+        finding.environment = database.environment(run.id)?;
+        let missing = database.missing(run.id)?;
+        finding.missing = missing.into_iter().map(|one| (one.what, one.why)).collect();
+        finding.count(&cells);
+        finding.threats = threats::of(&finding, &groups);
+        finding.notes = threats::notes(&finding);
+        finding.series = groups
+            .into_iter()
+            .map(|(name, spots)| finding.series(name, spots))
+            .collect();
+        finding.compare();
+        Ok(finding)
+    }
+
+    fn of(run: &RunRow, settings: Settings) -> Self {
+        Self {
+            format: FORMAT,
+            kind: run.kind.clone(),
+            started_ms: run.started_ms,
+            command: run.command.clone(),
+            server: run.server.clone(),
+            server_version: run.server_version.clone(),
+            seed: run.seed,
+            settings,
+            environment: Environment::new(),
+            missing: Vec::new(),
+            measured: 0,
+            failed: Vec::new(),
+            wrong_books: Vec::new(),
+            series: Vec::new(),
+            round_trips: Vec::new(),
+            round_trip_ms: None,
+            threats: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    fn count(&mut self, cells: &[CellRow]) {
+        for cell in cells {
+            let name = format!(
+                "{}, {} connections, repetition {}",
+                cell.workload,
+                cell.connections,
+                cell.repetition + 1
+            );
+            if let Some(why) = &cell.failed {
+                self.failed.push((name.clone(), why.clone()));
+            } else if cell.outcome.is_some() || cell.workload == "watch" {
+                self.measured += 1;
+            } else {
+                self.failed.push((name.clone(), "it was not finished".to_owned()));
+            }
+            if let Some(how) = cell.oracle.as_ref().filter(|how| !how.is_empty()) {
+                self.wrong_books.push((name, how.clone()));
+            }
+        }
+    }
+
+    fn series(&self, name: String, spots: Vec<Spot>) -> Series {
+        let kind = match self.settings.pool_clients {
+            Some(clients) => Kind::Pool { clients },
+            None => Kind::Connections,
+        };
+        let question = Question {
+            kind,
+            cores: self.settings.cores,
+            spindles: self.settings.spindles,
+            goal: goal(&self.settings.goal),
+            seed: self.seed,
+            wrong_books: self.wrong_books.len(),
+            doubts: &self.threats,
+        };
+        let judgement = judge(&spots, &question);
+        let like_it = self.settings.data == "compat" && self.settings.path == "direct";
+        let published = like_it.then(|| study(&name)).flatten();
+        Series {
+            name,
+            spots,
+            judgement,
+            published,
+        }
+    }
+
+    fn compare(&mut self) {
+        let sweep = |mode: Mode| {
+            let series = self.series.iter().find(|series| series.name == mode.name())?;
+            judge::sweep(&series.spots, Kind::Connections).ok()
+        };
+        let (Some(chatty), Some(pipelined)) = (sweep(Mode::Chatty), sweep(Mode::Pipelined)) else {
+            return;
+        };
+        // With a pool in between, latency has the queue in it, which is no round trip.
+        if self.settings.pool_clients.is_some() {
+            return;
+        }
+        let trips = (Mode::Chatty.round_trips(), Mode::Pipelined.round_trips());
+        let compared = round_trips::compare(&chatty, &pipelined, trips);
+        self.round_trip_ms = round_trips::cost_s(&compared).map(|seconds| 1000.0 * seconds);
+        self.round_trips = compared
+            .iter()
+            .map(|one| (one.connections, one.speed_up, 1000.0 * one.round_trip_s))
+            .collect();
+    }
+}
+
+/// Workloads by name, each with its spots in the order of connections.
+pub(super) type Groups = BTreeMap<String, Vec<Spot>>;
+
+fn spots(database: &Database, cells: &[CellRow]) -> Result<Groups> {
+    let mut by_place: BTreeMap<(&str, u32), Vec<&CellRow>> = BTreeMap::new();
+    for cell in cells.iter().filter(|cell| cell.failed.is_none() && cell.outcome.is_some()) {
+        let place = (cell.workload.as_str(), cell.connections);
+        by_place.entry(place).or_default().push(cell);
+    }
+    let mut groups = Groups::new();
+    for ((workload, _), cells) in by_place {
+        if let Some(spot) = spot::of(database, &cells)? {
+            groups.entry(workload.to_owned()).or_default().push(spot);
+        }
+    }
+    Ok(groups)
+}
+
+/// As in [`Settings::goal`].
+#[must_use]
+pub const fn goal_name(goal: Goal) -> &'static str {
+    match goal {
+        Goal::Balanced => "balanced",
+        Goal::Latency => "latency",
+        Goal::Throughput => "throughput",
+    }
+}
+
+/// Out of [`Settings::goal`].
+#[must_use]
+pub fn goal(name: &str) -> Goal {
+    match name {
+        "latency" => Goal::Latency,
+        "throughput" => Goal::Throughput,
+        _ => Goal::Balanced,
+    }
+}
+
+/// As in [`Settings::data`].
+#[must_use]
+pub fn data_name(wallet: &Wallet) -> String {
+    match wallet.profile {
+        Profile::Compat if wallet.zipf.is_none() => "compat".to_owned(),
+        Profile::Compat => "compat, Zipf".to_owned(),
+        Profile::Realistic { scale } => format!("realistic, scale {scale}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

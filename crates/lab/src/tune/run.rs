@@ -1,0 +1,432 @@
+//! Carrying out a plan: the data put back before each cell, the server sampled during it, the books read after it.
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::PathBuf;
+
+use super::finding::{self, Settings};
+use super::load::{Load, Loaded};
+use super::options::{Options, Path, Workload};
+use super::plan::{self, Planned};
+use super::site::Weir;
+use crate::clock;
+use crate::collector::database::{Database, Missing, NewCell, NewRun};
+use crate::collector::psql::{Address, Psql};
+use crate::collector::{self, Collector, INTERVAL, Sight};
+use crate::environment::{self, Environment};
+use crate::error::{Error, Result};
+use crate::generator::Watch;
+use crate::interrupt::Interrupt;
+use crate::meter::Groups;
+use crate::postgres::{Cluster, Programs, Settings as Server, USER};
+use crate::process::find_program;
+use crate::run::Progress;
+use crate::run::progress::Remaining;
+use crate::wallet::{Script, Store, Wallet, write_scripts};
+
+/// Connections for ourselves beside those of the load.
+const SPARE: u32 = 20;
+
+/// What became of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// Cells that were begun.
+    pub cells: usize,
+    /// Of them without figures.
+    pub failed: usize,
+    /// A signal ended it; the rest was not begun.
+    pub interrupted: bool,
+}
+
+/// Measures everything into `directory`, which is made. What was measured before an interrupt stays there, and can be
+/// judged.
+///
+/// # Errors
+/// The server or pgbench are not there, or refuse; a cell that fails by itself is noted instead.
+pub fn run(
+    options: &Options,
+    directory: &std::path::Path,
+    interrupt: &Interrupt,
+    progress: &mut dyn Progress,
+) -> Result<Finished> {
+    fs::create_dir_all(directory).map_err(Error::file("make", directory))?;
+    let file = collector::file(directory);
+    let database = Database::create(&file)?;
+    let pgbench = pgbench(options)?;
+    let cluster = match &options.server {
+        Some(_) => None,
+        None => Some(own_server(options, progress)?),
+    };
+    let address = match (&options.server, &cluster) {
+        (Some(address), _) => address.clone(),
+        (None, Some(cluster)) => near(cluster),
+        (None, None) => Address::default(),
+    };
+    let store = match &options.workload {
+        Workload::Wallet(wallet, _) => {
+            progress.line("making the e-wallet's data");
+            Some(Store::create(&address, wallet)?)
+        }
+        Workload::Scripts(_) => None,
+    };
+    let mut stage = Stage {
+        options,
+        pgbench,
+        address,
+        store,
+        sight: Sight::default(),
+        database,
+        file,
+        run: 0,
+        directory,
+        interrupt,
+    };
+    let result = stage.all(progress);
+    if let Some(store) = stage.store.take() {
+        let removed = store.remove();
+        // What went wrong first says more.
+        return result.and_then(|finished| removed.map(|()| finished));
+    }
+    result
+}
+
+fn pgbench(options: &Options) -> Result<PathBuf> {
+    let programs = match &options.postgres {
+        Some(path) => Programs::of(path),
+        None => Programs::find(),
+    };
+    programs
+        .and_then(|programs| programs.path("pgbench"))
+        .or_else(|_| find_program("pgbench", &[]))
+}
+
+fn own_server(options: &Options, progress: &mut dyn Progress) -> Result<Cluster> {
+    let programs = match &options.postgres {
+        Some(path) => Programs::of(path)?,
+        None => Programs::find()?,
+    };
+    progress.line("starting PostgreSQL");
+    let most = options.connections.iter().max().copied().unwrap_or(0);
+    let mut settings = Server::new(most + SPARE);
+    // What commits wait for is what is asked for here: a throw-away server must be as durable as a real one.
+    settings.more = [
+        "fsync=on",
+        "synchronous_commit=on",
+        "full_page_writes=on",
+        "autovacuum=on",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    settings.more.extend(options.settings.iter().cloned());
+    Cluster::start(&programs, settings)
+}
+
+fn near(cluster: &Cluster) -> Address {
+    Address {
+        host: cluster.address().ip().to_string(),
+        port: cluster.address().port(),
+        user: Some(USER.to_owned()),
+        database: "postgres".to_owned(),
+        ..Address::default()
+    }
+}
+
+/// What a server and, if it is here, its machine say of themselves.
+pub(super) fn surroundings(address: &Address, near: bool) -> Result<Environment> {
+    let psql = RefCell::new(Psql::connect(address)?);
+    let mut found = environment::postgres(|sql| {
+        let rows = psql.borrow_mut().rows(sql).ok()?;
+        let lines: Vec<String> = rows.iter().map(|row| row.join("|")).collect();
+        Some(lines.join("\n"))
+    });
+    if near {
+        found.extend(environment::machine());
+    }
+    if let Some(commit) = environment::commit() {
+        let section = found.entry("sources".to_owned()).or_default();
+        section.insert("commit".to_owned(), commit);
+    }
+    Ok(found)
+}
+
+struct Stage<'a> {
+    options: &'a Options,
+    pgbench: PathBuf,
+    address: Address,
+    store: Option<Store>,
+    sight: Sight,
+    database: Database,
+    file: PathBuf,
+    run: i64,
+    directory: &'a std::path::Path,
+    interrupt: &'a Interrupt,
+}
+
+impl Stage<'_> {
+    fn all(&mut self, progress: &mut dyn Progress) -> Result<Finished> {
+        self.sight = Collector::look(&self.sampling(None))?;
+        let plan = plan::plan(self.options);
+        self.run = self.note(plan.len())?;
+        let each = plan::cell_s(self.options);
+        let mut remaining = Remaining::new(each * crate::statistics::float(plan.len()));
+        progress.line(&format!("{} cells, {}", plan.len(), remaining.text()));
+        let mut finished = Finished {
+            cells: 0,
+            failed: 0,
+            interrupted: false,
+        };
+        for (place, planned) in plan.iter().enumerate() {
+            if self.interrupt.raised() {
+                finished.interrupted = true;
+                break;
+            }
+            let begun = clock::now();
+            let cell = self.begin(place, planned)?;
+            finished.cells += 1;
+            let told = match self.cell(cell, planned) {
+                Ok(text) => text,
+                Err(error) => {
+                    finished.failed += 1;
+                    self.database.fail_cell(cell, &error.to_string())?;
+                    format!("failed: {error}")
+                }
+            };
+            remaining.done(each, clock::now().saturating_duration_since(begun));
+            progress.line(&format!(
+                "[{}/{}] {}, {} connections: {told} ({} left)",
+                place + 1,
+                plan.len(),
+                planned.workload,
+                planned.connections,
+                remaining.text()
+            ));
+        }
+        Ok(finished)
+    }
+
+    fn begin(&self, place: usize, planned: &Planned) -> Result<i64> {
+        let new = NewCell {
+            workload: planned.workload,
+            connections: planned.connections,
+            clients: self.clients(planned),
+            repetition: planned.repetition,
+            place: u32::try_from(place).unwrap_or(u32::MAX),
+        };
+        self.database.begin_cell(self.run, &new)
+    }
+
+    fn clients(&self, planned: &Planned) -> u32 {
+        match &self.options.path {
+            Path::Weir { clients, .. } => *clients,
+            Path::Direct | Path::Pooler(_) => planned.connections,
+        }
+    }
+
+    fn sampling(&self, console: Option<Address>) -> collector::Settings {
+        let database = match &self.store {
+            Some(store) => store.name().to_owned(),
+            None => self.address.database.clone(),
+        };
+        collector::Settings {
+            address: self.address.clone(),
+            database: Some(database),
+            interval: INTERVAL,
+            seed: self.options.seed,
+            console,
+        }
+    }
+
+    fn note(&mut self, cells: usize) -> Result<i64> {
+        let mut found = surroundings(&self.address, self.sight.near)?;
+        if let (Some(store), Workload::Wallet(wallet, _)) =
+            (&mut self.store, &self.options.workload)
+        {
+            found.insert("data".to_owned(), sizes(store, wallet)?);
+        }
+        let mut missing = self.sight.missing.clone();
+        if let Path::Pooler(_) = self.options.path {
+            missing.push(Missing {
+                what: "the pooler's own times: queue, client, server".to_owned(),
+                why: "only a Weir that the run starts itself is asked; use --weir".to_owned(),
+            });
+        }
+        let run = NewRun {
+            kind: "run",
+            command: self.options.command.join(" "),
+            server: self.address.shown(),
+            server_version: self.sight.version.clone(),
+            seed: self.options.seed,
+            settings: Settings::of(self.options, self.sight.near, cells).json(),
+        };
+        self.database.begin_run(&run, &found, &missing)
+    }
+
+    fn cell(&mut self, cell: i64, planned: &Planned) -> Result<String> {
+        let target = match &mut self.store {
+            Some(store) => store.restore()?,
+            None => self.address.clone(),
+        };
+        let directory = self.directory.join(format!("cell-{cell}"));
+        fs::create_dir_all(&directory).map_err(Error::file("make", &directory))?;
+        let scripts = self.scripts(planned, &directory)?;
+        let clients = self.clients(planned);
+        let weir = match &self.options.path {
+            Path::Weir { program, .. } => Some(Weir::start(
+                program,
+                &target,
+                planned.connections,
+                clients,
+            )?),
+            Path::Direct | Path::Pooler(_) => None,
+        };
+        let address = match (&weir, &self.options.path) {
+            (Some(weir), _) => weir.address.clone(),
+            (None, Path::Pooler(address)) => address.with_database(&target.database),
+            (None, _) => target.clone(),
+        };
+        let sampling = self.sampling(weir.as_ref().map(|weir| weir.console.clone()));
+        let collector = Collector::start(&sampling, &self.file, self.run, cell)?;
+        let load = Load {
+            program: &self.pgbench,
+            address: &address,
+            scripts: &scripts,
+            protocol: &self.options.protocol,
+            clients,
+            threads: self.options.threads,
+            warm_up: self.options.warm_up,
+            measure: self.options.measure,
+            // Each repetition draws other users; pgbench's seed has no sign.
+            seed: self
+                .options
+                .seed
+                .wrapping_add(u64::from(planned.repetition))
+                >> 1,
+            directory: &directory,
+        };
+        let groups = Groups {
+            server: self.sight.postmaster.into_iter().collect(),
+            pooler: weir.iter().map(Weir::pid).collect(),
+            ..Groups::default()
+        };
+        let mut watch = Watch::new(groups, self.interrupt);
+        let loaded = load.run(&mut watch);
+        let snapshots = collector.stop();
+        drop(weir);
+        let loaded = loaded?;
+        snapshots?;
+        let costs = watch.costs(loaded.window)?;
+        self.database
+            .end_cell(cell, loaded.window, &loaded.outcome, &costs)?;
+        let verdict = self.judge(cell, &target, &loaded)?;
+        Ok(format!("{}{verdict}", told(&loaded)))
+    }
+
+    fn scripts(
+        &self,
+        planned: &Planned,
+        directory: &std::path::Path,
+    ) -> Result<Vec<(PathBuf, u32)>> {
+        let scripts = match (&self.options.workload, planned.mode) {
+            (Workload::Wallet(wallet, _), Some(mode)) => wallet.scripts(mode)?,
+            (Workload::Wallet(..), None) => Vec::new(),
+            // Copies: what was run stays beside what came out.
+            (Workload::Scripts(files), _) => {
+                let read = |(path, weight): &(PathBuf, u32)| {
+                    let text = fs::read_to_string(path).map_err(Error::file("read", path))?;
+                    let name = path.file_name().unwrap_or_default().to_string_lossy();
+                    Ok(Script {
+                        name: name.into_owned(),
+                        text,
+                        weight: *weight,
+                    })
+                };
+                files.iter().map(read).collect::<Result<_>>()?
+            }
+        };
+        let directory = fs::canonicalize(directory).map_err(Error::file("find", directory))?;
+        write_scripts(&scripts, &directory)
+    }
+
+    /// Reads the books, if there are any; the words for a line.
+    fn judge(&self, cell: i64, target: &Address, loaded: &Loaded) -> Result<String> {
+        let Workload::Wallet(wallet, _) = &self.options.workload else {
+            return Ok(String::new());
+        };
+        let books = wallet.books(&mut Psql::connect(target)?)?;
+        // A failed transaction may have been done or not: then only the books themselves can be held to each other.
+        let transfers = loaded.counts.first().copied();
+        let violations = books.violations(transfers.filter(|_| loaded.outcome.errors == 0));
+        let told: Vec<String> = violations.iter().map(ToString::to_string).collect();
+        self.database.judge_cell(cell, &told)?;
+        Ok(if told.is_empty() {
+            ", books balance".to_owned()
+        } else {
+            format!(", THE BOOKS ARE WRONG: {}", told.join("; "))
+        })
+    }
+}
+
+fn sizes(store: &mut Store, wallet: &Wallet) -> Result<environment::Section> {
+    let sizes = wallet.sizes(&mut Psql::connect(&store.restore()?)?)?;
+    Ok(sizes
+        .into_iter()
+        .map(|size| {
+            let text = format!(
+                "rows {} kB, indexes {} kB, all {} kB",
+                size.rows_kb, size.indexes_kb, size.total_kb
+            );
+            (size.table, text)
+        })
+        .collect())
+}
+
+fn told(loaded: &Loaded) -> String {
+    let mut text = format!("{:.0}/s", loaded.outcome.tps);
+    if let Some(latency) = &loaded.outcome.latency {
+        text.push_str(&format!(", p99 {:.1} ms", latency.p99 / 1000.0));
+    }
+    if loaded.outcome.errors > 0 {
+        text.push_str(&format!(", {} ERRORS", loaded.outcome.errors));
+    }
+    text
+}
+
+/// Cores of this machine.
+pub(super) fn cores_here() -> Option<u32> {
+    let cores = std::thread::available_parallelism().ok()?;
+    u32::try_from(cores.get()).ok()
+}
+
+impl Settings {
+    fn of(options: &Options, near: bool, planned: usize) -> Self {
+        let (path, pool_clients) = match &options.path {
+            Path::Direct => ("direct", None),
+            Path::Pooler(_) => ("pooler", None),
+            Path::Weir { clients, .. } => ("weir", Some(*clients)),
+        };
+        Self {
+            name: options.name.clone(),
+            data: match &options.workload {
+                Workload::Scripts(_) => "own".to_owned(),
+                Workload::Wallet(wallet, _) => finding::data_name(wallet),
+            },
+            path: path.to_owned(),
+            pool_clients,
+            cores: options
+                .cores
+                .or_else(|| near.then(cores_here).flatten()),
+            spindles: options.spindles,
+            goal: finding::goal_name(options.goal).to_owned(),
+            warm_up_s: options.warm_up.as_secs_f64(),
+            measure_s: options.measure.as_secs_f64(),
+            repetitions: options.repetitions,
+            protocol: options.protocol.clone(),
+            planned,
+            debug: cfg!(debug_assertions),
+        }
+    }
+
+    pub(super) fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
