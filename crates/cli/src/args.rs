@@ -101,6 +101,9 @@ pub(crate) enum Command {
     /// Compare poolers by reproducible benchmarks
     #[command(subcommand)]
     Bench(crate::bench::Bench),
+    /// Find out how many connections a database is worth
+    #[command(subcommand)]
+    Tune(crate::tune::Tune),
     /// Write what a package needs: manual pages and shell completions
     #[command(subcommand, hide = true)]
     Generate(Generate),

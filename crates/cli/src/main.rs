@@ -20,6 +20,7 @@ mod reload;
 mod run;
 mod secrets;
 mod signals;
+mod tune;
 mod upgrade;
 
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
             Command::Convert(args) => convert::convert(args),
             Command::Hba(args::Hba::Explain(args)) => hba::explain(args),
             Command::Run(args) => run::run(args),
+            Command::Tune(args) => tune::tune(args),
             Command::Upgrade(args) => upgrade::ask(args),
             Command::Schema => {
                 exit::print(&weir_config::schema_json());

@@ -60,7 +60,13 @@ impl Generator for Pgbench {
         let mut process = start(&mut command, &output)?;
         let result = watch.measure(&mut process, job.measure + MARGIN, || Ok(()));
         let text = complete(result, &output)?;
-        let (window, outcome) = outcome(&text, job.directory, job.measure, sample, job.rate.is_some())?;
+        let (window, outcome) = outcome(
+            &text,
+            job.directory,
+            job.measure,
+            sample,
+            job.rate.is_some(),
+        )?;
         Ok(Loaded {
             command: words(&command),
             window,

@@ -13,6 +13,8 @@ mod run;
 mod site;
 mod watch;
 
+pub use weir_advisor::controller::Goal;
+
 pub use self::finding::Finding;
 pub use self::options::{Options, Path, Preset, Profile, Workload};
 pub use self::report::{Files, write};

@@ -120,7 +120,9 @@ impl Source {
         }
         if let Some(console) = &mut self.console {
             let rows = console.rows("SHOW TOTALS")?;
-            snapshot.counters.extend(rows.iter().filter_map(|row| total(row)));
+            snapshot
+                .counters
+                .extend(rows.iter().filter_map(|row| total(row)));
         }
         if self.sight.near {
             snapshot.machine = system::machine(&|path| fs::read_to_string(path).ok());
@@ -240,7 +242,10 @@ mod tests {
     fn of_a_console_the_sums_are_kept_and_the_averages_not() {
         let row = |name: &str, value: &str| [name.to_owned(), value.to_owned()];
         let counter = total(&row("total_wait_time", "1500")).unwrap();
-        assert_eq!((counter.name.as_str(), counter.value), ("wait_time", 1500.0));
+        assert_eq!(
+            (counter.name.as_str(), counter.value),
+            ("wait_time", 1500.0)
+        );
         assert_eq!(total(&row("avg_wait_time", "15")), None);
         assert_eq!(total(&["total_wait_time".to_owned()]), None);
     }

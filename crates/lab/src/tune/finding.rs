@@ -179,7 +179,8 @@ impl Finding {
             } else if cell.outcome.is_some() || cell.workload == "watch" {
                 self.measured += 1;
             } else {
-                self.failed.push((name.clone(), "it was not finished".to_owned()));
+                self.failed
+                    .push((name.clone(), "it was not finished".to_owned()));
             }
             if let Some(how) = cell.oracle.as_ref().filter(|how| !how.is_empty()) {
                 self.wrong_books.push((name, how.clone()));
@@ -214,7 +215,10 @@ impl Finding {
 
     fn compare(&mut self) {
         let sweep = |mode: Mode| {
-            let series = self.series.iter().find(|series| series.name == mode.name())?;
+            let series = self
+                .series
+                .iter()
+                .find(|series| series.name == mode.name())?;
             judge::sweep(&series.spots, Kind::Connections).ok()
         };
         let (Some(chatty), Some(pipelined)) = (sweep(Mode::Chatty), sweep(Mode::Pipelined)) else {
@@ -239,7 +243,10 @@ pub(super) type Groups = BTreeMap<String, Vec<Spot>>;
 
 fn spots(database: &Database, cells: &[CellRow]) -> Result<Groups> {
     let mut by_place: BTreeMap<(&str, u32), Vec<&CellRow>> = BTreeMap::new();
-    for cell in cells.iter().filter(|cell| cell.failed.is_none() && cell.outcome.is_some()) {
+    for cell in cells
+        .iter()
+        .filter(|cell| cell.failed.is_none() && cell.outcome.is_some())
+    {
         let place = (cell.workload.as_str(), cell.connections);
         by_place.entry(place).or_default().push(cell);
     }
@@ -283,4 +290,4 @@ pub fn data_name(wallet: &Wallet) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::tune) mod tests;

@@ -20,7 +20,10 @@ pub(super) struct Planned {
 pub(super) fn plan(options: &Options) -> Vec<Planned> {
     let mut random = fastrand::Rng::with_seed(options.seed);
     let modes: Vec<(&'static str, Option<Mode>)> = match &options.workload {
-        Workload::Wallet(_, modes) => modes.iter().map(|mode| (mode.name(), Some(*mode))).collect(),
+        Workload::Wallet(_, modes) => modes
+            .iter()
+            .map(|mode| (mode.name(), Some(*mode)))
+            .collect(),
         Workload::Scripts(_) => vec![("scripts", None)],
     };
     let mut plan = Vec::new();
@@ -60,7 +63,9 @@ mod tests {
         assert_eq!(plan(&options), found);
         for repetition in 0..3 {
             let cells = found.iter().filter(|cell| cell.repetition == repetition);
-            let mut block: Vec<_> = cells.map(|cell| (cell.workload, cell.connections)).collect();
+            let mut block: Vec<_> = cells
+                .map(|cell| (cell.workload, cell.connections))
+                .collect();
             block.sort_unstable();
             block.dedup();
             assert_eq!(block.len(), 10);

@@ -271,12 +271,9 @@ impl Stage<'_> {
         let scripts = self.scripts(planned, &directory)?;
         let clients = self.clients(planned);
         let weir = match &self.options.path {
-            Path::Weir { program, .. } => Some(Weir::start(
-                program,
-                &target,
-                planned.connections,
-                clients,
-            )?),
+            Path::Weir { program, .. } => {
+                Some(Weir::start(program, &target, planned.connections, clients)?)
+            }
             Path::Direct | Path::Pooler(_) => None,
         };
         let address = match (&weir, &self.options.path) {
@@ -354,7 +351,7 @@ impl Stage<'_> {
         };
         let books = wallet.books(&mut Psql::connect(target)?)?;
         // A failed transaction may have been done or not: then only the books themselves can be held to each other.
-        let transfers = loaded.counts.first().copied();
+        let transfers = loaded.first(books.transfers);
         let violations = books.violations(transfers.filter(|_| loaded.outcome.errors == 0));
         let told: Vec<String> = violations.iter().map(ToString::to_string).collect();
         self.database.judge_cell(cell, &told)?;
@@ -412,9 +409,7 @@ impl Settings {
             },
             path: path.to_owned(),
             pool_clients,
-            cores: options
-                .cores
-                .or_else(|| near.then(cores_here).flatten()),
+            cores: options.cores.or_else(|| near.then(cores_here).flatten()),
             spindles: options.spindles,
             goal: finding::goal_name(options.goal).to_owned(),
             warm_up_s: options.warm_up.as_secs_f64(),

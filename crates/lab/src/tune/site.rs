@@ -32,7 +32,11 @@ impl Weir {
         let directory = tempfile::tempdir().map_err(Error::system("make a directory"))?;
         let port = free_port()?;
         let user = server.user.clone().unwrap_or_else(|| "postgres".to_owned());
-        put(&directory, "users.txt", &format!("{} \"\"\n", quoted(&user)))?;
+        put(
+            &directory,
+            "users.txt",
+            &format!("{} \"\"\n", quoted(&user)),
+        )?;
         let users = directory.path().join("users.txt");
         let text = configuration(server, &user, pool, clients, port, &users);
         let path = put(&directory, "weir.ini", &text)?;
@@ -120,7 +124,9 @@ mod tests {
     fn the_configuration_has_the_pool_and_escapes_the_password() {
         let server = Address::parse("postgresql://ann:it's@db:5433/shop?sslmode=require").unwrap();
         let text = configuration(&server, "ann", 7, 64, 6432, Path::new("/x/users.txt"));
-        assert!(text.contains("shop = host='db' port=5433 dbname='shop' user='ann' password='it''s'\n"));
+        assert!(
+            text.contains("shop = host='db' port=5433 dbname='shop' user='ann' password='it''s'\n")
+        );
         assert!(text.contains("default_pool_size = 7\n"));
         assert!(text.contains("server_tls_sslmode = require\n"));
     }

@@ -123,7 +123,9 @@ fn attend(
         }
         if now.saturating_duration_since(told) >= TOLD_EVERY {
             told = now;
-            let left = look.time.map(|time| time.saturating_sub(passed).as_secs_f64());
+            let left = look
+                .time
+                .map(|time| time.saturating_sub(passed).as_secs_f64());
             let left = left.map_or_else(String::new, |left| format!(" ({} left)", duration(left)));
             progress.line(&format!(
                 "watched for {}{left}",
@@ -169,7 +171,10 @@ pub(super) fn spots(database: &Database, cells: &[CellRow]) -> Result<Groups> {
         }
     }
     bins.retain(|_, windows| windows.len() >= WINDOWS_MIN);
-    let spots: Vec<Spot> = bins.into_values().filter_map(|windows| spot(&windows)).collect();
+    let spots: Vec<Spot> = bins
+        .into_values()
+        .filter_map(|windows| spot(&windows))
+        .collect();
     Ok(Groups::from([("watch".to_owned(), spots)]))
 }
 
@@ -195,8 +200,11 @@ fn cut(looks: &[(i64, f64)], snapshots: &[(i64, BTreeMap<Event, u64>)]) -> Vec<W
         let Some((from, before)) = begin.filter(|(from, _)| at - from >= WINDOW_MS) else {
             continue;
         };
-        let inside = snapshots.iter().filter(|(moment, _)| from < *moment && *moment <= at);
-        let profile: Vec<BTreeMap<Event, u64>> = inside.map(|(_, sessions)| sessions.clone()).collect();
+        let inside = snapshots
+            .iter()
+            .filter(|(moment, _)| from < *moment && *moment <= at);
+        let profile: Vec<BTreeMap<Event, u64>> =
+            inside.map(|(_, sessions)| sessions.clone()).collect();
         if !profile.is_empty() {
             let sessions = profile.iter().map(in_transaction).sum::<f64>() / float(profile.len());
             let seconds = u32::try_from(at - from).map_or(f64::INFINITY, f64::from) / 1000.0;
@@ -219,7 +227,9 @@ const OURS_EACH_LOOK: f64 = 4.0;
 
 #[expect(clippy::cast_precision_loss, reason = "sessions of a server")]
 fn in_transaction(sessions: &BTreeMap<Event, u64>) -> f64 {
-    let busy = sessions.iter().filter(|((class, _), _)| *class != Class::Idle);
+    let busy = sessions
+        .iter()
+        .filter(|((class, _), _)| *class != Class::Idle);
     busy.map(|(_, count)| *count).sum::<u64>() as f64
 }
 

@@ -163,7 +163,9 @@ impl Spot {
             .map(|class| (class_name(*class), profile.class(*class)))
             .collect();
         let loads = profile.loads();
-        let shown = loads.into_iter().filter(|((class, _), _)| *class != Class::Idle);
+        let shown = loads
+            .into_iter()
+            .filter(|((class, _), _)| *class != Class::Idle);
         self.waits = shown
             .map(|((class, event), load)| Wait {
                 class: class_name(class),
@@ -181,7 +183,10 @@ pub(super) fn of(database: &Database, cells: &[&CellRow]) -> Result<Option<Spot>
     let Some(first) = cells.first() else {
         return Ok(None);
     };
-    let outcomes: Vec<&Outcome> = cells.iter().filter_map(|cell| cell.outcome.as_ref()).collect();
+    let outcomes: Vec<&Outcome> = cells
+        .iter()
+        .filter_map(|cell| cell.outcome.as_ref())
+        .collect();
     let tps_each: Vec<f64> = outcomes.iter().map(|outcome| outcome.tps).collect();
     let Some(tps) = Range::of(&tps_each) else {
         return Ok(None);
@@ -245,8 +250,12 @@ fn latency(outcomes: &[&Outcome]) -> Option<LatencyMs> {
         return None;
     }
     let mean = all.iter().map(|(one, n)| one.mean * n).sum::<f64>() / count;
-    let squares = all.iter().map(|(one, n)| (one.stddev.powi(2) + one.mean.powi(2)) * n);
-    let stddev = (squares.sum::<f64>() / count - mean.powi(2)).max(0.0).sqrt();
+    let squares = all
+        .iter()
+        .map(|(one, n)| (one.stddev.powi(2) + one.mean.powi(2)) * n);
+    let stddev = (squares.sum::<f64>() / count - mean.powi(2))
+        .max(0.0)
+        .sqrt();
     let histograms: Option<Vec<_>> = all.iter().map(|(one, _)| one.histogram.clone()).collect();
     let merged = histograms.map(|all| {
         let mut buckets: Vec<(u64, u64)> = all.into_iter().flatten().collect();
@@ -275,7 +284,10 @@ fn latency(outcomes: &[&Outcome]) -> Option<LatencyMs> {
 }
 
 /// The upper bound of the bucket in which the part is reached; buckets rise.
-#[expect(clippy::cast_precision_loss, reason = "counts and microseconds below 2^52")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts and microseconds below 2^52"
+)]
 fn quantile(buckets: &[(u64, u64)], part: f64) -> Option<f64> {
     let all: u64 = buckets.iter().map(|(_, count)| count).sum();
     let mut seen = 0;
@@ -299,17 +311,19 @@ fn pool_times(database: &Database, cell: i64) -> Result<Option<PoolTimes>> {
         sessions("xact_time")?,
         sessions("query_time")?,
     );
-    Ok(queue.zip(whole).zip(server).map(|((queue, whole), server)| PoolTimes {
-        queue,
-        client: (whole - server).max(0.0),
-        server,
-    }))
+    Ok(queue
+        .zip(whole)
+        .zip(server)
+        .map(|((queue, whole), server)| PoolTimes {
+            queue,
+            client: (whole - server).max(0.0),
+            server,
+        }))
 }
 
 fn pool(all: &[PoolTimes]) -> Option<PoolTimes> {
-    let mean = |of: fn(&PoolTimes) -> f64| {
-        statistics::mean(&all.iter().map(of).collect::<Vec<_>>())
-    };
+    let mean =
+        |of: fn(&PoolTimes) -> f64| statistics::mean(&all.iter().map(of).collect::<Vec<_>>());
     Some(PoolTimes {
         queue: mean(|one| one.queue)?,
         client: mean(|one| one.client)?,

@@ -25,7 +25,9 @@ pub(super) fn of(finding: &Finding, groups: &Groups) -> Vec<String> {
     let spots = || groups.values().flatten();
     let most = |of: fn(&Spot) -> Option<f64>| spots().filter_map(of).reduce(f64::max);
     let near = spots().any(|spot| spot.server_cpu_ms.is_some());
-    if near && let Some(share) = most(|spot| spot.generator_share).filter(|share| *share > GENERATOR) {
+    if near
+        && let Some(share) = most(|spot| spot.generator_share).filter(|share| *share > GENERATOR)
+    {
         found.push(format!(
             "the load ran on the server's machine and took up to {:.0} % of its CPUs: the server alone would do more",
             100.0 * share

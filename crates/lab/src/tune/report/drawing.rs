@@ -26,15 +26,23 @@ pub(super) fn blocks(finding: &Finding) -> Vec<Block> {
     }
     let mut blocks = vec![Block::section("Curves")];
     let legend = finding.series.iter().enumerate();
-    blocks.push(Block::Legend(legend.map(|(at, series)| (at, name(series))).collect()));
+    blocks.push(Block::Legend(
+        legend.map(|(at, series)| (at, name(series))).collect(),
+    ));
     let charts: Vec<Chart> = [Metric::Tps, Metric::P99]
         .into_iter()
         .map(|metric| chart(finding, metric))
         .filter(|chart| !chart.is_empty())
         .collect();
     blocks.push(Block::Charts(charts));
-    if finding.series.iter().any(|series| series.published.is_some()) {
-        blocks.push(Block::Note(Prose::quote("Faint: the published study, on other hardware.")));
+    if finding
+        .series
+        .iter()
+        .any(|series| series.published.is_some())
+    {
+        blocks.push(Block::Note(Prose::quote(
+            "Faint: the published study, on other hardware.",
+        )));
     }
     let stacks: Vec<(String, String)> = finding.series.iter().flat_map(stacks).collect();
     blocks.push(Block::Drawings(stacks));
@@ -46,11 +54,18 @@ fn chart(finding: &Finding, metric: Metric) -> Chart {
     let places: BTreeSet<u32> = all.map(|spot| spot.connections).collect();
     let line = |(at, series): (usize, &Series)| {
         let mark = |place: &u32| {
-            let spot = series.spots.iter().find(|spot| spot.connections == *place)?;
+            let spot = series
+                .spots
+                .iter()
+                .find(|spot| spot.connections == *place)?;
             mark(spot, metric)
         };
         let published = |place: &u32| {
-            let rows = &series.published.as_ref().filter(|_| metric == Metric::Tps)?.rows;
+            let rows = &series
+                .published
+                .as_ref()
+                .filter(|_| metric == Metric::Tps)?
+                .rows;
             rows.iter().find(|row| row.0 == *place).map(|row| row.1)
         };
         Line {
@@ -75,7 +90,11 @@ fn mark(spot: &Spot, metric: Metric) -> Option<Mark> {
             let latency = spot.latency.filter(|latency| latency.p99 > 0.0)?;
             let us = |ms: f64| 1000.0 * ms;
             let (low, high) = latency.p99_span;
-            (us(latency.p99), us(low.min(latency.p99)), us(high.max(latency.p99)))
+            (
+                us(latency.p99),
+                us(low.min(latency.p99)),
+                us(high.max(latency.p99)),
+            )
         }
         _ => (spot.tps.mean, spot.tps.low, spot.tps.high),
     };
@@ -113,16 +132,17 @@ fn stacks(series: &Series) -> Vec<(String, String)> {
             Some(parts.map(|(name, part)| (name, 100.0 * part)).to_vec())
         }),
     };
-    let drawn = [waits, cpus].into_iter().filter(|stack| !stack.bars.is_empty());
-    drawn.map(|stack| (stack.label.clone(), stack.svg())).collect()
+    let drawn = [waits, cpus]
+        .into_iter()
+        .filter(|stack| !stack.bars.is_empty());
+    drawn
+        .map(|stack| (stack.label.clone(), stack.svg()))
+        .collect()
 }
 
 type Bar = (u32, Vec<(&'static str, f64)>);
 
-fn bars(
-    series: &Series,
-    parts: impl Fn(&Spot) -> Option<Vec<(&'static str, f64)>>,
-) -> Vec<Bar> {
+fn bars(series: &Series, parts: impl Fn(&Spot) -> Option<Vec<(&'static str, f64)>>) -> Vec<Bar> {
     let bar = |spot: &Spot| Some((spot.connections, parts(spot)?));
     series.spots.iter().filter_map(bar).collect()
 }
@@ -177,7 +197,11 @@ impl Stack {
     fn bar(&self, svg: &mut String, bar: &Bar, left: f64, room: f64, y: &dyn Fn(f64) -> f64) {
         let (connections, parts) = bar;
         let mut below = 0.0;
-        for (at, (name, part)) in parts.iter().enumerate().filter(|(_, (_, part))| *part > 0.0) {
+        for (at, (name, part)) in parts
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, part))| *part > 0.0)
+        {
             let (upper, lower) = (y(below + part), y(below));
             let _ = writeln!(
                 svg,
@@ -219,7 +243,11 @@ impl Stack {
 
     fn legend(&self, svg: &mut String) {
         for (place, (at, name)) in self.names().into_iter().enumerate() {
-            let x = if place % 2 == 0 { LEFT } else { f64::midpoint(LEFT, WIDTH) };
+            let x = if place % 2 == 0 {
+                LEFT
+            } else {
+                f64::midpoint(LEFT, WIDTH)
+            };
             let y = HEIGHT + 20.0 * float(place / 2) + 10.0;
             let _ = writeln!(
                 svg,

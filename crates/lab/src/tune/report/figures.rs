@@ -16,7 +16,10 @@ pub(super) fn blocks(finding: &Finding, series: &Series) -> Vec<Block> {
         Block::section(name(series)),
         Block::Table(figures(finding, series)),
     ];
-    if series.spots.iter().any(|spot| spot.latency.is_some_and(|latency| !latency.merged && latency.p99 > 0.0)) {
+    if series.spots.iter().any(|spot| {
+        spot.latency
+            .is_some_and(|latency| !latency.merged && latency.p99 > 0.0)
+    }) {
         blocks.push(Block::Note(Prose::quote(
             "Where there were too many transactions to write down each, percentiles are of a sample, the median of the \
              repetitions; mean and standard deviation are of all.",
@@ -36,14 +39,27 @@ pub(super) fn blocks(finding: &Finding, series: &Series) -> Vec<Block> {
 /// Throughput and latency at each number of connections.
 pub(super) fn figures(finding: &Finding, series: &Series) -> Table {
     let caption = match finding.settings.pool_clients {
-        Some(clients) => format!("{}: {clients} clients, servers of the pool varied", name(series)),
+        Some(clients) => format!(
+            "{}: {clients} clients, servers of the pool varied",
+            name(series)
+        ),
         None => format!("{}: figures", name(series)),
     };
     let mut table = Table::new(
         caption,
         &[
-            ">connections", ">TPS", ">lowest", ">highest", ">mean ms", ">stddev", ">p50", ">p90", ">p99", ">p99.9",
-            ">TPS x mean", ">errors",
+            ">connections",
+            ">TPS",
+            ">lowest",
+            ">highest",
+            ">mean ms",
+            ">stddev",
+            ">p50",
+            ">p90",
+            ">p99",
+            ">p99.9",
+            ">TPS x mean",
+            ">errors",
         ],
     );
     for spot in &series.spots {
@@ -71,10 +87,17 @@ pub(super) fn figures(finding: &Finding, series: &Series) -> Table {
 fn rules(series: &Series) -> Table {
     let mut table = Table::new(
         "Every criterion",
-        &["criterion", "how", ">connections", ">of the best throughput"],
+        &[
+            "criterion",
+            "how",
+            ">connections",
+            ">of the best throughput",
+        ],
     );
     for rule in &series.judgement.rules {
-        let part = rule.part_of_best.map(|part| format!("{:.0} %", 100.0 * part));
+        let part = rule
+            .part_of_best
+            .map(|part| format!("{:.0} %", 100.0 * part));
         table.row([
             rule.name.to_owned(),
             rule.formula.to_owned(),
@@ -133,10 +156,19 @@ fn waits(series: &Series) -> Vec<Block> {
             let wait = waits.find(|wait| wait.class == class && wait.event == event);
             wait.map_or_else(
                 || NONE.to_owned(),
-                |wait| format!("{:.2} ± {:.2} ({:.2})", wait.average, wait.error, wait.when_present),
+                |wait| {
+                    format!(
+                        "{:.2} ± {:.2} ({:.2})",
+                        wait.average, wait.error, wait.when_present
+                    )
+                },
             )
         };
-        let title = if event.contains(':') { event.to_owned() } else { class.to_owned() };
+        let title = if event.contains(':') {
+            event.to_owned()
+        } else {
+            class.to_owned()
+        };
         table.row(std::iter::once(title).chain(series.spots.iter().map(entry)));
     }
     let row = |title: &str, entry: &dyn Fn(&Spot) -> String| {
@@ -144,8 +176,12 @@ fn waits(series: &Series) -> Vec<Block> {
             .chain(series.spots.iter().map(entry))
             .collect::<Vec<_>>()
     };
-    table.row(row("all that are active", &|spot| format!("{:.2}", spot.active)));
-    table.row(row("of CPU: had no core", &|spot| maybe(spot.without_core, 2)));
+    table.row(row("all that are active", &|spot| {
+        format!("{:.2}", spot.active)
+    }));
+    table.row(row("of CPU: had no core", &|spot| {
+        maybe(spot.without_core, 2)
+    }));
     table.row(row("snapshots", &|spot| spot.snapshots.to_string()));
     vec![
         Block::Table(table),
@@ -167,9 +203,15 @@ fn pools(series: &Series) -> Vec<Block> {
         let entries = series.spots.iter().map(|spot| maybe(of(spot), 2));
         table.row(std::iter::once(title.to_owned()).chain(entries));
     };
-    row("wait for a server", &|spot| spot.pool.map(|pool| pool.queue));
-    row("hold one that works", &|spot| spot.pool.map(|pool| pool.server));
-    row("hold one that waits for them", &|spot| spot.pool.map(|pool| pool.client));
+    row("wait for a server", &|spot| {
+        spot.pool.map(|pool| pool.queue)
+    });
+    row("hold one that works", &|spot| {
+        spot.pool.map(|pool| pool.server)
+    });
+    row("hold one that waits for them", &|spot| {
+        spot.pool.map(|pool| pool.client)
+    });
     vec![Block::Table(table)]
 }
 
@@ -190,20 +232,37 @@ fn processors(series: &Series) -> Vec<Block> {
     row("user", &|spot| Some(percent(spot.processor?.user)));
     row("nice", &|spot| Some(percent(spot.processor?.nice)));
     row("system", &|spot| Some(percent(spot.processor?.system)));
-    row("waiting for disks", &|spot| Some(percent(spot.processor?.iowait)));
+    row("waiting for disks", &|spot| {
+        Some(percent(spot.processor?.iowait))
+    });
     row("stolen", &|spot| Some(percent(spot.processor?.steal)));
-    row("time with someone waiting for a CPU", &|spot| Some(percent(spot.processor?.pressure?)));
-    row("of it the load's", &|spot| Some(percent(spot.generator_share?)));
-    row("load average", &|spot| Some(format!("{:.1}", spot.processor?.load)));
-    row("context switches per second", &|spot| Some(format!("{:.0}", spot.processor?.switches_per_s)));
-    row("server's CPU per transaction", &|spot| Some(format!("{:.2} ms", spot.server_cpu_ms?)));
+    row("time with someone waiting for a CPU", &|spot| {
+        Some(percent(spot.processor?.pressure?))
+    });
+    row("of it the load's", &|spot| {
+        Some(percent(spot.generator_share?))
+    });
+    row("load average", &|spot| {
+        Some(format!("{:.1}", spot.processor?.load))
+    });
+    row("context switches per second", &|spot| {
+        Some(format!("{:.0}", spot.processor?.switches_per_s))
+    });
+    row("server's CPU per transaction", &|spot| {
+        Some(format!("{:.2} ms", spot.server_cpu_ms?))
+    });
     vec![Block::Table(table)]
 }
 
 /// A table with a column for each number of connections.
 fn with_places(caption: &str, head: &str, series: &Series) -> Table {
     let mut heads = vec![head.to_owned()];
-    heads.extend(series.spots.iter().map(|spot| format!(">{}", spot.connections)));
+    heads.extend(
+        series
+            .spots
+            .iter()
+            .map(|spot| format!(">{}", spot.connections)),
+    );
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     Table::new(format!("{caption}, by connections"), &heads)
 }

@@ -47,10 +47,14 @@ fn answer(finding: &Finding, series: &Series) -> Vec<Block> {
                 quote(&format!("Confidence: {confidence}.")),
             ];
             if !doubts.is_empty() {
-                let items = doubts.iter().map(|doubt| Prose::quote(&format!("{}.", capital(doubt))));
+                let items = doubts
+                    .iter()
+                    .map(|doubt| Prose::quote(&format!("{}.", capital(doubt))));
                 blocks.push(Block::List(items.collect()));
             }
-            blocks.push(Block::Code(format!("{toml}    # weir.toml; in an ini: {ini}")));
+            blocks.push(Block::Code(format!(
+                "{toml}    # weir.toml; in an ini: {ini}"
+            )));
             blocks
         }
     }
@@ -63,7 +67,11 @@ pub(super) fn round_trips(finding: &Finding) -> Vec<Block> {
     }
     let mut table = Table::new(
         "The same transactions, one statement at a time and all at once",
-        &[">connections", ">pipelined is faster by", ">a round trip costs"],
+        &[
+            ">connections",
+            ">pipelined is faster by",
+            ">a round trip costs",
+        ],
     );
     for (connections, speed_up, cost_ms) in &finding.round_trips {
         table.row([
@@ -109,7 +117,10 @@ pub(super) fn published(finding: &Finding) -> Vec<Block> {
             ],
         );
         for (connections, tps, mean, stddev) in &study.rows {
-            let spot = series.spots.iter().find(|spot| spot.connections == *connections);
+            let spot = series
+                .spots
+                .iter()
+                .find(|spot| spot.connections == *connections);
             let latency = spot.and_then(|spot| spot.latency);
             table.row([
                 connections.to_string(),
@@ -134,7 +145,10 @@ pub(super) fn published(finding: &Finding) -> Vec<Block> {
 fn rules(series: &Series) -> Table {
     let caption = format!("{}: connections by each criterion", name(series));
     let mut table = Table::new(caption, &["criterion", ">published rows", ">here"]);
-    let published = series.published.iter().flat_map(|study| &study.judgement.rules);
+    let published = series
+        .published
+        .iter()
+        .flat_map(|study| &study.judgement.rules);
     for theirs in published {
         let mut rules = series.judgement.rules.iter();
         let ours = rules.find(|ours| ours.name == theirs.name);
@@ -192,13 +206,19 @@ pub(super) fn appendix(finding: &Finding) -> Vec<Block> {
     fact("way", settings.path.clone());
     fact(
         "clients of the pool",
-        settings.pool_clients.map(|clients| clients.to_string()).unwrap_or_default(),
+        settings
+            .pool_clients
+            .map(|clients| clients.to_string())
+            .unwrap_or_default(),
     );
     if finding.kind == "run" {
         fact("repetitions", settings.repetitions.to_string());
         fact(
             "each",
-            format!("{} s of warm-up, {} s measured", settings.warm_up_s, settings.measure_s),
+            format!(
+                "{} s of warm-up, {} s measured",
+                settings.warm_up_s, settings.measure_s
+            ),
         );
         fact("protocol", settings.protocol.clone());
     }
