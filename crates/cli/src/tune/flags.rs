@@ -57,7 +57,7 @@ pub(crate) struct Run {
     /// pgbench's protocol
     #[arg(long, value_enum, default_value_t = Protocol::Prepared)]
     protocol: Protocol,
-    /// pgbench's threads
+    /// pgbench's threads; through a pooler each client has its own
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
     /// A server that is there, such as postgresql://USER@HOST:PORT/DATABASE

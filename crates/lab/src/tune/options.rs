@@ -50,7 +50,7 @@ pub struct Options {
     pub measure: Duration,
     /// pgbench's `--protocol`; a pipeline needs `extended` or `prepared`.
     pub protocol: String,
-    /// pgbench's threads.
+    /// pgbench's threads, where there is no pooler; with one each client has its own.
     pub threads: u32,
     /// Of the order and of the load.
     pub seed: u64,

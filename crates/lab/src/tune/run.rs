@@ -222,6 +222,15 @@ impl Stage<'_> {
         }
     }
 
+    /// pgbench prepares statements while its thread waits: if one client of a thread holds the last server, and another
+    /// prepares, neither goes on. With a thread for each client that cannot be.
+    fn threads(&self, clients: u32) -> u32 {
+        match &self.options.path {
+            Path::Direct => self.options.threads,
+            Path::Pooler(_) | Path::Weir { .. } => clients,
+        }
+    }
+
     fn sampling(&self, console: Option<Address>) -> collector::Settings {
         let database = match &self.store {
             Some(store) => store.name().to_owned(),
@@ -289,7 +298,7 @@ impl Stage<'_> {
             scripts: &scripts,
             protocol: &self.options.protocol,
             clients,
-            threads: self.options.threads,
+            threads: self.threads(clients),
             warm_up: self.options.warm_up,
             measure: self.options.measure,
             // Each repetition draws other users; pgbench's seed has no sign.

@@ -1,6 +1,7 @@
 //! Where a load goes: the server itself, a Weir in front of it that we start, or a pooler that is there.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -73,6 +74,8 @@ impl Weir {
 fn put(directory: &TempDir, name: &str, text: &str) -> Result<std::path::PathBuf> {
     let path = directory.path().join(name);
     fs::write(&path, text).map_err(Error::file("write", &path))?;
+    let ours_alone = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(&path, ours_alone).map_err(Error::file("protect", &path))?;
     Ok(path)
 }
 
