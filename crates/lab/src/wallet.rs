@@ -8,6 +8,7 @@ mod store;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::collector::psql::{self, Psql};
 use crate::error::{Error, Result};
@@ -100,6 +101,34 @@ pub struct Script {
     pub text: String,
     /// How often it is chosen, against the sum of all.
     pub weight: u32,
+}
+
+impl Script {
+    /// The same for a client further away: it waits after each round trip. What is in a pipeline is one.
+    #[must_use]
+    pub fn at_distance(mut self, round_trip: Duration) -> Self {
+        if round_trip.is_zero() {
+            return self;
+        }
+        let pause = format!("\\sleep {} us\n", round_trip.as_micros());
+        let mut text = String::new();
+        let mut in_pipeline = false;
+        for line in self.text.lines() {
+            text.push_str(line);
+            text.push('\n');
+            match line.trim() {
+                "\\startpipeline" => in_pipeline = true,
+                "\\endpipeline" => {
+                    in_pipeline = false;
+                    text.push_str(&pause);
+                }
+                line if in_pipeline || line.is_empty() || line.starts_with(['\\', '-']) => {}
+                _ => text.push_str(&pause),
+            }
+        }
+        self.text = text;
+        self
+    }
 }
 
 /// A table's size on disk, in kB of 1024 bytes.
@@ -290,6 +319,20 @@ mod tests {
         let begin = TRANSFER_PIPELINED.find("\\startpipeline\nBEGIN;");
         assert!(begin < TRANSFER_PIPELINED.find("COMMIT;\n\\endpipeline"));
         assert!(begin.is_some());
+    }
+
+    #[test]
+    fn a_client_further_away_waits_once_for_each_round_trip() {
+        let pauses = |mode: Mode| -> Vec<usize> {
+            let scripts = Wallet::default().scripts(mode).unwrap().into_iter();
+            let far = scripts.map(|script| script.at_distance(Duration::from_micros(1270)));
+            far.map(|script| script.text.matches("\\sleep 1270 us\n").count())
+                .collect()
+        };
+        assert_eq!(pauses(Mode::Chatty), [6, 1, 1]);
+        assert_eq!(pauses(Mode::Pipelined), [1, 1, 1]);
+        let script = Wallet::default().scripts(Mode::Chatty).unwrap().remove(0);
+        assert_eq!(script.clone().at_distance(Duration::ZERO), script);
     }
 
     #[test]

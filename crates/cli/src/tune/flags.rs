@@ -54,6 +54,9 @@ pub(crate) struct Run {
     /// Seconds of measuring of each
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     measure: Option<Duration>,
+    /// Pretend a network: so many milliseconds more for each round trip of the e-wallet
+    #[arg(long, value_name = "MS", value_parser = milliseconds, conflicts_with = "file")]
+    round_trip: Option<Duration>,
     /// pgbench's protocol
     #[arg(long, value_enum, default_value_t = Protocol::Prepared)]
     protocol: Protocol,
@@ -201,6 +204,7 @@ impl Run {
         if options.measure < Duration::from_secs(1) {
             return Err("--measure must be a second at least".to_owned());
         }
+        options.round_trip = self.round_trip.unwrap_or_default();
         options.protocol = self.protocol.name().to_owned();
         options.threads = self.threads;
         options.server.clone_from(&self.server);
@@ -312,6 +316,14 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
         .parse()
         .map_err(|_| "must be a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    let found: Option<f64> = text.parse().ok();
+    let found = found.filter(|ms| (0.0..=10_000.0).contains(ms));
+    found
+        .map(|ms| Duration::from_secs_f64(ms / 1000.0))
+        .ok_or_else(|| "must be a number from 0 to 10000".to_owned())
 }
 
 fn exponent(text: &str) -> Result<f64, String> {

@@ -44,7 +44,7 @@ fn the_published_study_is_a_preset() {
 fn flags_reach_the_options() {
     let options = parse(
         "run realistic -c 8,4,8 --mode pipelined --scale 3 --zipf 1.5 --repetitions 2 --measure 1.5 --weir --clients 40 \
-         --goal latency --cores 6 --setting work_mem=1MB",
+         --goal latency --round-trip 0.5 --cores 6 --setting work_mem=1MB",
     )
     .unwrap();
     assert_eq!(options.connections, [4, 8]);
@@ -58,6 +58,7 @@ fn flags_reach_the_options() {
         Workload::Wallet(wallet, vec![Mode::Pipelined])
     );
     assert!(matches!(&options.path, Way::Weir { clients: 40, program } if program.is_absolute()));
+    assert_eq!(options.round_trip, Duration::from_micros(500));
     assert_eq!((options.goal, options.cores), (Goal::Latency, Some(6)));
     assert_eq!(options.settings.last().unwrap(), "work_mem=1MB");
 }
@@ -87,6 +88,7 @@ fn what_contradicts_itself_is_refused_and_told() {
         ("run --measure 0.5", "a second"),
         ("run --zipf 1", "1.001"),
         ("run --server db:5432", "postgresql://"),
+        ("run --round-trip=-1", "0 to 10000"),
         ("run p7", "p3"),
     ] {
         let told = parse(line).unwrap_err();

@@ -49,6 +49,8 @@ pub struct Settings {
     pub warm_up_s: f64,
     /// Of each.
     pub measure_s: f64,
+    /// Pretended network: milliseconds added to each round trip.
+    pub round_trip_ms: f64,
     /// How often each was to be measured.
     pub repetitions: u32,
     /// pgbench's `--protocol`.

@@ -48,6 +48,8 @@ pub struct Options {
     pub warm_up: Duration,
     /// Of each.
     pub measure: Duration,
+    /// Pretended network: so long each round trip of the e-wallet takes in addition. Zero for none.
+    pub round_trip: Duration,
     /// pgbench's `--protocol`; a pipeline needs `extended` or `prepared`.
     pub protocol: String,
     /// pgbench's threads, where there is no pooler; with one each client has its own.
@@ -172,6 +174,7 @@ impl Options {
             repetitions,
             warm_up: Duration::from_secs(warm_up),
             measure: Duration::from_secs(measure),
+            round_trip: Duration::ZERO,
             protocol: "prepared".to_owned(),
             threads: 2,
             seed,

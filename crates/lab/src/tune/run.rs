@@ -333,7 +333,11 @@ impl Stage<'_> {
         directory: &std::path::Path,
     ) -> Result<Vec<(PathBuf, u32)>> {
         let scripts = match (&self.options.workload, planned.mode) {
-            (Workload::Wallet(wallet, _), Some(mode)) => wallet.scripts(mode)?,
+            (Workload::Wallet(wallet, _), Some(mode)) => wallet
+                .scripts(mode)?
+                .into_iter()
+                .map(|script| script.at_distance(self.options.round_trip))
+                .collect(),
             (Workload::Wallet(..), None) => Vec::new(),
             // Copies: what was run stays beside what came out.
             (Workload::Scripts(files), _) => {
@@ -423,6 +427,7 @@ impl Settings {
             goal: finding::goal_name(options.goal).to_owned(),
             warm_up_s: options.warm_up.as_secs_f64(),
             measure_s: options.measure.as_secs_f64(),
+            round_trip_ms: 1000.0 * options.round_trip.as_secs_f64(),
             repetitions: options.repetitions,
             protocol: options.protocol.clone(),
             planned,

@@ -9,6 +9,12 @@ const STEAL: f64 = 0.01;
 
 /// What holds for every run of its kind, which makes it no less certain.
 pub(super) fn notes(finding: &Finding) -> Vec<String> {
+    if finding.settings.round_trip_ms > 0.0 {
+        return vec![format!(
+            "a network was pretended: the load waited {} ms more after each round trip",
+            finding.settings.round_trip_ms
+        )];
+    }
     let text = if finding.kind == "watch" {
         "nobody varied the load: throughput at each concurrency is what was asked for, not what the server could do, and \
          a transaction's time is concurrency over throughput"

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use weir_advisor::analysis::waits::Class;
+
 use super::sections::{maybe, name, quote};
 use crate::report::document::{Block, Table};
 use crate::report::format::NONE;
 use crate::report::prose::Prose;
-use crate::tune::finding::{Banded, Curve, Finding, Series, Spot};
+use crate::tune::finding::{Banded, Curve, Finding, Series, Spot, class_name};
 
 /// Events of a table; the finding has all of them.
 const EVENTS: usize = 14;
@@ -115,7 +117,7 @@ fn law(curve: &Curve) -> Block {
     };
     quote(&format!(
         "Universal Scalability Law: {:.0} per second for one connection ({:.0} to {:.0}), contention {:.4}, coherency {:.5}; \
-         95 % of its height at {}, highest at {}; a point is {:.0} % off at most. In brackets the 95 % interval of a bootstrap.",
+         95 % of its height: {}; highest: {}; a point is {:.0} % off at most. In brackets the 95 % interval of a bootstrap.",
         curve.gamma.value,
         curve.gamma.low,
         curve.gamma.high,
@@ -164,11 +166,7 @@ fn waits(series: &Series) -> Vec<Block> {
                 },
             )
         };
-        let title = if event.contains(':') {
-            event.to_owned()
-        } else {
-            class.to_owned()
-        };
+        let title = title(class, event);
         table.row(std::iter::once(title).chain(series.spots.iter().map(entry)));
     }
     let row = |title: &str, entry: &dyn Fn(&Spot) -> String| {
@@ -192,6 +190,20 @@ fn waits(series: &Series) -> Vec<Block> {
              Sessions idle in a transaction wait for their client and hold their connection.",
         )),
     ]
+}
+
+/// The same event may be seen in several states of a session.
+fn title(class: &str, event: &str) -> String {
+    if !event.contains(':') {
+        class.to_owned()
+    } else if [Class::ClientInTransaction, Class::Race]
+        .map(class_name)
+        .contains(&class)
+    {
+        format!("{event} ({class})")
+    } else {
+        event.to_owned()
+    }
 }
 
 fn pools(series: &Series) -> Vec<Block> {
@@ -239,7 +251,7 @@ fn processors(series: &Series) -> Vec<Block> {
     row("time with someone waiting for a CPU", &|spot| {
         Some(percent(spot.processor?.pressure?))
     });
-    row("of it the load's", &|spot| {
+    row("the load's part of all CPUs", &|spot| {
         Some(percent(spot.generator_share?))
     });
     row("load average", &|spot| {

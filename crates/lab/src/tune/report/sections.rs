@@ -220,6 +220,12 @@ pub(super) fn appendix(finding: &Finding) -> Vec<Block> {
                 settings.warm_up_s, settings.measure_s
             ),
         );
+        if settings.round_trip_ms > 0.0 {
+            fact(
+                "pretended network",
+                format!("{} ms each round trip", settings.round_trip_ms),
+            );
+        }
         fact("protocol", settings.protocol.clone());
     }
     fact("goal", settings.goal.clone());
