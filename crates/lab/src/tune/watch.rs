@@ -21,7 +21,7 @@ use crate::run::progress::duration;
 use crate::statistics::float;
 
 /// Backends report their counters once a second at most: shorter windows would see jumps.
-const WINDOW_MS: i64 = 5000;
+const WINDOW_MS: i64 = 3000;
 /// Fewer windows at a concurrency say nothing.
 const WINDOWS_MIN: usize = 3;
 /// How often the user is told that it is still going on.
@@ -299,7 +299,7 @@ mod tests {
             .map(|second| (i64::from(second) * 1000, f64::from(second) * 105.0))
             .collect();
         let found = cut(&looks, &snapshots);
-        assert_eq!(found.len(), 2);
+        assert_eq!(found.len(), 3);
         for window in found {
             assert_eq!((window.sessions, window.tps), (3.0, 100.0));
         }
