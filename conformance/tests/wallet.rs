@@ -153,7 +153,7 @@ fn a_real_server_is_sampled_into_the_file_and_says_what_is_missing() {
     };
     let cell = database.begin_cell(run, &cell).unwrap();
     let collector = Collector::start(&what, &file, run, cell).unwrap();
-    // Long enough for two looks at the counters, which are taken once a second.
+    // Long enough for two looks at the counters, which are taken twice a second.
     let mut sleeper = Psql::connect(&address(&cluster)).unwrap();
     sleeper.execute("SELECT pg_sleep(1.5)").unwrap();
     assert!(collector.stop().unwrap() > 5);

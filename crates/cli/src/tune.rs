@@ -34,7 +34,7 @@ pub(crate) enum Tune {
     Run(Box<Run>),
     /// Look at a live server without any load, and say what its own ups and downs tell
     #[command(
-        after_help = "Looks at the sessions of the database seven times a second and at its counters once a second, until \
+        after_help = "Looks at the sessions of the database seven times a second and at its counters twice a second, until \
         the time is over or Ctrl-C. It needs membership in pg_monitor to see the sessions of others.\n\n\
         What is concluded is only what was seen: a server that never had more than six sessions at work says nothing of ten."
     )]

@@ -1,4 +1,4 @@
-//! What a server does while it is under load: its sessions several times a second, its counters and the machine's once a
+//! What a server does while it is under load: its sessions several times a second, its counters and the machine's twice a
 //! second, all into one SQLite file.
 //!
 //! It has a connection of its own, past any pooler, and never counts that. What it cannot see it says.
@@ -25,7 +25,7 @@ pub const INTERVAL: Duration = Duration::from_millis(140);
 /// By so much of it each pause is longer or shorter: what happens at a rhythm must not be missed by the same rhythm.
 const JITTER: f64 = 0.2;
 /// Counters and the machine's books change slowly and cost more.
-const SLOW: Duration = Duration::from_secs(1);
+const SLOW: Duration = Duration::from_millis(500);
 
 /// What to look at.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@
 //! means, [`write()`] makes the report. What it must never do: extrapolate, or alter data that it did not make.
 
 pub mod finding;
+mod ground;
 pub mod load;
 mod options;
 mod plan;

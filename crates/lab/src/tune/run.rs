@@ -1,10 +1,10 @@
 //! Carrying out a plan: the data put back before each cell, the server sampled during it, the books read after it.
 
-use std::cell::RefCell;
 use std::fs;
 use std::path::PathBuf;
 
-use super::finding::{self, Settings};
+use super::finding::Settings;
+use super::ground::{near, own_server, pgbench, sizes, surroundings};
 use super::load::{Load, Loaded};
 use super::options::{Options, Path, Workload};
 use super::plan::{self, Planned};
@@ -13,19 +13,13 @@ use crate::clock;
 use crate::collector::database::{Database, Missing, NewCell, NewRun};
 use crate::collector::psql::{Address, Psql};
 use crate::collector::{self, Collector, INTERVAL, Sight};
-use crate::environment::{self, Environment};
 use crate::error::{Error, Result};
 use crate::generator::Watch;
 use crate::interrupt::Interrupt;
 use crate::meter::Groups;
-use crate::postgres::{Cluster, Programs, Settings as Server, USER};
-use crate::process::find_program;
 use crate::run::Progress;
 use crate::run::progress::Remaining;
-use crate::wallet::{Script, Store, Wallet, write_scripts};
-
-/// Connections for ourselves beside those of the load.
-const SPARE: u32 = 20;
+use crate::wallet::{Script, Store, write_scripts};
 
 /// What became of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,65 +82,6 @@ pub fn run(
         return result.and_then(|finished| removed.map(|()| finished));
     }
     result
-}
-
-fn pgbench(options: &Options) -> Result<PathBuf> {
-    let programs = match &options.postgres {
-        Some(path) => Programs::of(path),
-        None => Programs::find(),
-    };
-    programs
-        .and_then(|programs| programs.path("pgbench"))
-        .or_else(|_| find_program("pgbench", &[]))
-}
-
-fn own_server(options: &Options, progress: &mut dyn Progress) -> Result<Cluster> {
-    let programs = match &options.postgres {
-        Some(path) => Programs::of(path)?,
-        None => Programs::find()?,
-    };
-    progress.line("starting PostgreSQL");
-    let most = options.connections.iter().max().copied().unwrap_or(0);
-    let mut settings = Server::new(most + SPARE);
-    // What commits wait for is what is asked for here: a throw-away server must be as durable as a real one.
-    settings.more = [
-        "fsync=on",
-        "synchronous_commit=on",
-        "full_page_writes=on",
-        "autovacuum=on",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    settings.more.extend(options.settings.iter().cloned());
-    Cluster::start(&programs, settings)
-}
-
-fn near(cluster: &Cluster) -> Address {
-    Address {
-        host: cluster.address().ip().to_string(),
-        port: cluster.address().port(),
-        user: Some(USER.to_owned()),
-        database: "postgres".to_owned(),
-        ..Address::default()
-    }
-}
-
-/// What a server and, if it is here, its machine say of themselves.
-pub(super) fn surroundings(address: &Address, near: bool) -> Result<Environment> {
-    let psql = RefCell::new(Psql::connect(address)?);
-    let mut found = environment::postgres(|sql| {
-        let rows = psql.borrow_mut().rows(sql).ok()?;
-        let lines: Vec<String> = rows.iter().map(|row| row.join("|")).collect();
-        Some(lines.join("\n"))
-    });
-    if near {
-        found.extend(environment::machine());
-    }
-    if let Some(commit) = environment::commit() {
-        let section = found.entry("sources".to_owned()).or_default();
-        section.insert("commit".to_owned(), commit);
-    }
-    Ok(found)
 }
 
 struct Stage<'a> {
@@ -376,20 +311,6 @@ impl Stage<'_> {
     }
 }
 
-fn sizes(store: &mut Store, wallet: &Wallet) -> Result<environment::Section> {
-    let sizes = wallet.sizes(&mut Psql::connect(&store.restore()?)?)?;
-    Ok(sizes
-        .into_iter()
-        .map(|size| {
-            let text = format!(
-                "rows {} kB, indexes {} kB, all {} kB",
-                size.rows_kb, size.indexes_kb, size.total_kb
-            );
-            (size.table, text)
-        })
-        .collect())
-}
-
 fn told(loaded: &Loaded) -> String {
     let mut text = format!("{:.0}/s", loaded.outcome.tps);
     if let Some(latency) = &loaded.outcome.latency {
@@ -399,43 +320,4 @@ fn told(loaded: &Loaded) -> String {
         text.push_str(&format!(", {} ERRORS", loaded.outcome.errors));
     }
     text
-}
-
-/// Cores of this machine.
-pub(super) fn cores_here() -> Option<u32> {
-    let cores = std::thread::available_parallelism().ok()?;
-    u32::try_from(cores.get()).ok()
-}
-
-impl Settings {
-    fn of(options: &Options, near: bool, planned: usize) -> Self {
-        let (path, pool_clients) = match &options.path {
-            Path::Direct => ("direct", None),
-            Path::Pooler(_) => ("pooler", None),
-            Path::Weir { clients, .. } => ("weir", Some(*clients)),
-        };
-        Self {
-            name: options.name.clone(),
-            data: match &options.workload {
-                Workload::Scripts(_) => "own".to_owned(),
-                Workload::Wallet(wallet, _) => finding::data_name(wallet),
-            },
-            path: path.to_owned(),
-            pool_clients,
-            cores: options.cores.or_else(|| near.then(cores_here).flatten()),
-            spindles: options.spindles,
-            goal: finding::goal_name(options.goal).to_owned(),
-            warm_up_s: options.warm_up.as_secs_f64(),
-            measure_s: options.measure.as_secs_f64(),
-            round_trip_ms: 1000.0 * options.round_trip.as_secs_f64(),
-            repetitions: options.repetitions,
-            protocol: options.protocol.clone(),
-            planned,
-            debug: cfg!(debug_assertions),
-        }
-    }
-
-    pub(super) fn json(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
-    }
 }

@@ -9,7 +9,8 @@ use weir_advisor::analysis::waits::{Class, Event, Profile};
 use weir_advisor::controller::Goal;
 
 use super::finding::{Groups, LatencyMs, Range, Settings, Spot, goal_name};
-use super::run::{Finished, cores_here, surroundings};
+use super::ground::{cores_here, surroundings};
+use super::run::Finished;
 use crate::clock;
 use crate::collector::database::{CellRow, Database, NewCell, NewRun};
 use crate::collector::psql::Address;
