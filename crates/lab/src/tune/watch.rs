@@ -171,10 +171,9 @@ pub(super) fn spots(database: &Database, cells: &[CellRow]) -> Result<Groups> {
             }
         }
     }
-    bins.retain(|_, windows| windows.len() >= WINDOWS_MIN);
-    let spots: Vec<Spot> = bins
-        .into_values()
-        .filter_map(|windows| spot(&windows))
+    let spots: Vec<Spot> = merged(bins)
+        .iter()
+        .filter_map(|windows| spot(windows))
         .collect();
     Ok(Groups::from([("watch".to_owned(), spots)]))
 }
@@ -239,11 +238,36 @@ fn bin(sessions: f64) -> Option<u32> {
     if !(0.5..1e6).contains(&sessions) {
         return None;
     }
-    let (mut low, mut next) = (1_u32, 2_u32);
-    while f64::from(next) - 0.5 <= sessions {
-        (low, next) = (next, next + (next * 2 / 5).max(1));
+    let mut low = 1;
+    while f64::from(next(low)) - 0.5 <= sessions {
+        low = next(low);
     }
     Some(low)
+}
+
+/// The lower end of the bin above that which begins at `low`.
+fn next(low: u32) -> u32 {
+    low + (low * 2 / 5).max(1)
+}
+
+/// Bins with enough windows. Two neighbours that have too few may have enough together: a load on the border of both.
+fn merged(bins: BTreeMap<u32, Vec<Window>>) -> Vec<Vec<Window>> {
+    let mut found = Vec::new();
+    let mut few: Option<(u32, Vec<Window>)> = None;
+    for (low, mut windows) in bins {
+        let below = few.take().filter(|(below, _)| next(*below) == low);
+        if windows.len() < WINDOWS_MIN
+            && let Some((_, below)) = below
+        {
+            windows.extend(below);
+        }
+        if windows.len() >= WINDOWS_MIN {
+            found.push(windows);
+        } else {
+            few = Some((low, windows));
+        }
+    }
+    found
 }
 
 fn spot(windows: &[Window]) -> Option<Spot> {
@@ -312,6 +336,28 @@ mod tests {
         assert_eq!(bins, [1, 2, 3, 4, 5, 5, 7, 7, 9, 9, 9, 12, 12, 12, 12, 16]);
         assert_eq!(bin(0.4), None);
         assert_eq!(bin(1.49), Some(1));
+    }
+
+    #[test]
+    fn a_load_on_the_border_of_two_bins_is_kept_and_a_passing_one_is_not() {
+        let windows = |count: usize| -> Vec<Window> {
+            let window = |_| Window {
+                sessions: 1.0,
+                tps: 1.0,
+                profile: Vec::new(),
+            };
+            (0..count).map(window).collect()
+        };
+        let bins = BTreeMap::from([
+            (1, windows(3)),
+            (2, windows(1)),
+            (4, windows(2)),
+            (5, windows(9)),
+            (16, windows(2)),
+            (22, windows(2)),
+        ]);
+        let found: Vec<usize> = merged(bins).iter().map(Vec::len).collect();
+        assert_eq!(found, [3, 9, 4]);
     }
 
     #[test]
