@@ -80,7 +80,7 @@ pub enum Verdict {
         confidence: &'static str,
         /// What speaks against it.
         doubts: Vec<String>,
-        /// Lines to paste: `weir.toml`, and PgBouncer's ini.
+        /// Lines to paste, for all databases and for one; the same in `weir.toml` and in an ini.
         configuration: [String; 2],
     },
     /// Nothing can be said without guessing.
@@ -209,8 +209,8 @@ fn verdict(answer: Answer, more: &[String]) -> Verdict {
                 },
                 doubts,
                 configuration: [
-                    format!("pool_size = {connections}"),
                     format!("default_pool_size = {connections}"),
+                    format!("pool_size = {connections}"),
                 ],
             }
         }

@@ -34,7 +34,7 @@ fn answer(finding: &Finding, series: &Series) -> Vec<Block> {
             price,
             confidence,
             doubts,
-            configuration: [toml, ini],
+            configuration: [all, one],
         } => {
             let what = match finding.settings.path.as_str() {
                 "watch" => "sessions in a transaction at once",
@@ -52,9 +52,7 @@ fn answer(finding: &Finding, series: &Series) -> Vec<Block> {
                     .map(|doubt| Prose::quote(&format!("{}.", capital(doubt))));
                 blocks.push(Block::List(items.collect()));
             }
-            blocks.push(Block::Code(format!(
-                "{toml}    # weir.toml; in an ini: {ini}"
-            )));
+            blocks.push(Block::Code(format!("{all}    # for one database: {one}")));
             blocks
         }
     }

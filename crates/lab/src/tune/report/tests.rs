@@ -19,7 +19,7 @@ fn the_answer_has_its_reason_price_confidence_and_a_line_to_paste() {
         "Why: ",
         "Price: ",
         "Confidence: ",
-        "pool_size = 16    # weir.toml; in an ini: default_pool_size = 16",
+        "default_pool_size = 16    # for one database: pool_size = 16",
     ] {
         assert!(files.answer.contains(part), "{part}:\n{}", files.answer);
     }
