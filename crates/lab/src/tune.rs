@@ -18,6 +18,6 @@ pub use weir_advisor::controller::Goal;
 
 pub use self::finding::Finding;
 pub use self::options::{Options, Path, Preset, Profile, Workload};
-pub use self::report::{Files, write};
+pub use self::report::{Files, rendered, write};
 pub use self::run::{Finished, run};
 pub use self::watch::{Look, watch};

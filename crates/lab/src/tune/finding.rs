@@ -7,6 +7,7 @@ mod spot;
 mod threats;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -22,11 +23,14 @@ use super::watch;
 use crate::collector;
 use crate::collector::database::{CellRow, Database, RunRow};
 use crate::environment::Environment;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::wallet::{Mode, Profile, Wallet};
 
 /// Version of `finding.json`; raised by changes that break readers.
 pub const FORMAT: u32 = 1;
+
+/// Where a result directory keeps it.
+pub const FILE: &str = "finding.json";
 
 /// What was asked for, as far as the analysis has to know it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -62,7 +66,7 @@ pub struct Settings {
 }
 
 /// Everything.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// [`FORMAT`].
     pub format: u32,
@@ -103,7 +107,7 @@ pub struct Finding {
 }
 
 /// One workload over the numbers of connections.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// `chatty`, `pipelined`, `scripts` or `watch`.
     pub name: String,
@@ -116,11 +120,16 @@ pub struct Series {
 }
 
 impl Finding {
-    /// Reads a result directory, also of a run that was stopped.
+    /// Reads a result directory, also of a run that was stopped. Of a result that is kept without its samples, which are
+    /// large, it takes `finding.json` as it is.
     ///
     /// # Errors
     /// There is no result, or it cannot be read.
     pub fn read(directory: &Path) -> Result<Self> {
+        let kept = directory.join(FILE);
+        if kept.is_file() && !collector::file(directory).is_file() {
+            return Self::kept(&kept);
+        }
         let database = Database::open(&collector::file(directory))?;
         let run = database.last_run()?;
         let settings: Settings = serde_json::from_str(&run.settings).unwrap_or_default();
@@ -142,6 +151,23 @@ impl Finding {
             .map(|(name, spots)| finding.series(name, spots))
             .collect();
         finding.compare();
+        Ok(finding)
+    }
+
+    fn kept(file: &Path) -> Result<Self> {
+        let text = fs::read_to_string(file).map_err(Error::file("read", file))?;
+        let wrong = |text: String| Error::Unexpected {
+            what: file.display().to_string(),
+            text,
+        };
+        let finding: Self =
+            serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        if finding.format > FORMAT {
+            return Err(wrong(format!(
+                "it has format {} and this program reads up to {FORMAT}",
+                finding.format
+            )));
+        }
         Ok(finding)
     }
 

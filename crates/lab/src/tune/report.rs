@@ -7,7 +7,8 @@ mod sections;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::finding::Finding;
+use super::finding::{FILE, Finding};
+use crate::collector;
 use crate::error::{Error, Result};
 use crate::report::document::{Block, Document};
 use crate::report::{format, html, markdown, text};
@@ -40,19 +41,39 @@ pub fn write(directory: &Path) -> Result<Files> {
         fs::write(&path, text).map_err(Error::file("write", &path))?;
         Ok::<_, Error>(path)
     };
-    let json = serde_json::to_string_pretty(&finding).map_err(|error| Error::Unexpected {
-        what: "the finding".to_owned(),
-        text: error.to_string(),
-    })? + "\n";
+    let kept = directory.join(FILE);
+    // Without the samples it is all there is: it stays as it is.
+    let json = if collector::file(directory).is_file() {
+        let text = json(&finding)?;
+        put(FILE, &text)?;
+        text
+    } else {
+        fs::read_to_string(&kept).map_err(Error::file("read", &kept))?
+    };
     let whole = document(&finding);
     Ok(Files {
         html: put("report.html", &html::render(&whole))?,
         markdown: put("report.md", &markdown::render(&whole))?,
-        json: put("finding.json", &json)?,
+        json: kept,
         finding: json,
         text: text::render(&whole, text::Colour::Never),
         answer: text::render(&short(&finding), text::Colour::Never),
     })
+}
+
+/// The page and the Markdown of a finding. The same finding gives the same bytes.
+#[must_use]
+pub fn rendered(finding: &Finding) -> (String, String) {
+    let whole = document(finding);
+    (html::render(&whole), markdown::render(&whole))
+}
+
+fn json(finding: &Finding) -> Result<String> {
+    let text = serde_json::to_string_pretty(finding).map_err(|error| Error::Unexpected {
+        what: "the finding".to_owned(),
+        text: error.to_string(),
+    })?;
+    Ok(text + "\n")
 }
 
 /// In the order in which it is to be read: the answer, the curves, the figures, the doubts, what is needed to do it again.

@@ -56,7 +56,7 @@ pub struct CellRow {
 }
 
 /// What all CPUs of the machine did: shares of their time, 0 to 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Processor {
     /// CPUs.
     pub cpus: f64,

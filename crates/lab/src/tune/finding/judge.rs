@@ -1,6 +1,6 @@
 //! The analysis of one workload, as a record.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weir_advisor::analysis::criteria::{Criterion, CriterionKind};
 use weir_advisor::analysis::{Analysis, Answer, Kind, Machine, Sweep, SweepError, usl};
 use weir_advisor::controller::Goal;
@@ -22,12 +22,12 @@ pub(super) struct Question<'a> {
 }
 
 /// A criterion and what it says.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
     /// For people.
-    pub name: &'static str,
+    pub name: String,
     /// How it is reckoned.
-    pub formula: &'static str,
+    pub formula: String,
     /// Connections; nothing if it cannot tell without extrapolating.
     pub connections: Option<f64>,
     /// What part of the best throughput that is.
@@ -37,7 +37,7 @@ pub struct Rule {
 }
 
 /// A value with the interval that holds 95 % of its bootstrap.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Banded {
     /// Of the fit itself.
     pub value: f64,
@@ -48,7 +48,7 @@ pub struct Banded {
 }
 
 /// The Universal Scalability Law, fitted.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// Throughput of one connection.
     pub gamma: Banded,
@@ -65,7 +65,7 @@ pub struct Curve {
 }
 
 /// How many, or why that cannot be said.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "lowercase")]
 pub enum Verdict {
     /// So many.
@@ -77,7 +77,7 @@ pub enum Verdict {
         /// What it costs against the highest throughput.
         price: String,
         /// `high`, `medium` or `low`.
-        confidence: &'static str,
+        confidence: String,
         /// What speaks against it.
         doubts: Vec<String>,
         /// Lines to paste, for all databases and for one; the same in `weir.toml` and in an ini.
@@ -91,7 +91,7 @@ pub enum Verdict {
 }
 
 /// Everything that one workload says.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
     /// Every criterion with its figure.
     pub rules: Vec<Rule>,
@@ -164,8 +164,8 @@ pub(super) fn of(sweep: &Sweep, question: &Question<'_>) -> Judgement {
 
 fn rule(criterion: &Criterion) -> Rule {
     Rule {
-        name: criterion.kind.name(),
-        formula: criterion.kind.formula(),
+        name: criterion.kind.name().to_owned(),
+        formula: criterion.kind.formula().to_owned(),
         connections: criterion.connections,
         part_of_best: criterion.part_of_best,
         measured: criterion.kind.is_measured(),
@@ -206,7 +206,8 @@ fn verdict(answer: Answer, more: &[String]) -> Verdict {
                     0 => "high",
                     1 | 2 => "medium",
                     _ => "low",
-                },
+                }
+                .to_owned(),
                 doubts,
                 configuration: [
                     format!("default_pool_size = {connections}"),

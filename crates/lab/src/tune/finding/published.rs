@@ -1,6 +1,6 @@
 //! The published study of the e-wallet (P3): its figures, and what the same analysis makes of them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weir_advisor::analysis::{Kind, Point, Sweep};
 use weir_advisor::controller::Goal;
 
@@ -32,7 +32,7 @@ pub const SETUP: &str = "Published: PostgreSQL 18 on a managed server with 2 vCP
     pgbench on another machine with 2 vCPU; 180 seconds each, once, the data not put back in between.";
 
 /// A published study.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Study {
     /// Connections, transactions per second, mean and standard deviation of the latency in milliseconds.
     pub rows: Vec<Row>,

@@ -1,6 +1,6 @@
 //! What was measured at one number of connections, all repetitions together.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weir_advisor::analysis::Point;
 use weir_advisor::analysis::waits::{Class, Profile};
 
@@ -11,7 +11,7 @@ use crate::record::{Latency, Outcome};
 use crate::statistics::{self, float};
 
 /// A mean, and the smallest and largest of its repetitions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Range {
     /// Mean.
     pub mean: f64,
@@ -34,7 +34,7 @@ impl Range {
 }
 
 /// Latencies in milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyMs {
     /// Of all transactions.
     pub mean: f64,
@@ -56,10 +56,10 @@ pub struct LatencyMs {
 }
 
 /// What sessions waited for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Wait {
     /// See [`class_name`].
-    pub class: &'static str,
+    pub class: String,
     /// PostgreSQL's words, such as `LWLock:WALWrite`.
     pub event: String,
     /// Sessions on average over all snapshots.
@@ -71,7 +71,7 @@ pub struct Wait {
 }
 
 /// Sessions on average, exact, out of a pooler's sums of times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PoolTimes {
     /// Waited for a server.
     pub queue: f64,
@@ -82,7 +82,7 @@ pub struct PoolTimes {
 }
 
 /// One number of connections.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spot {
     /// To the server.
     pub connections: u32,
@@ -101,7 +101,7 @@ pub struct Spot {
     /// Sessions that were busy in the server on average.
     pub active: f64,
     /// Sessions on average by class, in the order of [`CLASSES`].
-    pub classes: Vec<(&'static str, f64)>,
+    pub classes: Vec<(String, f64)>,
     /// Every event, the largest first.
     pub waits: Vec<Wait>,
     /// Of the sessions without a wait so many had no core.
@@ -160,7 +160,7 @@ impl Spot {
         self.active = profile.active();
         self.classes = CLASSES
             .iter()
-            .map(|class| (class_name(*class), profile.class(*class)))
+            .map(|class| (class_name(*class).to_owned(), profile.class(*class)))
             .collect();
         let loads = profile.loads();
         let shown = loads
@@ -168,7 +168,7 @@ impl Spot {
             .filter(|((class, _), _)| *class != Class::Idle);
         self.waits = shown
             .map(|((class, event), load)| Wait {
-                class: class_name(class),
+                class: class_name(class).to_owned(),
                 event,
                 average: load.average,
                 error: load.error,

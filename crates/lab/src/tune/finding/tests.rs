@@ -200,7 +200,7 @@ fn a_spot_has_its_repetitions_waits_and_costs() {
         .unwrap();
     assert_eq!((log.average, log.when_present, log.error), (1.0, 1.0, 0.0));
     assert_eq!(spot.active, 4.0);
-    assert_eq!(spot.classes[5], ("client, in transaction", 4.0));
+    assert_eq!(spot.classes[5], ("client, in transaction".to_owned(), 4.0));
     // Three sessions on a CPU, of which there is one to be had.
     assert_eq!(spot.without_core, Some(2.0));
     assert_eq!(spot.generator_share, Some(0.25));

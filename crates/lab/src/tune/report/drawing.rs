@@ -114,7 +114,10 @@ fn stacks(series: &Series) -> Vec<(String, String)> {
         bars: bars(series, |spot| {
             let mut parts = spot.classes.clone();
             // A queue in front of the server is not in it: it stands on top.
-            parts.extend(spot.pool.map(|pool| ("waiting for a server", pool.queue)));
+            parts.extend(
+                spot.pool
+                    .map(|pool| ("waiting for a server".to_owned(), pool.queue)),
+            );
             Some(parts)
         }),
     };
@@ -129,7 +132,11 @@ fn stacks(series: &Series) -> Vec<(String, String)> {
                 ("stolen", cpu.steal),
                 ("waiting for disks", cpu.iowait),
             ];
-            Some(parts.map(|(name, part)| (name, 100.0 * part)).to_vec())
+            Some(
+                parts
+                    .map(|(name, part)| (name.to_owned(), 100.0 * part))
+                    .to_vec(),
+            )
         }),
     };
     let drawn = [waits, cpus]
@@ -140,9 +147,9 @@ fn stacks(series: &Series) -> Vec<(String, String)> {
         .collect()
 }
 
-type Bar = (u32, Vec<(&'static str, f64)>);
+type Bar = (u32, Vec<(String, f64)>);
 
-fn bars(series: &Series, parts: impl Fn(&Spot) -> Option<Vec<(&'static str, f64)>>) -> Vec<Bar> {
+fn bars(series: &Series, parts: impl Fn(&Spot) -> Option<Vec<(String, f64)>>) -> Vec<Bar> {
     let bar = |spot: &Spot| Some((spot.connections, parts(spot)?));
     series.spots.iter().filter_map(bar).collect()
 }
@@ -225,7 +232,7 @@ impl Stack {
     }
 
     /// Names of the parts that are there at all.
-    fn names(&self) -> Vec<(usize, &'static str)> {
+    fn names(&self) -> Vec<(usize, &str)> {
         let Some((_, first)) = self.bars.first() else {
             return Vec::new();
         };
@@ -233,7 +240,10 @@ impl Stack {
             let mut parts = self.bars.iter().filter_map(|(_, parts)| parts.get(at));
             parts.any(|(_, part)| *part > 0.0)
         };
-        let names = first.iter().enumerate().map(|(at, (name, _))| (at, *name));
+        let names = first
+            .iter()
+            .enumerate()
+            .map(|(at, (name, _))| (at, name.as_str()));
         names.filter(|(at, _)| there(*at)).collect()
     }
 

@@ -101,8 +101,8 @@ fn rules(series: &Series) -> Table {
             .part_of_best
             .map(|part| format!("{:.0} %", 100.0 * part));
         table.row([
-            rule.name.to_owned(),
-            rule.formula.to_owned(),
+            rule.name.clone(),
+            rule.formula.clone(),
             maybe(rule.connections, 1),
             part.unwrap_or_else(|| NONE.to_owned()),
         ]);
@@ -143,7 +143,9 @@ fn elasticities(series: &Series) -> Table {
 fn waits(series: &Series) -> Vec<Block> {
     let mut sums: BTreeMap<(&str, &str), f64> = BTreeMap::new();
     for wait in series.spots.iter().flat_map(|spot| &spot.waits) {
-        *sums.entry((wait.class, &wait.event)).or_default() += wait.average;
+        *sums
+            .entry((wait.class.as_str(), wait.event.as_str()))
+            .or_default() += wait.average;
     }
     if sums.is_empty() {
         return Vec::new();

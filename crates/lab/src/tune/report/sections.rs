@@ -151,7 +151,7 @@ fn rules(series: &Series) -> Table {
         let mut rules = series.judgement.rules.iter();
         let ours = rules.find(|ours| ours.name == theirs.name);
         table.row([
-            theirs.name.to_owned(),
+            theirs.name.clone(),
             maybe(theirs.connections, 1),
             maybe(ours.and_then(|rule| rule.connections), 1),
         ]);

@@ -66,6 +66,18 @@ fn the_page_needs_nothing_from_elsewhere_and_has_the_curves() {
 }
 
 #[test]
+fn a_result_that_is_kept_without_its_samples_has_the_same_report() {
+    let (directory, files) = written(None);
+    let page = fs::read_to_string(&files.html).unwrap();
+    for end in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(directory.path().join(format!("tune.sqlite{end}")));
+    }
+    let again = write(directory.path()).unwrap();
+    assert_eq!(again, files);
+    assert_eq!(fs::read_to_string(&again.html).unwrap(), page);
+}
+
+#[test]
 fn a_directory_without_a_result_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     assert!(
