@@ -10,15 +10,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use weir_lab::report::{Rendered, Results};
+use weir_lab::tune::{self, Finding};
 
 use super::Page;
 use crate::workspace;
 
 const DIRECTORY: &str = "docs/benchmarks";
+/// What tells the result of a bench from that of a tuning.
+const BENCH: &str = "run.json";
+const TUNE: &str = "finding.json";
 const BEGIN: &str = "<!-- from ";
 const END: &str = "<!-- end -->";
 
@@ -27,16 +31,16 @@ pub(super) fn pages() -> Result<Vec<Page>> {
     let mut pages = Vec::new();
     let mut reports = BTreeMap::new();
     for directory in results()? {
-        let rendered = Rendered::new(&Results::read(&directory)?);
+        let (html, markdown) = report(&directory)?;
         let name = directory.file_name().context("a directory has a name")?;
         let name = name.to_string_lossy().into_owned();
         let page = |file: &str, text: &str| Page {
             path: format!("{DIRECTORY}/{name}/{file}"),
             text: text.to_owned(),
         };
-        pages.push(page("report.html", &rendered.html));
-        pages.push(page("report.md", &rendered.markdown));
-        reports.insert(name, rendered.markdown);
+        pages.push(page("report.html", &html));
+        pages.push(page("report.md", &markdown));
+        reports.insert(name, markdown);
     }
     let path = format!("{DIRECTORY}/README.md");
     if let Ok(text) = fs::read_to_string(workspace::root().join(&path)) {
@@ -46,7 +50,18 @@ pub(super) fn pages() -> Result<Vec<Page>> {
     Ok(pages)
 }
 
-/// Directories with raw data of a run.
+/// The page and the Markdown of one result, of `weir bench` or of `weir tune`.
+fn report(directory: &Path) -> Result<(String, String)> {
+    if directory.join(BENCH).is_file() {
+        let rendered = Rendered::new(&Results::read(directory)?);
+        return Ok((rendered.html, rendered.markdown));
+    }
+    let finding =
+        Finding::read(directory).map_err(|error| anyhow!("{}: {error}", directory.display()))?;
+    Ok(tune::rendered(&finding))
+}
+
+/// Directories with the data of a run.
 fn results() -> Result<Vec<PathBuf>> {
     let root = workspace::root().join(DIRECTORY);
     if !root.is_dir() {
@@ -56,7 +71,7 @@ fn results() -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        if path.join("run.json").is_file() {
+        if path.join(BENCH).is_file() || path.join(TUNE).is_file() {
             found.push(path);
         }
     }
