@@ -24,7 +24,7 @@
 //! - **Limits are exact.** A server exists only with a [`Permit`], which holds a place in the pool, the
 //!   database and the user limit, taken by compare-and-swap, all or none. It travels with the server.
 //! - **The longest waiter is served first.** In a lane by the queue; across lanes a free server goes
-//!   to another lane's waiter if that one is older by more than [`older_than`] allows.
+//!   to another lane's waiter if that one is older by more than [`FAIRNESS_GRACE`].
 //! - **No wake-up is lost.** Every "announce, then look" pair is ordered by SeqCst; `shared.rs` and
 //!   [`Quota`] argue it, the simulator in `tests/` tries it.
 //! - **The hot path** is a check-out with an idle server here and the check-in after it: one look into a
@@ -98,10 +98,8 @@ pub use shard::Usage;
 pub use shard::Violation;
 pub use shared::ConnectToken;
 pub use shared::FAIRNESS_GRACE;
-pub use shared::FAIRNESS_SHARE;
 pub use shared::HANDOVER_IDLE;
 pub use shared::HEADS_PUBLISHED;
 pub use shared::Parcel;
 pub use shared::Permit;
 pub use shared::Shared;
-pub use shared::older_than;

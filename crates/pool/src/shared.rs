@@ -28,30 +28,14 @@ use crate::moment::Moment;
 use crate::policy::Policy;
 use crate::quota::Quota;
 
-/// How much older another lane's waiter must be to be served first, at least: about one turn of an event loop. Below it,
-/// moving the server costs more than the order is worth.
+/// How much older another lane's waiter must be to be served first: about one turn of an event loop.
+/// Below it, moving the server costs more than the order is worth.
 pub const FAIRNESS_GRACE: Duration = Duration::from_millis(1);
 
-/// The part of its own wait by which another lane's waiter must be older besides. Where everybody waits for long, heads of
-/// lanes differ by what the system's scheduler does, and servers would move to and fro without anybody's gain.
-pub const FAIRNESS_SHARE: u64 = 8;
-
 /// A free server is for another lane's waiter if that one waits since before this, and here somebody waits since `head`.
-///
-/// ```
-/// use weir_pool::{Moment, older_than};
-///
-/// // 1 ms, and an eighth of the 8 ms that it has waited.
-/// assert_eq!(older_than(Moment(20_000), Moment(28_000)), Moment(18_000));
-/// ```
-#[must_use]
-pub fn older_than(head: Moment, now: Moment) -> Moment {
-    let waited = now.0.saturating_sub(head.0);
+pub(crate) fn older_than(head: Moment) -> Moment {
     let grace = u64::try_from(FAIRNESS_GRACE.as_micros()).unwrap_or(u64::MAX);
-    Moment(
-        head.0
-            .saturating_sub(grace.saturating_add(waited / FAIRNESS_SHARE)),
-    )
+    Moment(head.0.saturating_sub(grace))
 }
 
 /// A server idle for so long is surplus in its lane; others ask for it before they open their own.

@@ -17,6 +17,7 @@ use weir_pool::Action;
 use weir_pool::Checkin;
 use weir_pool::Checkout;
 use weir_pool::ClientId;
+use weir_pool::FAIRNESS_GRACE;
 use weir_pool::FailureKind;
 use weir_pool::HostGate;
 use weir_pool::Moment;
@@ -28,7 +29,6 @@ use weir_pool::ServerId;
 use weir_pool::Shard;
 use weir_pool::Shared;
 use weir_pool::Ticket;
-use weir_pool::older_than;
 
 const CLIENTS: u64 = 24;
 
@@ -368,7 +368,7 @@ impl World {
                 );
             } else if self.setup.immediate && !self.is_loose {
                 let older =
-                    here.filter(|(_, since, _)| *since < older_than(ticket.since(), self.now));
+                    here.filter(|(_, since, _)| since.plus(FAIRNESS_GRACE) < ticket.since());
                 let coming = self.mail.iter().filter(|message| match message {
                     Message::Move { to, .. }
                     | Message::Answer {

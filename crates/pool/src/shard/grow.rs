@@ -17,10 +17,10 @@ use crate::shard::MIN_SIZE_RETRY;
 use crate::shard::Shard;
 use crate::shard::State;
 use crate::shared::ConnectToken;
-use crate::shared::FAIRNESS_GRACE;
 use crate::shared::HANDOVER_IDLE;
 use crate::shared::Permit;
 use crate::shared::Refusal;
+use crate::shared::older_than;
 
 /// The smallest step of time.
 const INSTANT: std::time::Duration = std::time::Duration::from_micros(1);
@@ -247,7 +247,7 @@ impl Shard {
     /// mark makes it wake us.
     fn yield_to_older(&self) -> Result<(), Block> {
         let head = self.first_unmet().unwrap_or(Moment::NEVER);
-        let before = Moment(head.0.saturating_sub(micros(FAIRNESS_GRACE)));
+        let before = older_than(head);
         if !self.shared.has_older_unmet(self.lane, before) {
             return Ok(());
         }

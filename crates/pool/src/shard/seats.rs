@@ -80,7 +80,7 @@ impl Shard {
     /// not here; false if it waits for seats, or for its turn.
     pub(super) fn seat_waiters(&mut self, now: Moment) -> bool {
         while let (Some(head), Some((server, _))) = (self.queue.head_since(), self.next_idle()) {
-            let gives_way = self.policy.limits_assigned && self.gives_way(now, head);
+            let gives_way = self.policy.limits_assigned && self.gives_way(head);
             if gives_way || !self.seat(server) {
                 return false;
             }
@@ -106,8 +106,8 @@ impl Shard {
     }
 
     /// A seat that is free belongs to the oldest waiter. It is awake, as in `yield_to_older`.
-    fn gives_way(&self, now: Moment, head: Moment) -> bool {
-        let before = older_than(head, now);
+    fn gives_way(&self, head: Moment) -> bool {
+        let before = older_than(head);
         if !self.shared.has_older_waiter(self.lane, before) {
             return false;
         }

@@ -220,7 +220,7 @@ impl Shard {
         if !self.seat(server) {
             return self.rest_beside_waiters(now, server);
         }
-        let older = older_than(head, now);
+        let older = older_than(head);
         if let Some(promise) = self.shared.promise_oldest(self.lane, older) {
             return self.hand_over(server, promise);
         }
