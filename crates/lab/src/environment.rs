@@ -45,7 +45,6 @@ const FILES: &[(&str, &str, &str)] = &[
     ("memory", "swappiness", "/proc/sys/vm/swappiness"),
     ("kernel", "release", "/proc/sys/kernel/osrelease"),
     ("kernel", "version", "/proc/sys/kernel/version"),
-    ("kernel", "command line", "/proc/cmdline"),
     (
         "kernel",
         "clock source",
@@ -93,6 +92,8 @@ pub fn machine() -> Environment {
     put("cpu", "usable", cpus.map(|count| count.to_string()));
     put("cpu", "virtual", hypervisor(&cpuinfo));
     put("cpu", "mitigations", mitigations());
+    let boot = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    put("kernel", "boot options", Some(boot_options(&boot)));
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     put("memory", "total", field(&meminfo, "MemTotal"));
     put("memory", "available", field(&meminfo, "MemAvailable"));
@@ -156,6 +157,44 @@ pub fn commit() -> Option<String> {
     Some(text.trim().to_owned())
 }
 
+/// Of the kernel's command line what decides how fast it is (kernel-parameters.txt). The rest is nobody's business: a report
+/// is made to be shown around.
+fn boot_options(command_line: &str) -> String {
+    let words = command_line.split_whitespace();
+    let decides = words.take_while(|word| *word != "--").filter(|word| {
+        let name = word.split('=').next().unwrap_or_default();
+        BOOT_OPTIONS.contains(&name)
+    });
+    decides.collect::<Vec<_>>().join(" ")
+}
+
+const BOOT_OPTIONS: &[&str] = &[
+    "amd_pstate",
+    "clocksource",
+    "default_hugepagesz",
+    "hugepages",
+    "idle",
+    "intel_idle.max_cstate",
+    "intel_pstate",
+    "isolcpus",
+    "maxcpus",
+    "mem",
+    "mitigations",
+    "nohz",
+    "nohz_full",
+    "nosmt",
+    "nospectre_v2",
+    "numa_balancing",
+    "preempt",
+    "processor.max_cstate",
+    "pti",
+    "rcu_nocbs",
+    "spectre_v2",
+    "threadirqs",
+    "transparent_hugepage",
+    "tsc",
+];
+
 fn line(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -207,6 +246,13 @@ mod tests {
         assert_eq!(cpu_model(text).as_deref(), Some("Fast CPU"));
         assert_eq!(hypervisor(text).as_deref(), Some("yes"));
         assert_eq!(cpu_model(""), None);
+    }
+
+    #[test]
+    fn of_the_kernels_command_line_only_what_makes_it_fast_or_slow_is_told() {
+        let line = "root=UUID=1 quiet mitigations=auto isolcpus=2,3 token=secret -- --mem=1\n";
+        assert_eq!(boot_options(line), "mitigations=auto isolcpus=2,3");
+        assert!(BOOT_OPTIONS.is_sorted());
     }
 
     #[test]

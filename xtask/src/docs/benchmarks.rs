@@ -4,7 +4,7 @@
 //! ```text
 //! <!-- from 2026-11-quick: ## p1: | **Pooler CPU -->
 //! | clients | 50 | 500 |      what follows the line that begins so, in the section that begins so, of report.md:
-//! ...                         the list that the line begins, or else the next table
+//! ...                         the list that the line begins, or else the next table before another heading, or else all
 //! <!-- end -->
 //! ```
 
@@ -116,16 +116,24 @@ fn part(report: &str, places: &str) -> Option<String> {
         at += rest.iter().position(|line| line.starts_with(place))?;
         last = place;
     }
-    let rest = lines.get(at..)?;
-    let of_table = |line: &&&str| line.starts_with('|');
-    let of_list = |line: &&&str| line.starts_with("- ");
+    let (first, rest) = lines.get(at..)?.split_first()?;
+    let behind = rest.iter().take_while(|line| !line.starts_with('#'));
+    let here: Vec<&str> = std::iter::once(first).chain(behind).copied().collect();
     let part: Vec<&str> = if last.starts_with('-') {
-        rest.iter().take_while(of_list).copied().collect()
+        here.iter()
+            .take_while(|line| line.starts_with("- "))
+            .copied()
+            .collect()
     } else {
-        let table = rest.iter().skip_while(|line| !of_table(line));
+        let of_table = |line: &&&str| line.starts_with('|');
+        let table = here.iter().skip_while(|line| !of_table(line));
         table.take_while(of_table).copied().collect()
     };
-    (!part.is_empty()).then(|| format!("\n{}\n\n", part.join("\n")))
+    let part = match part.is_empty() {
+        true => here.get(1..)?.join("\n").trim().to_owned(),
+        false => part.join("\n"),
+    };
+    (!part.is_empty()).then(|| format!("\n{part}\n\n"))
 }
 
 #[cfg(test)]
@@ -145,6 +153,8 @@ mod tests {
             "\n- first\n- second\n\n"
         );
         assert_eq!(part(REPORT, "## p3: | **CPU"), None);
+        let losses = "## Where\n\nNowhere.\n\n## p1:\n\n| a |\n";
+        assert_eq!(part(losses, "## Where").unwrap(), "\nNowhere.\n\n");
     }
 
     #[test]
