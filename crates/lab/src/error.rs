@@ -104,6 +104,17 @@ pub enum Error {
     /// Nobody can listen on loopback any more.
     #[error("no free port on loopback")]
     NoPort,
+    /// A server has fewer connections than are to be measured.
+    #[error(
+        "the server has {free} connections left, and {most} are asked for, besides a few of our own: \
+         ask for fewer (-c), or raise its max_connections"
+    )]
+    NoRoom {
+        /// What it has left.
+        free: i64,
+        /// The largest number asked for.
+        most: u32,
+    },
     /// A load generator failed, or its result makes no sense.
     #[error("{name}: {reason}")]
     Load {

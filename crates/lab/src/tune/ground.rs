@@ -7,7 +7,7 @@ use super::finding::{self, Settings};
 use super::options::{Options, Path, Workload};
 use crate::collector::psql::{Address, Psql};
 use crate::environment::{self, Environment};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::postgres::{Cluster, Programs, Settings as Server, USER};
 use crate::process::find_program;
 use crate::run::Progress;
@@ -54,6 +54,28 @@ pub(super) fn near(cluster: &Cluster) -> Address {
         user: Some(USER.to_owned()),
         database: "postgres".to_owned(),
         ..Address::default()
+    }
+}
+
+/// Sessions of ours on a server that is there: samples, books, notes.
+const OURS: u32 = 3;
+
+/// Whether a server that is there has room for the largest number of connections.
+///
+/// # Errors
+/// It has not: better said now than by every cell that fails.
+pub(super) fn room(address: &Address, connections: &[u32]) -> Result<()> {
+    // PostgreSQL, "Connections and Authentication": what is reserved is reserved for superusers.
+    let free = "SELECT current_setting('max_connections')::int \
+         - CASE WHEN rolsuper THEN 0 ELSE current_setting('superuser_reserved_connections')::int END \
+         - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()) \
+         FROM pg_roles WHERE rolname = current_user";
+    let free = Psql::connect(address)?.value(free)?;
+    let free = free.and_then(|free| free.parse::<i64>().ok());
+    let most = connections.iter().max().copied().unwrap_or(0);
+    match free {
+        Some(free) if free < i64::from(most + OURS) => Err(Error::NoRoom { free, most }),
+        _ => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::finding::Settings;
-use super::ground::{near, own_server, pgbench, sizes, surroundings};
+use super::ground::{near, own_server, pgbench, room, sizes, surroundings};
 use super::load::{Load, Loaded};
 use super::options::{Options, Path, Workload};
 use super::plan::{self, Planned};
@@ -56,6 +56,10 @@ pub fn run(
         (None, Some(cluster)) => near(cluster),
         (None, None) => Address::default(),
     };
+    // Through a pooler, how many it opens is its own business.
+    if !matches!(options.path, Path::Pooler(_)) {
+        room(&address, &options.connections)?;
+    }
     let store = match &options.workload {
         Workload::Wallet(wallet, _) => {
             progress.line("making the e-wallet's data");

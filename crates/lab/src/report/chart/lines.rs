@@ -6,7 +6,8 @@ use super::{Chart, Metric, SERIES, Series, class};
 
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 260.0;
-const LEFT: f64 = 46.0;
+/// Room for six digits with a comma.
+const LEFT: f64 = 54.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 42.0;
