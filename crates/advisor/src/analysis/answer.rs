@@ -173,15 +173,39 @@ fn choose<'a>(sweep: &'a Sweep, criteria: &[Criterion], goal: Goal) -> Option<(&
                 let reason = "the fewest connections with 95 % of the highest throughput and a 99th percentile within 10 % of the best";
                 return Some((point, reason.to_owned()));
             }
-            let middle = *figures.get(figures.len() / 2)?;
-            let (low, high) = (figures.first()?, figures.last()?);
-            let count = figures.len();
-            let reason = format!(
-                "the measured number nearest to the middle of {count} criteria, which say {low:.1} to {high:.1}"
-            );
-            Some((nearest(sweep, middle)?, reason))
+            middle(sweep, &figures)
         }
     }
+}
+
+/// The number nearest to the middle of what the criteria say, and from there as far as more connections still pay: no
+/// middle of rules is a reason to leave half of the throughput.
+fn middle<'a>(sweep: &'a Sweep, figures: &[f64]) -> Option<(&'a Point, String)> {
+    let middle = *figures.get(figures.len() / 2)?;
+    let (low, high) = (figures.first()?, figures.last()?);
+    let begin = nearest(sweep, middle)?;
+    let count = figures.len();
+    let reason = format!(
+        "the measured number nearest to the middle of {count} criteria, which say {low:.1} to {high:.1}"
+    );
+    let steps = sweep.elasticities();
+    let steps = steps
+        .iter()
+        .skip_while(|(from, ..)| *from < begin.connections);
+    let reached = steps
+        .take_while(|(.., elasticity)| *elasticity > NOT_FLAT)
+        .last();
+    let Some((_, reached, _)) = reached else {
+        return Some((begin, reason));
+    };
+    let mut points = sweep.points().iter();
+    let point = points.find(|point| point.connections == *reached)?;
+    let reason = format!(
+        "{count} criteria say {low:.1} to {high:.1}; {} is nearest to their middle, but throughput still rose by more than \
+         {NOT_FLAT} % per cent of connections up to {reached}",
+        begin.connections
+    );
+    Some((point, reason))
 }
 
 fn fewest(sweep: &Sweep, part: f64, p99_s: f64) -> Option<&Point> {

@@ -217,6 +217,31 @@ fn the_answer_has_its_reason_its_price_and_its_doubts() {
 }
 
 #[test]
+fn no_middle_of_criteria_leaves_what_more_connections_still_bring() {
+    // From 16 to 32 they bring 0.47 % per cent: too little to refuse, too much to leave.
+    let rows = [
+        (2, 1329.0, 1.50),
+        (4, 2571.0, 1.55),
+        (8, 4716.0, 1.68),
+        (16, 7634.0, 2.06),
+        (32, 10555.0, 2.87),
+    ];
+    let analysis = Analysis::of(&sweep(&rows), MACHINE, Goal::Balanced, 1);
+    let recommendation = recommended(&analysis);
+    assert_eq!(recommendation.connections, 32);
+    assert!(
+        recommendation.reason.ends_with("up to 32"),
+        "{recommendation:?}"
+    );
+    assert_eq!(
+        recommendation.price,
+        "none: this is the highest throughput that was measured"
+    );
+    let doubt = "it is the most that was measured, and throughput was not yet flat";
+    assert!(recommendation.doubts.iter().any(|found| found == doubt));
+}
+
+#[test]
 fn goals_move_the_answer_in_their_direction() {
     let of = |goal| recommended(&Analysis::of(&pipelined(), MACHINE, goal, 1)).connections;
     assert_eq!(
