@@ -305,10 +305,10 @@ fn cores(hosts: &[HostAddr]) -> Option<u32> {
     cores.map(|cores| few(cores.get()))
 }
 
-/// The class of a transaction that begins with this: what is known before it runs. Letters of the first words only, since
-/// literals differ from call to call.
+/// The class of a transaction that begins with this: what is known before it runs. Of a text, what stands before the first
+/// number or string, since these differ from call to call; of a prepared statement, its name.
 pub(crate) fn class_of(input: &[u8]) -> u8 {
-    const LOOKED_AT: usize = 64;
+    const WORDS: usize = 6;
     let body = input.get(5..).unwrap_or_default();
     let text = match input.first() {
         // The name comes first; of a Bind the portal's, and then the statement's.
@@ -320,15 +320,48 @@ pub(crate) fn class_of(input: &[u8]) -> u8 {
         _ => body,
     };
     let is_named = matches!(input.first(), Some(b'B'));
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in text.iter().take(LOOKED_AT).take_while(|byte| **byte != 0) {
-        if is_named || byte.is_ascii_alphabetic() {
-            hash = (hash ^ u64::from(byte | 0x20)).wrapping_mul(0x0000_0100_0000_01b3);
+    let mut hash = 0_u64;
+    let mut rest = text;
+    // Eight bytes at a time: this is done for every transaction.
+    for _ in 0..WORDS {
+        let word = match rest.split_first_chunk() {
+            Some((word, more)) => {
+                rest = more;
+                u64::from_le_bytes(*word)
+            }
+            None => rest
+                .iter()
+                .rev()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte)),
+        };
+        let end = ends_in(word, is_named);
+        let begun = word.checked_shl(64 - end).unwrap_or(0) | 0x2020_2020_2020_2020;
+        hash = (hash.rotate_left(23) ^ begun).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // Above the bytes of a short word are zeros, so it has an end.
+        if end < 64 {
+            break;
         }
     }
-    // The last letters have not reached the high bits yet.
+    // Of a product only the high bits depend on all of its factors: once more for the last word.
     let mixed = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     u8::try_from(mixed >> 58).unwrap_or_default()
+}
+
+/// How many bits of `word`, which is little-endian, stand before the first NUL, digit or quote; of a name, before the NUL.
+/// "Determine if a word has a byte less than n" (Bit Twiddling Hacks): exact up to the first such byte.
+fn ends_in(word: u64, is_named: bool) -> u32 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let less = |word: u64, than: u64| word.wrapping_sub(ONES * than) & !word & (ONES << 7);
+    let nul = less(word, 1);
+    let found = if is_named {
+        nul
+    } else {
+        let quote = less(word ^ (ONES * u64::from(b'\'')), 1);
+        let digit = less(word ^ (ONES * u64::from(b'0')), 10);
+        nul | quote | digit
+    };
+    // The high bit of the first such byte; 64 if there is none.
+    found.trailing_zeros() & !7
 }
 
 fn count(servers: u32) -> usize {
@@ -341,6 +374,7 @@ pub(crate) fn few(count: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::path::Path;
 
     use super::*;
@@ -385,11 +419,42 @@ mod tests {
             query("select a where id = 4711")
         );
         assert_ne!(query("SELECT 1"), query("UPDATE t SET a = 1"));
+        assert_eq!(
+            query("INSERT INTO t VALUES ('abc', 1)"),
+            query("INSERT INTO t VALUES ('something else', 2)")
+        );
+        let tables = [
+            "SELECT * FROM orders",
+            "SELECT * FROM users",
+            "SELECT * FROM items",
+        ];
+        let classes: BTreeSet<u8> = tables.into_iter().map(query).collect();
+        assert!(classes.len() > 1, "{classes:?}");
         let bind = |name: &str| class_of(&[b"B\0\0\0\0\0", name.as_bytes(), b"\0more"].concat());
         assert_ne!(bind("p1"), bind("p2"));
+        // What follows the name are parameters.
+        let other = class_of(b"B\0\0\0\0\0p1\0other");
+        assert_eq!(bind("p1"), other);
         for cut in [&b""[..], b"B", b"P\0\0\0\0", b"B\0\0\0\0abc"] {
             assert!(class_of(cut) < 64);
         }
+    }
+
+    #[test]
+    fn a_word_ends_before_its_first_number_string_or_end() {
+        let ends = |text: &[u8; 8], is_named| ends_in(u64::from_le_bytes(*text), is_named) / 8;
+        for (text, found) in [
+            (b"id = 17 ", 5),
+            (b"SELECT *", 8),
+            (b"a = 'b' ", 4),
+            (b"0       ", 0),
+            (b"abc\0 def", 3),
+            (b"(a:/;<9>", 6),
+            (b"\xb0\xa7\x80\xff\xb9abc", 8),
+        ] {
+            assert_eq!(ends(text, false), found, "{text:?}");
+        }
+        assert_eq!(ends(b"p1_'2\0\0\0", true), 5);
     }
 
     #[test]
