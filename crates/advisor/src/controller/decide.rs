@@ -138,6 +138,12 @@ impl Controller {
         if let [.., earlier, later] = pairs.as_slice() {
             self.estimator.learn(earlier, later);
         }
+        // Where a few long transactions decide, counting is the one that is off.
+        if !report.is_heavy_tailed
+            && let Some(newest) = pairs.last()
+        {
+            self.estimator.note(newest);
+        }
         let Some(elasticity) = self.estimator.elasticity(pairs, report.is_heavy_tailed) else {
             return;
         };

@@ -11,8 +11,14 @@ const OVERDISPERSION_MIN: f64 = 0.7;
 const OVERDISPERSION_MAX: f64 = 50.0;
 const LEARNING_RATE: f64 = 0.15;
 
-/// The second estimate is biased where hold times change their shape with load, as in queues for locks.
+/// The second estimate is biased where hold times change their shape with load, as in queues for locks. So much at
+/// least, and more where it stays above the first, which has no such bias.
 const HOLD_BIAS: f64 = 0.05;
+
+/// How much of what is known of that difference is left at the next pair: the load changes.
+const DRIFT_KEPT: f64 = 0.9;
+/// It is more than chance from so many standard errors on.
+const DRIFT_SURE: f64 = 2.0;
 
 /// The first estimate is biased where a few long transactions decide how many short ones complete: after a
 /// change of limit it takes many of their hold times until as many of them run as always.
@@ -132,6 +138,31 @@ pub struct Elasticity {
 pub(crate) struct Estimator {
     counted: f64,
     held: f64,
+    drift: Drift,
+}
+
+/// By how much the second estimate was above the first, over the last pairs: a mean, weighted by how sure each is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Drift {
+    weights: f64,
+    sum: f64,
+}
+
+impl Drift {
+    fn note(&mut self, difference: f64, variance: f64) {
+        let weight = 1.0 / variance.max(1e-9);
+        self.weights = DRIFT_KEPT * self.weights + weight;
+        self.sum = DRIFT_KEPT * self.sum + weight * difference;
+    }
+
+    /// What of it is more than chance.
+    fn known(self) -> f64 {
+        if self.weights <= 0.0 {
+            return 0.0;
+        }
+        let (mean, error) = (self.sum / self.weights, self.weights.sqrt().recip());
+        if mean > DRIFT_SURE * error { mean } else { 0.0 }
+    }
 }
 
 impl Default for Estimator {
@@ -139,6 +170,7 @@ impl Default for Estimator {
         Self {
             counted: OVERDISPERSION_START,
             held: OVERDISPERSION_START,
+            drift: Drift::default(),
         }
     }
 }
@@ -153,6 +185,14 @@ impl Estimator {
         }
     }
 
+    /// A new pair: how far its two estimates differ.
+    pub(crate) fn note(&mut self, pair: &Pair) {
+        if let Some(held) = pair.held {
+            let variance = pair.counted.variance * self.counted + held.variance * self.held;
+            self.drift.note(held.value - pair.counted.value, variance);
+        }
+    }
+
     /// The elasticity that all pairs together show. Nothing without a pair.
     pub(crate) fn elasticity(&self, pairs: &[Pair], is_heavy_tailed: bool) -> Option<Elasticity> {
         let bias = if is_heavy_tailed { TAIL_BIAS } else { 0.0 };
@@ -161,12 +201,17 @@ impl Estimator {
         let every_held: Option<Vec<Guess>> = pairs.iter().map(|pair| pair.held).collect();
         let held = every_held
             .and_then(|held| together(held.into_iter(), self.held))
-            .map(|guess| guess.or_off_by(HOLD_BIAS));
+            .map(|guess| guess.or_off_by(self.hold_bias()));
         let both = together(std::iter::once(counted).chain(held), 1.0)?;
         Some(Elasticity {
             value: both.value,
             error: both.variance.sqrt(),
         })
+    }
+
+    /// What more pairs do not make smaller.
+    fn hold_bias(&self) -> f64 {
+        HOLD_BIAS.hypot(self.drift.known())
     }
 }
 
@@ -189,4 +234,64 @@ fn together(guesses: impl Iterator<Item = Guess>, overdispersion: f64) -> Option
         value: sum / weights,
         variance: 1.0 / weights,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(counted: f64, held: f64, error: f64) -> Pair {
+        let guess = |value| Guess {
+            value,
+            variance: error * error / OVERDISPERSION_START,
+        };
+        Pair {
+            counted: guess(counted),
+            held: Some(guess(held)),
+            completions: 1000,
+        }
+    }
+
+    fn after(pairs: &[Pair]) -> Estimator {
+        let mut estimator = Estimator::default();
+        for pair in pairs {
+            estimator.note(pair);
+        }
+        estimator
+    }
+
+    #[test]
+    fn an_estimate_by_hold_times_that_stays_above_counting_is_trusted_less() {
+        // A hot row: counting says that more servers bring nothing, logarithms of hold times that they do.
+        let fresh = [pair(0.0, 0.3, 0.05)];
+        let believed = after(&[]).elasticity(&fresh, false).unwrap();
+        assert!(believed.value > 0.09, "{believed:?}");
+        let estimator = after(&vec![fresh[0].clone(); 6]);
+        let learned = estimator.elasticity(&fresh, false).unwrap();
+        assert!(learned.value < 0.02, "{learned:?}");
+        // It does not make the rest surer than it is.
+        assert!(learned.error > 0.045, "{learned:?}");
+    }
+
+    #[test]
+    fn estimates_that_differ_by_chance_are_both_used() {
+        let one_way = pair(0.0, 0.1, 0.1);
+        let other_way = pair(0.1, 0.0, 0.1);
+        let estimator = after(&[one_way.clone(), other_way, one_way]);
+        assert_eq!(estimator.hold_bias(), HOLD_BIAS);
+    }
+
+    #[test]
+    fn an_estimate_by_hold_times_that_is_below_counting_is_not_the_one_to_doubt() {
+        // Where few transactions are long, many short ones rush in after a change of limit: they are counted.
+        let estimator = after(&vec![pair(0.6, 0.1, 0.05); 6]);
+        assert_eq!(estimator.hold_bias(), HOLD_BIAS);
+    }
+
+    #[test]
+    fn what_was_learned_of_another_load_is_forgotten() {
+        let mut pairs = vec![pair(0.0, 0.3, 0.05); 6];
+        pairs.extend(vec![pair(0.1, 0.1, 0.05); 40]);
+        assert_eq!(after(&pairs).hold_bias(), HOLD_BIAS);
+    }
 }
