@@ -247,7 +247,7 @@ fn environment(programs: &Programs, weir: &Path) -> String {
         load.split_whitespace().next().unwrap_or("unknown"),
         version(programs.path("postgres").ok().as_deref()),
         version(Some(weir)),
-        environment::commit().unwrap_or_else(|| "unknown".to_owned()),
+        environment::commit(workspace::root()).unwrap_or_else(|| "unknown".to_owned()),
     )
 }
 

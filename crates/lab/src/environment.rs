@@ -148,10 +148,11 @@ pub fn version(program: &Path, arguments: &[String]) -> Option<String> {
     Some(line.to_owned())
 }
 
-/// The commit of the sources around the working directory, with a mark if they were changed since.
+/// The commit of the sources around `directory`, with a mark if they were changed since.
 #[must_use]
-pub fn commit() -> Option<String> {
+pub fn commit(directory: impl AsRef<Path>) -> Option<String> {
     let mut command = Command::new("git");
+    command.current_dir(directory);
     command.args(["describe", "--always", "--dirty", "--abbrev=12"]);
     let text = run_to_end(&mut command).ok()?;
     Some(text.trim().to_owned())

@@ -98,7 +98,7 @@ impl Setup {
             "release"
         };
         lab.insert("build".to_owned(), build.to_owned());
-        if let Some(commit) = environment::commit() {
+        if let Some(commit) = environment::commit(".") {
             lab.insert("commit of the working directory".to_owned(), commit);
         }
         if let Some(cpus) = &options.pooler_cpus {

@@ -90,7 +90,7 @@ pub(super) fn surroundings(address: &Address, near: bool) -> Result<Environment>
     if near {
         found.extend(environment::machine());
     }
-    if let Some(commit) = environment::commit() {
+    if let Some(commit) = environment::commit(".") {
         let section = found.entry("sources".to_owned()).or_default();
         section.insert("commit".to_owned(), commit);
     }
