@@ -49,7 +49,7 @@ pub(crate) struct Flags {
     /// How many of these count, at the end [default: two thirds of them]
     #[arg(long)]
     measured: Option<u64>,
-    /// Seconds that count of a run with a fixed size [default: 15; quick: 5]
+    /// Seconds that count of a run of the sweep [default: 15; quick: 5]
     #[arg(long)]
     fixed_seconds: Option<u64>,
     /// Clients of pgbench
@@ -58,7 +58,7 @@ pub(crate) struct Flags {
     /// pool_size_goal: throughput, balanced or latency
     #[arg(long)]
     goal: Option<String>,
-    /// One block and short runs: about 19 minutes for all mixes
+    /// One block and short runs: about 27 minutes for all mixes
     #[arg(long)]
     quick: bool,
     /// Let everybody run on all processors; otherwise PostgreSQL has the first half for itself
@@ -141,15 +141,17 @@ impl Plan {
         let count = |list: &[u32]| u64::try_from(list.len()).unwrap_or(u64::MAX);
         let fixed = self.fixed_seconds + WARM_UP + OVERHEAD;
         let adaptive = self.seconds + OVERHEAD;
-        let block = count(&self.sizes) * fixed + count(&self.starts) * (fixed + adaptive);
+        let block = count(&self.sizes) * fixed + count(&self.starts) * 2 * adaptive;
         let mixes = u64::try_from(self.mixes.len()).unwrap_or(u64::MAX);
         (block * mixes * u64::from(self.blocks)).div_ceil(60)
     }
 
-    fn job(&self, mix: Mix, size: Size, seed: u64) -> Job {
-        let (total, measured) = match size {
-            Size::Fixed(_) => (WARM_UP + self.fixed_seconds, self.fixed_seconds),
-            Size::From(_) => (self.seconds, self.measured),
+    /// The runs of a pair last equally long: what happens to the server once in 20 s, as autovacuum does, is in the
+    /// tail of every long run and of few short ones.
+    fn job(&self, mix: Mix, size: Size, seed: u64, is_paired: bool) -> Job {
+        let (total, measured) = match is_paired {
+            false => (WARM_UP + self.fixed_seconds, self.fixed_seconds),
+            true => (self.seconds, self.measured),
         };
         Job {
             mix,
@@ -298,9 +300,9 @@ fn measure(plan: &Plan, stage: &Stage, seed: u64, records: &mut Vec<Record>) -> 
             let seed = rng.u64(1..u64::from(u32::MAX));
             let mut sizes = plan.sizes.clone();
             rng.shuffle(&mut sizes);
-            let go = |size, pair, records: &mut Vec<Record>| {
+            let go = |size, pair: Option<u32>, records: &mut Vec<Record>| {
                 stage.interrupt.check()?;
-                let outcome = stage.run(&plan.job(mix, size, seed));
+                let outcome = stage.run(&plan.job(mix, size, seed, pair.is_some()));
                 stage.interrupt.check()?;
                 let record = Record {
                     block,
@@ -387,9 +389,9 @@ mod tests {
     }
 
     #[test]
-    fn the_quick_one_ends_within_twenty_minutes() {
+    fn the_quick_one_ends_within_half_an_hour() {
         let quick = plan("--quick").unwrap();
-        assert!((10..=20).contains(&quick.minutes()), "{quick:?}");
+        assert!((10..=30).contains(&quick.minutes()), "{quick:?}");
         assert_eq!(plan("--quick --blocks 2 --seconds 9").unwrap().seconds, 9);
     }
 

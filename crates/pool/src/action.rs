@@ -71,6 +71,9 @@ pub enum CloseReason {
     /// PAUSE.
     #[error("pause mode")]
     Paused,
+    /// The pool found that it needs far fewer.
+    #[error("more servers than the pool needs")]
+    Surplus,
     /// The pool was made smaller.
     #[error("too many servers in the pool")]
     TooMany,

@@ -20,7 +20,7 @@
 //! ```
 //!
 //! - **Assigned servers** can be limited apart from open ones ([`Shared::set_limit`]): beyond the limit clients wait
-//!   beside idle servers; a lower limit takes nothing away.
+//!   beside idle servers; a lower limit takes nothing away. Idle ones beyond [`Shared::set_enough`] go sooner than others.
 //! - **Limits are exact.** A server exists only with a [`Permit`], which holds a place in the pool, the
 //!   database and the user limit, taken by compare-and-swap, all or none. It travels with the server.
 //! - **The longest waiter is served first.** In a lane by the queue; across lanes a free server goes
@@ -93,6 +93,8 @@ pub use shard::IDLE_SPREAD;
 pub use shard::LIFETIME_SPREAD;
 pub use shard::LOCAL_FAILURE_PAUSE;
 pub use shard::MIN_SIZE_RETRY;
+pub use shard::SURPLUS_IDLE;
+pub use shard::SURPLUS_SPACING;
 pub use shard::Shard;
 pub use shard::Usage;
 pub use shard::Violation;

@@ -52,6 +52,14 @@ pub const LIFETIME_SPREAD: u32 = 10;
 /// Servers that were left idle together are closed over the following 1/10 of `server_idle_timeout`.
 pub const IDLE_SPREAD: u32 = 10;
 
+/// How long a server may be idle of which a pool with a limit on assigned servers has more than
+/// [enough](Shared::set_enough), unless `server_idle_timeout` is shorter: the load may change its mind.
+pub const SURPLUS_IDLE: Duration = Duration::from_secs(5);
+
+/// Surplus servers are closed so far apart: the end of a backend that has much of shared_buffers mapped takes a processor
+/// of the host for some milliseconds.
+pub const SURPLUS_SPACING: Duration = Duration::from_millis(100);
+
 /// One worker's part of a pool.
 ///
 /// Commands (`checkout`, `checkin`, …) come from the engine; after each one, drain [`Shard::poll`]

@@ -99,6 +99,8 @@ pub struct Shared {
     user: Arc<Quota>,
     /// Assigned servers, in pools that limit them.
     seats: Quota,
+    /// More servers than these are surplus; 0 = none is.
+    enough: AtomicUsize,
     pub(crate) host: Arc<HostGate>,
     /// Servers whose login is complete.
     connected: AtomicUsize,
@@ -146,6 +148,7 @@ impl Shared {
             database,
             user,
             seats: Quota::new(0),
+            enough: AtomicUsize::new(0),
             host,
             connected: AtomicUsize::new(0),
             in_transit: AtomicUsize::new(0),
@@ -244,6 +247,19 @@ impl Shared {
         let before = self.seats.max();
         self.seats.set_max(limit);
         before != 0 && (limit == 0 || limit > before)
+    }
+
+    /// From how many servers on, in a pool that limits the assigned ones, those that are idle go after
+    /// [`SURPLUS_IDLE`](crate::SURPLUS_IDLE) instead of `server_idle_timeout`; 0 = never. Each of them costs the host
+    /// memory and time that the others could use.
+    pub fn set_enough(&self, servers: usize) {
+        self.enough.store(servers, SeqCst);
+    }
+
+    /// Whether there are more servers than enough.
+    pub(crate) fn has_surplus(&self) -> bool {
+        let enough = self.enough.load(SeqCst);
+        enough > 0 && self.staying() > enough
     }
 
     /// The limit on assigned servers; 0 = none.

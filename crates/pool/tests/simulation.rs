@@ -225,6 +225,7 @@ impl World {
     }
 
     fn set_limit(&mut self, pool: usize, limit: usize) {
+        self.pools[pool].set_enough(2 * limit);
         if self.pools[pool].set_limit(limit) {
             let lanes = self.shards.keys().filter(|place| place.0 == pool);
             self.mail.extend(lanes.map(|at| Message::Retry { at: *at }));

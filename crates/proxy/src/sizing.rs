@@ -24,6 +24,9 @@ pub(crate) const TICK: Duration = Duration::from_millis(50);
 /// A tick that comes so much early counts.
 const EARLY: Duration = Duration::from_millis(5);
 
+/// Servers beyond so many times the size are surplus: no comparison and no step needs them.
+const ENOUGH: u32 = 2;
+
 /// How long a reload keeps the size still: servers may be opened anew, caches are cold.
 const RELOADED: Duration = Duration::from_secs(5);
 
@@ -170,6 +173,8 @@ impl Sizing {
         let pin_after = u64::try_from(decision.pin_after.as_micros()).unwrap_or(u64::MAX);
         self.pin_after_us.store(pin_after, Ordering::Relaxed);
         pilot.tell(now, name, decision);
+        let size = pilot.controller.status().size;
+        shared.set_enough(count(ENOUGH.saturating_mul(size.max(decision.limit))));
         shared.set_limit(count(decision.limit))
     }
 

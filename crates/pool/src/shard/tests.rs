@@ -485,6 +485,63 @@ fn the_minimum_is_kept_while_there_are_clients_and_exact_across_lanes() {
 }
 
 #[test]
+fn a_pool_that_needs_far_fewer_servers_closes_the_surplus_soon() {
+    let policy = Policy {
+        limits_assigned: true,
+        ..of_size(4)
+    };
+    let mut pool = pool(1, policy);
+    let shard = &mut pool.shards[0];
+    (1..=4).for_each(|number| serve(shard, Moment(1), number, number));
+    for server in 1..=4 {
+        assert_eq!(shard.checkin(Moment(2), ServerId(server)), Checkin::Idle);
+    }
+    let later = Moment(2).plus(SURPLUS_IDLE);
+    shard.shared().set_enough(4);
+    shard.tick(later);
+    assert!(shard.poll(later).is_none(), "four are enough, not too many");
+    shard.shared().set_enough(2);
+    let mut closed = Vec::new();
+    let mut now = later;
+    while let Some(next) = shard.next_tick().filter(|next| *next < Moment(60 * SECOND)) {
+        now = next.max(now);
+        shard.tick(now);
+        while let Some(action) = shard.poll(now) {
+            let reason = CloseReason::Surplus;
+            assert!(matches!(action, Action::Close { server, reason: why }
+                if why == reason && server == ServerId(closed.len() as u64 + 1)));
+            closed.push(now);
+        }
+    }
+    assert_eq!(closed, [later, later.plus(SURPLUS_SPACING)]);
+    // What is left goes by server_idle_timeout.
+    let timeout = shard.policy.idle_timeout.unwrap();
+    assert_eq!(shard.next_tick(), Some(Moment(2).plus(timeout)));
+}
+
+#[test]
+fn a_pool_whose_servers_shall_stay_keeps_the_surplus() {
+    for (min, idle_timeout) in [(4, Some(Duration::from_secs(600))), (0, None)] {
+        let policy = Policy {
+            limits_assigned: true,
+            min,
+            idle_timeout,
+            ..of_size(4)
+        };
+        let mut pool = pool(1, policy);
+        let shard = &mut pool.shards[0];
+        (1..=4).for_each(|number| serve(shard, Moment(1), number, number));
+        for server in 1..=4 {
+            assert_eq!(shard.checkin(Moment(2), ServerId(server)), Checkin::Idle);
+        }
+        shard.shared().set_enough(1);
+        let later = Moment(60 * SECOND);
+        shard.tick(later);
+        assert!(shard.poll(later).is_none(), "{min} {idle_timeout:?}");
+    }
+}
+
+#[test]
 fn recycling_closes_idle_servers_now_and_busy_ones_on_release() {
     let mut pool = pool(1, of_size(2));
     let shard = &mut pool.shards[0];

@@ -12,6 +12,8 @@ use crate::moment::ServerId;
 use crate::policy::Policy;
 use crate::shard::IDLE_SPREAD;
 use crate::shard::MIN_SIZE_RETRY;
+use crate::shard::SURPLUS_IDLE;
+use crate::shard::SURPLUS_SPACING;
 use crate::shard::Shard;
 use crate::shared::HANDOVER_IDLE;
 use crate::shared::Refusal;
@@ -36,7 +38,7 @@ impl Shard {
         let moments = [
             self.next_for_waiters(),
             self.next_to_grow(),
-            self.next_unused(),
+            self.next_unused().map(|(end, _)| end),
             (self.next_expiry != Moment::NEVER).then_some(self.next_expiry),
             self.wants_fill().then_some(self.min_at),
         ];
@@ -168,30 +170,40 @@ impl Shard {
     }
 
     fn close_unused(&mut self, now: Moment) {
-        while self.next_unused().is_some_and(|end| now >= end) {
+        while let Some((_, reason)) = self.next_unused().filter(|(end, _)| now >= *end) {
             let Some((server, _)) = self.coldest_idle() else {
                 return;
             };
-            self.close_idle(server, CloseReason::IdleTimeout);
-            self.unused_after = now.plus(self.idle_spacing());
+            self.close_idle(server, reason);
+            self.unused_after = now.plus(self.idle_spacing(reason));
         }
     }
 
     /// Servers of one burst would all go in the same moment, and so their backends: they go one by one, the last a
     /// tenth of the timeout later.
-    fn idle_spacing(&self) -> Duration {
+    fn idle_spacing(&self, reason: CloseReason) -> Duration {
+        if reason == CloseReason::Surplus {
+            return SURPLUS_SPACING;
+        }
         let timeout = self.policy.idle_timeout.unwrap_or_default();
         // A pool without a limit goes by what it has.
         let most = self.policy.size.max(self.servers.len()).max(1);
         timeout / IDLE_SPREAD / u32::try_from(most).unwrap_or(u32::MAX)
     }
 
-    /// When the longest-idle server's time is over; None while it is needed for the minimum.
-    fn next_unused(&self) -> Option<Moment> {
+    /// When the longest-idle server's time is over, and why; None while it is needed for the minimum, and where
+    /// `server_idle_timeout` lets servers be.
+    fn next_unused(&self) -> Option<(Moment, CloseReason)> {
         let timeout = self.policy.idle_timeout?;
         let (_, since) = self.coldest_idle()?;
+        let is_surplus =
+            self.policy.limits_assigned && timeout > SURPLUS_IDLE && self.shared.has_surplus();
+        let (timeout, reason) = match is_surplus {
+            true => (SURPLUS_IDLE, CloseReason::Surplus),
+            false => (timeout, CloseReason::IdleTimeout),
+        };
         let spare = self.policy.min == 0 || self.shared.staying() > self.policy.min;
-        spare.then(|| since.plus(timeout).max(self.unused_after))
+        spare.then(|| (since.plus(timeout).max(self.unused_after), reason))
     }
 
     /// Opens servers up to `min_pool_size`; exact across lanes.

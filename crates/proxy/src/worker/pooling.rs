@@ -101,7 +101,8 @@ impl<D: Driver> Worker<D> {
         self.arm_pool(index);
     }
 
-    fn arm_pool(&mut self, index: usize) {
+    /// Sees to it that the shard gets its next tick in time.
+    pub(super) fn arm_pool(&mut self, index: usize) {
         let Some(pool) = self.pools.get_mut(index) else {
             return;
         };

@@ -130,6 +130,16 @@ impl<D: Driver> Worker<D> {
         if wakes {
             self.global.wake_all();
         }
+        for index in 0..looks.len() {
+            if self
+                .pools
+                .get(index)
+                .is_some_and(|pool| pool.counted.is_some())
+            {
+                // Servers may have become surplus.
+                self.arm_pool(index);
+            }
+        }
         if is_needed {
             self.is_sizing = true;
             self.timers.arm(now.plus(TICK), Timer::Sizing);

@@ -95,6 +95,25 @@ fn a_reload_switches_it_on_and_off_while_clients_work() {
 }
 
 #[test]
+fn a_pool_that_needs_far_fewer_servers_lets_the_rest_go_soon() {
+    for lanes in [1, 2] {
+        let options = format!("{AUTO}\nserver_idle_timeout = 600\npool_size_start = 8");
+        let mut world = World::new(lanes, &options);
+        let clients: Vec<_> = (0..8).map(|_| world.login()).collect();
+        for statement in ["begin", "commit"] {
+            for client in &clients {
+                world.ask(*client, &say().query(statement));
+            }
+        }
+        assert_eq!((row(&world).size, row(&world).servers), (8, 8));
+        world.advance(Duration::from_secs(60));
+        let found = row(&world);
+        assert!(found.size < 4, "nobody waits: {found:?}");
+        assert_eq!(found.servers, 2 * found.size, "enough for any comparison");
+    }
+}
+
+#[test]
 fn it_keeps_still_while_paused_and_after_a_reload() {
     let mut world = World::new(1, AUTO);
     let client = world.login();
