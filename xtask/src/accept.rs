@@ -146,8 +146,8 @@ impl Plan {
         (block * mixes * u64::from(self.blocks)).div_ceil(60)
     }
 
-    /// The runs of a pair last equally long: what happens to the server once in 20 s, as autovacuum does, is in the
-    /// tail of every long run and of few short ones.
+    /// The runs of a pair last equally long: what happens to the server once in 20 s is in the tail of every long
+    /// run and of few short ones.
     fn job(&self, mix: Mix, size: Size, seed: u64, is_paired: bool) -> Job {
         let (total, measured) = match is_paired {
             false => (WARM_UP + self.fixed_seconds, self.fixed_seconds),

@@ -484,36 +484,48 @@ fn the_minimum_is_kept_while_there_are_clients_and_exact_across_lanes() {
     assert!(pool.shards[0].poll(now).is_none() && pool.shards[1].poll(now).is_none());
 }
 
-#[test]
-fn a_pool_that_needs_far_fewer_servers_closes_the_surplus_soon() {
-    let policy = Policy {
-        limits_assigned: true,
-        ..of_size(4)
-    };
-    let mut pool = pool(1, policy);
+/// Four servers, idle since `Moment(2)`, in a pool that limits the assigned ones.
+fn four_idle(policy: Policy) -> Pool {
+    let mut pool = pool(
+        1,
+        Policy {
+            limits_assigned: true,
+            ..policy
+        },
+    );
     let shard = &mut pool.shards[0];
     (1..=4).for_each(|number| serve(shard, Moment(1), number, number));
     for server in 1..=4 {
         assert_eq!(shard.checkin(Moment(2), ServerId(server)), Checkin::Idle);
     }
+    pool
+}
+
+#[test]
+fn a_pool_that_needs_far_fewer_servers_closes_the_surplus_soon() {
+    let mut pool = four_idle(of_size(4));
+    let shard = &mut pool.shards[0];
     let later = Moment(2).plus(SURPLUS_IDLE);
     shard.shared().set_enough(4);
     shard.tick(later);
     assert!(shard.poll(later).is_none(), "four are enough, not too many");
     shard.shared().set_enough(2);
     let mut closed = Vec::new();
-    let mut now = later;
     while let Some(next) = shard.next_tick().filter(|next| *next < Moment(60 * SECOND)) {
-        now = next.max(now);
+        let now = next.max(later);
         shard.tick(now);
         while let Some(action) = shard.poll(now) {
-            let reason = CloseReason::Surplus;
-            assert!(matches!(action, Action::Close { server, reason: why }
-                if why == reason && server == ServerId(closed.len() as u64 + 1)));
-            closed.push(now);
+            let Action::Close { server, reason } = action else {
+                panic!("{action:?}")
+            };
+            closed.push((server, reason, now));
         }
     }
-    assert_eq!(closed, [later, later.plus(SURPLUS_SPACING)]);
+    let gone = |server, at| (ServerId(server), CloseReason::Surplus, at);
+    assert_eq!(
+        closed,
+        [gone(1, later), gone(2, later.plus(SURPLUS_SPACING))]
+    );
     // What is left goes by server_idle_timeout.
     let timeout = shard.policy.idle_timeout.unwrap();
     assert_eq!(shard.next_tick(), Some(Moment(2).plus(timeout)));
@@ -522,18 +534,12 @@ fn a_pool_that_needs_far_fewer_servers_closes_the_surplus_soon() {
 #[test]
 fn a_pool_whose_servers_shall_stay_keeps_the_surplus() {
     for (min, idle_timeout) in [(4, Some(Duration::from_secs(600))), (0, None)] {
-        let policy = Policy {
-            limits_assigned: true,
+        let mut pool = four_idle(Policy {
             min,
             idle_timeout,
             ..of_size(4)
-        };
-        let mut pool = pool(1, policy);
+        });
         let shard = &mut pool.shards[0];
-        (1..=4).for_each(|number| serve(shard, Moment(1), number, number));
-        for server in 1..=4 {
-            assert_eq!(shard.checkin(Moment(2), ServerId(server)), Checkin::Idle);
-        }
         shard.shared().set_enough(1);
         let later = Moment(60 * SECOND);
         shard.tick(later);
