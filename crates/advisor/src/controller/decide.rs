@@ -51,12 +51,14 @@ impl Controller {
                     self.conclude(report);
                 }
             }
-            Stage::Hold(hold) => match hold.tick(now_s, seen, &self.pace, self.limit) {
-                Sight::Same => {}
-                Sight::Queue => self.search_again("clients wait where none did"),
-                Sight::Shift => self.note_shift(),
-                Sight::Unsaturated => self.follow_demand(),
-            },
+            Stage::Hold(hold) => {
+                match hold.tick(now_s, seen, &self.pace, self.limit, &mut self.usual) {
+                    Sight::Same => {}
+                    Sight::Queue => self.search_again("clients wait where none did"),
+                    Sight::Shift => self.note_shift(),
+                    Sight::Unsaturated => self.follow_demand(),
+                }
+            }
         }
         self.begin_experiment(seen);
     }

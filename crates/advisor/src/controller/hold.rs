@@ -7,9 +7,14 @@ use crate::controller::side::Side;
 
 /// A load has changed when throughput or hold time of so many looks in a row is off ...
 const LOOKS_OFF: u32 = 3;
-/// ... by this part, or by so many standard errors.
+/// ... by this part, by so many standard errors, and by so many times what two looks in a row usually differ.
 const OFF_PART: f64 = 0.25;
 const OFF_ERRORS: f64 = 4.5;
+const OFF_USUAL: f64 = 3.0;
+/// How fast it is learned what is usual.
+const USUAL_RATE: f64 = 0.1;
+/// A change of load is one large difference: it counts for no more than this (a factor of 1.5).
+const USUAL_MOST: f64 = 0.405;
 const LOOK_S: f64 = 0.5;
 /// A look outlasts so many holds, so that a few long transactions are no change of load.
 const LOOK_HOLDS: f64 = 4.0;
@@ -33,6 +38,27 @@ pub(crate) enum Sight {
     Unsaturated,
 }
 
+/// How much throughput differs from one look to the next under the same limit: most of it is the doing of others on the
+/// machine, and no change of load.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Usual {
+    /// Mean square of the differences of logarithms.
+    square: f64,
+}
+
+impl Usual {
+    fn note(&mut self, earlier_tps: f64, later_tps: f64) {
+        if earlier_tps > 0.0 && later_tps > 0.0 {
+            let difference = (later_tps / earlier_tps).ln().abs().min(USUAL_MOST);
+            self.square += USUAL_RATE * (difference * difference - self.square);
+        }
+    }
+
+    fn difference(self) -> f64 {
+        self.square.sqrt()
+    }
+}
+
 /// The time between two experiments.
 #[derive(Debug, Clone)]
 pub(crate) struct Hold {
@@ -40,6 +66,7 @@ pub(crate) struct Hold {
     pub(crate) until_s: f64,
     block: Option<Block>,
     reference: Option<Reference>,
+    last_tps: Option<f64>,
     off: u32,
     queued: u32,
 }
@@ -57,6 +84,7 @@ impl Hold {
             until_s,
             block: None,
             reference: None,
+            last_tps: None,
             off: 0,
             queued: 0,
         }
@@ -69,6 +97,7 @@ impl Hold {
         seen: &Observation,
         pace: &Pace,
         limit: u32,
+        usual: &mut Usual,
     ) -> Sight {
         let Some(block) = &mut self.block else {
             self.begin(now_s, seen, limit);
@@ -85,6 +114,9 @@ impl Hold {
             return Sight::Same;
         };
         self.begin(now_s, seen, limit);
+        if let Some(last_tps) = self.last_tps.replace(side.tps()) {
+            usual.note(last_tps, side.tps());
+        }
         if self.is_new_queue(&side) {
             self.queued += 1;
             if self.queued >= LOOKS_QUEUED {
@@ -93,7 +125,7 @@ impl Hold {
         } else {
             self.queued = 0;
         }
-        if self.is_off(&side) {
+        if self.is_off(&side, *usual) {
             self.off += 1;
             if self.off >= LOOKS_OFF {
                 return Sight::Shift;
@@ -118,7 +150,7 @@ impl Hold {
         had_none && side.waiting >= QUEUE_NEW
     }
 
-    fn is_off(&mut self, side: &Side) -> bool {
+    fn is_off(&mut self, side: &Side, usual: Usual) -> bool {
         let now = Reference {
             tps: side.tps(),
             hold_s: side.mean_hold_s(),
@@ -128,7 +160,9 @@ impl Hold {
             self.reference = Some(now);
             return false;
         };
-        let allowed = OFF_PART.max(OFF_ERRORS * side.ln_variance.sqrt());
+        let allowed = OFF_PART
+            .max(OFF_ERRORS * side.ln_variance.sqrt())
+            .max(OFF_USUAL * usual.difference());
         let off = |now: f64, then: f64| then > 0.0 && ((now / then) - 1.0).abs() > allowed;
         off(now.tps, reference.tps) || off(now.hold_s, reference.hold_s)
     }

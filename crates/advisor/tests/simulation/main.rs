@@ -323,6 +323,66 @@ fn a_limit_that_binds_nobody_does_not_stay_for_ever() {
 }
 
 #[test]
+fn a_machine_that_others_use_too_does_not_mislead() {
+    let named = mixes::closed();
+    let named: Vec<_> = named
+        .iter()
+        .filter(|named| "ABCF".contains(named.letter))
+        .collect();
+    let mixes: Vec<(char, Vec<Weather>)> = std::thread::scope(|scope| {
+        let runs: Vec<_> = named
+            .iter()
+            .map(|named| scope.spawn(|| (named.letter, unsteady(named))))
+            .collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
+    for (letter, runs) in &mixes {
+        let count = runs.len() as f64;
+        let mean = runs.iter().map(|run| run.part).sum::<f64>() / count;
+        let worst = runs.iter().map(|run| run.part).fold(1.0, f64::min);
+        let searches = runs.iter().map(|run| run.searches).sum::<usize>();
+        println!(
+            "{letter} on an unsteady machine: mean {:.1} %, worst {:.1} %, {searches} searches anew in {count} runs",
+            100.0 * mean,
+            100.0 * worst
+        );
+        assert!(mean >= 0.96 && worst >= 0.9, "{letter}: {runs:.3?}");
+        // The load is always the same: what differs is the machine.
+        assert!(searches <= 2 * runs.len(), "{letter}: {runs:.3?}");
+    }
+}
+
+/// A run on an unsteady machine.
+#[derive(Debug)]
+struct Weather {
+    /// Throughput against the best fixed size in the same weather.
+    part: f64,
+    /// How often the load seemed to have changed.
+    searches: usize,
+}
+
+/// From each start, with each seed.
+fn unsteady(named: &mixes::Named) -> Vec<Weather> {
+    let mix = Mix {
+        is_unsteady: true,
+        ..named.mix.clone()
+    };
+    let runs = seeds().flat_map(|seed| {
+        let tps = |&size: &u32| play(&mix, &mut Fixed(size), seed).tps(FOUND);
+        let best = SIZES.iter().map(tps).fold(0.0, f64::max);
+        let mix = &mix;
+        STARTS.map(|start| {
+            let mut auto = Auto::new(start, mix, seed);
+            Weather {
+                part: play(mix, &mut auto, seed).tps(FOUND) / best,
+                searches: auto.said().matches("the load has changed").count(),
+            }
+        })
+    });
+    runs.collect()
+}
+
+#[test]
 fn goals_choose_between_throughput_and_tail() {
     let named = mixes::closed().pop().unwrap();
     let (best_tps, best_p99, _) = fixed(&named.mix, named.best);

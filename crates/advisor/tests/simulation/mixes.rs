@@ -36,6 +36,7 @@ fn small(kinds: Vec<Kind>) -> Mix {
         locks: 0,
         clients: 300,
         think_s: 0.0,
+        is_unsteady: false,
     }
 }
 

@@ -52,7 +52,31 @@ pub struct Mix {
     pub clients: usize,
     /// Mean pause between two transactions of a client, exponentially distributed.
     pub think_s: f64,
+    /// Whether others use the machine, too, as on most virtual ones.
+    pub is_unsteady: bool,
 }
+
+/// What others leave of the machine: two parts of its speed, each stays for a while and is then drawn anew. Throughput of
+/// a fixed size then differs from second to second by 9 to 14 %, and successive seconds go together (0.3 to 0.6): as on
+/// a virtual machine of two cores where it was measured.
+#[derive(Debug, Clone, Copy)]
+struct Others {
+    /// Mean seconds that a draw stays.
+    stays_s: f64,
+    /// The least that is left; everything up to 1 is equally likely.
+    least: f64,
+}
+
+const OTHERS: [Others; 2] = [
+    Others {
+        stays_s: 0.25,
+        least: 0.5,
+    },
+    Others {
+        stays_s: 4.0,
+        least: 0.7,
+    },
+];
 
 /// What decides the limit.
 pub trait Sizer {
@@ -124,6 +148,7 @@ enum Event {
     FlushOver,
     GapOver(u32),
     IoOver(u32),
+    OthersChange(usize),
     SleepOver(u32),
 }
 
@@ -210,6 +235,9 @@ pub struct Model<'a> {
     flushing: Vec<u32>,
     flush_next: Vec<u32>,
     locks: Vec<Lock>,
+    /// Drawn apart, so that all runs of a seed meet the same machine.
+    others: Random,
+    left: [f64; OTHERS.len()],
     // the record
     measure_from: f64,
     outcome: Outcome,
@@ -242,6 +270,8 @@ impl<'a> Model<'a> {
             flushing: Vec::new(),
             flush_next: Vec::new(),
             locks: vec![Lock::default(); locks],
+            others: Random::new(!seed),
+            left: [1.0; OTHERS.len()],
             measure_from,
             outcome: Outcome {
                 extremes: (u32::MAX, 0),
@@ -253,6 +283,9 @@ impl<'a> Model<'a> {
             let spread = if mix.think_s > 0.0 { mix.think_s } else { 0.01 };
             let at = model.random.exponential(spread);
             model.at(at, Event::Arrive(client));
+        }
+        if mix.is_unsteady {
+            (0..OTHERS.len()).for_each(|index| model.draw_others(index));
         }
         model
     }
@@ -329,7 +362,15 @@ impl<'a> Model<'a> {
         let mix = self.mix();
         let active = f64::from(self.in_use - self.idle_in_transaction);
         let efficiency = 1.0 / (1.0 + mix.overhead * (active - mix.cores).max(0.0));
-        (mix.cores / self.works.len() as f64).min(1.0) * efficiency
+        let left: f64 = self.left.iter().product();
+        (mix.cores / self.works.len() as f64).min(1.0) * efficiency * left
+    }
+
+    fn draw_others(&mut self, index: usize) {
+        let Others { stays_s, least } = OTHERS[index];
+        self.left[index] = least + (1.0 - least) * self.others.fraction();
+        let stays_s = self.others.exponential(stays_s);
+        self.at(self.now + stays_s, Event::OthersChange(index));
     }
 
     fn run_until(&mut self, end: f64) {
@@ -387,6 +428,7 @@ impl<'a> Model<'a> {
                 self.start_io();
                 self.next_step(client);
             }
+            Event::OthersChange(index) => self.draw_others(index),
             Event::SleepOver(client) => self.next_step(client),
         }
     }
