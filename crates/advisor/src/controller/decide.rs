@@ -146,11 +146,12 @@ impl Controller {
         {
             self.estimator.note(newest);
         }
+        let (low, high, count) = (experiment.low, experiment.high, pairs.len());
         let Some(elasticity) = self.estimator.elasticity(pairs, report.is_heavy_tailed) else {
             return;
         };
+        let elasticity = elasticity.in_weather(self.usual.difference(), (low, high), count);
         self.elasticity = Some(elasticity);
-        let (low, high, count) = (experiment.low, experiment.high, pairs.len());
         let words = words(
             elasticity,
             self.settings.elasticity,

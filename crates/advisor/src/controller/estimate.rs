@@ -24,6 +24,10 @@ const DRIFT_SURE: f64 = 2.0;
 /// change of limit it takes many of their hold times until as many of them run as always.
 const TAIL_BIAS: f64 = 0.5;
 
+/// How much of what successive looks usually differ by is in a pair: part of it is counted already, and the blocks of a
+/// pair follow each other sooner.
+const WEATHER_PART: f64 = 0.5;
+
 /// Throughput cannot grow faster than servers; a queue that comes and goes can look as if it did.
 const ELASTICITY_MOST: f64 = 1.2;
 
@@ -131,6 +135,19 @@ pub struct Elasticity {
     pub value: f64,
     /// Its standard error.
     pub error: f64,
+}
+
+impl Elasticity {
+    /// Two blocks differ by what the machine does for others, too, which the parts of a block do not show: it lasts
+    /// longer than a block. `usual` is the difference of the logarithms of throughput under one limit.
+    pub(crate) fn in_weather(self, usual: f64, (low, high): (u32, u32), pairs: usize) -> Self {
+        let spread = (f64::from(high) / f64::from(low)).ln();
+        let weather = WEATHER_PART * usual / spread / (pairs.max(1) as f64).sqrt();
+        Self {
+            error: self.error.hypot(weather),
+            ..self
+        }
+    }
 }
 
 /// What the pairs of earlier experiments have taught about the spread of each estimate.
@@ -271,6 +288,21 @@ mod tests {
         assert!(learned.value < 0.02, "{learned:?}");
         // It does not make the rest surer than it is.
         assert!(learned.error > 0.045, "{learned:?}");
+    }
+
+    #[test]
+    fn what_throughput_differs_by_anyway_makes_close_limits_less_sure() {
+        let clear = Elasticity {
+            value: -0.5,
+            error: 0.06,
+        };
+        assert_eq!(clear.in_weather(0.0, (10, 12), 1), clear);
+        let close = clear.in_weather(0.15, (10, 12), 1);
+        assert!(close.error > 0.4, "{close:?}");
+        let apart = clear.in_weather(0.15, (10, 40), 1);
+        assert!(apart.error < 0.09, "{apart:?}");
+        assert!(close.error > 1.9 * clear.in_weather(0.15, (10, 12), 4).error);
+        assert_eq!(close.value, clear.value);
     }
 
     #[test]

@@ -54,7 +54,8 @@ impl Usual {
         }
     }
 
-    fn difference(self) -> f64 {
+    /// Of the logarithm of throughput, as a standard deviation.
+    pub(crate) fn difference(self) -> f64 {
         self.square.sqrt()
     }
 }

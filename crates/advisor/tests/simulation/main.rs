@@ -325,14 +325,17 @@ fn a_limit_that_binds_nobody_does_not_stay_for_ever() {
 #[test]
 fn a_machine_that_others_use_too_does_not_mislead() {
     let named = mixes::closed();
-    let named: Vec<_> = named
+    let mut loads: Vec<(char, &Mix)> = named
         .iter()
         .filter(|named| "ABCF".contains(named.letter))
+        .map(|named| (named.letter, &named.mix))
         .collect();
+    let waiting = mixes::waiting_for_clients();
+    loads.push(('L', &waiting));
     let mixes: Vec<(char, Vec<Weather>)> = std::thread::scope(|scope| {
-        let runs: Vec<_> = named
+        let runs: Vec<_> = loads
             .iter()
-            .map(|named| scope.spawn(|| (named.letter, unsteady(named))))
+            .map(|&(letter, mix)| scope.spawn(move || (letter, unsteady(mix))))
             .collect();
         runs.into_iter().map(|run| run.join().unwrap()).collect()
     });
@@ -362,10 +365,10 @@ struct Weather {
 }
 
 /// From each start, with each seed.
-fn unsteady(named: &mixes::Named) -> Vec<Weather> {
+fn unsteady(mix: &Mix) -> Vec<Weather> {
     let mix = Mix {
         is_unsteady: true,
-        ..named.mix.clone()
+        ..mix.clone()
     };
     let runs = seeds().flat_map(|seed| {
         let tps = |&size: &u32| play(&mix, &mut Fixed(size), seed).tps(FOUND);

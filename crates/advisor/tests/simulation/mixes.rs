@@ -69,6 +69,20 @@ fn chatty() -> Mix {
     ])
 }
 
+/// Mostly the client's own time, on one core: throughput grows with servers up to a sharp knee.
+pub fn waiting_for_clients() -> Mix {
+    let (gap, work) = (Gap(1.2 * MS), Cpu(0.03 * MS));
+    Mix {
+        cores: 1.0,
+        clients: 100,
+        ..small(vec![kind(
+            1.0,
+            1,
+            &[gap, work, gap, work, gap, work, gap, work],
+        )])
+    }
+}
+
 fn pipelined() -> Mix {
     small(vec![
         kind(60.0, 1, &[Cpu(0.5 * MS), Flush]),
