@@ -39,7 +39,7 @@ pub(super) fn render(facts: &Facts<'_>, records: &[Record]) -> String {
     text.push_str(&sweep(plan, records));
     text.push_str("\n## What the pools decided\n");
     for &mix in &plan.mixes {
-        text.push_str(&decisions(plan, records, mix));
+        text.push_str(&decisions(records, mix));
     }
     text
 }
@@ -225,8 +225,16 @@ fn explain(facts: &Facts<'_>) -> String {
     )
 }
 
-/// Of the last block: why each pool is where it is; and what failed.
-fn decisions(plan: &Plan, records: &[Record], mix: Mix) -> String {
+fn is_newest(record: &Record, records: &[Record]) -> bool {
+    !records.iter().any(|other| {
+        (other.mix, other.size) == (record.mix, record.size)
+            && other.outcome.is_ok()
+            && other.block > record.block
+    })
+}
+
+/// Of the newest run of each start: why the pool is where it is; and what failed.
+fn decisions(records: &[Record], mix: Mix) -> String {
     let mut text = String::new();
     for record in records.iter().filter(|record| record.mix == mix) {
         match (&record.outcome, record.size) {
@@ -238,7 +246,8 @@ fn decisions(plan: &Plan, records: &[Record], mix: Mix) -> String {
                     record.block
                 );
             }
-            (Ok(seen), Size::From(start)) if record.block == plan.blocks => {
+            // Of an interrupted run as well.
+            (Ok(seen), Size::From(start)) if is_newest(record, records) => {
                 let _ = writeln!(text, "\n{} from {start}:\n\n```", mix.name());
                 for line in &seen.decisions {
                     let _ = writeln!(text, "{line}");
@@ -290,6 +299,21 @@ mod tests {
         assert!(all[10].starts_with("1.238 (") && all[11].starts_with("2.475 ("));
         assert!(text.contains("**1,414**"), "{text}");
         assert!(text.contains("03:00:00.000 4 -> 7"), "{text}");
+    }
+
+    #[test]
+    fn a_page_of_an_interrupted_run_says_why_too() {
+        let first: Vec<Record> = records(0.99)
+            .into_iter()
+            .filter(|record| record.block == 1)
+            .collect();
+        let text = page(&first);
+        assert!(
+            plan().blocks > 1 && text.contains("03:00:00.000 4 -> 7"),
+            "{text}"
+        );
+        let once = |text: &str| text.matches("chatty from 20:").count();
+        assert_eq!((once(&text), once(&page(&records(0.99)))), (1, 1));
     }
 
     #[test]
