@@ -11,6 +11,8 @@ const LOOKS_OFF: u32 = 3;
 const OFF_PART: f64 = 0.25;
 const OFF_ERRORS: f64 = 4.5;
 const OFF_USUAL: f64 = 3.0;
+/// However unsteady the machine: half as much as before is another load.
+const OFF_USUAL_MOST: f64 = 0.45;
 /// How fast it is learned what is usual.
 const USUAL_RATE: f64 = 0.1;
 /// A change of load is one large difference: it counts for no more than this (a factor of 1.5).
@@ -54,6 +56,11 @@ impl Usual {
         }
     }
 
+    /// By which part a look may be off.
+    fn allowed(self) -> f64 {
+        (OFF_USUAL * self.difference()).min(OFF_USUAL_MOST)
+    }
+
     /// Of the logarithm of throughput, as a standard deviation.
     pub(crate) fn difference(self) -> f64 {
         self.square.sqrt()
@@ -67,6 +74,7 @@ pub(crate) struct Hold {
     pub(crate) until_s: f64,
     block: Option<Block>,
     reference: Option<Reference>,
+    /// Of the look before, if clients waited.
     last_tps: Option<f64>,
     off: u32,
     queued: u32,
@@ -115,9 +123,12 @@ impl Hold {
             return Sight::Same;
         };
         self.begin(now_s, seen, limit);
-        if let Some(last_tps) = self.last_tps.replace(side.tps()) {
-            usual.note(last_tps, side.tps());
+        // Where nobody waits, throughput is what clients ask for.
+        let tps = side.is_saturated().then(|| side.tps());
+        if let (Some(earlier), Some(later)) = (self.last_tps, tps) {
+            usual.note(earlier, later);
         }
+        self.last_tps = tps;
         if self.is_new_queue(&side) {
             self.queued += 1;
             if self.queued >= LOOKS_QUEUED {
@@ -163,8 +174,23 @@ impl Hold {
         };
         let allowed = OFF_PART
             .max(OFF_ERRORS * side.ln_variance.sqrt())
-            .max(OFF_USUAL * usual.difference());
+            .max(usual.allowed());
         let off = |now: f64, then: f64| then > 0.0 && ((now / then) - 1.0).abs() > allowed;
         off(now.tps, reference.tps) || off(now.hold_s, reference.hold_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_that_halves_is_seen_on_the_most_unsteady_machine() {
+        let mut usual = Usual::default();
+        for _ in 0..100 {
+            usual.note(1000.0, 3000.0);
+        }
+        assert!(usual.difference() > 0.4, "{usual:?}");
+        assert!(usual.allowed() < 0.5, "{usual:?}");
     }
 }

@@ -56,9 +56,8 @@ pub struct Mix {
     pub is_unsteady: bool,
 }
 
-/// What others leave of the machine: two parts of its speed, each stays for a while and is then drawn anew. Throughput of
-/// a fixed size then differs from second to second by 9 to 14 %, and successive seconds go together (0.3 to 0.6): as on
-/// a virtual machine of two cores where it was measured.
+/// What others leave of the machine: two parts of its speed, each stays for a while and is then drawn anew. Chosen after a
+/// virtual machine of two cores on which throughput of one fixed size differed by 6 to 16 % from second to second.
 #[derive(Debug, Clone, Copy)]
 struct Others {
     /// Mean seconds that a draw stays.
