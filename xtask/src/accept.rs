@@ -1,8 +1,8 @@
 //! `cargo xtask accept-auto`: does `pool_size = "auto"` reach what the best fixed size does, on a real PostgreSQL?
 //!
-//! A block of a mix runs every fixed size once, and then each start of the adaptive pool side by side with the best
-//! fixed size so far, by turns before and after it. Only the two of such a pair are compared: they met the same machine,
-//! and no lucky run of a sweep is what others have to reach.
+//! A block of a mix runs every fixed size once, the three best of them twice more, and then each start of the adaptive
+//! pool side by side with the best fixed size so far, by turns before and after it. Only the two of such a pair are
+//! compared: they met the same machine, and no lucky run of a sweep is what others have to reach.
 
 mod judge;
 mod mix;
@@ -43,7 +43,7 @@ pub(crate) struct Flags {
     /// How often everything is run [default: 3; quick: 1]
     #[arg(long)]
     blocks: Option<u32>,
-    /// Seconds of a run with an adaptive pool [default: 90; quick: 30]
+    /// Seconds of a run with an adaptive pool [default: 90; quick: 28]
     #[arg(long)]
     seconds: Option<u64>,
     /// How many of these count, at the end [default: two thirds of them]
@@ -58,7 +58,7 @@ pub(crate) struct Flags {
     /// pool_size_goal: throughput, balanced or latency
     #[arg(long)]
     goal: Option<String>,
-    /// One block and short runs: about 27 minutes for all mixes
+    /// One block and short runs: about half an hour for all mixes
     #[arg(long)]
     quick: bool,
     /// Let everybody run on all processors; otherwise PostgreSQL has the first half for itself
@@ -106,7 +106,7 @@ impl Plan {
         sizes.extend(usual);
         sizes.sort_unstable();
         sizes.dedup();
-        let seconds = or(flags.seconds, 30, 90);
+        let seconds = or(flags.seconds, 28, 90);
         let plan = Self {
             mixes: match flags.mixes.is_empty() {
                 true => Mix::ALL.to_vec(),
@@ -141,7 +141,9 @@ impl Plan {
         let count = |list: &[u32]| u64::try_from(list.len()).unwrap_or(u64::MAX);
         let fixed = self.fixed_seconds + WARM_UP + OVERHEAD;
         let adaptive = self.seconds + OVERHEAD;
-        let block = count(&self.sizes) * fixed + count(&self.starts) * 2 * adaptive;
+        let finals = 2 * self.sizes.len().min(judge::FINALISTS);
+        let sweep = count(&self.sizes) + u64::try_from(finals).unwrap_or(u64::MAX);
+        let block = sweep * fixed + count(&self.starts) * 2 * adaptive;
         let mixes = u64::try_from(self.mixes.len()).unwrap_or(u64::MAX);
         (block * mixes * u64::from(self.blocks)).div_ceil(60)
     }
@@ -316,6 +318,11 @@ fn measure(plan: &Plan, stage: &Stage, seed: u64, records: &mut Vec<Record>) -> 
                 anyhow::Ok(())
             };
             for size in sizes {
+                go(Size::Fixed(size), None, records)?;
+            }
+            let finalists = judge::finalists(records, mix);
+            // There and back, so that what drifts meets all alike.
+            for &size in finalists.iter().chain(finalists.iter().rev()) {
                 go(Size::Fixed(size), None, records)?;
             }
             let mut starts = plan.starts.clone();

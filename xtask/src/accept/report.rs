@@ -202,7 +202,7 @@ fn explain(facts: &Facts<'_>) -> String {
     format!(
         "\nEach adaptive run is compared with a run of the best fixed size so far beside it; ratios are geometric means \
          of {} blocks, intervals by Student's t on the logarithms. Both take {} s, of which the last {} count; runs of the \
-         sweep {} s after {} s of warm-up. {} clients, pool_size_goal {}, pool_size_max {}. Reached: \
+         sweep {} s after {} s of warm-up, the {} best sizes of a block three times. {} clients, pool_size_goal {}, pool_size_max {}. Reached: \
          the beginning of the first {} % for five seconds, counted from the first transaction on; the latest of the \
          runs. The pool tries nothing in its first five seconds. Wanted: the lower end at least {}, the upper end of \
          p99 at most {}, reached within {} s or {} transactions. {pins} Order by seed {}.\n\nMixes: {}.\n\n{}\n",
@@ -211,6 +211,7 @@ fn explain(facts: &Facts<'_>) -> String {
         plan.measured,
         plan.fixed_seconds,
         super::WARM_UP,
+        judge::FINALISTS,
         facts.clients,
         facts.goal,
         super::SIZE_MAX,
