@@ -218,7 +218,7 @@ pub(super) fn best(records: &[Record], mix: Mix) -> Option<u32> {
     };
     let rated = rated(records, mix);
     let best = rated.iter().find(|(_, size)| ran_again(*size));
-    best.or(rated.first()).map(|(_, size)| *size)
+    best.or_else(|| rated.first()).map(|(_, size)| *size)
 }
 
 /// What each fixed size did, the best first.
