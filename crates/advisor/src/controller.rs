@@ -287,6 +287,8 @@ impl Controller {
         self.obey_rails(passed_s, seen, has_completed);
         if self.freeze.reason.is_none() {
             self.advance(seen);
+        } else if seen.stillness.is_none() {
+            self.watch(seen);
         }
         self.decision(seen)
     }

@@ -1,7 +1,7 @@
 //! What the controller concludes from experiments, and from what it sees between them.
 
 use crate::controller::block::{QUEUE_MIN, Timing};
-use crate::controller::estimate::Elasticity;
+use crate::controller::estimate::{Elasticity, weather};
 use crate::controller::experiment::{Experiment, PairReport};
 use crate::controller::hold::{Hold, Sight};
 use crate::controller::journal::{Cause, Entry};
@@ -12,6 +12,9 @@ use crate::rounding::servers;
 
 /// How many standard errors make sure.
 const SURE: f64 = 1.3;
+/// By how much elasticities usually miss the goal: a pair whose error is larger must show more, since what is that far
+/// off is chance more often than not.
+const OFF_GOAL: f64 = 0.15;
 /// After so many pairs it is decided by the value alone, with this much to spare.
 const PAIRS_MAX: usize = 6;
 const SPARE: f64 = 0.05;
@@ -46,7 +49,7 @@ impl Controller {
         let now_s = self.now_s;
         match &mut self.stage {
             Stage::Experiment(experiment) => {
-                if let Some(report) = experiment.tick(now_s, seen, &self.pace) {
+                if let Some(report) = experiment.tick(now_s, seen, &self.pace, &mut self.usual) {
                     self.counts.pairs += 1;
                     self.conclude(report);
                 }
@@ -61,6 +64,13 @@ impl Controller {
             }
         }
         self.begin_experiment(seen);
+    }
+
+    /// A pool that keeps still shows by how much its throughput differs of itself.
+    pub(super) fn watch(&mut self, seen: &Observation) {
+        if let Stage::Hold(hold) = &mut self.stage {
+            hold.tick(self.now_s, seen, &self.pace, self.limit, &mut self.usual);
+        }
     }
 
     fn begin_experiment(&mut self, seen: &Observation) {
@@ -137,8 +147,9 @@ impl Controller {
             return;
         }
         let pairs = &experiment.pairs;
+        let weather = weather(self.usual.difference(), (experiment.low, experiment.high));
         if let [.., earlier, later] = pairs.as_slice() {
-            self.estimator.learn(earlier, later);
+            self.estimator.learn(earlier, later, weather);
         }
         // Where a few long transactions decide, counting is the one that is off.
         if !report.is_heavy_tailed
@@ -150,7 +161,7 @@ impl Controller {
         let Some(elasticity) = self.estimator.elasticity(pairs, report.is_heavy_tailed) else {
             return;
         };
-        let elasticity = elasticity.in_weather(self.usual.difference(), (low, high), count);
+        let elasticity = elasticity.in_weather(weather, count);
         self.elasticity = Some(elasticity);
         let words = words(
             elasticity,
@@ -358,15 +369,16 @@ fn goals(goal: f64, (low, high): (u32, u32)) -> (f64, f64) {
 
 fn judge(elasticity: Elasticity, pairs: usize, (more, fewer): (f64, f64)) -> Verdict {
     let Elasticity { value, error } = elasticity;
-    if value - SURE * error > more {
+    let sure = SURE * error * (error / OFF_GOAL).hypot(1.0);
+    if value - sure > more {
         Verdict::Up
-    } else if value + SURE * error < fewer {
+    } else if value + sure < fewer {
         Verdict::Down
     } else if pairs < PAIRS_MAX {
         Verdict::More
-    } else if value > more + SPARE {
+    } else if value > more + SPARE.max(error) {
         Verdict::Up
-    } else if value < fewer - SPARE {
+    } else if value < fewer - SPARE.max(error) {
         Verdict::Down
     } else {
         Verdict::Stay

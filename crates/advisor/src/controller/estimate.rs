@@ -26,10 +26,17 @@ const TAIL_BIAS: f64 = 0.5;
 
 /// How much of what successive looks usually differ by is in a pair: part of it is counted already, and the blocks of a
 /// pair follow each other sooner.
-const WEATHER_PART: f64 = 0.5;
+const WEATHER_PART: f64 = 0.8;
 
 /// Throughput cannot grow faster than servers; a queue that comes and goes can look as if it did.
 const ELASTICITY_MOST: f64 = 1.2;
+
+/// By how much the machine alone makes an elasticity between these limits differ, as a standard error of one pair. `usual`
+/// is the difference of the logarithms of throughput under one limit.
+pub(crate) fn weather(usual: f64, (low, high): (u32, u32)) -> f64 {
+    let spread = (f64::from(high) / f64::from(low)).ln();
+    WEATHER_PART * usual / spread
+}
 
 /// A value and its variance.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -140,9 +147,8 @@ pub struct Elasticity {
 impl Elasticity {
     /// Two blocks differ by what the machine does for others, too, which the parts of a block do not show: it lasts
     /// longer than a block. `usual` is the difference of the logarithms of throughput under one limit.
-    pub(crate) fn in_weather(self, usual: f64, (low, high): (u32, u32), pairs: usize) -> Self {
-        let spread = (f64::from(high) / f64::from(low)).ln();
-        let weather = WEATHER_PART * usual / spread / (pairs.max(1) as f64).sqrt();
+    pub(crate) fn in_weather(self, weather: f64, pairs: usize) -> Self {
+        let weather = weather / (pairs.max(1) as f64).sqrt();
         Self {
             error: self.error.hypot(weather),
             ..self
@@ -195,10 +201,10 @@ impl Default for Estimator {
 impl Estimator {
     /// Two pairs of the same limits that follow each other should agree within their errors; learns by how
     /// much they do not.
-    pub(crate) fn learn(&mut self, earlier: &Pair, later: &Pair) {
-        learn(&mut self.counted, earlier.counted, later.counted);
+    pub(crate) fn learn(&mut self, earlier: &Pair, later: &Pair, weather: f64) {
+        learn(&mut self.counted, earlier.counted, later.counted, weather);
         if let (Some(earlier), Some(later)) = (earlier.held, later.held) {
-            learn(&mut self.held, earlier, later);
+            learn(&mut self.held, earlier, later, weather);
         }
     }
 
@@ -232,9 +238,10 @@ impl Estimator {
     }
 }
 
-fn learn(overdispersion: &mut f64, earlier: Guess, later: Guess) {
+fn learn(overdispersion: &mut f64, earlier: Guess, later: Guess, weather: f64) {
     let difference = earlier.value - later.value;
-    let ratio = difference * difference / (earlier.variance + later.variance);
+    let own = (difference * difference - 2.0 * weather * weather).max(0.0);
+    let ratio = own / (earlier.variance + later.variance);
     *overdispersion += LEARNING_RATE * (ratio.min(OVERDISPERSION_MAX) - *overdispersion);
     *overdispersion = overdispersion.clamp(OVERDISPERSION_MIN, OVERDISPERSION_MAX);
 }
@@ -296,12 +303,13 @@ mod tests {
             value: -0.5,
             error: 0.06,
         };
-        assert_eq!(clear.in_weather(0.0, (10, 12), 1), clear);
-        let close = clear.in_weather(0.15, (10, 12), 1);
+        assert_eq!(clear.in_weather(weather(0.0, (10, 12)), 1), clear);
+        let close = clear.in_weather(weather(0.15, (10, 12)), 1);
         assert!(close.error > 0.4, "{close:?}");
-        let apart = clear.in_weather(0.15, (10, 40), 1);
-        assert!(apart.error < 0.09, "{apart:?}");
-        assert!(close.error > 1.9 * clear.in_weather(0.15, (10, 12), 4).error);
+        let apart = clear.in_weather(weather(0.15, (10, 40)), 1);
+        assert!(apart.error < 0.11, "{apart:?}");
+        let four = clear.in_weather(weather(0.15, (10, 12)), 4);
+        assert!(close.error > 1.9 * four.error);
         assert_eq!(close.value, clear.value);
     }
 

@@ -2,6 +2,7 @@
 
 use crate::controller::block::{Block, Timing};
 use crate::controller::estimate::Pair;
+use crate::controller::hold::{Busy, Usual};
 use crate::controller::observation::Observation;
 use crate::controller::pace::Pace;
 use crate::controller::side::Side;
@@ -20,6 +21,8 @@ pub(crate) struct Experiment {
     block: Block,
     /// The side of the present pair that is already measured.
     first: Option<Side>,
+    /// What was measured last, in the pair before.
+    last: Option<Busy>,
     pub(crate) pairs: Vec<Pair>,
     /// Clients that had or wanted a server before the experiment.
     load: f64,
@@ -57,6 +60,7 @@ impl Experiment {
             timing,
             block: Block::settling(if low_first { low } else { high }, now_s),
             first: None,
+            last: None,
             pairs: Vec::new(),
             load: f64::from(seen.in_use) + f64::from(seen.waiting),
         }
@@ -78,6 +82,7 @@ impl Experiment {
         now_s: f64,
         seen: &Observation,
         pace: &Pace,
+        usual: &mut Usual,
     ) -> Option<PairReport> {
         let over = self.block.tick(now_s, seen, pace, self.timing);
         let side = match over {
@@ -92,23 +97,27 @@ impl Experiment {
                 self.low
             };
             self.block = Block::settling(other, now_s);
+            // The pair before ended under the same limit: they differ by nothing but the machine.
+            usual.note(self.last, Busy::of(&side));
             self.first = Some(side);
             return None;
         };
         self.block = Block::settled(side.limit, now_s, &seen.totals);
         let (low, high) = if first.limit == self.low {
-            (first, side)
+            (&first, &side)
         } else {
-            (side, first)
+            (&side, &first)
         };
-        self.pairs.push(Pair::new(&low, &high));
-        Some(PairReport {
-            cost_s: cost_s(&low, &high),
+        self.pairs.push(Pair::new(low, high));
+        let report = PairReport {
+            cost_s: cost_s(low, high),
             is_unsaturated: !low.is_saturated() && !high.is_saturated(),
             in_use: high.in_use,
             is_heavy_tailed: low.is_heavy_tailed() && high.is_heavy_tailed(),
             long_share: low.long_share.min(high.long_share),
-        })
+        };
+        self.last = Busy::of(&side);
+        Some(report)
     }
 
     fn is_exploding(&self, seen: &Observation) -> bool {

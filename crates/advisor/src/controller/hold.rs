@@ -14,9 +14,13 @@ const OFF_USUAL: f64 = 3.0;
 /// However unsteady the machine: half as much as before is another load.
 const OFF_USUAL_MOST: f64 = 0.45;
 /// How fast it is learned what is usual.
-const USUAL_RATE: f64 = 0.1;
+const USUAL_RATE: f64 = 0.05;
+/// The first differences count for more than that, but as if so many without any had come before.
+const USUAL_BEFORE: f64 = 3.0;
 /// A change of load is one large difference: it counts for no more than this (a factor of 1.5).
 const USUAL_MOST: f64 = 0.405;
+/// What it is compared with is the mean of the looks of this hold, of the last of them if there are many.
+const REFERENCE_RATE: f64 = 0.1;
 const LOOK_S: f64 = 0.5;
 /// A look outlasts so many holds, so that a few long transactions are no change of load.
 const LOOK_HOLDS: f64 = 4.0;
@@ -40,19 +44,44 @@ pub(crate) enum Sight {
     Unsaturated,
 }
 
-/// How much throughput differs from one look to the next under the same limit: most of it is the doing of others on the
-/// machine, and no change of load.
+/// What a look tells of throughput.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Busy {
+    tps: f64,
+    /// Of its logarithm.
+    ln_variance: f64,
+}
+
+impl Busy {
+    /// Nothing where nobody waits: throughput is then what clients ask for.
+    pub(crate) fn of(side: &Side) -> Option<Self> {
+        let is_busy = side.is_saturated() && side.completions > 0;
+        is_busy.then(|| Self {
+            tps: side.tps(),
+            ln_variance: side.ln_variance,
+        })
+    }
+}
+
+/// How much throughput differs from one look to the next under the same limit, beyond what the parts of each look tell:
+/// it is the doing of others on the machine, and no change of load.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Usual {
-    /// Mean square of the differences of logarithms.
+    /// Mean square of the differences of logarithms, less what was to be expected; may be less than nothing.
     square: f64,
+    /// How many differences have been seen.
+    count: f64,
 }
 
 impl Usual {
-    fn note(&mut self, earlier_tps: f64, later_tps: f64) {
-        if earlier_tps > 0.0 && later_tps > 0.0 {
-            let difference = (later_tps / earlier_tps).ln().abs().min(USUAL_MOST);
-            self.square += USUAL_RATE * (difference * difference - self.square);
+    /// Two looks in a row under one limit.
+    pub(crate) fn note(&mut self, earlier: Option<Busy>, later: Option<Busy>) {
+        if let (Some(earlier), Some(later)) = (earlier, later) {
+            let difference = (later.tps / earlier.tps).ln().abs().min(USUAL_MOST);
+            let expected = earlier.ln_variance + later.ln_variance;
+            let rate = USUAL_RATE.max(1.0 / (self.count + USUAL_BEFORE));
+            self.square += rate * (difference * difference - expected - self.square);
+            self.count += 1.0;
         }
     }
 
@@ -63,7 +92,7 @@ impl Usual {
 
     /// Of the logarithm of throughput, as a standard deviation.
     pub(crate) fn difference(self) -> f64 {
-        self.square.sqrt()
+        self.square.max(0.0).sqrt()
     }
 }
 
@@ -74,9 +103,11 @@ pub(crate) struct Hold {
     pub(crate) until_s: f64,
     block: Option<Block>,
     reference: Option<Reference>,
-    /// Of the look before, if clients waited.
-    last_tps: Option<f64>,
+    /// The look before.
+    last: Option<Busy>,
     off: u32,
+    /// Looks that were not.
+    same: f64,
     queued: u32,
 }
 
@@ -93,8 +124,9 @@ impl Hold {
             until_s,
             block: None,
             reference: None,
-            last_tps: None,
+            last: None,
             off: 0,
+            same: 0.0,
             queued: 0,
         }
     }
@@ -123,12 +155,9 @@ impl Hold {
             return Sight::Same;
         };
         self.begin(now_s, seen, limit);
-        // Where nobody waits, throughput is what clients ask for.
-        let tps = side.is_saturated().then(|| side.tps());
-        if let (Some(earlier), Some(later)) = (self.last_tps, tps) {
-            usual.note(earlier, later);
-        }
-        self.last_tps = tps;
+        let busy = Busy::of(&side);
+        usual.note(self.last, busy);
+        self.last = busy;
         if self.is_new_queue(&side) {
             self.queued += 1;
             if self.queued >= LOOKS_QUEUED {
@@ -172,11 +201,19 @@ impl Hold {
             self.reference = Some(now);
             return false;
         };
-        let allowed = OFF_PART
-            .max(OFF_ERRORS * side.ln_variance.sqrt())
-            .max(usual.allowed());
+        let allowed = OFF_PART.max((OFF_ERRORS * side.ln_variance.sqrt()).hypot(usual.allowed()));
         let off = |now: f64, then: f64| then > 0.0 && ((now / then) - 1.0).abs() > allowed;
-        off(now.tps, reference.tps) || off(now.hold_s, reference.hold_s)
+        if off(now.tps, reference.tps) || off(now.hold_s, reference.hold_s) {
+            return true;
+        }
+        self.same += 1.0;
+        let rate = REFERENCE_RATE.max(1.0 / (self.same + 1.0));
+        self.reference = Some(Reference {
+            tps: reference.tps + rate * (now.tps - reference.tps),
+            hold_s: reference.hold_s + rate * (now.hold_s - reference.hold_s),
+            is_saturated: reference.is_saturated,
+        });
+        false
     }
 }
 
@@ -184,11 +221,18 @@ impl Hold {
 mod tests {
     use super::*;
 
+    fn busy(tps: f64) -> Option<Busy> {
+        Some(Busy {
+            tps,
+            ln_variance: 0.0,
+        })
+    }
+
     #[test]
     fn a_load_that_halves_is_seen_on_the_most_unsteady_machine() {
         let mut usual = Usual::default();
         for _ in 0..100 {
-            usual.note(1000.0, 3000.0);
+            usual.note(busy(1000.0), busy(3000.0));
         }
         assert!(usual.difference() > 0.4, "{usual:?}");
         assert!(usual.allowed() < 0.5, "{usual:?}");
