@@ -4,6 +4,7 @@
 //! PostgreSQL and an empty query has been answered: by then the signal has arrived.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_pool::{Entered, Moment, ServerId};
 use weir_session::fault::Fault;
@@ -23,6 +24,13 @@ use crate::transport::Outgoing;
 
 /// Cancels on their way at once, per worker; more are dropped, as PostgreSQL drops what it cannot deliver (SEC-66).
 const CANCELS_MAX: usize = 128;
+
+/// PostgreSQL ignores a cancel that comes before it has read the query, and a client sends one only once. Behind a pool that
+/// happens: a client may get its server in the moment in which it gives up. So a cancel of a query that is younger than
+/// this ...
+const CANCEL_FRESH: Duration = Duration::from_millis(200);
+/// ... is sent once more if so much later the same query still runs.
+const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 
 /// How far a cancel has come.
 pub(super) enum Carrying {
@@ -258,6 +266,27 @@ impl<D: Driver> Worker<D> {
         }
         if server.cancels == 0 && matches!(server.stage, Stage::BeingCancelled) {
             self.absorb_late_cancel(server_index);
+        } else if ended && canceller.began_at.since(server.request_at) < CANCEL_FRESH {
+            server.cancelled_at = Some(canceller.began_at);
+            let at = self.now.plus(CANCEL_AGAIN);
+            self.timers.arm(at, Timer::CancelAgain(server_index));
+        }
+    }
+
+    /// A cancel may have come before its query: is that still running, and nothing else?
+    pub(super) fn cancel_again(&mut self, server_index: usize) {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        let Some(cancelled_at) = server.cancelled_at.take() else {
+            return;
+        };
+        let client = server.lease.and_then(|client| self.clients.get(client));
+        let is_same = matches!(server.stage, Stage::Leased)
+            && server.request_at <= cancelled_at
+            && client.is_some_and(|client| client.replied_at < cancelled_at);
+        if is_same && server.cancels == 0 && server.session.is_busy() {
+            self.cancel_server(server_index, None);
         }
     }
 

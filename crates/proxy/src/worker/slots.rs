@@ -295,6 +295,8 @@ pub(super) struct Server {
     pub(super) request_at: Moment,
     /// Cancels on their way to it.
     pub(super) cancels: u32,
+    /// When its query was cancelled so soon that the cancel may have come before it.
+    pub(super) cancelled_at: Option<Moment>,
     /// When a server whose client vanished has to be done; none: it may finish.
     pub(super) cleaning_until: Option<Moment>,
     /// A client may have left something in its session that only `server_reset_query` takes away.
@@ -335,6 +337,7 @@ impl Server {
             input: Vec::new(),
             request_at: now,
             cancels: 0,
+            cancelled_at: None,
             cleaning_until: None,
             is_used: false,
             is_checked: false,

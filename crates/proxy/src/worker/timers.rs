@@ -13,6 +13,7 @@ use crate::driver::Driver;
 /// What a deadline is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
+    CancelAgain(usize),
     Canceller(usize),
     Client(usize),
     Drain,
@@ -57,6 +58,7 @@ impl<D: Driver> Worker<D> {
     pub(super) fn run_timers(&mut self) {
         while let Some(timer) = self.timers.due(self.now) {
             match timer {
+                Timer::CancelAgain(index) => self.cancel_again(index),
                 Timer::Canceller(index) => self.cancel_over(index, false),
                 Timer::Client(index) => self.client_timer(index),
                 Timer::Drain => self.stop_now(),

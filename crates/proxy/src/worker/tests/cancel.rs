@@ -24,10 +24,14 @@ fn busy() -> (World, usize, usize) {
 
 /// Lets clients and workers go on; servers do nothing.
 fn go_on(world: &mut World) {
+    go_on_for(world, Duration::ZERO);
+}
+
+fn go_on_for(world: &mut World, time: Duration) {
     for server in &mut world.servers {
         server.stalled = true;
     }
-    world.settle();
+    world.advance(time);
     for server in &mut world.servers {
         server.stalled = false;
     }
@@ -225,4 +229,82 @@ fn what_a_vanished_client_was_running_is_cancelled() {
     world.settle();
     assert_eq!(world.callers[other].heard(), "T D(other) C(SELECT 1) Z(I)");
     assert_eq!(world.live_servers(), 1);
+}
+
+const MOMENT: Duration = Duration::from_millis(1);
+const CANCEL_AGAIN: Duration = Duration::from_millis(200);
+
+/// A cancel of what `client` runs comes to PostgreSQL, which does nothing about it.
+fn cancel_in_vain(world: &mut World, client: usize) {
+    let asker = world.request_cancel(client);
+    go_on(world);
+    assert!(!world.signal(0), "the query has not been read");
+    world.cancels.remove(0).peer.end(End::Orderly);
+    go_on_for(world, MOMENT);
+    assert!(world.callers[asker].is_closed());
+}
+
+/// As [`busy`], but PostgreSQL has not read the query yet.
+fn sent() -> (World, usize) {
+    let mut world = World::new(1, "default_pool_size = 1");
+    world.cancels_at_once = false;
+    let client = world.login();
+    world.advance(MOMENT);
+    world.callers[client].say(&say().query("row one"));
+    go_on(&mut world);
+    (world, client)
+}
+
+#[test]
+fn a_cancel_that_came_before_its_query_is_sent_again() {
+    let (mut world, client) = sent();
+    cancel_in_vain(&mut world, client);
+    world.servers[0].hear();
+    assert!(world.servers[0].begin());
+    go_on_for(&mut world, CANCEL_AGAIN);
+    assert_eq!(world.cancels.len(), 1);
+    assert!(world.signal(0));
+    world.cancels.remove(0).peer.end(End::Orderly);
+    world.settle();
+    assert_eq!(world.callers[client].heard(), format!("{HIT} Z(I)"));
+    world.advance(Duration::from_secs(1));
+    assert!(world.cancels.is_empty(), "once");
+}
+
+#[test]
+fn a_cancel_is_not_sent_again_to_the_next_query() {
+    let (mut world, client) = sent();
+    cancel_in_vain(&mut world, client);
+    world.settle();
+    assert_eq!(world.callers[client].heard(), "T D(one) C(SELECT 1) Z(I)");
+    world.callers[client].say(&say().query("row next"));
+    go_on(&mut world);
+    go_on_for(&mut world, CANCEL_AGAIN);
+    assert!(world.cancels.is_empty());
+}
+
+#[test]
+fn a_cancel_is_not_sent_again_to_the_next_statement_of_a_pipeline() {
+    let mut world = World::new(1, "default_pool_size = 1");
+    world.cancels_at_once = false;
+    let client = world.login();
+    world.advance(MOMENT);
+    world.callers[client].say(&say().query("row one").query("row two"));
+    go_on(&mut world);
+    cancel_in_vain(&mut world, client);
+    world.servers[0].hear();
+    assert!(world.servers[0].begin() && world.servers[0].finish());
+    go_on_for(&mut world, CANCEL_AGAIN);
+    assert!(world.cancels.is_empty());
+}
+
+#[test]
+fn a_cancel_of_what_has_long_been_running_is_sent_once() {
+    let (mut world, one, _) = busy();
+    go_on_for(&mut world, CANCEL_AGAIN);
+    world.request_cancel(one);
+    go_on(&mut world);
+    world.cancels.remove(0).peer.end(End::Orderly);
+    go_on_for(&mut world, Duration::from_secs(1));
+    assert!(world.cancels.is_empty());
 }
