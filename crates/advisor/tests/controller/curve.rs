@@ -40,6 +40,8 @@ pub struct Pool {
     pub seen: Observation,
     /// Each hundredth transaction holds its server 200 times longer.
     pub is_heavy_tailed: bool,
+    /// What others on the machine leave, 1 for all of it.
+    pub speed: f64,
     /// Completions that are not whole yet.
     rest: f64,
 }
@@ -55,6 +57,7 @@ impl Pool {
                 ..Observation::default()
             },
             is_heavy_tailed: false,
+            speed: 1.0,
             rest: 0.0,
         }
     }
@@ -63,7 +66,7 @@ impl Pool {
     pub fn tick(&mut self, controller: &mut Controller) -> Decision {
         let seconds = TICK.as_secs_f64();
         let in_use = self.limit.min(self.clients);
-        let tps = self.curve.tps(f64::from(in_use));
+        let tps = self.speed * self.curve.tps(f64::from(in_use));
         self.rest += tps * seconds;
         while self.rest >= 1.0 {
             self.rest -= 1.0;

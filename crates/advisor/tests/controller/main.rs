@@ -6,3 +6,4 @@ mod golden;
 mod properties;
 mod rails;
 mod stall;
+mod weather;

@@ -354,7 +354,7 @@ fn a_machine_that_others_use_too_does_not_mislead() {
     // The load is always the same: what differs is the machine.
     let all = || mixes.iter().flat_map(|(_, runs)| runs);
     let searches: usize = all().map(|run| run.searches).sum();
-    assert!(2 * searches <= 3 * all().count(), "{mixes:.3?}");
+    assert!(4 * searches <= all().count(), "{mixes:.3?}");
 }
 
 /// A run on an unsteady machine.
