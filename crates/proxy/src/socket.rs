@@ -152,6 +152,18 @@ impl Socket {
         }
     }
 
+    /// Whether there is something to receive: bytes, the end, or an error. Nothing is taken.
+    pub(crate) fn has_news(&self) -> bool {
+        let mut byte = [0];
+        let looked = match self {
+            Self::Tcp(stream) => recv(stream, &mut byte, RecvFlags::PEEK),
+            Self::Unix(stream) => recv(stream, &mut byte, RecvFlags::PEEK),
+            #[cfg(test)]
+            Self::Memory(_) => return false,
+        };
+        !matches!(looked, Err(rustix::io::Errno::AGAIN))
+    }
+
     /// Sends bytes, as many as the socket takes now.
     #[inline]
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {

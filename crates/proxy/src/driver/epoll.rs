@@ -511,7 +511,16 @@ impl Driver for Epoll {
     }
 
     fn add(&mut self, stream: Stream, owner: Owner) -> io::Result<Key> {
-        self.insert(stream, owner, false)
+        let key = self.insert(stream, owner, false)?;
+        // A server of another worker is used before epoll tells of it: what came meanwhile has to be known.
+        if let (Owner::Server(_), Some(conn)) = (owner, self.conns.get_mut(key))
+            && conn.socket.has_news()
+        {
+            conn.readable = true;
+            conn.queued = true;
+            self.ready.push_back(key);
+        }
+        Ok(key)
     }
 
     fn connect(&mut self, target: &Target, owner: Owner) -> io::Result<Key> {
@@ -656,5 +665,46 @@ impl Driver for Epoll {
             listener.deregister(self.poll.registry());
         }
         self.accepts.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use mio::net::TcpStream;
+    use socket2::{Domain, Socket as RawSocket, Type};
+
+    use super::*;
+
+    /// Both ends of a connection.
+    fn pair() -> (Socket, RawSocket) {
+        let listener = RawSocket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        listener.bind(&loopback.into()).unwrap();
+        listener.listen(1).unwrap();
+        let far = RawSocket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        far.connect(&listener.local_addr().unwrap()).unwrap();
+        let (near, _) = listener.accept().unwrap();
+        near.set_nonblocking(true).unwrap();
+        (Socket::Tcp(TcpStream::from_std(near.into())), far)
+    }
+
+    fn has_news(socket: Socket) -> bool {
+        let (mut driver, _) = Epoll::new(Vec::new(), TcpOptions::default()).unwrap();
+        let key = driver.add(socket.into(), Owner::Server(0)).unwrap();
+        driver.has_news(key)
+    }
+
+    #[test]
+    fn what_came_to_a_server_before_it_was_added_is_known_at_once() {
+        let (quiet, _far) = pair();
+        assert!(!has_news(quiet));
+        let (told, mut far) = pair();
+        far.write_all(b"E").unwrap();
+        assert!(has_news(told));
+        let (ended, far) = pair();
+        drop(far);
+        assert!(has_news(ended));
     }
 }

@@ -84,7 +84,7 @@ impl<D: Driver> Worker<D> {
                     let (client, server) = (server_index(client.0), server_index(server.0));
                     match check {
                         true => self.check_before_use(client, server),
-                        false => self.start(client, server),
+                        false => self.start_idle(client, server),
                     }
                 }
                 Action::Connect(token) => self.connect(index, token),

@@ -204,11 +204,27 @@ impl<D: Driver> Worker<D> {
                 .is_some_and(|client| client.lease.is_some())
     }
 
+    /// As [`Worker::start`], with a server that the client has been waiting for, and the same precaution.
+    pub(super) fn start_idle(&mut self, index: usize, server_index: usize) {
+        if !self.has_news(server_index) {
+            return self.start(index, server_index);
+        }
+        if let Some(client) = self.clients.get_mut(index) {
+            client.ticket = None;
+        }
+        self.check_with(index, server_index, "");
+    }
+
+    #[inline]
+    fn has_news(&self, server_index: usize) -> bool {
+        let server = self.servers.get(server_index);
+        server.is_some_and(|server| self.driver.has_news(server.key))
+    }
+
     /// Gives an idle server to a client, unless something has come from it that nobody has read: then it may be dead,
     /// and has to answer first (hazard COR-22).
     fn lease_idle(&mut self, index: usize, server_index: usize) -> bool {
-        let server = self.servers.get(server_index);
-        if server.is_some_and(|server| self.driver.has_news(server.key)) {
+        if self.has_news(server_index) {
             self.check_with(index, server_index, "");
             return false;
         }

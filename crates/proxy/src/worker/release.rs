@@ -128,7 +128,7 @@ impl<D: Driver> Worker<D> {
                 }
             }
             Checkin::Assigned(ClientId(client)) => {
-                self.start(self::server_index(client), server_index)
+                self.start_idle(self::server_index(client), server_index)
             }
             Checkin::AssignedCheck(ClientId(client)) => {
                 self.check_before_use(self::server_index(client), server_index);
@@ -168,7 +168,7 @@ impl<D: Driver> Worker<D> {
         let settled = self.global.settled();
         match settled.settings.global.check_query() {
             Some(query) => self.check_with(client, server_index, query),
-            None => self.start(client, server_index),
+            None => self.start_idle(client, server_index),
         }
     }
 

@@ -673,7 +673,7 @@ impl<D: Driver> Worker<D> {
             .shard
             .checkout_since(self.now, ClientId(index as u64), since)
         {
-            Checkout::Granted(ServerId(server)) => self.start(index, index_of(server)),
+            Checkout::Granted(ServerId(server)) => self.start_idle(index, index_of(server)),
             Checkout::Check(ServerId(server)) => self.check_before_use(index, index_of(server)),
             Checkout::Queued(ticket) => {
                 if let Some(client) = self.clients.get_mut(index) {

@@ -6,6 +6,7 @@ use weir_testkit::cuts::Dice;
 use weir_testkit::say::say;
 
 use super::world::World;
+use crate::driver::memory::End;
 
 #[test]
 fn a_server_that_is_idle_on_one_worker_serves_a_client_of_another() {
@@ -20,6 +21,29 @@ fn a_server_that_is_idle_on_one_worker_serves_a_client_of_another() {
         }
     }
     assert_eq!(world.servers.len(), 1);
+}
+
+#[test]
+fn cor_22_a_server_that_dies_on_its_way_to_another_worker_loses_no_query() {
+    for how in [End::Orderly, End::Reset] {
+        let mut world = World::new(2, "default_pool_size = 1");
+        let (one, other) = (world.login(), world.login());
+        world.ask(one, &say().query("row x"));
+        let home = (0..2).find(|lane| !world.workers[*lane].servers.is_empty());
+        let home = home.unwrap();
+        let asker = 1 - home;
+        let client = [one, other][asker];
+        world.callers[client].say(&say().query("row y"));
+        world.callers[client].serve();
+        world.turn(asker);
+        world.turn(home);
+        assert!(world.workers[home].servers.is_empty(), "it is on its way");
+        world.servers[0].die(how == End::Orderly, how);
+        world.servers[0].serve();
+        world.settle();
+        let heard = world.callers[client].heard();
+        assert_eq!(heard, "T D(y) C(SELECT 1) Z(I)", "{how:?}");
+    }
 }
 
 #[test]
