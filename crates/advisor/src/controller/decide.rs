@@ -172,7 +172,7 @@ impl Controller {
         let goals = goals(self.settings.elasticity, (low, high));
         match judge(elasticity, count, goals) {
             Verdict::More => {}
-            Verdict::Stay => self.settle(words),
+            Verdict::Stay => self.settle((low, high), words),
             Verdict::Up => self.go(Direction::Up, (low, high), words),
             Verdict::Down => self.go(Direction::Down, (low, high), words),
         }
@@ -240,18 +240,24 @@ impl Controller {
             self.rest();
             return;
         }
-        self.settle(words);
+        self.hold_at(self.size, &words);
     }
 
-    /// The size is as good as can be told.
-    fn settle(&mut self, words: String) {
+    /// The size is as good as can be told: the knee is somewhere between the two limits. Where a bound left the size at
+    /// one end of them, their middle is the better guess.
+    fn settle(&mut self, (low, high): (u32, u32), words: String) {
+        let is_end = self.size == low || self.size == high;
+        let middle = servers((f64::from(low) * f64::from(high)).sqrt());
+        self.hold_at(if is_end { middle } else { self.size }, &words);
+    }
+
+    fn hold_at(&mut self, size: u32, words: &str) {
         let reason = format!("neither more nor fewer servers are better: {words}");
         if self.settings.mode == Mode::Advise {
             self.advise(self.settings.size, &reason);
             return;
         }
-        self.note(self.size, Cause::Experiment, reason);
-        self.proven = self.size;
+        self.move_to(size, Cause::Experiment, reason);
         self.search.is_ramping = false;
         self.search.ratio = (1.0 + (self.search.ratio - 1.0) * 0.6).max(Search::RATIO_MIN);
         self.rest();

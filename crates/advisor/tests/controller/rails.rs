@@ -319,6 +319,24 @@ fn short_transactions_keep_room_beside_long_ones() {
 }
 
 #[test]
+fn a_pool_at_its_bound_that_cannot_tell_goes_half_the_way() {
+    let (mut controller, mut pool) = started(100, 100);
+    // From 50 to 100 the elasticity is what is asked for, 0.12 on average.
+    pool.curve = Curve {
+        gamma: 100.0,
+        sigma: 0.0955,
+        kappa: 0.0,
+    };
+    pool.run(&mut controller, 10);
+    let journal: Vec<_> = controller.journal().iter().collect();
+    let undecided = journal
+        .iter()
+        .find(|entry| entry.reason.starts_with("neither more nor fewer"));
+    let moved = undecided.map(|entry| (entry.from, entry.to));
+    assert_eq!(moved, Some((100, 71)), "{journal:?}");
+}
+
+#[test]
 fn a_load_that_changes_is_searched_anew() {
     let (mut controller, mut pool) = started(20, 200);
     pool.run(&mut controller, 60);
