@@ -2,12 +2,15 @@
 //!
 //! A block of a mix runs every fixed size once, the three best of them twice more, and then each start of the adaptive
 //! pool side by side with the best fixed size so far, by turns before and after it. Only the two of such a pair are
-//! compared: they met the same machine, and no lucky run of a sweep is what others have to reach.
+//! compared: they met the same machine, and no lucky run of a sweep is what others have to reach. How fast that machine
+//! was in each of the two is measured beside it, and allowed for.
 
 mod judge;
 mod mix;
+mod pair;
 mod report;
 mod run;
+mod speed;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use weir_lab::statistics::{Ratio, mean};
+use weir_lab::statistics::{Adjusted, Ratio, mean};
 
 use super::mix::Mix;
+use super::pair::{Pair, even, p99, pairs};
 use super::run::{Seen, Size};
 use super::{Plan, Record};
 
@@ -44,6 +45,8 @@ pub(super) struct Judgement {
     /// Each adaptive run over the fixed one beside it.
     pub(super) ratio: Option<Ratio>,
     pub(super) p99: Option<Ratio>,
+    /// The same two with the machine's speed allowed for, if there are pairs enough to know what that does.
+    pub(super) even: Option<[Adjusted; 2]>,
     /// Of each adaptive run.
     pub(super) reached: Vec<Option<Reached>>,
     /// Over the fixed sizes that people use, in the same block.
@@ -57,14 +60,23 @@ pub(super) struct Judgement {
 }
 
 impl Judgement {
+    /// What is judged: with the machine's speed allowed for if it can be, else as it is.
+    fn judged(&self) -> [Option<Ratio>; 2] {
+        match self.even {
+            Some(even) => even.map(|adjusted| Some(adjusted.ratio)),
+            None => [self.ratio, self.p99],
+        }
+    }
+
     pub(super) fn is_fast(&self) -> bool {
-        at_least(self.ratio.as_ref())
+        let [rate, _] = self.judged();
+        let lower = rate.map(|ratio| ratio.interval.map_or(ratio.mean, |i| i.low));
+        lower.is_some_and(|lower| lower >= RATIO_MIN)
     }
 
     pub(super) fn is_even(&self) -> bool {
-        let upper = self
-            .p99
-            .map(|ratio| ratio.interval.map_or(ratio.mean, |i| i.high));
+        let [_, p99] = self.judged();
+        let upper = p99.map(|ratio| ratio.interval.map_or(ratio.mean, |i| i.high));
         upper.is_some_and(|upper| upper <= P99_MAX)
     }
 
@@ -77,12 +89,6 @@ impl Judgement {
     pub(super) fn is_met(&self) -> bool {
         self.is_fast() && self.is_even() && self.is_soon()
     }
-}
-
-/// One pair has no interval: then it says what it says.
-fn at_least(ratio: Option<&Ratio>) -> bool {
-    let lower = ratio.map(|ratio| ratio.interval.map_or(ratio.mean, |interval| interval.low));
-    lower.is_some_and(|lower| lower >= RATIO_MIN)
 }
 
 /// Over all starts of a mix.
@@ -111,12 +117,19 @@ pub(super) fn judge_starts(plan: &Plan, records: &[Record], mix: Mix, starts: &[
         });
         Ratio::of(&values.collect::<Vec<_>>())
     });
+    let even = even(&pairs);
+    let slope = even.map_or(0.0, |[rate, _]| rate.slope);
     Judgement {
+        even,
         ratio: ratio(|seen| seen.per_second),
         p99: ratio(p99),
         reached: pairs
             .iter()
-            .map(|pair| reached(&pair.adaptive.series, pair.fixed.per_second))
+            .map(|pair| {
+                // What the fixed size would have done on the machine that the adaptive run met.
+                let same = (slope * pair.slower().unwrap_or_default()).exp();
+                reached(&pair.adaptive.series, pair.fixed.per_second * same)
+            })
             .collect(),
         usual,
         rates: pairs.iter().map(|pair| pair.adaptive.per_second).collect(),
@@ -126,47 +139,6 @@ pub(super) fn judge_starts(plan: &Plan, records: &[Record], mix: Mix, starts: &[
             .collect(),
         fixed: pairs.iter().map(|pair| pair.size).collect(),
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "latencies stay far below 2^52")]
-fn p99(seen: &Seen) -> f64 {
-    seen.p99_us as f64
-}
-
-/// An adaptive run and the fixed one beside it.
-struct Pair<'a> {
-    block: u32,
-    start: u32,
-    adaptive: &'a Seen,
-    fixed: &'a Seen,
-    size: u32,
-}
-
-fn pairs(records: &[Record], mix: Mix) -> Vec<Pair<'_>> {
-    let of_mix = || {
-        let records = records.iter().filter(move |record| record.mix == mix);
-        records.filter_map(|record| Some((record, record.outcome.as_ref().ok()?)))
-    };
-    of_mix()
-        .filter_map(|(record, adaptive)| {
-            let Size::From(start) = record.size else {
-                return None;
-            };
-            let (size, fixed) = of_mix().find_map(|(other, fixed)| match other.size {
-                Size::Fixed(size) if (other.block, other.pair) == (record.block, Some(start)) => {
-                    Some((size, fixed))
-                }
-                _ => None,
-            })?;
-            Some(Pair {
-                block: record.block,
-                start,
-                adaptive,
-                fixed,
-                size,
-            })
-        })
-        .collect()
 }
 
 /// Block, size and what was seen, of the sweep.
@@ -266,6 +238,7 @@ pub(super) fn reached(series: &[f64], best: f64) -> Option<Reached> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::pair::EVEN_MIN;
     use super::*;
     use crate::weir::Pool;
 
@@ -334,6 +307,34 @@ pub(super) mod tests {
         assert_eq!((found.held.len(), found.fixed), (4, vec![8; 4]));
         assert!(judge(&plan(), &records(0.99), Mix::Chatty).is_met());
         assert!(!judge(&plan(), &records(0.94), Mix::Chatty).is_met());
+    }
+
+    #[test]
+    fn a_machine_that_was_slower_for_one_of_the_two_is_allowed_for() {
+        let mut plan = plan();
+        plan.starts = (1..=EVEN_MIN)
+            .filter_map(|n| u32::try_from(n).ok())
+            .collect();
+        let mut all = Vec::new();
+        for &start in &plan.starts {
+            // A machine slower by a tenth does a fifth less, for each other adaptive run.
+            let slower: f64 = if start % 2 == 0 { 0.1 } else { 0.0 };
+            let rate = 980.0 * (-2.0 * slower).exp();
+            all.push(record(1, Size::Fixed(8), Some(start), 1000.0, 1000));
+            all.push(record(1, Size::From(start), Some(start), rate, 1000));
+            let slowness = [Some(5.0), Some(5.0 + slower)];
+            for (record, slowness) in all.iter_mut().rev().take(2).rev().zip(slowness) {
+                record.outcome.as_mut().unwrap().slowness = slowness;
+            }
+        }
+        let found = judge(&plan, &all, Mix::Chatty);
+        let [rate, _] = found.even.unwrap();
+        assert!((rate.ratio.mean - 0.98).abs() < 1e-9 && (rate.slope + 2.0).abs() < 1e-9);
+        assert!(found.ratio.unwrap().interval.unwrap().low < RATIO_MIN);
+        assert!(found.is_met(), "{found:?}");
+        // Where one run was not watched, everything is judged as it is.
+        all[0].outcome.as_mut().unwrap().slowness = None;
+        assert!(!judge(&plan, &all, Mix::Chatty).is_met());
     }
 
     #[test]

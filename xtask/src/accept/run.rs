@@ -17,6 +17,7 @@ use weir_lab::postgres::{Cluster, DATABASE, USER, free_port};
 use weir_lab::process::{Process, run_to_end};
 
 use super::mix::Mix;
+use super::speed::{Probe, Speed};
 use crate::weir::{Pool, Weir, decisions};
 
 /// Which processors are whose, so that PostgreSQL's share does not depend on who else is busy.
@@ -87,6 +88,8 @@ pub(super) struct Seen {
     pub(super) failures: u64,
     /// Transactions of each second, from the first transaction on.
     pub(super) series: Vec<f64>,
+    /// How slow the machine was in the time that counts: see [`Speed::slowness`].
+    pub(super) slowness: Option<f64>,
     /// What the pool said of itself a second before the end.
     pub(super) pool: Option<Pool>,
     /// The log's lines about its decisions, with their times.
@@ -145,6 +148,7 @@ impl Stage {
         let directory = tempfile::Builder::new().prefix("weir-load-").tempdir()?;
         let output = directory.path().join("output");
         let mut command = self.pgbench(job, weir.address, directory.path())?;
+        let probe = Probe::start()?;
         let process = Process::start("pgbench", &mut command, &output)?;
         let mut process = process.stop_with(&[Signal::TERM]);
         let pool = self.attend(job, &mut process, weir.address)?;
@@ -152,6 +156,7 @@ impl Stage {
             let output = fs::read_to_string(&output)?;
             bail!("pgbench failed: {}", complaints(&output));
         }
+        let speed = probe.end()?;
         let log = log::read(directory.path(), LOG_PREFIX)?;
         if job.mix.writes() {
             self.audit(&log)?;
@@ -169,7 +174,7 @@ impl Stage {
         Ok(Seen {
             pool,
             decisions,
-            ..evaluate(job, &log)?
+            ..evaluate(job, &log, &speed)?
         })
     }
 
@@ -273,7 +278,7 @@ impl Stage {
 }
 
 /// Time is counted from the first transaction: to log in takes a while.
-fn evaluate(job: &Job, log: &[Transaction]) -> Result<Seen> {
+fn evaluate(job: &Job, log: &[Transaction], speed: &Speed) -> Result<Seen> {
     let begin = log.iter().map(|line| line.ended).min();
     let begin = begin.context("there was no transaction")?;
     let end = begin + job.total;
@@ -295,6 +300,7 @@ fn evaluate(job: &Job, log: &[Transaction]) -> Result<Seen> {
         p99_us: found.p99_us,
         failures: found.failures,
         series,
+        slowness: speed.slowness(end - job.measured, end),
         ..Seen::default()
     })
 }
@@ -364,11 +370,11 @@ mod tests {
             measured: Duration::from_secs(10),
             seed: 1,
         };
-        let seen = evaluate(&job, &log).unwrap();
+        let seen = evaluate(&job, &log, &Speed::default()).unwrap();
         assert!((seen.per_second - 200.0).abs() < 1.0, "{seen:?}");
         assert_eq!((seen.series.len(), seen.series[3]), (20, 100.0));
         assert!((seen.series[15] - 200.0).abs() < 1e-9);
         assert!(seen.p50_us > 10_000, "{seen:?}");
-        assert!(evaluate(&job, &[]).is_err());
+        assert!(evaluate(&job, &[], &Speed::default()).is_err());
     }
 }

@@ -5,6 +5,9 @@
 
 use super::{CONFIDENCE, Interval, Sample, student};
 
+/// Two degrees of freedom are the least that an interval of [`Ratio::adjusted`] is worth something with.
+const ADJUSTED_MIN: usize = 4;
+
 /// What several pairs say about one ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
@@ -18,6 +21,15 @@ pub struct Ratio {
     pub max: f64,
     /// Of the geometric mean, by Student's t on the logarithms; absent for one pair.
     pub interval: Option<Interval>,
+}
+
+/// A ratio with something allowed for that neither of the two decides.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Adjusted {
+    /// What it would be had both met the same.
+    pub ratio: Ratio,
+    /// What its logarithm changes by when the difference grows by one.
+    pub slope: f64,
 }
 
 impl Ratio {
@@ -50,6 +62,41 @@ impl Ratio {
             max: sample.max.exp(),
             interval: interval.filter(|interval| interval.high.is_finite()),
         })
+    }
+
+    /// From logarithms of ratios and, for each, by how much something differed that neither of the two decides, as the
+    /// speed of the machine: what the ratio would be had both met the same. Analysis of covariance: the straight line
+    /// through the points by least squares, where nothing differs, and the interval of its height there by Student's t
+    /// with n - 2 degrees of freedom. `min` and `max` are of the ratios less what the line says of them. `None` for
+    /// fewer than four, if the difference never differs, or for a value that is not finite.
+    #[must_use]
+    pub fn adjusted(logs: &[f64], differences: &[f64]) -> Option<Adjusted> {
+        if logs.len() != differences.len() || logs.len() < ADJUSTED_MIN {
+            return None;
+        }
+        let (height, along) = (super::mean(logs)?, super::mean(differences)?);
+        let spread: f64 = differences.iter().map(|x| (x - along).powi(2)).sum();
+        let points = || logs.iter().zip(differences);
+        let product: f64 = points().map(|(y, x)| (y - height) * (x - along)).sum();
+        let slope = super::finite(product / spread)?;
+        let level = height - slope * along;
+        let even: Vec<f64> = points().map(|(y, x)| y - slope * x).collect();
+        let squares: f64 = even.iter().map(|y| (y - level).powi(2)).sum();
+        let count = super::float(logs.len());
+        let t = student::quantile(f64::midpoint(1.0, CONFIDENCE), count - 2.0)?;
+        let half = t * (squares / (count - 2.0) * (1.0 / count + along.powi(2) / spread)).sqrt();
+        let sample = Sample::of(&even)?;
+        let ratio = Self {
+            pairs: sample.count,
+            mean: super::finite(level.exp())?,
+            min: sample.min.exp(),
+            max: sample.max.exp(),
+            interval: Some(Interval {
+                low: (level - half).exp(),
+                high: super::finite((level + half).exp())?,
+            }),
+        };
+        Some(Adjusted { ratio, slope })
     }
 
     /// The ratio of the geometric means of two samples that were not measured in pairs, `second` over `first`, with
@@ -152,6 +199,40 @@ mod tests {
         assert_eq!(ratio.pairs, 3);
         assert_eq!(Ratio::unpaired(&[1.0], &[2.0]).unwrap().interval, None);
         assert_eq!(Ratio::unpaired(&[1.0, 0.0], &[2.0]), None);
+    }
+
+    #[test]
+    fn what_the_machine_explains_is_taken_out() {
+        // The second machine is slower by 0.1, 0.3, -0.2 and 0, and that counts double: without it all are 1.05.
+        let slower = [0.1, 0.3, -0.2, 0.0];
+        let logs = slower.map(|slower| 1.05_f64.ln() - 2.0 * slower);
+        let Adjusted { ratio, slope } = Ratio::adjusted(&logs, &slower).unwrap();
+        close(slope, -2.0, 1e-12);
+        close(ratio.mean, 1.05, 1e-12);
+        let interval = ratio.interval.unwrap();
+        close(interval.low, 1.05, 1e-6);
+        close(interval.high, 1.05, 1e-6);
+        assert!(Ratio::of_logs(&logs).unwrap().interval.unwrap().high > 1.5);
+    }
+
+    #[test]
+    fn an_adjusted_ratio_has_the_interval_of_the_intercept() {
+        // x 0, 1, 2, 3 and y 1, 3, 2, 4: slope 0.8, intercept 1.3, residual variance 1.8 / 2, its error
+        // sqrt(0.9 * (1/4 + 2.25/5)) = 0.793725, t(0.975, 2) = 4.302653.
+        let found = Ratio::adjusted(&[1.0, 3.0, 2.0, 4.0], &[0.0, 1.0, 2.0, 3.0]);
+        let ratio = found.unwrap().ratio;
+        let interval = ratio.interval.unwrap();
+        close(ratio.mean.ln(), 1.3, 1e-12);
+        close(interval.high.ln() - 1.3, 4.302_653 * 0.793_725, 1e-5);
+        close(1.3 - interval.low.ln(), 4.302_653 * 0.793_725, 1e-5);
+    }
+
+    #[test]
+    fn nothing_is_adjusted_by_what_never_differs_or_is_too_little() {
+        assert_eq!(Ratio::adjusted(&[0.1; 3], &[0.0, 0.1, 0.2]), None);
+        assert_eq!(Ratio::adjusted(&[0.1; 4], &[0.2; 4]), None);
+        assert_eq!(Ratio::adjusted(&[0.1; 4], &[0.2; 5]), None);
+        assert_eq!(Ratio::adjusted(&[0.1; 4], &[0.2, f64::NAN, 0.1, 0.3]), None);
     }
 
     #[test]

@@ -1,0 +1,75 @@
+//! An adaptive run and the run of the best fixed size beside it.
+
+use weir_lab::statistics::{Adjusted, Ratio};
+
+use super::Record;
+use super::mix::Mix;
+use super::run::{Seen, Size};
+
+#[expect(clippy::cast_precision_loss, reason = "latencies stay far below 2^52")]
+pub(super) fn p99(seen: &Seen) -> f64 {
+    seen.p99_us as f64
+}
+
+/// An adaptive run and the fixed one beside it.
+pub(super) struct Pair<'a> {
+    pub(super) block: u32,
+    pub(super) start: u32,
+    pub(super) adaptive: &'a Seen,
+    pub(super) fixed: &'a Seen,
+    pub(super) size: u32,
+}
+
+impl Pair<'_> {
+    /// By how much the machine was slower for the adaptive run.
+    pub(super) fn slower(&self) -> Option<f64> {
+        Some(self.adaptive.slowness? - self.fixed.slowness?)
+    }
+}
+
+/// Of fewer pairs nobody can say what the machine's speed does.
+pub(super) const EVEN_MIN: usize = 8;
+
+/// Throughput and p99 over the fixed size's as they would be had both met the same machine.
+pub(super) fn even(pairs: &[Pair<'_>]) -> Option<[Adjusted; 2]> {
+    if pairs.len() < EVEN_MIN {
+        return None;
+    }
+    let slower = pairs.iter().map(Pair::slower);
+    let slower = slower.collect::<Option<Vec<f64>>>()?;
+    let adjusted = |of: fn(&Seen) -> f64| {
+        let logs = pairs
+            .iter()
+            .map(|pair| (of(pair.adaptive) / of(pair.fixed)).ln());
+        Ratio::adjusted(&logs.collect::<Vec<_>>(), &slower)
+    };
+    Some([adjusted(|seen| seen.per_second)?, adjusted(p99)?])
+}
+
+/// All of a mix.
+pub(super) fn pairs(records: &[Record], mix: Mix) -> Vec<Pair<'_>> {
+    let of_mix = || {
+        let records = records.iter().filter(move |record| record.mix == mix);
+        records.filter_map(|record| Some((record, record.outcome.as_ref().ok()?)))
+    };
+    of_mix()
+        .filter_map(|(record, adaptive)| {
+            let Size::From(start) = record.size else {
+                return None;
+            };
+            let (size, fixed) = of_mix().find_map(|(other, fixed)| match other.size {
+                Size::Fixed(size) if (other.block, other.pair) == (record.block, Some(start)) => {
+                    Some((size, fixed))
+                }
+                _ => None,
+            })?;
+            Some(Pair {
+                block: record.block,
+                start,
+                adaptive,
+                fixed,
+                size,
+            })
+        })
+        .collect()
+}
