@@ -472,12 +472,11 @@ impl Raw {
         drop(self.stream().shutdown(Shutdown::Write));
     }
 
-    /// Drops the connection with a RST: no FIN, nothing flushed.
+    /// Drops the connection with a RST, at once, whoever else has the socket: no FIN, nothing flushed.
     ///
     /// # Errors
-    /// When the socket option cannot be set.
+    /// When there is no connection any more.
     pub fn reset(self) -> io::Result<()> {
-        let socket = socket2::SockRef::from(self.stream());
-        socket.set_linger(Some(Duration::ZERO))
+        Ok(rustix::net::connect_unspec(self.stream())?)
     }
 }

@@ -22,6 +22,7 @@ use anyhow::Context;
 use anyhow::Result;
 use anyhow::bail;
 use anyhow::ensure;
+use rustix::net::connect_unspec;
 use rustls::ServerConfig;
 use rustls::ServerConnection;
 
@@ -243,13 +244,16 @@ impl Conversation {
     }
 
     fn end(self, outcome: Result<()>) {
-        if !self.is_reset {
+        // Neither waits for the last handle to go: a process that another test starts at this moment has one, too, until
+        // it executes its program. Both are done before anybody is told of the end.
+        if self.is_reset {
+            // The pooler may have left first.
+            let _ = connect_unspec(&*self.stream);
+        } else {
             drop(self.stream.shutdown(Shutdown::Both));
         }
         if let Some(record) = self.shared.records().get_mut(self.index) {
-            // A reset is sent when the last handle goes, which has to be before anybody is told of the end.
             record.stream = None;
-            drop(self.stream);
             record.ended = true;
             record.refused = outcome.err().map(|error| format!("{error:#}"));
         }
@@ -484,13 +488,8 @@ impl Conversation {
     }
 
     /// Makes the end of the script a RST: no FIN, nothing flushed.
-    ///
-    /// # Errors
-    /// When the socket option cannot be set.
-    pub fn reset(&mut self) -> Result<()> {
-        socket2::SockRef::from(&*self.stream).set_linger(Some(Duration::ZERO))?;
+    pub fn reset(&mut self) {
         self.is_reset = true;
-        Ok(())
     }
 }
 
@@ -559,4 +558,28 @@ pub fn error(fields: &[(u8, &str)]) -> Vec<u8> {
     }
     body.push(0);
     message(b'E', &body)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read};
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    #[test]
+    fn a_reset_does_not_wait_for_others_who_have_the_socket() {
+        let (held, holder) = sync_channel(1);
+        let server = Scripted::start(move |conversation| {
+            held.send(conversation.stream.try_clone()?)?;
+            conversation.reset();
+            Ok(())
+        });
+        let server = server.unwrap();
+        let mut peer = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+        peer.set_read_timeout(Some(PATIENCE)).unwrap();
+        let _held = holder.recv().unwrap();
+        let seen = peer.read(&mut [0; 1]).unwrap_err();
+        assert_eq!(seen.kind(), ErrorKind::ConnectionReset);
+    }
 }

@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use anyhow::Result;
@@ -33,6 +35,8 @@ pub struct Pki {
     /// Whom nobody trusts.
     pub stranger: Authority,
     directory: TempDir,
+    /// How many client hops were configured.
+    hops: AtomicU32,
 }
 
 impl Pki {
@@ -45,6 +49,7 @@ impl Pki {
             authority: Authority::new("Suite authority")?,
             stranger: Authority::new("Stranger")?,
             directory: TempDir::new()?,
+            hops: AtomicU32::new(0),
         };
         pki.directory.write("ca.crt", pki.authority.pem())?;
         pki.directory.write("stranger.crt", pki.stranger.pem())?;
@@ -110,8 +115,10 @@ impl Pki {
     /// As [`Pki::issue`].
     pub fn client_hop(&self, mode: &str) -> Result<Vec<(&'static str, String)>> {
         let identity = self.authority.issue(&Spec::server())?;
+        // Tests that run at the same time share the directory; none may write over what another's pooler is about to read.
+        let name = format!("pooler-{}", self.hops.fetch_add(1, Ordering::Relaxed));
         // PgBouncer runs as that user; Weir, as root, may read it too.
-        let files = self.write("pooler", &identity, Runner::Postgres)?;
+        let files = self.write(&name, &identity, Runner::Postgres)?;
         Ok(vec![
             ("client_tls_sslmode", mode.to_owned()),
             ("client_tls_cert_file", text(&files.certificate)),
@@ -147,4 +154,22 @@ impl Pki {
 
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_client_hop_writes_over_the_files_of_another() {
+        let pki = Pki::new().unwrap();
+        let [one, other] = [(); 2].map(|()| pki.client_hop("require").unwrap());
+        for name in ["client_tls_cert_file", "client_tls_key_file"] {
+            let file = |hop: &[(&str, String)]| {
+                let found = hop.iter().find(|(setting, _)| *setting == name);
+                fs::read(&found.unwrap().1).unwrap()
+            };
+            assert_ne!(file(&one), file(&other), "{name}");
+        }
+    }
 }

@@ -184,7 +184,7 @@ fn cor_21_a_server_lost_in_mid_flight_is_one_error_and_no_second_try() -> Result
                 if conversation.serve_until(is_last)?.is_some() {
                     conversation.send(&said)?;
                     if matches!(death, Death::Reset) {
-                        conversation.reset()?;
+                        conversation.reset();
                     }
                 }
                 Ok(())
@@ -267,7 +267,7 @@ fn cor_21_a_server_lost_while_idle_is_replaced_in_silence() -> Result<()> {
             if let Some(request) = conversation.serve_until(is_last)? {
                 conversation.answer(&request)?;
                 if matches!(death, Death::Reset) {
-                    conversation.reset()?;
+                    conversation.reset();
                 }
             }
             Ok(())

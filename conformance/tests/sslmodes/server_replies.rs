@@ -90,7 +90,10 @@ fn script(
             return Ok(());
         }
         Reply::Eof => return Ok(()),
-        Reply::Reset => return conversation.reset(),
+        Reply::Reset => {
+            conversation.reset();
+            return Ok(());
+        }
         Reply::Garbage => conversation.send(b"Q\0HTTP/1.1 400 Bad Request")?,
         Reply::Flood => conversation.send(&vec![b'x'; 64 * 1024])?,
     }

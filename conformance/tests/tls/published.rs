@@ -31,7 +31,7 @@ struct Bench {
 impl Bench {
     fn start(ini: &str, sslmode: &'static str) -> Result<Self> {
         let server = Server::shared()?;
-        server.pki.client_hop(sslmode)?;
+        server.pki.issue("pooler", &Spec::server())?;
         server.pki.issue("to_server", &Spec::client("bench"))?;
         let files = server.pki.directory();
         let secrets = format!("\"bench\" \"{PASSWORD}\"\n");
