@@ -8,17 +8,18 @@
 mod judge;
 mod mix;
 mod pair;
+mod plan;
+mod raw;
 mod report;
 mod run;
 mod speed;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use fastrand::Rng;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weir_lab::clock;
 use weir_lab::environment;
 use weir_lab::interrupt::Interrupt;
@@ -26,150 +27,16 @@ use weir_lab::postgres::{Cluster, Programs, Settings};
 use weir_lab::process::raise_open_files;
 
 use self::mix::{Mix, SCALE};
-use self::run::{Job, Pins, Seen, Size, Stage, cores};
+pub(crate) use self::plan::Flags;
+use self::plan::{Plan, SIZE_MAX};
+use self::raw::Raw;
+use self::run::{Pins, Seen, Size, Stage, cores};
 use crate::table::thousands;
 use crate::weir::weir_binary;
 use crate::workspace;
 
-#[derive(Debug, clap::Args, Serialize)]
-pub(crate) struct Flags {
-    /// Which loads [default: all]
-    #[arg(long, value_delimiter = ',')]
-    mixes: Vec<Mix>,
-    /// Sizes that adaptive pools begin with
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 4, 20, 100])]
-    starts: Vec<u32>,
-    /// Fixed sizes; 10 and twice the server's cores come in any case
-    /// [default: 1,2,3,4,6,8,12,16,24,32,48; quick: 2,4,8,16,32]
-    #[arg(long, value_delimiter = ',')]
-    sizes: Vec<u32>,
-    /// How often everything is run [default: 3; quick: 1]
-    #[arg(long)]
-    blocks: Option<u32>,
-    /// Seconds of a run with an adaptive pool [default: 90; quick: 28]
-    #[arg(long)]
-    seconds: Option<u64>,
-    /// How many of these count, at the end [default: two thirds of them]
-    #[arg(long)]
-    measured: Option<u64>,
-    /// Seconds that count of a run of the sweep [default: 15; quick: 5]
-    #[arg(long)]
-    fixed_seconds: Option<u64>,
-    /// Clients of pgbench
-    #[arg(long, default_value_t = 100)]
-    clients: u32,
-    /// pool_size_goal: throughput, balanced or latency
-    #[arg(long)]
-    goal: Option<String>,
-    /// One block and short runs: about half an hour for all mixes
-    #[arg(long)]
-    quick: bool,
-    /// Let everybody run on all processors; otherwise PostgreSQL has the first half for itself
-    #[arg(long)]
-    no_pin: bool,
-    /// Repeats the order of an earlier run [default: from the clock]
-    #[arg(long)]
-    seed: Option<u64>,
-    /// Where the report is written besides target/bench
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
-}
-
-/// Before a run with a fixed size counts: caches fill.
-const WARM_UP: u64 = 3;
-/// To start Weir, to restore the data, to log in.
-const OVERHEAD: u64 = 2;
-/// pool_size_max of the adaptive pools.
-const SIZE_MAX: u32 = 100;
-
-/// The flags, with what they leave open.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct Plan {
-    mixes: Vec<Mix>,
-    starts: Vec<u32>,
-    sizes: Vec<u32>,
-    /// What people use today.
-    usual: [u32; 2],
-    blocks: u32,
-    seconds: u64,
-    measured: u64,
-    fixed_seconds: u64,
-}
-
-impl Plan {
-    fn of(flags: &Flags, server_cores: u32) -> Result<Self> {
-        let or =
-            |flag: Option<u64>, quick, full| flag.unwrap_or(if flags.quick { quick } else { full });
-        let usual = [10, 2 * server_cores];
-        let mut sizes = match (flags.sizes.is_empty(), flags.quick) {
-            (false, _) => flags.sizes.clone(),
-            (true, true) => vec![2, 4, 8, 16, 32],
-            (true, false) => vec![1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48],
-        };
-        sizes.extend(usual);
-        sizes.sort_unstable();
-        sizes.dedup();
-        let seconds = or(flags.seconds, 28, 90);
-        let plan = Self {
-            mixes: match flags.mixes.is_empty() {
-                true => Mix::ALL.to_vec(),
-                false => flags.mixes.clone(),
-            },
-            starts: flags.starts.clone(),
-            sizes,
-            usual,
-            blocks: flags.blocks.unwrap_or(if flags.quick { 1 } else { 3 }),
-            seconds,
-            measured: flags.measured.unwrap_or(seconds * 2 / 3),
-            fixed_seconds: or(flags.fixed_seconds, 5, 15),
-        };
-        if plan.measured == 0 || plan.measured > plan.seconds || plan.fixed_seconds == 0 {
-            bail!("of {} seconds {} cannot count", plan.seconds, plan.measured);
-        }
-        if plan.blocks == 0 || plan.starts.is_empty() || plan.sizes.contains(&0) {
-            bail!("nothing to run");
-        }
-        if let Some(start) = plan
-            .starts
-            .iter()
-            .find(|start| !(1..=SIZE_MAX).contains(*start))
-        {
-            bail!("no pool begins with {start}: 1 to {SIZE_MAX}");
-        }
-        Ok(plan)
-    }
-
-    /// About how long it takes.
-    fn minutes(&self) -> u64 {
-        let count = |list: &[u32]| u64::try_from(list.len()).unwrap_or(u64::MAX);
-        let fixed = self.fixed_seconds + WARM_UP + OVERHEAD;
-        let adaptive = self.seconds + OVERHEAD;
-        let finals = 2 * self.sizes.len().min(judge::FINALISTS);
-        let sweep = count(&self.sizes) + u64::try_from(finals).unwrap_or(u64::MAX);
-        let block = sweep * fixed + count(&self.starts) * 2 * adaptive;
-        let mixes = u64::try_from(self.mixes.len()).unwrap_or(u64::MAX);
-        (block * mixes * u64::from(self.blocks)).div_ceil(60)
-    }
-
-    /// The runs of a pair last equally long: what happens to the server once in 20 s is in the tail of every long
-    /// run and of few short ones.
-    fn job(&self, mix: Mix, size: Size, seed: u64, is_paired: bool) -> Job {
-        let (total, measured) = match is_paired {
-            false => (WARM_UP + self.fixed_seconds, self.fixed_seconds),
-            true => (self.seconds, self.measured),
-        };
-        Job {
-            mix,
-            size,
-            total: Duration::from_secs(total),
-            measured: Duration::from_secs(measured),
-            seed,
-        }
-    }
-}
-
 /// A run and what it was for.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Record {
     block: u32,
     mix: Mix,
@@ -183,6 +50,11 @@ struct Record {
 /// Anything that cannot be started, an interrupt, a run that failed, or a criterion that was missed; the last two after
 /// the report is written.
 pub(crate) fn run(flags: &Flags) -> Result<()> {
+    if !flags.again.is_empty() {
+        let raw = raw::together(&flags.again)?;
+        println!("{}", raw.report(flags.output.as_deref())?);
+        return conclude(&raw.plan, &raw.records);
+    }
     let interrupt = Interrupt::install()?;
     raise_open_files()?;
     let weir = weir_binary()?;
@@ -221,21 +93,22 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     let mut records = Vec::new();
     let result = measure(&plan, &stage, seed, &mut records);
     // What there is by then is worth to be read, also after an interrupt.
-    let facts = report::Facts {
-        plan: &plan,
-        environment: environment.clone(),
-        pins: stage.pins.as_ref(),
-        clients: stage.clients,
-        goal: stage.goal.as_deref().unwrap_or("balanced"),
+    let raw = Raw {
+        flags: flags.clone(),
+        plan,
         seed,
+        environment,
+        pins: stage.pins,
+        records,
     };
-    let text = report::render(&facts, &records);
-    let raw = serde_json::json!({ "flags": flags, "plan": plan, "seed": seed,
-        "environment": environment, "pins": stage.pins, "records": records });
-    let path = keep(&raw, &text, flags.output.as_deref())?;
-    println!("\n{text}\nraw data: {}", path.display());
+    let path = raw.keep()?;
+    println!(
+        "\n{}\nraw data: {}",
+        raw.report(flags.output.as_deref())?,
+        path.display()
+    );
     result?;
-    conclude(&plan, &records)
+    conclude(&raw.plan, &raw.records)
 }
 
 /// One line for under the table.
@@ -256,20 +129,6 @@ fn environment(programs: &Programs, weir: &Path) -> String {
         version(Some(weir)),
         environment::commit(workspace::root()).unwrap_or_else(|| "unknown".to_owned()),
     )
-}
-
-/// Writes raw data and report under `target/bench`, and the report where it is wanted.
-fn keep(data: &impl Serialize, report: &str, output: Option<&Path>) -> Result<PathBuf> {
-    let directory = workspace::target_directory().join("bench");
-    fs::create_dir_all(&directory)?;
-    let stem = format!("accept-auto-{}", clock::since_epoch().as_secs());
-    let raw = directory.join(format!("{stem}.json"));
-    fs::write(&raw, serde_json::to_string_pretty(data)?)?;
-    fs::write(raw.with_extension("md"), report)?;
-    if let Some(path) = output {
-        fs::write(path, report).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(raw)
 }
 
 fn max(plan: &Plan) -> u32 {
@@ -368,54 +227,5 @@ fn progress(record: &Record, blocks: u32) -> String {
             )
         }
         Err(error) => format!("{head}  failed: {error}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        flags: Flags,
-    }
-
-    fn plan(line: &str) -> Result<Plan> {
-        let words = ["accept-auto"].into_iter().chain(line.split_whitespace());
-        Plan::of(&Line::try_parse_from(words)?.flags, 1)
-    }
-
-    #[test]
-    fn what_is_usual_is_always_compared() {
-        let full = plan("").unwrap();
-        assert_eq!(full.sizes, [1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48]);
-        assert_eq!((full.seconds, full.measured, full.blocks), (90, 60, 3));
-        let few = plan("--sizes 5,7 --mixes chatty,lane-bound --starts 3").unwrap();
-        assert_eq!(few.sizes, [2, 5, 7, 10]);
-        assert_eq!(few.mixes, [Mix::Chatty, Mix::LaneBound]);
-    }
-
-    #[test]
-    fn the_quick_one_ends_within_half_an_hour() {
-        let quick = plan("--quick").unwrap();
-        assert!((10..=30).contains(&quick.minutes()), "{quick:?}");
-        assert_eq!(plan("--quick --blocks 2 --seconds 9").unwrap().seconds, 9);
-    }
-
-    #[test]
-    fn nonsense_is_refused() {
-        for line in [
-            "--mixes tpcb",
-            "--seconds 5 --measured 6",
-            "--seconds 0",
-            "--blocks 0",
-            "--sizes 0",
-            "--starts 101",
-        ] {
-            assert!(plan(line).is_err(), "{line}");
-        }
     }
 }

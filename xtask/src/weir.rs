@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 use weir_lab::postgres::{Programs, USER, answers};
 use weir_lab::process::{Process, run_to_end};
@@ -73,7 +73,7 @@ impl Weir {
 }
 
 /// A row of `SHOW POOL_SIZE`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Pool {
     pub(crate) state: String,
     pub(crate) size: u32,

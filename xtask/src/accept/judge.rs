@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use weir_lab::statistics::{Adjusted, Ratio, mean};
 
+use super::Record;
 use super::mix::Mix;
 use super::pair::{Pair, even, p99, pairs};
+use super::plan::Plan;
 use super::run::{Seen, Size};
-use super::{Plan, Record};
 
 /// The lower end of the interval of adaptive over best fixed must not be below this ...
 pub(super) const RATIO_MIN: f64 = 0.95;
@@ -206,22 +207,51 @@ fn rated(records: &[Record], mix: Mix) -> Vec<(f64, u32)> {
     rated
 }
 
-/// By how much runs of the same fixed size in the same block differ: the standard deviation of their logarithms, which
-/// is that of the machine. Nothing if no size was run twice.
-pub(super) fn noise(records: &[Record], mix: Mix) -> Option<f64> {
-    let mut groups: BTreeMap<(u32, Size), Vec<f64>> = BTreeMap::new();
+/// By how much runs of the same fixed size in the same block differ: standard deviations of logarithms.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Noise {
+    /// As they are: this is the machine.
+    pub(super) plain: f64,
+    /// What is left of it with the machine's speed allowed for, if that is known of all.
+    pub(super) even: Option<f64>,
+}
+
+impl Noise {
+    /// Whether the machine hides what is looked for.
+    pub(super) fn is_too_much(&self) -> bool {
+        self.even.unwrap_or(self.plain) > NOISE_MAX
+    }
+}
+
+/// Nothing if no size was run twice in a block.
+pub(super) fn noise(records: &[Record], mix: Mix) -> Option<Noise> {
+    let mut groups: BTreeMap<(u32, Size), Vec<(f64, f64)>> = BTreeMap::new();
     let fixed = |record: &&Record| record.mix == mix && matches!(record.size, Size::Fixed(_));
     for record in records.iter().filter(fixed) {
-        let rates = groups.entry((record.block, record.size)).or_default();
-        rates.extend(record.outcome.as_ref().map(|seen| seen.per_second.ln()));
+        let runs = groups.entry((record.block, record.size)).or_default();
+        runs.extend(record.outcome.as_ref().map(|seen| {
+            let slowness = seen.slowness.unwrap_or(f64::NAN);
+            (seen.per_second.ln(), slowness)
+        }));
     }
-    let (mut squares, mut freedom) = (0.0, 0_u32);
-    for logs in groups.values().filter(|logs| logs.len() > 1) {
-        let middle = mean(logs)?;
-        squares += logs.iter().map(|log| (log - middle).powi(2)).sum::<f64>();
-        freedom += u32::try_from(logs.len()).ok()? - 1;
+    // Around the means of the groups: of the rates, of the machine's slowness, and of both together.
+    let (mut rates, mut slow, mut both, mut freedom) = (0.0, 0.0, 0.0, 0_u32);
+    for runs in groups.values().filter(|runs| runs.len() > 1) {
+        let middle = mean(&runs.iter().map(|run| run.0).collect::<Vec<_>>())?;
+        let usual = mean(&runs.iter().map(|run| run.1).collect::<Vec<_>>()).unwrap_or(f64::NAN);
+        for (rate, slowness) in runs {
+            let (y, x) = (rate - middle, slowness - usual);
+            rates += y * y;
+            slow += x * x;
+            both += x * y;
+        }
+        freedom += u32::try_from(runs.len()).ok()? - 1;
     }
-    (freedom > 0).then(|| (squares / f64::from(freedom)).sqrt())
+    let left = (rates - both * both / slow).max(0.0) / f64::from(freedom.saturating_sub(1));
+    (freedom > 0).then(|| Noise {
+        plain: (rates / f64::from(freedom)).sqrt(),
+        even: (slow > 0.0 && freedom > 1).then(|| left.sqrt()),
+    })
 }
 
 /// When `series` has five seconds in a row that are good enough.
@@ -391,8 +421,8 @@ pub(super) mod tests {
     #[test]
     fn noise_is_what_the_same_size_differs_by() {
         let mut all = records(0.5);
-        assert!(noise(&all, Mix::Chatty).unwrap() < 1e-9);
-        assert_eq!(noise(&all, Mix::ReadOnly), None);
+        assert!(noise(&all, Mix::Chatty).unwrap().plain < 1e-9);
+        assert!(noise(&all, Mix::ReadOnly).is_none());
         // Block 1 has size 8 three times, once now 1.3 times as fast; so has block 2, always the same: four degrees.
         all.push(record(3, Size::Fixed(8), None, 100.0, 1));
         let third = all
@@ -401,7 +431,23 @@ pub(super) mod tests {
             .unwrap();
         third.outcome.as_mut().unwrap().per_second *= 1.3;
         let expected = 1.3_f64.ln() * (2.0_f64 / 3.0 / 4.0).sqrt();
-        assert!((noise(&all, Mix::Chatty).unwrap() - expected).abs() < 1e-9);
+        let found = noise(&all, Mix::Chatty).unwrap();
+        assert!((found.plain - expected).abs() < 1e-9 && found.even.is_none());
+        assert!(found.is_too_much());
+        // That third run met a faster machine, as the probe says; the others did not.
+        for record in &mut all {
+            let slowness = if record.pair == Some(20) && record.block == 1 {
+                4.9
+            } else {
+                5.0
+            };
+            record.outcome.as_mut().unwrap().slowness = Some(slowness);
+        }
+        let found = noise(&all, Mix::Chatty).unwrap();
+        assert!(
+            found.even.unwrap() < 1e-6 && !found.is_too_much(),
+            "{found:?}"
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! pool cannot be sized by counting cores.
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// 100,000 accounts each; small, for the data are restored before each run that writes.
 pub(super) const SCALE: u32 = 4;
@@ -28,7 +28,7 @@ COMMIT;
 ";
 
 /// One load.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Deserialize, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Mix {
     /// One row by its key: all work, no waits

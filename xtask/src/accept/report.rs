@@ -4,16 +4,17 @@ use std::fmt::Write as _;
 
 use weir_lab::statistics::Ratio;
 
-use super::judge::{self, Judgement, Reached};
+use super::Record;
+use super::judge::{self, Judgement, Noise, Reached};
 use super::mix::Mix;
+use super::plan::{Plan, SIZE_MAX, WARM_UP};
 use super::run::{Pins, Size};
-use super::{Plan, Record};
 use crate::table::{Table, thousands};
 
 /// What the report says about the runs as a whole.
 pub(super) struct Facts<'a> {
     pub(super) plan: &'a Plan,
-    pub(super) environment: String,
+    pub(super) environment: &'a str,
     pub(super) pins: Option<&'a Pins>,
     pub(super) clients: u32,
     pub(super) goal: &'a str,
@@ -73,17 +74,20 @@ fn verdict(found: &Judgement) -> String {
 }
 
 /// How far the figures can be trusted.
-fn noise(noise: Option<f64>) -> String {
+fn noise(noise: Option<Noise>) -> String {
     let Some(noise) = noise else {
         return String::new();
     };
-    let warning = match noise > judge::NOISE_MAX {
+    let warning = match noise.is_too_much() {
         true => ": **too noisy to judge, the machine was busy otherwise**",
         false => "",
     };
+    let even = noise.even.map_or_else(String::new, |even| {
+        format!(", by {:.1} % with its speed allowed for", even * 100.0)
+    });
     format!(
-        "; runs of one fixed size differ by {:.1} %{warning}",
-        noise * 100.0
+        "; runs of one fixed size differ by {:.1} %{even}{warning}",
+        noise.plain * 100.0
     )
 }
 
@@ -219,11 +223,11 @@ fn explain(facts: &Facts<'_>) -> String {
         plan.seconds,
         plan.measured,
         plan.fixed_seconds,
-        super::WARM_UP,
+        WARM_UP,
         judge::FINALISTS,
         facts.clients,
         facts.goal,
-        super::SIZE_MAX,
+        SIZE_MAX,
         judge::RATIO_MIN * 100.0,
         judge::RATIO_MIN,
         judge::P99_MAX,
@@ -285,7 +289,7 @@ mod tests {
         let plan = plan();
         let facts = Facts {
             plan: &plan,
-            environment: "some machine".to_owned(),
+            environment: "some machine",
             pins: None,
             clients: 100,
             goal: "balanced",
@@ -334,7 +338,15 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("differ by 0.0 %\n"), "{text}");
-        assert!(noise(Some(0.051)).contains("5.1 %: **too noisy"));
+        let noisy = |even| noise(Some(Noise { plain: 0.09, even }));
+        assert!(
+            noisy(None).ends_with(
+                "differ by 9.0 %: **too noisy to judge, the machine was busy otherwise**"
+            )
+        );
+        assert!(
+            noisy(Some(0.03)).ends_with("differ by 9.0 %, by 3.0 % with its speed allowed for")
+        );
         let mut failed = records(0.99);
         failed
             .iter_mut()

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::Signal;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weir_lab::clock;
 use weir_lab::interrupt::Interrupt;
 use weir_lab::pgbench::log::{self, Transaction, as_f64, tally};
@@ -21,7 +21,7 @@ use super::speed::{Probe, Speed};
 use crate::weir::{Pool, Weir, decisions};
 
 /// Which processors are whose, so that PostgreSQL's share does not depend on who else is busy.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(super) struct Pins {
     /// PostgreSQL's, as taskset's list.
     pub(super) server: String,
@@ -48,7 +48,7 @@ impl Pins {
 }
 
 /// The pool.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Size {
     /// As ever.
@@ -79,7 +79,7 @@ pub(super) struct Job {
 }
 
 /// What it showed. Latencies are in microseconds, with the queue of the pool.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Seen {
     pub(super) per_second: f64,
     pub(super) mean_us: f64,
