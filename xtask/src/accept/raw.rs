@@ -107,8 +107,10 @@ impl Raw {
         plan.sizes.dedup();
         let blocks = self.records.iter().map(|record| record.block);
         plan.blocks = blocks.max().unwrap_or_default();
-        self.environment
-            .push_str(&format!("\n\nLater: {}", later.environment));
+        self.environment.push_str(&format!(
+            "\n\nAlso, by seed {}: {}",
+            later.seed, later.environment
+        ));
         Ok(())
     }
 }
