@@ -99,8 +99,10 @@ pub(super) fn judge(plan: &Plan, records: &[Record], mix: Mix) -> Judgement {
 
 /// Over these starts.
 pub(super) fn judge_starts(plan: &Plan, records: &[Record], mix: Mix, starts: &[u32]) -> Judgement {
-    let pairs: Vec<Pair<'_>> = pairs(records, mix)
-        .into_iter()
+    let all = pairs(records, mix);
+    let pairs: Vec<Pair<'_>> = all
+        .iter()
+        .copied()
         .filter(|pair| starts.contains(&pair.start))
         .collect();
     let ratio = |of: fn(&Seen) -> f64| {
@@ -118,8 +120,9 @@ pub(super) fn judge_starts(plan: &Plan, records: &[Record], mix: Mix, starts: &[
         });
         Ratio::of(&values.collect::<Vec<_>>())
     });
+    // What the machine's speed does is the same for all starts; of one start there are too few pairs to tell.
+    let slope = even(&all).map_or(0.0, |[rate, _]| rate.slope);
     let even = even(&pairs);
-    let slope = even.map_or(0.0, |[rate, _]| rate.slope);
     Judgement {
         even,
         ratio: ratio(|seen| seen.per_second),

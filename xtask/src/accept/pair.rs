@@ -12,6 +12,7 @@ pub(super) fn p99(seen: &Seen) -> f64 {
 }
 
 /// An adaptive run and the fixed one beside it.
+#[derive(Clone, Copy)]
 pub(super) struct Pair<'a> {
     pub(super) block: u32,
     pub(super) start: u32,

@@ -34,7 +34,7 @@ impl Raw {
             .with_context(|| format!("{}: not the raw data of accept-auto", path.display()))
     }
 
-    /// Below `target/bench`; says where.
+    /// With its report below `target/bench`; says where.
     ///
     /// # Errors
     /// A file that cannot be written.
@@ -44,6 +44,7 @@ impl Raw {
         let stem = format!("accept-auto-{}.json", clock::since_epoch().as_secs());
         let path = directory.join(stem);
         fs::write(&path, serde_json::to_string_pretty(self)?)?;
+        self.report(Some(&path.with_extension("md")))?;
         Ok(path)
     }
 

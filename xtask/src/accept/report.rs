@@ -7,6 +7,7 @@ use weir_lab::statistics::Ratio;
 use super::Record;
 use super::judge::{self, Judgement, Noise, Reached};
 use super::mix::Mix;
+use super::pair;
 use super::plan::{Plan, SIZE_MAX, WARM_UP};
 use super::run::{Pins, Size};
 use crate::table::{Table, thousands};
@@ -38,6 +39,8 @@ pub(super) fn render(facts: &Facts<'_>, records: &[Record]) -> String {
     text.push_str(&explain(facts));
     text.push_str("\n## Fixed sizes\n\nTransactions per second, geometric mean of the blocks.\n\n");
     text.push_str(&sweep(plan, records));
+    text.push_str("\n## Pairs\n\n");
+    text.push_str(&pairs(plan, records));
     text.push_str("\n## What the pools decided\n");
     for &mix in &plan.mixes {
         text.push_str(&decisions(records, mix));
@@ -61,7 +64,8 @@ fn verdict(found: &Judgement) -> String {
     };
     let even = found.even.map_or_else(String::new, |[rate, p99]| {
         format!(
-            " with the machine's speed allowed for {}, p99 {}x;",
+            " with the machine's speed allowed for, which explains {:.2} of how pairs differ, {}, p99 {}x; as it is",
+            rate.explained,
             ratio(Some(&rate.ratio)),
             ratio(Some(&p99.ratio))
         )
@@ -113,6 +117,42 @@ fn adaptive(plan: &Plan, records: &[Record]) -> String {
             table.row(row(mix, &start.to_string(), &found));
         }
         table.row(row(mix, "all", &judge::judge(plan, records, mix)));
+    }
+    table.markdown()
+}
+
+/// Every pair, so that the one that decides an interval can be seen.
+fn pairs(plan: &Plan, records: &[Record]) -> String {
+    let mut table = Table::new(&[
+        "mix",
+        "block",
+        "from",
+        "TPS",
+        "best fixed",
+        "its TPS",
+        "ratio",
+        "p99, ms",
+        "its p99, ms",
+        "machine slower by",
+    ]);
+    for &mix in &plan.mixes {
+        for pair in pair::pairs(records, mix) {
+            let (adaptive, fixed) = (pair.adaptive, pair.fixed);
+            let slower = pair.slower();
+            let slower = slower.map(|log| format!("{:.1} %", log.exp_m1() * 100.0));
+            table.row(vec![
+                mix.name().to_owned(),
+                pair.block.to_string(),
+                pair.start.to_string(),
+                thousands(adaptive.per_second),
+                pair.size.to_string(),
+                thousands(fixed.per_second),
+                format!("{:.3}", adaptive.per_second / fixed.per_second),
+                format!("{:.1}", milliseconds(adaptive.p99_us)),
+                format!("{:.1}", milliseconds(fixed.p99_us)),
+                slower.unwrap_or_else(|| NONE.to_owned()),
+            ]);
+        }
     }
     table.markdown()
 }
@@ -218,7 +258,8 @@ fn explain(facts: &Facts<'_>) -> String {
          runs. The pool tries nothing in its first five seconds. Wanted: the lower end at least {}, the upper end of \
          p99 at most {}, reached within {} s or {} transactions. How fast the machine was is measured in every run, by a small \
          fixed piece of work on each processor; with 8 pairs and more ratios are judged as they would be had both runs \
-         met the same (analysis of covariance), and the plain ones stand beside them. {pins} Order by seed {}.\n\nMixes: {}.\n\n{}\n",
+         met the same (analysis of covariance), what is to be reached is what the fixed size would do on the machine \
+         that the adaptive run met, and the plain ratios stand beside them. {pins} Order by seed {}.\n\nMixes: {}.\n\n{}\n",
         plan.blocks,
         plan.seconds,
         plan.measured,
@@ -312,6 +353,8 @@ mod tests {
         }
         assert!(all[10].starts_with("1.238 (") && all[11].starts_with("2.475 ("));
         assert!(text.contains("**1,414**"), "{text}");
+        let pair = text.lines().find(|line| line.contains("2,000"));
+        assert!(pair.unwrap().contains("| 0.990 |"), "{text}");
         assert!(text.contains("03:00:00.000 4 -> 7"), "{text}");
     }
 

@@ -30,6 +30,8 @@ pub struct Adjusted {
     pub ratio: Ratio,
     /// What its logarithm changes by when the difference grows by one.
     pub slope: f64,
+    /// The part of the variance of the logarithms that the difference explains, 0 to 1.
+    pub explained: f64,
 }
 
 impl Ratio {
@@ -85,6 +87,7 @@ impl Ratio {
         let count = super::float(logs.len());
         let t = student::quantile(f64::midpoint(1.0, CONFIDENCE), count - 2.0)?;
         let half = t * (squares / (count - 2.0) * (1.0 / count + along.powi(2) / spread)).sqrt();
+        let total: f64 = logs.iter().map(|y| (y - height).powi(2)).sum();
         let sample = Sample::of(&even)?;
         let ratio = Self {
             pairs: sample.count,
@@ -96,7 +99,11 @@ impl Ratio {
                 high: super::finite((level + half).exp())?,
             }),
         };
-        Some(Adjusted { ratio, slope })
+        Some(Adjusted {
+            ratio,
+            slope,
+            explained: super::finite(1.0 - squares / total).unwrap_or(0.0),
+        })
     }
 
     /// The ratio of the geometric means of two samples that were not measured in pairs, `second` over `first`, with
@@ -206,7 +213,9 @@ mod tests {
         // The second machine is slower by 0.1, 0.3, -0.2 and 0, and that counts double: without it all are 1.05.
         let slower = [0.1, 0.3, -0.2, 0.0];
         let logs = slower.map(|slower| 1.05_f64.ln() - 2.0 * slower);
-        let Adjusted { ratio, slope } = Ratio::adjusted(&logs, &slower).unwrap();
+        let found = Ratio::adjusted(&logs, &slower).unwrap();
+        let Adjusted { ratio, slope, .. } = found;
+        close(found.explained, 1.0, 1e-12);
         close(slope, -2.0, 1e-12);
         close(ratio.mean, 1.05, 1e-12);
         let interval = ratio.interval.unwrap();
@@ -220,6 +229,8 @@ mod tests {
         // x 0, 1, 2, 3 and y 1, 3, 2, 4: slope 0.8, intercept 1.3, residual variance 1.8 / 2, its error
         // sqrt(0.9 * (1/4 + 2.25/5)) = 0.793725, t(0.975, 2) = 4.302653.
         let found = Ratio::adjusted(&[1.0, 3.0, 2.0, 4.0], &[0.0, 1.0, 2.0, 3.0]);
+        // 3.2 of the 5 squares around the mean are the line's.
+        close(found.unwrap().explained, 0.64, 1e-12);
         let ratio = found.unwrap().ratio;
         let interval = ratio.interval.unwrap();
         close(ratio.mean.ln(), 1.3, 1e-12);
