@@ -12,7 +12,7 @@ pub mod steady;
 pub mod student;
 
 pub use noise::Noise;
-pub use ratio::{Adjusted, Ratio};
+pub use ratio::{Adjusted, Ratio, unexplained};
 pub use steady::Steadiness;
 
 /// The level of every interval in this crate.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use weir_lab::statistics::{Adjusted, Ratio, mean};
+use weir_lab::statistics::{Adjusted, Ratio, mean, unexplained};
 
 use super::Record;
 use super::mix::Mix;
-use super::pair::{Pair, even, p99, pairs};
+use super::pair::{Pair, columns, even, p99, pairs};
 use super::plan::Plan;
 use super::run::{Seen, Size};
 
@@ -63,8 +63,8 @@ pub(super) struct Judgement {
 impl Judgement {
     /// What is judged: with the machine's speed allowed for if it can be, else as it is.
     fn judged(&self) -> [Option<Ratio>; 2] {
-        match self.even {
-            Some(even) => even.map(|adjusted| Some(adjusted.ratio)),
+        match &self.even {
+            Some(even) => even.each_ref().map(|adjusted| Some(adjusted.ratio)),
             None => [self.ratio, self.p99],
         }
     }
@@ -100,11 +100,12 @@ pub(super) fn judge(plan: &Plan, records: &[Record], mix: Mix) -> Judgement {
 /// Over these starts.
 pub(super) fn judge_starts(plan: &Plan, records: &[Record], mix: Mix, starts: &[u32]) -> Judgement {
     let all = pairs(records, mix);
-    let pairs: Vec<Pair<'_>> = all
-        .iter()
-        .copied()
-        .filter(|pair| starts.contains(&pair.start))
-        .collect();
+    // What the machine's speed does is the same for all starts; of one start there are too few pairs to tell.
+    let effects = even(&all).map_or_else(|| vec![0.0; all.len()], |[rate, _]| rate.effects);
+    let of_starts = all.iter().copied().zip(effects);
+    let (pairs, effects): (Vec<Pair<'_>>, Vec<f64>) = of_starts
+        .filter(|(pair, _)| starts.contains(&pair.start))
+        .unzip();
     let ratio = |of: fn(&Seen) -> f64| {
         let values: Vec<_> = pairs
             .iter()
@@ -120,8 +121,6 @@ pub(super) fn judge_starts(plan: &Plan, records: &[Record], mix: Mix, starts: &[
         });
         Ratio::of(&values.collect::<Vec<_>>())
     });
-    // What the machine's speed does is the same for all starts; of one start there are too few pairs to tell.
-    let slope = even(&all).map_or(0.0, |[rate, _]| rate.slope);
     let even = even(&pairs);
     Judgement {
         even,
@@ -129,10 +128,10 @@ pub(super) fn judge_starts(plan: &Plan, records: &[Record], mix: Mix, starts: &[
         p99: ratio(p99),
         reached: pairs
             .iter()
-            .map(|pair| {
+            .zip(effects)
+            .map(|(pair, effect)| {
                 // What the fixed size would have done on the machine that the adaptive run met.
-                let same = (slope * pair.slower().unwrap_or_default()).exp();
-                reached(&pair.adaptive.series, pair.fixed.per_second * same)
+                reached(&pair.adaptive.series, pair.fixed.per_second * effect.exp())
             })
             .collect(),
         usual,
@@ -228,33 +227,48 @@ impl Noise {
 
 /// Nothing if no size was run twice in a block.
 pub(super) fn noise(records: &[Record], mix: Mix) -> Option<Noise> {
-    let mut groups: BTreeMap<(u32, Size), Vec<(f64, f64)>> = BTreeMap::new();
+    let mut groups: BTreeMap<(u32, Size), Vec<&Seen>> = BTreeMap::new();
     let fixed = |record: &&Record| record.mix == mix && matches!(record.size, Size::Fixed(_));
     for record in records.iter().filter(fixed) {
         let runs = groups.entry((record.block, record.size)).or_default();
-        runs.extend(record.outcome.as_ref().map(|seen| {
-            let slowness = seen.slowness.unwrap_or(f64::NAN);
-            (seen.per_second.ln(), slowness)
-        }));
+        runs.extend(&record.outcome);
     }
-    // Around the means of the groups: of the rates, of the machine's slowness, and of both together.
-    let (mut rates, mut slow, mut both, mut freedom) = (0.0, 0.0, 0.0, 0_u32);
+    // Around the means of the groups: rates, and how slow the machine was.
+    let (mut rates, mut slow) = (Vec::new(), Some(Vec::new()));
+    let mut freedom = 0;
     for runs in groups.values().filter(|runs| runs.len() > 1) {
-        let middle = mean(&runs.iter().map(|run| run.0).collect::<Vec<_>>())?;
-        let usual = mean(&runs.iter().map(|run| run.1).collect::<Vec<_>>()).unwrap_or(f64::NAN);
-        for (rate, slowness) in runs {
-            let (y, x) = (rate - middle, slowness - usual);
-            rates += y * y;
-            slow += x * x;
-            both += x * y;
-        }
-        freedom += u32::try_from(runs.len()).ok()? - 1;
+        let own: Vec<f64> = runs.iter().map(|seen| seen.per_second.ln()).collect();
+        rates.extend(around_mean(&own)?);
+        let own: Vec<Vec<f64>> = runs.iter().map(|seen| seen.slowness.clone()).collect();
+        let own = columns(&own).map(|own| own.iter().map(|own| around_mean(own)).collect());
+        let own: Option<Vec<Vec<f64>>> = own.flatten();
+        slow = slow.zip(own).map(|(mut all, own)| {
+            all.resize(own.len().max(all.len()), Vec::new());
+            all.iter_mut()
+                .zip(own)
+                .for_each(|(all, own)| all.extend(own));
+            all
+        });
+        freedom += runs.len() - 1;
     }
-    let left = (rates - both * both / slow).max(0.0) / f64::from(freedom.saturating_sub(1));
-    (freedom > 0).then(|| Noise {
-        plain: (rates / f64::from(freedom)).sqrt(),
-        even: (slow > 0.0 && freedom > 1).then(|| left.sqrt()),
+    let deviation = |values: &[f64], freedom: usize| {
+        let squares: f64 = values.iter().map(|value| value * value).sum();
+        let freedom = u32::try_from(freedom).ok().filter(|freedom| *freedom > 0)?;
+        Some((squares / f64::from(freedom)).sqrt())
+    };
+    let even = slow.and_then(|slow| {
+        let left = unexplained(&rates, &slow)?;
+        deviation(&left, freedom.checked_sub(slow.len())?)
+    });
+    Some(Noise {
+        plain: deviation(&rates, freedom)?,
+        even,
     })
+}
+
+fn around_mean(values: &[f64]) -> Option<Vec<f64>> {
+    let middle = mean(values)?;
+    Some(values.iter().map(|value| value - middle).collect())
 }
 
 /// When `series` has five seconds in a row that are good enough.
@@ -355,18 +369,18 @@ pub(super) mod tests {
             let rate = 980.0 * (-2.0 * slower).exp();
             all.push(record(1, Size::Fixed(8), Some(start), 1000.0, 1000));
             all.push(record(1, Size::From(start), Some(start), rate, 1000));
-            let slowness = [Some(5.0), Some(5.0 + slower)];
+            let slowness = [vec![5.0], vec![5.0 + slower]];
             for (record, slowness) in all.iter_mut().rev().take(2).rev().zip(slowness) {
                 record.outcome.as_mut().unwrap().slowness = slowness;
             }
         }
         let found = judge(&plan, &all, Mix::Chatty);
-        let [rate, _] = found.even.unwrap();
-        assert!((rate.ratio.mean - 0.98).abs() < 1e-9 && (rate.slope + 2.0).abs() < 1e-9);
+        let [rate, _] = found.even.as_ref().unwrap();
+        assert!((rate.ratio.mean - 0.98).abs() < 1e-9 && (rate.effects[1] + 0.2).abs() < 1e-9);
         assert!(found.ratio.unwrap().interval.unwrap().low < RATIO_MIN);
         assert!(found.is_met(), "{found:?}");
         // Where one run was not watched, everything is judged as it is.
-        all[0].outcome.as_mut().unwrap().slowness = None;
+        all[0].outcome.as_mut().unwrap().slowness.clear();
         assert!(!judge(&plan, &all, Mix::Chatty).is_met());
     }
 
@@ -444,7 +458,7 @@ pub(super) mod tests {
             } else {
                 5.0
             };
-            record.outcome.as_mut().unwrap().slowness = Some(slowness);
+            record.outcome.as_mut().unwrap().slowness = vec![slowness];
         }
         let found = noise(&all, Mix::Chatty).unwrap();
         assert!(

@@ -22,9 +22,10 @@ pub(super) struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// By how much the machine was slower for the adaptive run.
-    pub(super) fn slower(&self) -> Option<f64> {
-        Some(self.adaptive.slowness? - self.fixed.slowness?)
+    /// By how much the server's processors were slower for the adaptive run, and the others. Nothing if it is not known.
+    pub(super) fn slower(&self) -> Vec<f64> {
+        let both = self.adaptive.slowness.iter().zip(&self.fixed.slowness);
+        both.map(|(adaptive, fixed)| adaptive - fixed).collect()
     }
 }
 
@@ -36,8 +37,8 @@ pub(super) fn even(pairs: &[Pair<'_>]) -> Option<[Adjusted; 2]> {
     if pairs.len() < EVEN_MIN {
         return None;
     }
-    let slower = pairs.iter().map(Pair::slower);
-    let slower = slower.collect::<Option<Vec<f64>>>()?;
+    let slower: Vec<Vec<f64>> = pairs.iter().map(Pair::slower).collect();
+    let slower = columns(&slower)?;
     let adjusted = |of: fn(&Seen) -> f64| {
         let logs = pairs
             .iter()
@@ -45,6 +46,14 @@ pub(super) fn even(pairs: &[Pair<'_>]) -> Option<[Adjusted; 2]> {
         Ratio::adjusted(&logs.collect::<Vec<_>>(), &slower)
     };
     Some([adjusted(|seen| seen.per_second)?, adjusted(p99)?])
+}
+
+/// What is known of every run, thing by thing. Nothing if of one run less is known.
+pub(super) fn columns(rows: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
+    let width = rows.first()?.len();
+    let is_known = width > 0 && rows.iter().all(|row| row.len() == width);
+    let column = |at: usize| rows.iter().filter_map(|row| row.get(at)).copied().collect();
+    is_known.then(|| (0..width).map(column).collect())
 }
 
 /// All of a mix.

@@ -62,7 +62,7 @@ fn verdict(found: &Judgement) -> String {
         [] => "met".to_owned(),
         missed => format!("**missed**: {}", missed.join(", ")),
     };
-    let even = found.even.map_or_else(String::new, |[rate, p99]| {
+    let even = found.even.as_ref().map_or_else(String::new, |[rate, p99]| {
         format!(
             " with the machine's speed allowed for, which explains {:.2} of how pairs differ, {}, p99 {}x; as it is",
             rate.explained,
@@ -133,13 +133,15 @@ fn pairs(plan: &Plan, records: &[Record]) -> String {
         "ratio",
         "p99, ms",
         "its p99, ms",
-        "machine slower by",
+        "processors slower by",
     ]);
     for &mix in &plan.mixes {
         for pair in pair::pairs(records, mix) {
             let (adaptive, fixed) = (pair.adaptive, pair.fixed);
-            let slower = pair.slower();
-            let slower = slower.map(|log| format!("{:.1} %", log.exp_m1() * 100.0));
+            let slower = pair.slower().into_iter();
+            let slower: Vec<_> = slower
+                .map(|log| format!("{:.1}", log.exp_m1() * 100.0))
+                .collect();
             table.row(vec![
                 mix.name().to_owned(),
                 pair.block.to_string(),
@@ -150,7 +152,10 @@ fn pairs(plan: &Plan, records: &[Record]) -> String {
                 format!("{:.3}", adaptive.per_second / fixed.per_second),
                 format!("{:.1}", milliseconds(adaptive.p99_us)),
                 format!("{:.1}", milliseconds(fixed.p99_us)),
-                slower.unwrap_or_else(|| NONE.to_owned()),
+                match slower.is_empty() {
+                    true => NONE.to_owned(),
+                    false => format!("{} %", slower.join(", ")),
+                },
             ]);
         }
     }

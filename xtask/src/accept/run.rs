@@ -45,6 +45,11 @@ impl Pins {
             others: list(half, cores),
         })
     }
+
+    /// The highest of PostgreSQL's.
+    fn last_of_server(&self) -> usize {
+        (self.server_cores.max(1) - 1) as usize
+    }
 }
 
 /// The pool.
@@ -88,8 +93,9 @@ pub(super) struct Seen {
     pub(super) failures: u64,
     /// Transactions of each second, from the first transaction on.
     pub(super) series: Vec<f64>,
-    /// How slow the machine was in the time that counts: see [`Speed::slowness`].
-    pub(super) slowness: Option<f64>,
+    /// How slow the server's processors were in the time that counts, and the others: see [`Speed::slowness`]. Of all as
+    /// one where nothing is pinned; nothing if it is not known.
+    pub(super) slowness: Vec<f64>,
     /// What the pool said of itself a second before the end.
     pub(super) pool: Option<Pool>,
     /// The log's lines about its decisions, with their times.
@@ -174,7 +180,7 @@ impl Stage {
         Ok(Seen {
             pool,
             decisions,
-            ..evaluate(job, &log, &speed)?
+            ..evaluate(job, &log, &speed, self.pins.as_ref())?
         })
     }
 
@@ -278,10 +284,11 @@ impl Stage {
 }
 
 /// Time is counted from the first transaction: to log in takes a while.
-fn evaluate(job: &Job, log: &[Transaction], speed: &Speed) -> Result<Seen> {
+fn evaluate(job: &Job, log: &[Transaction], speed: &Speed, pins: Option<&Pins>) -> Result<Seen> {
     let begin = log.iter().map(|line| line.ended).min();
     let begin = begin.context("there was no transaction")?;
     let end = begin + job.total;
+    let last = pins.map(Pins::last_of_server);
     let found = tally(log, end - job.measured, end)
         .ok_or_else(|| anyhow!("there was no transaction in the time that counts"))?;
     let count = as_f64(usize::try_from(found.transactions)?);
@@ -300,7 +307,7 @@ fn evaluate(job: &Job, log: &[Transaction], speed: &Speed) -> Result<Seen> {
         p99_us: found.p99_us,
         failures: found.failures,
         series,
-        slowness: speed.slowness(end - job.measured, end),
+        slowness: speed.slowness(end - job.measured, end, last),
         ..Seen::default()
     })
 }
@@ -370,11 +377,11 @@ mod tests {
             measured: Duration::from_secs(10),
             seed: 1,
         };
-        let seen = evaluate(&job, &log, &Speed::default()).unwrap();
+        let seen = evaluate(&job, &log, &Speed::default(), None).unwrap();
         assert!((seen.per_second - 200.0).abs() < 1.0, "{seen:?}");
         assert_eq!((seen.series.len(), seen.series[3]), (20, 100.0));
         assert!((seen.series[15] - 200.0).abs() < 1e-9);
         assert!(seen.p50_us > 10_000, "{seen:?}");
-        assert!(evaluate(&job, &[], &Speed::default()).is_err());
+        assert!(evaluate(&job, &[], &Speed::default(), None).is_err());
     }
 }

@@ -5,8 +5,8 @@
 
 use super::{CONFIDENCE, Interval, Sample, student};
 
-/// Two degrees of freedom are the least that an interval of [`Ratio::adjusted`] is worth something with.
-const ADJUSTED_MIN: usize = 4;
+/// The least that an interval of [`Ratio::adjusted`] is worth something with.
+const FREEDOM_MIN: usize = 2;
 
 /// What several pairs say about one ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,13 +24,13 @@ pub struct Ratio {
 }
 
 /// A ratio with something allowed for that neither of the two decides.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Adjusted {
     /// What it would be had both met the same.
     pub ratio: Ratio,
-    /// What its logarithm changes by when the difference grows by one.
-    pub slope: f64,
-    /// The part of the variance of the logarithms that the difference explains, 0 to 1.
+    /// Of each pair, what its differences did to the logarithm of its ratio.
+    pub effects: Vec<f64>,
+    /// The part of the variance of the logarithms that the differences explain, 0 to 1.
     pub explained: f64,
 }
 
@@ -66,28 +66,30 @@ impl Ratio {
         })
     }
 
-    /// From logarithms of ratios and, for each, by how much something differed that neither of the two decides, as the
-    /// speed of the machine: what the ratio would be had both met the same. Analysis of covariance: the straight line
-    /// through the points by least squares, where nothing differs, and the interval of its height there by Student's t
-    /// with n - 2 degrees of freedom. `min` and `max` are of the ratios less what the line says of them. `None` for
-    /// fewer than four, if the difference never differs, or for a value that is not finite.
+    /// From logarithms of ratios and, for each, by how much things differed that neither of the two decides, as the
+    /// speeds of processors: what the ratio would be had both met the same. `differences` has a list for each thing, as
+    /// long as `logs`. Analysis of covariance: the plane through the points by least squares, where nothing differs, and
+    /// the interval of its height there by Student's t with n - 1 degrees of freedom less one for each thing. `min` and
+    /// `max` are of the ratios less what the plane says of them. `None` for fewer than two degrees of freedom, if a
+    /// difference is always nothing or always that of others, or for a value that is not finite.
     #[must_use]
-    pub fn adjusted(logs: &[f64], differences: &[f64]) -> Option<Adjusted> {
-        if logs.len() != differences.len() || logs.len() < ADJUSTED_MIN {
-            return None;
-        }
-        let (height, along) = (super::mean(logs)?, super::mean(differences)?);
-        let spread: f64 = differences.iter().map(|x| (x - along).powi(2)).sum();
-        let points = || logs.iter().zip(differences);
-        let product: f64 = points().map(|(y, x)| (y - height) * (x - along)).sum();
-        let slope = super::finite(product / spread)?;
-        let level = height - slope * along;
-        let even: Vec<f64> = points().map(|(y, x)| y - slope * x).collect();
-        let squares: f64 = even.iter().map(|y| (y - level).powi(2)).sum();
-        let count = super::float(logs.len());
-        let t = student::quantile(f64::midpoint(1.0, CONFIDENCE), count - 2.0)?;
-        let half = t * (squares / (count - 2.0) * (1.0 / count + along.powi(2) / spread)).sqrt();
-        let total: f64 = logs.iter().map(|y| (y - height).powi(2)).sum();
+    pub fn adjusted(logs: &[f64], differences: &[Vec<f64>]) -> Option<Adjusted> {
+        let freedom = logs.len().checked_sub(1 + differences.len());
+        let freedom = freedom.filter(|freedom| *freedom >= FREEDOM_MIN)?;
+        // What differences cannot stand for, of a level that is the same for all and of what was seen.
+        let same = unexplained(&vec![1.0; logs.len()], differences)?;
+        let seen = unexplained(logs, differences)?;
+        let weight = super::finite(dot(&same, &same))
+            .filter(|weight| *weight > OWN_MIN * super::float(logs.len()))?;
+        let level = dot(&same, &seen) / weight;
+        let left: Vec<f64> = seen.iter().zip(&same).map(|(y, x)| y - level * x).collect();
+        let squares = dot(&left, &left);
+        let freedom = super::float(freedom);
+        let t = student::quantile(f64::midpoint(1.0, CONFIDENCE), freedom)?;
+        let half = t * (squares / freedom / weight).sqrt();
+        let even: Vec<f64> = left.iter().map(|rest| level + rest).collect();
+        let middle = super::mean(logs)?;
+        let total: f64 = logs.iter().map(|y| (y - middle).powi(2)).sum();
         let sample = Sample::of(&even)?;
         let ratio = Self {
             pairs: sample.count,
@@ -101,7 +103,7 @@ impl Ratio {
         };
         Some(Adjusted {
             ratio,
-            slope,
+            effects: logs.iter().zip(&even).map(|(y, even)| y - even).collect(),
             explained: super::finite(1.0 - squares / total).unwrap_or(0.0),
         })
     }
@@ -138,6 +140,42 @@ impl Ratio {
     pub fn differs(&self) -> Option<bool> {
         self.interval.map(|interval| !interval.contains(1.0))
     }
+}
+
+/// What is left of `values` when as much as can be is explained by multiples of the `reasons`, by least squares through
+/// the origin (Gram and Schmidt, one reason after the other). `None` if a list is not as long as `values`, if a reason is
+/// nothing but what others are, or for a value that is not finite.
+#[must_use]
+pub fn unexplained(values: &[f64], reasons: &[Vec<f64>]) -> Option<Vec<f64>> {
+    let mut own: Vec<Vec<f64>> = Vec::new();
+    for reason in reasons {
+        let rest = less(reason.clone(), &own);
+        let is_new = dot(&rest, &rest) > OWN_MIN * dot(reason, reason);
+        if !is_new || rest.len() != values.len() {
+            return None;
+        }
+        own.push(rest);
+    }
+    let left = less(values.to_vec(), &own);
+    left.iter().all(|value| value.is_finite()).then_some(left)
+}
+
+/// The part of the square of a reason that must be its own: below is what rounding leaves.
+const OWN_MIN: f64 = 1e-12;
+
+/// Without what each of `directions`, none of which has a part of another, stands for.
+fn less(mut values: Vec<f64>, directions: &[Vec<f64>]) -> Vec<f64> {
+    for direction in directions {
+        let part = dot(&values, direction) / dot(direction, direction);
+        for (value, along) in values.iter_mut().zip(direction) {
+            *value -= part * along;
+        }
+    }
+    values
+}
+
+fn dot(one: &[f64], other: &[f64]) -> f64 {
+    one.iter().zip(other).map(|(x, y)| x * y).sum()
 }
 
 /// Half of the width of Welch's 95 % interval of the difference of two means.
@@ -213,10 +251,12 @@ mod tests {
         // The second machine is slower by 0.1, 0.3, -0.2 and 0, and that counts double: without it all are 1.05.
         let slower = [0.1, 0.3, -0.2, 0.0];
         let logs = slower.map(|slower| 1.05_f64.ln() - 2.0 * slower);
-        let found = Ratio::adjusted(&logs, &slower).unwrap();
-        let Adjusted { ratio, slope, .. } = found;
+        let found = Ratio::adjusted(&logs, &[slower.into()]).unwrap();
+        let ratio = found.ratio;
         close(found.explained, 1.0, 1e-12);
-        close(slope, -2.0, 1e-12);
+        for (effect, slower) in found.effects.iter().zip(slower) {
+            close(*effect, -2.0 * slower, 1e-12);
+        }
         close(ratio.mean, 1.05, 1e-12);
         let interval = ratio.interval.unwrap();
         close(interval.low, 1.05, 1e-6);
@@ -228,10 +268,10 @@ mod tests {
     fn an_adjusted_ratio_has_the_interval_of_the_intercept() {
         // x 0, 1, 2, 3 and y 1, 3, 2, 4: slope 0.8, intercept 1.3, residual variance 1.8 / 2, its error
         // sqrt(0.9 * (1/4 + 2.25/5)) = 0.793725, t(0.975, 2) = 4.302653.
-        let found = Ratio::adjusted(&[1.0, 3.0, 2.0, 4.0], &[0.0, 1.0, 2.0, 3.0]);
+        let found = Ratio::adjusted(&[1.0, 3.0, 2.0, 4.0], &[vec![0.0, 1.0, 2.0, 3.0]]).unwrap();
         // 3.2 of the 5 squares around the mean are the line's.
-        close(found.unwrap().explained, 0.64, 1e-12);
-        let ratio = found.unwrap().ratio;
+        close(found.explained, 0.64, 1e-12);
+        let ratio = found.ratio;
         let interval = ratio.interval.unwrap();
         close(ratio.mean.ln(), 1.3, 1e-12);
         close(interval.high.ln() - 1.3, 4.302_653 * 0.793_725, 1e-5);
@@ -239,11 +279,37 @@ mod tests {
     }
 
     #[test]
+    fn two_processors_are_allowed_for_at_once() {
+        // One counts double, the other half; neither says anything alone.
+        let (one, two) = (
+            vec![0.1, -0.1, 0.3, 0.0, 0.2],
+            vec![0.4, 0.1, -0.2, 0.3, -0.6],
+        );
+        let logs = |one: &[f64], two: &[f64]| -> Vec<f64> {
+            let both = one.iter().zip(two);
+            both.map(|(one, two)| -0.02 - 2.0 * one - 0.5 * two)
+                .collect()
+        };
+        let found = Ratio::adjusted(&logs(&one, &two), &[one.clone(), two.clone()]).unwrap();
+        close(found.ratio.mean.ln(), -0.02, 1e-12);
+        close(found.effects[2], -0.5, 1e-12);
+        let alone = Ratio::adjusted(&logs(&one, &two), &[one]).unwrap();
+        assert!(alone.explained < 0.9, "{alone:?}");
+    }
+
+    #[test]
     fn nothing_is_adjusted_by_what_never_differs_or_is_too_little() {
-        assert_eq!(Ratio::adjusted(&[0.1; 3], &[0.0, 0.1, 0.2]), None);
-        assert_eq!(Ratio::adjusted(&[0.1; 4], &[0.2; 4]), None);
-        assert_eq!(Ratio::adjusted(&[0.1; 4], &[0.2; 5]), None);
-        assert_eq!(Ratio::adjusted(&[0.1; 4], &[0.2, f64::NAN, 0.1, 0.3]), None);
+        let adjusted =
+            |logs: &[f64], differences: &[f64]| Ratio::adjusted(logs, &[differences.into()]);
+        assert_eq!(adjusted(&[0.1; 3], &[0.0, 0.1, 0.2]), None);
+        assert_eq!(adjusted(&[0.1; 4], &[0.0; 4]), None);
+        // Always the same difference is not told from a ratio that is always the same.
+        assert_eq!(adjusted(&[0.1; 4], &[0.2; 4]), None);
+        assert_eq!(adjusted(&[0.1; 4], &[0.2; 5]), None);
+        assert_eq!(adjusted(&[0.1; 4], &[0.2, f64::NAN, 0.1, 0.3]), None);
+        // Two processors that always differ alike are one.
+        let twice = [vec![0.1, 0.2, 0.0, 0.3, 0.1], vec![0.2, 0.4, 0.0, 0.6, 0.2]];
+        assert_eq!(Ratio::adjusted(&[0.1; 5], &twice), None);
     }
 
     #[test]
