@@ -133,11 +133,15 @@ fn pairs(plan: &Plan, records: &[Record]) -> String {
         "ratio",
         "p99, ms",
         "its p99, ms",
+        "reached, s",
+        "fixed alike, s",
         "processors slower by",
     ]);
     for &mix in &plan.mixes {
-        for pair in pair::pairs(records, mix) {
+        let all_times = judge::judge(plan, records, mix).reached;
+        for (pair, reached) in pair::pairs(records, mix).into_iter().zip(all_times) {
             let (adaptive, fixed) = (pair.adaptive, pair.fixed);
+            let alike = judge::reached(&fixed.series, fixed.per_second);
             let slower = pair.slower().into_iter();
             let slower: Vec<_> = slower
                 .map(|log| format!("{:.1}", log.exp_m1() * 100.0))
@@ -152,6 +156,8 @@ fn pairs(plan: &Plan, records: &[Record]) -> String {
                 format!("{:.3}", adaptive.per_second / fixed.per_second),
                 format!("{:.1}", milliseconds(adaptive.p99_us)),
                 format!("{:.1}", milliseconds(fixed.p99_us)),
+                times_of(&[reached]).0,
+                times_of(&[alike]).0,
                 match slower.is_empty() {
                     true => NONE.to_owned(),
                     false => format!("{} %", slower.join(", ")),
@@ -166,7 +172,7 @@ fn row(mix: Mix, from: &str, found: &Judgement) -> Vec<String> {
     let rate = judge::geometric_mean(&found.rates);
     let rate = rate.map_or_else(|| NONE.to_owned(), thousands);
     let [ten, double] = &found.usual;
-    let (seconds, transactions) = times(&found.reached);
+    let (seconds, transactions) = times_of(&found.reached);
     vec![
         mix.name().to_owned(),
         from.to_owned(),
@@ -196,7 +202,7 @@ fn ratio(ratio: Option<&Ratio>) -> String {
 }
 
 /// The latest of the runs, in seconds and in transactions.
-fn times(reached: &[Option<Reached>]) -> (String, String) {
+fn times_of(reached: &[Option<Reached>]) -> (String, String) {
     let all: Option<Vec<Reached>> = reached.iter().copied().collect();
     match all {
         Some(all) if !all.is_empty() => {
@@ -260,7 +266,8 @@ fn explain(facts: &Facts<'_>) -> String {
          of {} blocks, intervals by Student's t on the logarithms. Both take {} s, of which the last {} count; runs of the \
          sweep {} s after {} s of warm-up, the {} best sizes of a block three times. {} clients, pool_size_goal {}, pool_size_max {}. Reached: \
          the beginning of the first {} % for five seconds, counted from the first transaction on; the latest of the \
-         runs. The pool tries nothing in its first five seconds. Wanted: the lower end at least {}, the upper end of \
+         runs. The pool tries nothing in its first five seconds. Fixed alike: the same of the fixed run, which has nothing to \
+         find, against what it did itself in the seconds that count: what the machine takes. Wanted: the lower end at least {}, the upper end of \
          p99 at most {}, reached within {} s or {} transactions. How fast the machine was is measured in every run, by a small \
          fixed piece of work on each processor; with 8 pairs and more ratios are judged as they would be had both runs \
          met the same (analysis of covariance), what is to be reached is what the fixed size would do on the machine \
@@ -358,8 +365,11 @@ mod tests {
         }
         assert!(all[10].starts_with("1.238 (") && all[11].starts_with("2.475 ("));
         assert!(text.contains("**1,414**"), "{text}");
-        let pair = text.lines().find(|line| line.contains("2,000"));
-        assert!(pair.unwrap().contains("| 0.990 |"), "{text}");
+        let pair = text.lines().find(|line| line.contains("2,000")).unwrap();
+        let pair: Vec<&str> = pair.split('|').map(str::trim).collect();
+        for (column, cell) in [(7, "0.990"), (10, "3"), (11, "3")] {
+            assert_eq!(pair.get(column), Some(&cell), "{pair:?}");
+        }
         assert!(text.contains("03:00:00.000 4 -> 7"), "{text}");
     }
 
@@ -386,6 +396,9 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("differ by 0.0 %\n"), "{text}");
+        let pair = text.lines().find(|line| line.contains("2,000")).unwrap();
+        let times: Vec<&str> = pair.split('|').map(str::trim).skip(10).take(2).collect();
+        assert_eq!(times, ["never", "3"], "{pair}");
         let noisy = |even| noise(Some(Noise { plain: 0.09, even }));
         assert!(
             noisy(None).ends_with(
