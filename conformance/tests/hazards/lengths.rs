@@ -196,8 +196,14 @@ fn sec_20_a_rewritten_length_never_wraps() -> Result<()> {
         Ok(server.connections() > 0)
     })?;
     support::check_serves(&mut target)?;
-    for index in 0..server.connections() {
-        check_frames(&server.heard(index)).with_context(|| format!("server {index}"))?;
+    // A connection that was accepted this moment, in place of one that was cut, has said nothing yet.
+    let said: Vec<_> = (0..server.connections())
+        .map(|index| (index, server.heard(index)))
+        .filter(|(_, heard)| !heard.is_empty())
+        .collect();
+    ensure!(!said.is_empty(), "no server heard anything");
+    for (index, heard) in said {
+        check_frames(&heard).with_context(|| format!("server {index}"))?;
     }
     Ok(())
 }
