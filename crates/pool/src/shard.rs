@@ -8,14 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::action::Action;
-use crate::action::CloseReason;
 use crate::gate::Connecting;
 use crate::moment::Moment;
 use crate::moment::ServerId;
 use crate::policy::Policy;
 use crate::queue::Queue;
 use crate::random::Random;
-use crate::shared::Closing;
 use crate::shared::Connected;
 use crate::shared::Line;
 use crate::shared::Permit;
@@ -24,6 +22,7 @@ use crate::shared::Refusal;
 use crate::shared::Seat;
 use crate::shared::Shared;
 
+mod closing;
 mod count;
 mod grow;
 mod seats;
@@ -139,7 +138,7 @@ struct Entry {
 #[derive(Debug)]
 enum State {
     Active,
-    Closing(#[expect(dead_code, reason = "counts the server as closing while it lives")] Closing),
+    Closing,
     Connecting(Connecting),
     Idle,
     Leaving(Promise),
@@ -259,33 +258,6 @@ impl Shard {
     fn is_obsolete_entry(&self, entry: &Entry) -> bool {
         let obsolete_before = self.shared.obsolete_before();
         entry.started <= obsolete_before && obsolete_before != Moment(0)
-    }
-
-    /// Why a server that is not in use must go; None if it may stay.
-    fn due(&self, now: Moment, entry: &Entry) -> Option<CloseReason> {
-        if self.is_obsolete_entry(entry) {
-            Some(CloseReason::Obsolete)
-        } else if self.shared.is_paused() {
-            Some(CloseReason::Paused)
-        } else if now >= entry.expires {
-            Some(CloseReason::Lifetime)
-        } else if self.shared.staying() > self.policy.ceiling() {
-            Some(CloseReason::TooMany)
-        } else {
-            None
-        }
-    }
-
-    /// Takes an idle server out of the idle list and has it closed.
-    fn close_idle(&mut self, server: ServerId, reason: CloseReason) -> bool {
-        let Some(place) = self.idle.iter().position(|(other, _)| *other == server) else {
-            return false;
-        };
-        self.idle.remove(place);
-        self.set_state(server, State::Closing(self.shared.begin_closing()));
-        self.actions.push_back(Action::Close { server, reason });
-        self.announce_idle();
-        true
     }
 }
 

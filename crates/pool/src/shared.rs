@@ -106,8 +106,8 @@ pub struct Shared {
     connected: AtomicUsize,
     /// Servers between two lanes.
     in_transit: AtomicUsize,
-    /// Servers that are about to be gone.
-    closing: AtomicUsize,
+    /// Servers that are there to stay: all but those being closed.
+    staying: AtomicUsize,
     /// Clients connected, all lanes.
     pub(crate) clients: AtomicUsize,
     /// New clients fail fast until then, if no server is connected.
@@ -152,7 +152,7 @@ impl Shared {
             host,
             connected: AtomicUsize::new(0),
             in_transit: AtomicUsize::new(0),
-            closing: AtomicUsize::new(0),
+            staying: AtomicUsize::new(0),
             clients: AtomicUsize::new(0),
             failing_until: AtomicU64::new(0),
             rejected_until: AtomicU64::new(0),
@@ -183,14 +183,7 @@ impl Shared {
 
     /// Servers that are there to stay: all but those being closed.
     pub(crate) fn staying(&self) -> usize {
-        self.places.used().saturating_sub(self.closing.load(SeqCst))
-    }
-
-    pub(crate) fn begin_closing(self: &Arc<Self>) -> Closing {
-        self.closing.fetch_add(1, SeqCst);
-        Closing {
-            shared: Arc::clone(self),
-        }
+        self.staying.load(SeqCst)
     }
 
     // === the administrator's hand ===
@@ -258,8 +251,13 @@ impl Shared {
 
     /// Whether there are more servers than enough.
     pub(crate) fn has_surplus(&self) -> bool {
-        let enough = self.enough.load(SeqCst);
+        let enough = self.enough();
         enough > 0 && self.staying() > enough
+    }
+
+    /// More servers than these are surplus; 0 = none is.
+    pub(crate) fn enough(&self) -> usize {
+        self.enough.load(SeqCst)
     }
 
     /// The limit on assigned servers; 0 = none.
@@ -387,9 +385,11 @@ impl Shared {
         }
         let size = self.places.max();
         let reserve = size != 0 && self.places.used() > size;
+        self.staying.fetch_add(1, SeqCst);
         Ok(Permit {
             shared: Some(Arc::clone(self)),
             reserve,
+            stays: true,
         })
     }
 
@@ -610,6 +610,8 @@ pub struct Permit {
     /// None only while being released.
     shared: Option<Arc<Shared>>,
     reserve: bool,
+    /// Its server is not being closed.
+    stays: bool,
 }
 
 impl Permit {
@@ -619,8 +621,22 @@ impl Permit {
         self.reserve
     }
 
+    /// The server is about to be gone, though it holds its places until then. False, and it stays, if no more than
+    /// `floor` stay. One step, so that lanes that look at the same moment do not all close the one that is too many.
+    pub(crate) fn retire(&mut self, floor: usize) -> bool {
+        let Some(shared) = self.shared.as_ref().filter(|_| self.stays) else {
+            return false;
+        };
+        let fewer = |staying: usize| (staying > floor).then(|| staying - 1);
+        let retired = shared.staying.fetch_update(SeqCst, SeqCst, fewer).is_ok();
+        self.stays = !retired;
+        retired
+    }
+
     /// Returns the places; true if somebody waits for one.
     pub(crate) fn release(mut self) -> bool {
+        // Before the places, so that there are never fewer of these than servers counted as staying.
+        self.retire(0);
         self.shared.take().is_some_and(|shared| {
             let user = shared.user.give_back();
             let database = shared.database.give_back();
@@ -633,6 +649,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        self.retire(0);
         if let Some(shared) = &self.shared {
             shared.user.give_back_silently();
             shared.database.give_back_silently();
@@ -701,18 +718,6 @@ impl Drop for Connected {
             }
         }
         self.shared.connected.fetch_sub(1, SeqCst);
-    }
-}
-
-/// A server is being closed and still holds its place.
-#[derive(Debug)]
-pub(crate) struct Closing {
-    shared: Arc<Shared>,
-}
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        self.shared.closing.fetch_sub(1, SeqCst);
     }
 }
 

@@ -66,6 +66,14 @@ pub enum Violation {
         /// Places taken.
         used: usize,
     },
+    /// The servers that are not being closed do not match their count.
+    #[error("{counted} servers counted as staying, {found} found")]
+    Staying {
+        /// The running count.
+        counted: usize,
+        /// Servers of all lanes and in transit, without those being closed.
+        found: usize,
+    },
 }
 
 impl Shard {
@@ -81,7 +89,7 @@ impl Shard {
         for entry in self.servers.values() {
             match &entry.state {
                 State::Active | State::Leaving(_) => counts.sv_active += 1,
-                State::Closing(_) => counts.closing += 1,
+                State::Closing => counts.closing += 1,
                 State::Connecting(_) => counts.sv_login += 1,
                 State::Idle if self.is_long_idle_entry(entry, now) => counts.sv_used += 1,
                 State::Idle => counts.sv_idle += 1,
@@ -143,13 +151,7 @@ impl Shard {
 
     /// Whether this lane's books balance. O(servers).
     pub fn check_invariant(&self) -> Result<(), Violation> {
-        let count = |wanted: fn(&State) -> bool| {
-            self.servers
-                .values()
-                .filter(|entry| wanted(&entry.state))
-                .count()
-        };
-        let idle = count(|state| matches!(state, State::Idle));
+        let idle = self.count(|state| matches!(state, State::Idle));
         if idle != self.idle.len() {
             return Err(Violation::IdleList {
                 listed: self.idle.len(),
@@ -162,7 +164,7 @@ impl Shard {
                 waiting: self.waiting(),
             });
         }
-        let found = count(|state| matches!(state, State::Connecting(_)));
+        let found = self.count(|state| matches!(state, State::Connecting(_)));
         if found != self.connecting {
             return Err(Violation::Logins {
                 counted: self.connecting,
@@ -170,6 +172,11 @@ impl Shard {
             });
         }
         Ok(())
+    }
+
+    fn count(&self, wanted: fn(&State) -> bool) -> usize {
+        let states = self.servers.values().map(|entry| &entry.state);
+        states.filter(|state| wanted(state)).count()
     }
 }
 
@@ -181,10 +188,15 @@ impl Shared {
         }
         let held = shards.iter().map(|shard| shard.servers()).sum::<usize>() + self.in_transit();
         let used = self.servers();
-        if held == used {
-            Ok(())
-        } else {
-            Err(Violation::Permits { held, used })
+        if held != used {
+            return Err(Violation::Permits { held, used });
         }
+        let closing = |shard: &&Shard| shard.count(|state| matches!(state, State::Closing));
+        let found = held - shards.iter().map(closing).sum::<usize>();
+        let counted = self.staying();
+        if counted != found {
+            return Err(Violation::Staying { counted, found });
+        }
+        Ok(())
     }
 }

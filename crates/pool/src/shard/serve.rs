@@ -66,7 +66,7 @@ impl Shard {
         );
         entry.used_at = now;
         if after_every_use {
-            entry.state = State::Closing(self.shared.begin_closing());
+            self.begin_closing(server, CloseReason::Lifetime);
             self.unseat(server);
             return Checkin::Close(CloseReason::Lifetime);
         }
@@ -93,7 +93,7 @@ impl Shard {
     /// None if the server is not here or its login is not complete.
     pub fn detach(&mut self, server: ServerId) -> Option<Parcel> {
         let entry = self.servers.get(&server)?;
-        if matches!(entry.state, State::Connecting(_) | State::Closing(_)) {
+        if matches!(entry.state, State::Connecting(_) | State::Closing) {
             return None;
         }
         self.remove_idle(server);
@@ -209,8 +209,9 @@ impl Shard {
         let Some(entry) = self.servers.get(&server) else {
             return Checkin::Close(CloseReason::Obsolete);
         };
-        if let Some(reason) = self.due(now, entry) {
-            self.set_state(server, State::Closing(self.shared.begin_closing()));
+        if let Some(reason) = self.due(now, entry)
+            && self.begin_closing(server, reason)
+        {
             self.unseat(server);
             return Checkin::Close(reason);
         }

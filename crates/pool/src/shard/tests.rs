@@ -4,6 +4,7 @@ use super::*;
 use crate::Checkin;
 use crate::Checkout;
 use crate::ClientId;
+use crate::CloseReason;
 use crate::FailureKind;
 use crate::HANDOVER_IDLE;
 use crate::HostGate;
@@ -13,13 +14,13 @@ use crate::WaitError;
 
 const SECOND: u64 = 1_000_000;
 
-struct Pool {
+pub(super) struct Pool {
     database: Arc<Quota>,
     host: Arc<HostGate>,
-    shards: Vec<Shard>,
+    pub(super) shards: Vec<Shard>,
 }
 
-fn pool(lanes: usize, policy: Policy) -> Pool {
+pub(super) fn pool(lanes: usize, policy: Policy) -> Pool {
     let (database, user) = (Arc::new(Quota::new(0)), Arc::new(Quota::new(0)));
     let host = Arc::new(HostGate::new(4));
     let shared = Shared::new(
@@ -38,7 +39,7 @@ fn pool(lanes: usize, policy: Policy) -> Pool {
     }
 }
 
-fn of_size(size: usize) -> Policy {
+pub(super) fn of_size(size: usize) -> Policy {
     Policy {
         size,
         ..Policy::default()
@@ -60,7 +61,7 @@ fn start(shard: &mut Shard, now: Moment, server: u64) {
 }
 
 /// A server in the hands of `client`.
-fn serve(shard: &mut Shard, now: Moment, client: u64, server: u64) {
+pub(super) fn serve(shard: &mut Shard, now: Moment, client: u64, server: u64) {
     let _ = ticket(shard.checkout(now, ClientId(client)));
     start(shard, now, server);
     assert_eq!(

@@ -145,12 +145,9 @@ impl Shard {
     /// As PgBouncer: a server of the reserve is an ordinary server once it exists. It goes by idle
     /// timeout or lifetime; only above size plus reserve (after a reload) are idle ones closed.
     fn close_surplus(&mut self) {
-        for _ in 0..self.shared.staying().saturating_sub(self.policy.ceiling()) {
-            let Some((server, _)) = self.coldest_idle() else {
-                return;
-            };
-            self.close_idle(server, CloseReason::TooMany);
-        }
+        while let Some((server, _)) = self.coldest_idle()
+            && self.close_idle(server, CloseReason::TooMany)
+        {}
     }
 
     fn close_expired(&mut self, now: Moment) {
@@ -174,7 +171,9 @@ impl Shard {
             let Some((server, _)) = self.coldest_idle() else {
                 return;
             };
-            self.close_idle(server, reason);
+            if !self.close_idle(server, reason) {
+                return;
+            }
             self.unused_after = now.plus(self.idle_spacing(reason));
         }
     }
