@@ -36,7 +36,7 @@ pub(super) fn render(facts: &Facts<'_>, records: &[Record]) -> String {
     }
     text.push('\n');
     text.push_str(&adaptive(plan, records));
-    text.push_str(&explain(facts));
+    text.push_str(&explain(facts, records));
     text.push_str("\n## Fixed sizes\n\nTransactions per second, geometric mean of the blocks.\n\n");
     text.push_str(&sweep(plan, records));
     text.push_str("\n## Pairs\n\n");
@@ -245,7 +245,26 @@ fn sweep(plan: &Plan, records: &[Record]) -> String {
     table.markdown()
 }
 
-fn explain(facts: &Facts<'_>) -> String {
+/// How many blocks the ratios are of: of runs told together a mix may have more than another.
+fn blocks(plan: &Plan, records: &[Record]) -> String {
+    let of = |mix: Mix| {
+        let of_mix = records.iter().filter(|record| record.mix == mix);
+        of_mix.map(|record| record.block).max().unwrap_or_default()
+    };
+    let counts: Vec<u32> = plan.mixes.iter().map(|mix| of(*mix)).collect();
+    match counts.split_first() {
+        Some((first, others)) if others.iter().any(|count| count != first) => {
+            let names = plan.mixes.iter().zip(&counts);
+            let each: Vec<String> = names
+                .map(|(mix, count)| format!("{} {count}", mix.name()))
+                .collect();
+            format!("blocks ({})", each.join(", "))
+        }
+        first => format!("{} blocks", first.map_or(0, |(count, _)| *count)),
+    }
+}
+
+fn explain(facts: &Facts<'_>, records: &[Record]) -> String {
     let plan = facts.plan;
     let pins = facts.pins.map_or_else(
         || "Everybody runs on all processors.".to_owned(),
@@ -263,7 +282,7 @@ fn explain(facts: &Facts<'_>) -> String {
         .collect();
     format!(
         "\nEach adaptive run is compared with a run of the best fixed size so far beside it; ratios are geometric means \
-         of {} blocks, intervals by Student's t on the logarithms. Both take {} s, of which the last {} count; runs of the \
+         of {}, intervals by Student's t on the logarithms. Both take {} s, of which the last {} count; runs of the \
          sweep {} s after {} s of warm-up, the {} best sizes of a block three times. {} clients, pool_size_goal {}, pool_size_max {}. Reached: \
          the beginning of the first {} % for five seconds, counted from the first transaction on; the latest of the \
          runs. The pool tries nothing in its first five seconds. Fixed alike: the same of the fixed run, which has nothing to \
@@ -272,7 +291,7 @@ fn explain(facts: &Facts<'_>) -> String {
          fixed piece of work on each processor; with 8 pairs and more ratios are judged as they would be had both runs \
          met the same (analysis of covariance), what is to be reached is what the fixed size would do on the machine \
          that the adaptive run met, and the plain ratios stand beside them. {pins} Order by seed {}.\n\nMixes: {}.\n\n{}\n",
-        plan.blocks,
+        blocks(plan, records),
         plan.seconds,
         plan.measured,
         plan.fixed_seconds,
@@ -371,6 +390,18 @@ mod tests {
             assert_eq!(pair.get(column), Some(&cell), "{pair:?}");
         }
         assert!(text.contains("03:00:00.000 4 -> 7"), "{text}");
+    }
+
+    #[test]
+    fn a_page_says_how_many_blocks_each_mix_has() {
+        let mut both = plan();
+        both.mixes.push(Mix::Pipelined);
+        let mut records = records(0.99);
+        assert_eq!(blocks(&plan(), &records), "2 blocks");
+        let mut other = records[0].clone();
+        (other.mix, other.block) = (Mix::Pipelined, 5);
+        records.push(other);
+        assert_eq!(blocks(&both, &records), "blocks (chatty 2, pipelined 5)");
     }
 
     #[test]
