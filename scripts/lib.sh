@@ -5,6 +5,10 @@
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 export DEBIAN_FRONTEND=noninteractive
 
+# The packages and features of all that CI and `make test` build (xtask/src/ci.rs names them too): with another choice
+# cargo unites features otherwise, and builds much of the tree once more.
+EVERYTHING=(--workspace --features weir-cli/pam)
+
 # The Go that the driver suite needs, for machines whose own is older.
 GO_MIN="1.21"
 GO_TOOLCHAIN="go1.26.0"

@@ -34,33 +34,26 @@ ensure_go
 note "$(cargo --version), $(psql --version)"
 note "$(python3 --version), $(go version), node $(node --version), javac: $(javac -version 2>&1)"
 
+say "Building the tests, and the binary for the suites against real servers"
+# Not the release build: all of this one is needed anyway, and it checks itself while it runs.
+cargo test "${EVERYTHING[@]}" --no-run || die "the tests do not build"
+export WEIR_BIN="${WEIR_BIN:-$(realpath "${CARGO_TARGET_DIR:-target}")/debug/weir}"
+
 failed=()
 
-say "Fast tests (cargo test)"
-cargo test --no-fail-fast || failed+=("cargo test")
-
-say "Building the binary for the suites against real servers"
-# Not the release build: most of this one is there already, and it checks itself while it runs.
-if cargo build -p weir-cli --features pam; then
-	export WEIR_BIN="${WEIR_BIN:-$(realpath "${CARGO_TARGET_DIR:-target}")/debug/weir}"
-	say "Conformance: PostgreSQL, pgbench, psql and drivers (cargo test -p weir-conformance)"
-	export RUN_SLOW_TESTS=1
-	cargo test -p weir-conformance --no-run || failed+=("conformance does not build")
-	# It takes two minutes whatever the machine: beside all the others, and out of their way.
-	note "poison runs beside the others, its output comes last"
-	poison_output=$(mktemp)
-	# A group of its own, which hears no Ctrl-C: it is stopped with us.
-	setsid nice -n 15 cargo test -p weir-conformance --test poison >"$poison_output" 2>&1 &
-	poison=$!
-	# `|| true`: it has usually ended by then, and under `set -e` the trap's failure would be the script's.
-	trap 'kill -- "-$poison" 2>/dev/null || true; rm -f "$poison_output"' EXIT
-	cargo test -p weir-conformance --no-fail-fast -- --exact \
-		--skip nobody_sees_another_clients_answer || failed+=("conformance")
-	wait "$poison" || failed+=("poison")
-	cat "$poison_output"
-else
-	failed+=("build of the suites' binary")
-fi
+say "All crates, and conformance: PostgreSQL, pgbench, psql and drivers (cargo test ${EVERYTHING[*]})"
+# It takes two minutes whatever the machine: beside all the others, and out of their way.
+note "poison runs beside the others, its output comes last"
+poison_output=$(mktemp)
+# A group of its own, which hears no Ctrl-C: it is stopped with us.
+setsid nice -n 15 cargo test "${EVERYTHING[@]}" --test poison >"$poison_output" 2>&1 &
+poison=$!
+# `|| true`: it has usually ended by then, and under `set -e` the trap's failure would be the script's.
+trap 'kill -- "-$poison" 2>/dev/null || true; rm -f "$poison_output"' EXIT
+cargo test "${EVERYTHING[@]}" --no-fail-fast -- --exact \
+	--skip nobody_sees_another_clients_answer || failed+=("cargo test")
+wait "$poison" || failed+=("poison")
+cat "$poison_output"
 
 if [ "${#failed[@]}" -gt 0 ]; then
 	die "failed: ${failed[*]}"
