@@ -127,6 +127,19 @@ pub struct Expected {
     pub is_fresh: bool,
     /// Should it fail because of a statement of ours, the batch can be put to the server again, from here on.
     pub begins: bool,
+    /// Query of ours: what the client sends next depends on its success.
+    pub(crate) required: Option<Box<Required>>,
+}
+
+/// A request of ours without which nothing of the client's may run ([`crate::server::Server::require`]).
+#[derive(Debug)]
+pub(crate) struct Required {
+    /// The text, to be sent again.
+    pub sql: Box<str>,
+    /// Times that the server has interrupted it.
+    pub interrupted: u8,
+    /// The server has just interrupted it: it has to be sent again.
+    pub is_due: bool,
 }
 
 /// A request that defines or drops the unnamed statement.
@@ -159,6 +172,7 @@ impl Expected {
             inserted: None,
             is_fresh: false,
             begins: false,
+            required: None,
         }
     }
 
@@ -222,6 +236,8 @@ pub struct Queue {
     naming_apart: usize,
     /// Those of them that take names away.
     removing: usize,
+    /// Entries without whose success nothing of the client's may run.
+    required: usize,
     /// Counts the Syncs.
     batch: u64,
     /// Syncs that a COPY FROM STDIN was thought to eat, but may not have, since it failed (see [`Queue::is_quiet`]).
@@ -358,8 +374,20 @@ impl Queue {
         false
     }
 
+    /// True if a request of ours is on its way that has to succeed before anything of the client's runs.
+    #[inline]
+    pub fn awaits_required(&self) -> bool {
+        self.required > 0
+    }
+
+    /// The required request in front.
+    pub(crate) fn required_in_front(&mut self) -> Option<&mut Required> {
+        self.entries.front_mut()?.required.as_deref_mut()
+    }
+
     fn arrives(&mut self, entry: &Expected) {
         self.naming += usize::from(entry.names());
+        self.required += usize::from(entry.required.is_some());
         let undo = entry.undo.as_deref();
         self.removing += usize::from(undo.is_some_and(Undo::takes_away));
         if entry.kind == Kind::Sync || undo.is_some_and(Undo::may_fail_alone) {
@@ -375,6 +403,7 @@ impl Queue {
         }
         let takes_away = entry.undo.as_deref().is_some_and(Undo::takes_away);
         self.removing -= usize::from(takes_away);
+        self.required -= usize::from(entry.required.is_some());
     }
 
     /// Whether the last thing on its way that concerns this name is a Parse that gives it this statement, and nothing
@@ -641,6 +670,13 @@ impl Queue {
     pub fn is_quiet(&self) -> bool {
         let owes_nothing = self.entries.is_empty() && self.stray == 0 && !self.lost;
         owes_nothing && self.copy == CopyState::None && !self.skipping
+    }
+
+    /// True if only the answer to one more request can tell whether a Sync that a COPY may have eaten is still to be answered.
+    #[inline]
+    pub fn is_in_doubt(&self) -> bool {
+        let is_over = self.stray > 0 && self.entries.is_empty() && !self.lost;
+        is_over && self.copy == CopyState::None && !self.skipping
     }
 
     /// Whether it is not known any more which requests will be answered. No client that waits for the end of its COPY

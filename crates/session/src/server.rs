@@ -11,7 +11,7 @@ use weir_wire::encode;
 use weir_wire::sqlstate::SqlState;
 
 use crate::client::Client;
-use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Undo, UnnamedEffect};
+use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Required, Undo, UnnamedEffect};
 use crate::repeat::Repeat;
 use crate::settings::{Reported, Settings};
 use crate::state::{Answer, Question};
@@ -20,6 +20,15 @@ use crate::unnamed;
 
 /// Codes of errors that wait to be counted; whoever passes on replies takes them after each receive.
 pub const ERRORS_MAX: usize = 64;
+
+/// Errors that interrupt a statement without saying anything against it: a cancel request that came late or from somebody
+/// else (also for a timeout that an earlier client set), and `lock_timeout`.
+pub(crate) const INTERRUPTS: [SqlState; 2] =
+    [SqlState::QUERY_CANCELED, SqlState::LOCK_NOT_AVAILABLE];
+
+/// Times that a required request is sent again before the client hears of it. The settings of an earlier client may leave
+/// each of its statements a millisecond.
+pub(crate) const INTERRUPTED_MAX: u8 = 8;
 
 /// One server connection's side of the conversation.
 ///
@@ -98,6 +107,8 @@ pub struct Server {
     pub(crate) errors: Vec<Option<SqlState>>,
     /// The batch under way.
     pub(crate) repeat: Repeat,
+    /// Required requests that the server has interrupted and that have to be sent again, in order.
+    pub(crate) interrupted: Vec<(Duty, Box<Required>)>,
     /// What it was asked before the client's next message, about the statement in that.
     pub(crate) comparison: Option<Box<Comparison>>,
     /// A LOAD is on its way, and its success counts.
@@ -173,6 +184,7 @@ impl Server {
             found: false,
             errors: Vec::new(),
             repeat: Repeat::default(),
+            interrupted: Vec::new(),
             comparison: None,
             may_load: false,
             has_own_names: false,
@@ -196,6 +208,55 @@ impl Server {
         out: &mut Vec<u8>,
     ) -> Result<(), encode::EncodeError> {
         encode::query(out, sql.as_bytes())?;
+        self.expect_query(duty, None);
+        Ok(())
+    }
+
+    /// Sends a request of our own that has to succeed before anything that the client sends next may run: no message of the
+    /// client is passed on until the server has answered it ([`Queue::awaits_required`]). One that the server interrupts
+    /// ([`INTERRUPTS`]) is sent again; any other failure ends the client and the server connection.
+    ///
+    /// # Errors
+    /// If `sql` holds a NUL or is longer than PostgreSQL takes.
+    pub(crate) fn require(
+        &mut self,
+        sql: String,
+        duty: Duty,
+        out: &mut Vec<u8>,
+    ) -> Result<(), encode::EncodeError> {
+        let required = Required {
+            sql: sql.into_boxed_str(),
+            interrupted: 0,
+            is_due: false,
+        };
+        self.require_again(duty, Box::new(required), out)
+    }
+
+    fn require_again(
+        &mut self,
+        duty: Duty,
+        required: Box<Required>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), encode::EncodeError> {
+        encode::query(out, required.sql.as_bytes())?;
+        self.expect_query(duty, Some(required));
+        Ok(())
+    }
+
+    /// Sends what [`Server::has_to_repeat`] is about, but for batches of the client: required requests that the server has
+    /// interrupted; and a request whose answer tells that no earlier one is still to come.
+    pub fn resume(&mut self, out: &mut Vec<u8>) {
+        for (duty, required) in std::mem::take(&mut self.interrupted) {
+            // It was encoded before.
+            let _ = self.require_again(duty, required, out);
+        }
+        if self.queue.is_in_doubt() {
+            // An empty query always fits.
+            let _ = self.ask("", out);
+        }
+    }
+
+    fn expect_query(&mut self, duty: Duty, required: Option<Box<Required>>) {
         // A simple query drops the unnamed statement.
         self.unnamed = unnamed::NONE;
         let effect = UnnamedEffect {
@@ -203,10 +264,10 @@ impl Server {
             of_client: false,
             of_server: true,
         };
-        let entry = Expected::new(Kind::Query, duty).with_unnamed(Some(effect));
+        let mut entry = Expected::new(Kind::Query, duty).with_unnamed(Some(effect));
+        entry.required = required;
         self.queue.expect(entry);
         self.synced = false;
-        Ok(())
     }
 
     /// Before a free server goes to anybody else: asks what its client has left there, if it may have left anything.
@@ -316,7 +377,8 @@ impl Server {
 
     /// The client is gone: makes the server finish what it began, in `out`.
     pub fn abandon(&mut self, client: &Client, out: &mut Vec<u8>) -> Abandoned {
-        let lost = self.dying || self.queue.is_lost();
+        // A required request was taken back: the session is not what `settings` says.
+        let lost = self.dying || self.queue.is_lost() || !self.interrupted.is_empty();
         if lost || client.is_sending_to_server() || self.queue.copy() == CopyState::Both {
             return Abandoned::Close;
         }
@@ -416,13 +478,25 @@ impl Server {
     /// As [`Server::is_free`], but perhaps inside a transaction.
     pub fn is_quiet_and_synced(&self) -> bool {
         let is_done = self.synced && self.owed == 0 && !self.dying;
-        is_done && self.queue.is_quiet() && !self.repeat.is_due()
+        is_done && self.queue.is_quiet() && !self.has_to_repeat()
     }
 
-    /// A batch has to be put to it again: [`crate::relay::requests`] has to be called, even without input.
+    /// A batch, or a request of ours, has to be put to it again: [`crate::relay::requests`] has to be called, even without
+    /// input.
     #[inline]
     pub fn has_to_repeat(&self) -> bool {
-        self.repeat.is_due()
+        self.repeat.is_due() || !self.interrupted.is_empty() || self.queue.is_in_doubt()
+    }
+
+    /// True if nothing of the client's may be sent before an answer to a request of ours.
+    #[inline]
+    pub fn awaits_required(&self) -> bool {
+        self.queue.awaits_required() || !self.interrupted.is_empty()
+    }
+
+    /// True if the client has done nothing on this lease yet.
+    pub fn is_untouched(&self) -> bool {
+        self.is_fresh
     }
 
     /// Whether a request of the client may be running: a cancel would hit it. While a request of our own runs in front of
@@ -431,6 +505,11 @@ impl Server {
         self.queue
             .front()
             .is_some_and(|front| front.duty == Duty::Forward)
+    }
+
+    /// True if an answer is owed to the client.
+    pub fn owes_client(&self) -> bool {
+        self.queue.iter().any(|entry| entry.duty == Duty::Forward)
     }
 
     /// Transaction status of the last ReadyForQuery.

@@ -32,6 +32,11 @@ const CANCEL_FRESH: Duration = Duration::from_millis(200);
 /// ... is sent once more if so much later the same query still runs.
 const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 
+/// A cancel request that waits until the server works on what it is for: a request of ours comes first.
+pub(super) struct HeldCancel {
+    asker: Option<(usize, u64)>,
+}
+
 /// How far a cancel has come.
 pub(super) enum Carrying {
     /// The connection is being made.
@@ -128,16 +133,62 @@ impl<D: Driver> Worker<D> {
             self.cancel_waiter(index);
             return self.cancel_done(asker);
         }
-        match client.lease {
-            Some(server)
-                if self.servers.get(server).is_some_and(|server| {
-                    matches!(server.stage, Stage::Leased) && server.session.is_busy()
-                }) =>
-            {
-                self.cancel_server(server, asker);
+        self.hold_cancel(index, asker);
+        self.deliver_cancel(index);
+    }
+
+    /// Keeps a cancel request of a client until [`Worker::deliver_cancel`]; a second one takes the place of the first.
+    fn hold_cancel(&mut self, index: usize, asker: Option<(usize, u64)>) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return self.cancel_done(asker);
+        };
+        let before = client.held_cancel.replace(Box::new(HeldCancel { asker }));
+        if let Some(before) = before {
+            self.cancel_done(before.asker);
+        }
+    }
+
+    /// Passes on the cancel request that a client's server may get now, if there is one. It is never sent while the server
+    /// works on a request of ours, which it would hit instead; and if nothing of the client's is left to cancel, it came too
+    /// late, and PostgreSQL would ignore it.
+    #[inline]
+    pub(super) fn deliver_cancel(&mut self, index: usize) {
+        let client = self.clients.get(index);
+        if client.is_some_and(|client| client.held_cancel.is_some()) {
+            self.deliver_held_cancel(index);
+        }
+    }
+
+    #[cold]
+    fn deliver_held_cancel(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let server_index = client.lease;
+        let has_more = client.stalled || !client.input.is_empty();
+        let is_waiting = client.ticket.is_some() || server_index.is_some() && has_more;
+        let server = server_index.and_then(|server| self.servers.get(server));
+        let leased = server.filter(|server| server.lease == Some(index));
+        let leased = leased.filter(|server| matches!(server.stage, Stage::Leased));
+        if leased.is_some_and(|server| server.session.is_busy()) {
+            if let (Some(held), Some(server)) = (client.held_cancel.take(), server_index) {
+                self.cancel_server(server, held.asker);
             }
-            // Idle: PostgreSQL ignores a cancel then.
-            _ => self.cancel_done(asker),
+            return;
+        }
+        let is_owed = leased.is_some_and(|server| server.session.owes_client());
+        if is_owed || is_waiting {
+            return;
+        }
+        if let Some(held) = client.held_cancel.take() {
+            self.cancel_done(held.asker);
+        }
+    }
+
+    /// The client left: there is nothing to cancel any more.
+    pub(super) fn forget_cancel(&mut self, held: Option<Box<HeldCancel>>) {
+        if let Some(held) = held {
+            self.cancel_done(held.asker);
         }
     }
 
@@ -225,6 +276,15 @@ impl<D: Driver> Worker<D> {
                 let Some(server) = server.filter(|server| server.facts.id == *id) else {
                     return self.cancel_over(index, false);
                 };
+                if let Some(client) = server.lease
+                    && matches!(server.stage, Stage::Leased)
+                    && !server.session.is_busy()
+                {
+                    let asker = canceller.asker.take();
+                    self.cancel_over(index, false);
+                    self.hold_cancel(client, asker);
+                    return self.deliver_cancel(client);
+                }
                 let mut message = Vec::new();
                 // The key came from a BackendKeyData message.
                 let _ = encode::cancel_request(&mut message, server.facts.pid, &server.facts.key);

@@ -105,6 +105,7 @@ impl<D: Driver> Worker<D> {
             blocked: false,
             flooding: false,
             stalled: false,
+            held_cancel: None,
             declined: 0,
             class: 0,
             wait_since: self.now,
@@ -319,6 +320,7 @@ impl<D: Driver> Worker<D> {
             self.console_left(index, client.id);
         }
         self.stop_listening(index, &mut client);
+        self.forget_cancel(client.held_cancel.take());
         let ticket = client.ticket.take();
         if let Some(pool) = self.pools.get_mut(client.pool) {
             if let Some(ticket) = ticket {

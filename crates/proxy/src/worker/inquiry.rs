@@ -95,10 +95,37 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A login got the server that it waits for. What the relay would tell a client goes nowhere: this one is nobody yet.
-    pub(super) fn put_question(&mut self, index: usize, server: usize) {
-        let (Some(client), Some(server)) =
-            (self.clients.get_mut(index), self.servers.get_mut(server))
-        else {
+    pub(super) fn put_question(&mut self, index: usize, server_index: usize) {
+        let (Some(client), Some(server)) = (
+            self.clients.get_mut(index),
+            self.servers.get_mut(server_index),
+        ) else {
+            return;
+        };
+        let mut message = Vec::new();
+        let mut out = Splice::new(&[], &mut message);
+        let begun = relay::begin(
+            &mut client.session,
+            &mut server.session,
+            &mut out,
+            &mut Vec::new(),
+        );
+        let bytes = out.finish();
+        if !bytes.is_empty() {
+            self.driver.send(server.key, bytes);
+        }
+        match begun {
+            Ok(()) => self.put_request(index, server_index),
+            Err(_) => self.fail_inquiry(index),
+        }
+    }
+
+    /// Sends the question, as far as the server may get it yet: not before it has the settings that the question needs.
+    fn put_request(&mut self, index: usize, server_index: usize) {
+        let (Some(client), Some(server)) = (
+            self.clients.get_mut(index),
+            self.servers.get_mut(server_index),
+        ) else {
             return;
         };
         let Some(pool) = self.pools.get_mut(client.pool) else {
@@ -110,26 +137,35 @@ impl<D: Driver> Worker<D> {
         let Busy::Inquiring(inquiry) = &mut login.busy else {
             return;
         };
-        let request = std::mem::take(&mut inquiry.request);
         let (mut buffer, mut untold) = (Vec::new(), Vec::new());
-        let mut out = Splice::new(&request, &mut buffer);
-        let (asking, asked) = (&mut client.session, &mut server.session);
-        let is_sent = relay::begin(asking, asked, &mut out, &mut untold).is_ok() && {
-            let mut link = Link {
-                client: asking,
-                server: asked,
-                registry: &mut self.registry,
-                judge: &mut pool.judge,
-                proven: &pool.global.proven,
-                rules: pool.rules,
-            };
-            relay::requests(&mut link, &request, &mut out, &mut untold).is_ok()
+        let mut out = Splice::new(&inquiry.request, &mut buffer);
+        let mut link = Link {
+            client: &mut client.session,
+            server: &mut server.session,
+            registry: &mut self.registry,
+            judge: &mut pool.judge,
+            proven: &pool.global.proven,
+            rules: pool.rules,
         };
-        server.request_at = self.now;
-        self.driver.send(server.key, out.finish());
-        if !is_sent {
-            self.fail_inquiry(index);
+        let taken = relay::requests(&mut link, &inquiry.request, &mut out, &mut untold);
+        let bytes = out.finish();
+        if !bytes.is_empty() {
+            server.request_at = self.now;
+            self.driver.send(server.key, bytes);
         }
+        match taken {
+            Ok(taken) => drop(inquiry.request.drain(..taken.consumed)),
+            Err(_) => self.fail_inquiry(index),
+        }
+    }
+
+    /// True if a part of the question waits for the server.
+    fn has_request(&self, index: usize) -> bool {
+        let phase = self.clients.get(index).map(|client| &client.phase);
+        let Some(Phase::Authenticating(login)) = phase else {
+            return false;
+        };
+        matches!(&login.busy, Busy::Inquiring(inquiry) if !inquiry.request.is_empty())
     }
 
     /// What a server says to a question.
@@ -161,6 +197,16 @@ impl<D: Driver> Worker<D> {
         }
         match replied {
             Ok(replied) => {
+                if self.has_request(index) {
+                    self.put_request(index, server_index);
+                    return replied.consumed;
+                }
+                let (Some(client), Some(server)) = (
+                    self.clients.get_mut(index),
+                    self.servers.get_mut(server_index),
+                ) else {
+                    return replied.consumed;
+                };
                 if server.session.is_free() {
                     server.lease = None;
                     client.lease = None;

@@ -388,6 +388,7 @@ impl<D: Driver> Worker<D> {
         self.send_answers(index);
         trim(&mut buffer);
         self.to_server = buffer;
+        self.deliver_cancel(index);
         match (begun, taken) {
             (Err(error), _) => {
                 self.fail_client(index, &Fault::Unsayable(error.to_string()));
@@ -464,7 +465,13 @@ impl<D: Driver> Worker<D> {
         }
         if stalled {
             self.end_stall(index);
+            let server = self.servers.get(server_index);
+            if server.is_some_and(|server| server.lease == Some(index)) {
+                // What it had to say may have needed no server.
+                self.after_replies(index, server_index);
+            }
         }
+        self.deliver_cancel(index);
         self.after_hearing(index);
         if self.draining.is_some() || self.has_removed {
             self.close_if_idle(index);
@@ -560,7 +567,9 @@ impl<D: Driver> Worker<D> {
         let is_leased =
             matches!(server.stage, Stage::Leased) && matches!(client.phase, Phase::Ready);
         let is_free = server.session.is_free() && self.driver.backlog(server.key) == 0;
-        if !is_leased || !is_free {
+        // The server has the client's settings by now, and what the client sent comes next.
+        let is_prepared = client.stalled && server.session.is_untouched();
+        if !is_leased || !is_free || is_prepared {
             return;
         }
         if server.doomed == Some(HURRIED) {

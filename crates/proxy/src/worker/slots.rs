@@ -21,6 +21,7 @@ use weir_stats::{Counters, Endpoint};
 use weir_tls::session::{CertificateDer, Protection};
 
 use super::access::{Directory, Learnt};
+use super::cancel::HeldCancel;
 use super::inquiry::Inquiry;
 use super::listening::Ears;
 use super::measure::Timing;
@@ -153,6 +154,8 @@ pub(super) struct Client {
     pub(super) flooding: bool,
     /// What it sent last waits for a reply of its server to what it sent before.
     pub(super) stalled: bool,
+    /// A cancel request of its own that waits for its turn.
+    pub(super) held_cancel: Option<Box<HeldCancel>>,
     /// How many servers that it could not use it has been given since it waits.
     pub(super) declined: u8,
     /// The class of its transaction, where its pool finds its own size.

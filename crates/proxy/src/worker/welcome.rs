@@ -115,6 +115,10 @@ impl<D: Driver> Worker<D> {
                 if server.session.is_dying() {
                     let last_words = unseen.finish();
                     self.end_client(index, last_words, "server closed during login");
+                } else if server.session.has_to_repeat() {
+                    let mut message = Vec::new();
+                    server.session.resume(&mut message);
+                    self.driver.send(server.key, &message);
                 } else if server.session.is_free() {
                     self.welcome_known(index, server_index);
                 }

@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::fault::Fault;
 use crate::sequences;
-use crate::server::{ERRORS_MAX, Server};
+use crate::server::{ERRORS_MAX, INTERRUPTED_MAX, INTERRUPTS, Server};
 use crate::settings::{Settings, is_settable};
 use crate::splice::Splice;
 use crate::unnamed;
@@ -281,6 +281,11 @@ impl Work<'_, '_> {
         let Some(entry) = self.server.queue.pop() else {
             return;
         };
+        if let Some(mut required) = entry.required.filter(|required| required.is_due) {
+            required.is_due = false;
+            required.interrupted += 1;
+            self.server.interrupted.push((entry.duty, required));
+        }
         if let Some(statement) = &entry.statement {
             if entry.kind == Kind::Parse {
                 statement.prove();
@@ -499,6 +504,10 @@ impl Work<'_, '_> {
         if duty == Duty::Learn {
             learning::learn(self.client, server);
         }
+        if !server.interrupted.is_empty() {
+            // All of it was rolled back, so it has changed nothing yet.
+            return Ok(Verdict::Drop);
+        }
         // What another request of ours sets right is not worth telling.
         let next = server.queue.front();
         let is_last =
@@ -671,6 +680,7 @@ impl Work<'_, '_> {
         }
         self.server.queue.begin_reply();
         let verdict = match self.duty() {
+            Some((Kind::Query, _)) if self.is_interrupted(body)? => Verdict::Drop,
             Some((Kind::Query | Kind::FunctionCall | Kind::Sync, duty)) => {
                 self.server.queue.end_copy();
                 if duty == Duty::Learn
@@ -699,6 +709,26 @@ impl Work<'_, '_> {
             }
         }
         Ok(verdict)
+    }
+
+    /// True if the error interrupts a request of ours that has to succeed, which will be sent again.
+    ///
+    /// # Errors
+    /// If a required request has failed for another reason, or too often.
+    fn is_interrupted(&mut self, body: &[u8]) -> Result<bool, ServerFault> {
+        let server = &mut *self.server;
+        let (is_dying, is_tolerant) = (server.dying, server.tolerant);
+        let Some(required) = server.queue.required_in_front().filter(|_| !is_dying) else {
+            return Ok(false);
+        };
+        let fields = backend::ErrorFields::parse(body).ok();
+        let code = fields.and_then(|fields| fields.sqlstate());
+        let is_interrupt = code.is_some_and(|code| INTERRUPTS.contains(&code));
+        if is_tolerant || !is_interrupt || required.interrupted >= INTERRUPTED_MAX {
+            return Err(ServerFault::Refused(body.into()));
+        }
+        required.is_due = true;
+        Ok(true)
     }
 
     /// What skipped requests (last first) would have done to the unnamed statement does not happen; but the one that

@@ -51,7 +51,8 @@ pub struct StatementCounts {
 }
 
 /// Starts a lease: puts the client's settings on the server if they differ, and tells the client of reported values
-/// that differ from what it knows.
+/// that differ from what it knows. [`requests`] takes nothing of the client's until the server has confirmed the settings
+/// ([settings fence](../../../docs/internals/decisions/settings-fence.md)).
 ///
 /// # Errors
 /// If a setting cannot be sent (it holds a NUL).
@@ -103,7 +104,7 @@ fn settings(
     }
     if !sql.is_empty() {
         // One request: what the server reports is told to the client when that is done.
-        return server.ask(&sql, to_server.insert());
+        return server.require(sql, Duty::Swallow, to_server.insert());
     }
     if !Arc::ptr_eq(&client.reported, &server.reported) {
         if client.reported == server.reported {
@@ -158,6 +159,9 @@ pub fn requests(
         stalled: false,
         statements: StatementCounts::default(),
     };
+    if work.link.server.has_to_repeat() {
+        work.link.server.resume(work.to_server.insert());
+    }
     if !work.repeat()? {
         work.stalled = true;
         return Ok(work.taken(0, false));
@@ -296,6 +300,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
 
     /// Deals with one message; false if more of it has to come first.
     fn message(&mut self, message: Message) -> Result<bool, ClientFault> {
+        if self.link.server.queue.awaits_required() {
+            return Ok(self.stall());
+        }
         if self.link.client.subscriptions.is_some() && self.waits_to_hear(message.header.tag) {
             return Ok(self.stall());
         }
@@ -403,6 +410,11 @@ impl<'i> Work<'_, '_, 'i, '_> {
         self.note_local(text);
         self.return_to_startup();
         let effects = self.effects_of_query(message);
+        let sequences = effects.as_ref().map(|effects| effects.sequences);
+        self.clean_sequences(sequences.unwrap_or_default());
+        if self.link.server.queue.awaits_required() {
+            return self.stall();
+        }
         if let Some(effects) = &effects
             && self.refuses(effects)
         {

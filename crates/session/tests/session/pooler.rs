@@ -43,6 +43,8 @@ pub(crate) struct Seat {
     input: Vec<u8>,
     /// Which server it leases.
     pub lease: Option<usize>,
+    /// What it sent waits for a reply to something else.
+    stalled: bool,
     /// Everything it received.
     pub got: Vec<u8>,
     /// Its server said FATAL, or it left.
@@ -193,6 +195,7 @@ impl Pooler {
             self.wake();
         } else if upstream.input.is_empty()
             && upstream.session.is_free()
+            && !(seat.stalled && upstream.session.is_untouched())
             && seat.session.pin().is_none()
             && !seat.session.is_sending_to_server()
         {
@@ -337,6 +340,7 @@ impl Pooler {
         }
         seat.got.extend_from_slice(&answers);
         seat.input.drain(..taken.consumed);
+        seat.stalled = taken.stalled;
         if taken.terminate {
             self.client_leaves(client);
         }

@@ -133,6 +133,11 @@ impl Work<'_, '_, '_, '_> {
         } else {
             client.has_untracked_effects.then(unknown)
         };
+        let sequences = effects.as_ref().map(|effects| effects.sequences);
+        self.clean_sequences(sequences.unwrap_or_default());
+        if self.link.server.queue.awaits_required() {
+            return self.stall();
+        }
         self.note_portal(portal, effects.as_deref());
         match effects {
             Some(effects) if effects.names && !self.share_names_for(name, &effects, true) => {
@@ -147,6 +152,11 @@ impl Work<'_, '_, '_, '_> {
     /// The same for one whose name its server knows as well.
     fn note_own(&mut self, portal: &[u8], name: &[u8]) -> bool {
         let all = self.effects_of_own(name);
+        all.iter()
+            .for_each(|effects| self.clean_sequences(effects.sequences));
+        if self.link.server.queue.awaits_required() {
+            return self.stall();
+        }
         self.note_portal(portal, all.last().map(|effects| &**effects));
         if self.link.client.has_untracked_effects {
             self.note(&unknown());

@@ -92,11 +92,14 @@ impl Work<'_, '_, '_, '_> {
                 self.refuse_parse(name, effects.reasons);
                 return true;
             }
+            // Here, since nothing can be put in front of its Bind in the same batch.
+            self.clean_sequences(effects.sequences);
+            if self.link.server.queue.awaits_required() {
+                return self.stall();
+            }
             if effects.names && !self.share_names(&effects, statement.text(), false) {
                 return false;
             }
-            // Here, since nothing can be put in front of its Bind in the same batch.
-            self.clean_sequences(effects.sequences);
             self.lend_channels(&effects, begins);
         }
         self.link.server.needs_sync = true;

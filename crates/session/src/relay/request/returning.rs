@@ -136,6 +136,6 @@ impl Work<'_, '_, '_, '_> {
         // What the client is told must be true by then.
         server.queue.hold_back();
         // Values of a start-up packet hold no NUL and are short.
-        let _ = server.ask_for(&sql, Duty::Try, self.to_server.insert());
+        let _ = server.require(sql, Duty::Try, self.to_server.insert());
     }
 }

@@ -99,6 +99,16 @@ impl Work<'_, '_, '_, '_> {
             self.refuse_parse(b"", effects.reasons);
             return true;
         }
+        // Here, since nothing can be put in front of its Bind in the same batch.
+        self.clean_sequences(
+            effects
+                .as_ref()
+                .map(|effects| effects.sequences)
+                .unwrap_or_default(),
+        );
+        if self.link.server.queue.awaits_required() {
+            return self.stall();
+        }
         if let Some(effects) = &effects
             && effects.names
             && !self.share_names(effects, text.unwrap_or(definition), false)
@@ -106,7 +116,6 @@ impl Work<'_, '_, '_, '_> {
             return false;
         }
         if let Some(effects) = &effects {
-            // Here, since nothing can be put in front of its Bind in the same batch.
             self.note_sequences(effects.sequences);
             self.lend_channels(effects, !self.link.server.needs_sync);
         }
