@@ -13,6 +13,8 @@ mod abandon;
 mod changes;
 #[path = "session/conversations.rs"]
 mod conversations;
+#[path = "session/fence.rs"]
+mod fence;
 #[path = "session/hostile.rs"]
 mod hostile;
 #[path = "session/pooler.rs"]

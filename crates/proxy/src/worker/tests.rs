@@ -3,6 +3,7 @@
 
 mod cancel;
 mod conversation;
+mod fence;
 mod flow;
 mod fresh;
 mod inquiry;

@@ -1,0 +1,205 @@
+//! The settings fence: nothing of a client's runs before everything that has to precede it has succeeded (promise 2).
+
+use std::sync::Arc;
+
+use weir_session::client::Client;
+use weir_session::relay::{self, Link, ServerFault, StatePolicy};
+use weir_session::server::{Abandoned, Server};
+use weir_session::settings::Settings;
+use weir_session::splice::Splice;
+use weir_session::statement::{Proven, Registry};
+use weir_sql::{Functions, Judge};
+use weir_testkit::reading::outline;
+use weir_testkit::say::say;
+use weir_wire::encode;
+use weir_wire::frame::{Side, frame};
+
+use crate::pooler::{new_server, rules};
+
+/// A client with a role of its own, and the server that it is given.
+struct Pair {
+    client: Client,
+    server: Server,
+    registry: Registry,
+    proven: Arc<Proven>,
+    input: Vec<u8>,
+}
+
+impl Pair {
+    fn new(settings: &[(&str, &str)]) -> Self {
+        let server = new_server();
+        let settings = Settings::from_pairs(settings.iter().copied());
+        Self {
+            client: Client::new(settings.into(), Arc::clone(server.reported())),
+            server,
+            registry: Registry::new(0, 1),
+            proven: Arc::default(),
+            input: Vec::new(),
+        }
+    }
+
+    /// The texts that the server gets for what the client says on a new lease.
+    fn begins(&mut self, bytes: &[u8]) -> Vec<String> {
+        self.input.extend_from_slice(bytes);
+        self.pass(true)
+    }
+
+    /// The texts that the server gets of what has waited.
+    fn goes_on(&mut self) -> Vec<String> {
+        self.pass(false)
+    }
+
+    fn pass(&mut self, fresh: bool) -> Vec<String> {
+        let input = std::mem::take(&mut self.input);
+        let (mut buffer, mut answers) = (Vec::new(), Vec::new());
+        let mut out = Splice::new(&input, &mut buffer);
+        let (client, server) = (&mut self.client, &mut self.server);
+        if fresh {
+            relay::begin(client, server, &mut out, &mut answers).unwrap();
+        }
+        let mut rules = rules(10);
+        rules.state = StatePolicy::Track;
+        let mut link = Link {
+            client,
+            server,
+            registry: &mut self.registry,
+            judge: &mut Judge::new(Functions::default()),
+            proven: &self.proven,
+            rules,
+        };
+        let taken = relay::requests(&mut link, &input, &mut out, &mut answers).unwrap();
+        self.input = input[taken.consumed..].to_vec();
+        let mut rest = out.finish();
+        let mut texts = Vec::new();
+        while let Some(frame) = frame(rest, Side::Frontend).unwrap() {
+            let body = frame.body.strip_suffix(b"\0").unwrap_or(frame.body);
+            let text = match frame.header.tag {
+                b'Q' | b'P' => String::from_utf8_lossy(body).into_owned(),
+                tag => char::from(tag).to_string(),
+            };
+            texts.push(text);
+            rest = &rest[frame.raw.len()..];
+        }
+        texts
+    }
+
+    fn replies(&mut self, bytes: &[u8]) -> Result<String, ServerFault> {
+        let mut buffer = Vec::new();
+        let mut out = Splice::new(bytes, &mut buffer);
+        relay::replies(&mut self.client, &mut self.server, bytes, &mut out)?;
+        Ok(outline(out.finish()))
+    }
+}
+
+const SET: &str = "SET \"role\" TO E'tenant'";
+const DONE: &[u8] = b"C\0\0\0\x08SET\0Z\0\0\0\x05I";
+
+fn error(code: &str) -> Vec<u8> {
+    let fields = [
+        (b'S', &b"ERROR"[..]),
+        (b'V', b"ERROR"),
+        (b'C', code.as_bytes()),
+        (b'M', b"no"),
+    ];
+    let mut bytes = Vec::new();
+    encode::error_response(&mut bytes, &fields).unwrap();
+    [&bytes[..], b"Z\0\0\0\x05I"].concat()
+}
+
+#[test]
+fn a_statement_waits_until_its_settings_are_confirmed() {
+    for (said, texts) in [
+        (say().query("insert"), vec!["insert"]),
+        (
+            say().parse("", "insert").run("").sync(),
+            vec!["\0insert\0\0", "B", "D", "E", "S"],
+        ),
+    ] {
+        let mut pair = Pair::new(&[("role", "tenant")]);
+        assert_eq!(pair.begins(&said), [SET]);
+        assert_eq!(pair.goes_on(), [""; 0]);
+        assert!(pair.server.awaits_required() && !pair.server.is_busy());
+        assert_eq!(pair.replies(DONE).unwrap(), "");
+        assert_eq!(pair.goes_on(), texts);
+    }
+}
+
+#[test]
+fn a_client_whose_settings_are_refused_has_run_nothing() {
+    for code in ["42501", "22023", "42704", "25P02", "XX000"] {
+        let mut pair = Pair::new(&[("role", "tenant")]);
+        assert_eq!(pair.begins(&say().query("insert")), [SET]);
+        assert!(matches!(
+            pair.replies(&error(code)),
+            Err(ServerFault::Refused(_))
+        ));
+        assert!(!pair.server.is_free());
+    }
+}
+
+#[test]
+fn interrupted_settings_are_sent_again_before_anything_else() {
+    for code in ["57014", "55P03"] {
+        let mut pair = Pair::new(&[("role", "tenant")]);
+        pair.begins(&say().query("insert"));
+        for _ in 0..8 {
+            assert_eq!(pair.replies(&error(code)).unwrap(), "");
+            assert!(pair.server.has_to_repeat() && !pair.server.is_free());
+            assert_eq!(pair.goes_on(), [SET]);
+        }
+        assert!(pair.replies(&error(code)).is_err(), "not for ever");
+    }
+    let mut pair = Pair::new(&[("role", "tenant")]);
+    pair.begins(&say().query("insert"));
+    pair.replies(&error("57014")).unwrap();
+    pair.goes_on();
+    pair.replies(DONE).unwrap();
+    assert_eq!(pair.goes_on(), ["insert"]);
+}
+
+#[test]
+fn a_server_whose_settings_are_unknown_serves_nobody_else() {
+    // The client leaves while its settings are on their way, and they fail.
+    let mut pair = Pair::new(&[("role", "tenant")]);
+    pair.begins(&say().query("insert"));
+    let abandoned = pair.server.abandon(&pair.client, &mut Vec::new());
+    assert!(matches!(abandoned, Abandoned::Drain { .. }));
+    assert!(pair.replies(&error("57014")).is_err());
+    // It leaves when they have been interrupted.
+    let mut pair = Pair::new(&[("role", "tenant")]);
+    pair.begins(&say().query("insert"));
+    pair.replies(&error("57014")).unwrap();
+    let abandoned = pair.server.abandon(&pair.client, &mut Vec::new());
+    assert_eq!(abandoned, Abandoned::Close);
+}
+
+#[test]
+fn what_comes_behind_discard_all_waits_for_the_values_from_the_start() {
+    let mut pair = Pair::new(&[("work_mem", "5MB")]);
+    pair.begins(&say().query("discard all").query("insert"));
+    pair.replies(DONE).unwrap();
+    let set = "SET \"work_mem\" TO E'5MB'";
+    assert_eq!(pair.goes_on(), ["discard all", set]);
+    let discarded = b"C\0\0\0\x10DISCARD ALL\0Z\0\0\0\x05I";
+    pair.replies(discarded).unwrap();
+    assert_eq!(pair.goes_on(), [""; 0]);
+    assert_eq!(pair.replies(&error("57014")).unwrap(), "");
+    assert_eq!(pair.goes_on(), [set]);
+    assert_eq!(pair.replies(DONE).unwrap(), "Z(I)");
+    assert_eq!(pair.goes_on(), ["insert"]);
+}
+
+#[test]
+fn a_sync_that_a_failed_copy_may_have_eaten_keeps_no_server() {
+    let mut pair = Pair::new(&[]);
+    pair.begins(&say().parse("", "copy").run("").sync());
+    pair.replies(b"1\0\0\0\x04\x32\0\0\0\x04n\0\0\0\x04G\0\0\0\x07\0\0\0")
+        .unwrap();
+    pair.input = say().copy_fail("no").sync().to_vec();
+    assert_eq!(pair.goes_on(), ["f", "S"]);
+    pair.replies(&error("57014")).unwrap();
+    assert!(!pair.server.is_free() && pair.server.has_to_repeat());
+    assert_eq!(pair.goes_on(), [""]);
+    pair.replies(b"I\0\0\0\x04Z\0\0\0\x05I").unwrap();
+    assert!(pair.server.is_free());
+}
