@@ -41,6 +41,9 @@ pub enum Kind {
 pub enum Duty {
     /// No server was asked: we answer when it is this entry's turn.
     Answer,
+    /// We prepare the session for what the client sends next, in the same write: nobody sees it, and should it fail,
+    /// PostgreSQL skips the client's messages, too.
+    Fence,
     /// The client is waiting for it.
     Forward,
     /// We asked for the state of the session: the answer is read.
@@ -238,6 +241,8 @@ pub struct Queue {
     removing: usize,
     /// Entries without whose success nothing of the client's may run.
     required: usize,
+    /// Entries of a fence ([`Duty::Fence`]).
+    fences: usize,
     /// Counts the Syncs.
     batch: u64,
     /// Syncs that a COPY FROM STDIN was thought to eat, but may not have, since it failed (see [`Queue::is_quiet`]).
@@ -291,7 +296,7 @@ impl Queue {
     pub fn is_plain(&self) -> bool {
         let heavy = |entry: &Expected| match entry.kind {
             Kind::Query => entry.duty == Duty::Forward,
-            Kind::Execute | Kind::FunctionCall | Kind::Sync => true,
+            Kind::Execute | Kind::FunctionCall | Kind::Sync => entry.duty != Duty::Fence,
             Kind::Bind | Kind::Close | Kind::CopyEnd | Kind::Describe | Kind::Parse => false,
         };
         self.copy == CopyState::None && !self.skipping && !self.entries.iter().any(heavy)
@@ -380,6 +385,30 @@ impl Queue {
         self.required > 0
     }
 
+    /// True if a fence is on its way.
+    #[inline]
+    pub fn is_fenced(&self) -> bool {
+        self.fences > 0
+    }
+
+    /// True if a whole request or batch of the client follows a fence: the next one has to wait for the fence's success,
+    /// since a failure skips one batch only.
+    #[inline]
+    pub fn is_fence_followed(&self) -> bool {
+        let ends = |entry: &Expected| match entry.kind {
+            Kind::Sync => true,
+            Kind::FunctionCall | Kind::Query => entry.duty == Duty::Forward,
+            _ => false,
+        };
+        self.fences > 0 && self.entries.iter().any(ends)
+    }
+
+    /// True if nothing follows a fence.
+    pub fn ends_with_fence(&self) -> bool {
+        let last = self.entries.back();
+        last.is_some_and(|last| last.duty == Duty::Fence && last.kind != Kind::Sync)
+    }
+
     /// The required request in front.
     pub(crate) fn required_in_front(&mut self) -> Option<&mut Required> {
         self.entries.front_mut()?.required.as_deref_mut()
@@ -388,6 +417,7 @@ impl Queue {
     fn arrives(&mut self, entry: &Expected) {
         self.naming += usize::from(entry.names());
         self.required += usize::from(entry.required.is_some());
+        self.fences += usize::from(entry.duty == Duty::Fence);
         let undo = entry.undo.as_deref();
         self.removing += usize::from(undo.is_some_and(Undo::takes_away));
         if entry.kind == Kind::Sync || undo.is_some_and(Undo::may_fail_alone) {
@@ -404,6 +434,7 @@ impl Queue {
         let takes_away = entry.undo.as_deref().is_some_and(Undo::takes_away);
         self.removing -= usize::from(takes_away);
         self.required -= usize::from(entry.required.is_some());
+        self.fences -= usize::from(entry.duty == Duty::Fence);
     }
 
     /// Whether the last thing on its way that concerns this name is a Parse that gives it this statement, and nothing

@@ -26,7 +26,7 @@ pub use alone::Lobby;
 pub use fresh::wants_new;
 pub use idle::{Idle, Next, idle};
 pub use reply::{Replied, ServerFault, replies};
-pub use request::{StatementCounts, Taken, begin, requests};
+pub use request::{StatementCounts, Taken, begin, begin_in_front, requests};
 
 /// Messages longer than this many bytes are passed on while they arrive, shorter ones when they are complete.
 pub const STREAM_MIN: usize = 32 * 1024;

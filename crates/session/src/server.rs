@@ -8,6 +8,7 @@ use std::sync::Arc;
 use weir_sql::Reasons;
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
+use weir_wire::frontend;
 use weir_wire::sqlstate::SqlState;
 
 use crate::client::Client;
@@ -25,6 +26,9 @@ pub const ERRORS_MAX: usize = 64;
 /// else (also for a timeout that an earlier client set), and `lock_timeout`.
 pub(crate) const INTERRUPTS: [SqlState; 2] =
     [SqlState::QUERY_CANCELED, SqlState::LOCK_NOT_AVAILABLE];
+
+/// Behind the names of a Bind: no parameters and no formats.
+const NO_PARAMETERS: [u8; 6] = [0; 6];
 
 /// Times that a required request is sent again before the client hears of it. The settings of an earlier client may leave
 /// each of its statements a millisecond.
@@ -109,6 +113,10 @@ pub struct Server {
     pub(crate) repeat: Repeat,
     /// Required requests that the server has interrupted and that have to be sent again, in order.
     pub(crate) interrupted: Vec<(Duty, Box<Required>)>,
+    /// The statements of the fence that is on its way ([`Duty::Fence`]), as one text.
+    pub(crate) fence: Option<Box<str>>,
+    /// A fence was interrupted, and its transaction has to be ended: `Some` duty of a Sync that has to be sent before that.
+    pub(crate) broken_fence: Option<Option<Duty>>,
     /// What it was asked before the client's next message, about the statement in that.
     pub(crate) comparison: Option<Box<Comparison>>,
     /// A LOAD is on its way, and its success counts.
@@ -185,6 +193,8 @@ impl Server {
             errors: Vec::new(),
             repeat: Repeat::default(),
             interrupted: Vec::new(),
+            fence: None,
+            broken_fence: None,
             comparison: None,
             may_load: false,
             has_own_names: false,
@@ -246,6 +256,9 @@ impl Server {
     /// Sends what [`Server::has_to_repeat`] is about, but for batches of the client: required requests that the server has
     /// interrupted; and a request whose answer tells that no earlier one is still to come.
     pub fn resume(&mut self, out: &mut Vec<u8>) {
+        if !self.mend_fence(out) {
+            return;
+        }
         for (duty, required) in std::mem::take(&mut self.interrupted) {
             // It was encoded before.
             let _ = self.require_again(duty, required, out);
@@ -253,6 +266,76 @@ impl Server {
         if self.queue.is_in_doubt() {
             // An empty query always fits.
             let _ = self.ask("", out);
+        }
+    }
+
+    /// After an interrupted fence: ends the batch and the transaction. False if an answer has to come first.
+    fn mend_fence(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(sync) = &mut self.broken_fence else {
+            return true;
+        };
+        if let Some(duty) = sync.take() {
+            // Five bytes always fit.
+            let _ = encode::sync(out);
+            self.queue.expect(Expected::new(Kind::Sync, duty));
+            self.synced = false;
+        }
+        if self.queue.is_skipping() || !self.queue.is_empty() {
+            return false;
+        }
+        self.broken_fence = None;
+        if self.status != TransactionStatus::Idle {
+            // A constant text fits.
+            let _ = self.ask("ROLLBACK", out);
+        }
+        true
+    }
+
+    /// Sends statements of our own in front of the client's next batch or query: in a transaction of their own, and without a
+    /// Sync, so that PostgreSQL skips what the client sends if one of them fails.
+    ///
+    /// # Errors
+    /// If one of them holds a NUL or is longer than PostgreSQL takes.
+    pub(crate) fn put_fence(
+        &mut self,
+        statements: &[String],
+        out: &mut Vec<u8>,
+    ) -> Result<(), encode::EncodeError> {
+        let all = statements.iter().map(String::as_str);
+        for sql in std::iter::once("BEGIN").chain(all).chain(["COMMIT"]) {
+            encode::parse(out, b"", sql.as_bytes(), &[0, 0])?;
+            encode::bind_head(out, b"", b"", NO_PARAMETERS.len())?;
+            out.extend_from_slice(&NO_PARAMETERS);
+            encode::execute(out, b"", 0)?;
+            for kind in [Kind::Parse, Kind::Bind, Kind::Execute] {
+                self.expect_fence(kind);
+            }
+        }
+        encode::close(out, frontend::Kind::Statement, b"")?;
+        self.expect_fence(Kind::Close);
+        self.unnamed = unnamed::NONE;
+        self.synced = false;
+        self.fence = Some(statements.join(";").into_boxed_str());
+        Ok(())
+    }
+
+    fn expect_fence(&mut self, kind: Kind) {
+        let defines = matches!(kind, Kind::Parse | Kind::Close);
+        let effect = UnnamedEffect {
+            serial: unnamed::NONE,
+            of_client: false,
+            of_server: true,
+        };
+        let entry = Expected::new(kind, Duty::Fence).with_unnamed(defines.then_some(effect));
+        self.queue.expect(entry);
+    }
+
+    /// Has the server answer to a fence that nothing of the client's follows yet.
+    pub(crate) fn end_lone_fence(&mut self, out: &mut Vec<u8>) {
+        if self.queue.ends_with_fence() {
+            // Five bytes always fit.
+            let _ = encode::sync(out);
+            self.queue.expect(Expected::new(Kind::Sync, Duty::Fence));
         }
     }
 
@@ -491,7 +574,8 @@ impl Server {
     /// True if nothing of the client's may be sent before an answer to a request of ours.
     #[inline]
     pub fn awaits_required(&self) -> bool {
-        self.queue.awaits_required() || !self.interrupted.is_empty()
+        let is_interrupted = !self.interrupted.is_empty() && !self.queue.is_skipping();
+        self.queue.awaits_required() || self.queue.is_fence_followed() || is_interrupted
     }
 
     /// True if the client has done nothing on this lease yet.
@@ -499,12 +583,18 @@ impl Server {
         self.is_fresh
     }
 
-    /// Whether a request of the client may be running: a cancel would hit it. While a request of our own runs in front of
-    /// the client's, a cancel is ignored as if it had come before the query (hazard COR-27).
+    /// True if a cancel would hit a request of the client, which may be running. A query of our own is none (hazard
+    /// COR-27); other messages of ours belong to the client's batch, and PostgreSQL may have answered them without saying
+    /// so yet.
     pub fn is_busy(&self) -> bool {
-        self.queue
-            .front()
-            .is_some_and(|front| front.duty == Duty::Forward)
+        match self.queue.front() {
+            None => false,
+            Some(front) if front.duty == Duty::Forward => true,
+            Some(front) => {
+                let is_query = matches!(front.kind, Kind::FunctionCall | Kind::Query | Kind::Sync);
+                !is_query && self.owes_client()
+            }
+        }
     }
 
     /// True if an answer is owed to the client.
@@ -569,12 +659,12 @@ impl Server {
     /// What takes statements away that bear names of the last client's, in front of whatever comes next; empty if there are
     /// none.
     #[inline]
-    pub(crate) fn forget_own_names(&mut self) -> String {
+    pub(crate) fn forget_own_names(&mut self) -> Option<&'static str> {
         if !std::mem::take(&mut self.has_own_names) {
-            return String::new();
+            return None;
         }
         self.forget_statements();
-        "DEALLOCATE ALL;".to_owned()
+        Some("DEALLOCATE ALL")
     }
 
     /// `DEALLOCATE ALL` was run: what is left is what is on its way.

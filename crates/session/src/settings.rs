@@ -30,6 +30,16 @@ const FACTS: [&str; 7] = [
 /// Who the session is, in the order in which it is taken on: a role is one of the session's user.
 const IDENTITY: [&str; 2] = ["session_authorization", "role"];
 
+/// Settings with which nothing is sent before a change of settings is confirmed: who the session is, and timeouts that may
+/// interrupt the change itself, which then is tried again.
+const AWAITED: [&str; 5] = [
+    "lock_timeout",
+    "role",
+    "session_authorization",
+    "statement_timeout",
+    "transaction_timeout",
+];
+
 /// Parameters whose value may say only a part, and then keeps the rest of the one before: `DateStyle = ISO`.
 const PARTIAL: [&str; 1] = ["datestyle"];
 
@@ -108,31 +118,39 @@ impl Settings {
     /// Everything is set by who logged in, since a role that was taken on may not be allowed to: roles are given back
     /// first and taken on last.
     pub fn statements_to(&self, wanted: &Self) -> String {
-        let mut sql = String::new();
+        self.changes_to(wanted).join(";")
+    }
+
+    /// As [`Settings::statements_to`], one by one.
+    pub(crate) fn changes_to(&self, wanted: &Self) -> Vec<String> {
+        let mut changes = Vec::new();
         if self == wanted {
-            return sql;
+            return changes;
         }
-        for name in IDENTITY.iter().filter(|name| self.get(name).is_some()) {
-            push_statement(&mut sql, |sql| push_reset(sql, name));
-        }
-        for (name, _) in self.plain().filter(|(name, _)| wanted.get(name).is_none()) {
-            push_statement(&mut sql, |sql| push_reset(sql, name));
-        }
+        let reset = |name| Self::statement_or_reset(name, None);
+        let identity = IDENTITY.iter().filter(|name| self.get(name).is_some());
+        changes.extend(identity.map(|name| reset(name)));
+        let gone = self.plain().filter(|(name, _)| wanted.get(name).is_none());
+        changes.extend(gone.map(|(name, _)| reset(name)));
         for (name, value) in wanted.plain() {
             if self.get(name) == Some(value) {
                 continue;
             }
             if self.get(name).is_some() && PARTIAL.contains(&name) {
-                push_statement(&mut sql, |sql| push_reset(sql, name));
+                changes.push(reset(name));
             }
-            push_statement(&mut sql, |sql| push_set(sql, name, value, false));
+            changes.push(Self::statement(name, value, false));
         }
-        for name in IDENTITY {
-            if let Some(value) = wanted.get(name) {
-                push_statement(&mut sql, |sql| push_set(sql, name, value, false));
-            }
-        }
-        sql
+        let identity = IDENTITY
+            .iter()
+            .filter_map(|name| wanted.get(name).map(|value| (name, value)));
+        changes.extend(identity.map(|(name, value)| Self::statement(name, value, false)));
+        changes
+    }
+
+    /// True if it says who the session is, or interrupts statements after a time: then changes of settings are awaited.
+    pub(crate) fn has_to_be_awaited(&self) -> bool {
+        AWAITED.iter().any(|name| self.get(name).is_some())
     }
 
     /// The statement that sets one value, for the session or for the transaction.
@@ -176,13 +194,6 @@ impl Settings {
 fn push_reset(sql: &mut String, name: &str) {
     sql.push_str("RESET ");
     push_name(sql, name);
-}
-
-fn push_statement(sql: &mut String, write: impl FnOnce(&mut String)) {
-    if !sql.is_empty() {
-        sql.push(';');
-    }
-    write(sql);
 }
 
 fn push_set(sql: &mut String, name: &str, value: &str, is_local: bool) {

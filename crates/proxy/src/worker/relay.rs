@@ -350,7 +350,7 @@ impl<D: Driver> Worker<D> {
             client.class = class_of(input);
         }
         let begun = if fresh {
-            relay::begin(
+            relay::begin_in_front(
                 &mut client.session,
                 &mut server.session,
                 &mut out,
@@ -367,6 +367,11 @@ impl<D: Driver> Worker<D> {
             proven: &pool.global.proven,
             rules: pool.rules,
         };
+        if let Err(error) = begun {
+            self.to_server = buffer;
+            self.fail_client(index, &Fault::Unsayable(error.to_string()));
+            return input.len();
+        }
         let taken = relay::requests(&mut link, input, &mut out, &mut self.answers);
         if let Ok(taken) = &taken {
             client.stalled = taken.stalled;
@@ -389,15 +394,12 @@ impl<D: Driver> Worker<D> {
         trim(&mut buffer);
         self.to_server = buffer;
         self.deliver_cancel(index);
-        match (begun, taken) {
-            (Err(error), _) => {
-                self.fail_client(index, &Fault::Unsayable(error.to_string()));
-            }
-            (_, Err(fault)) => self.fail_client(index, &Fault::Protocol(fault)),
-            (Ok(()), Ok(taken)) if taken.terminate => {
+        match taken {
+            Err(fault) => self.fail_client(index, &Fault::Protocol(fault)),
+            Ok(taken) if taken.terminate => {
                 self.remove_client(index, Leaving::Orderly, "client close request");
             }
-            (Ok(()), Ok(taken)) => return taken.consumed,
+            Ok(taken) => return taken.consumed,
         }
         input.len()
     }

@@ -11,7 +11,7 @@ use weir_wire::sqlstate::SqlState;
 use super::request::tell;
 use super::{STREAM_MIN, failure, is_too_long, learning, shape};
 use crate::client::Client;
-use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
+use crate::expected::{CopyState, Duty, Expected, Kind, Required, Undo};
 use crate::fault::Fault;
 use crate::sequences;
 use crate::server::{ERRORS_MAX, INTERRUPTED_MAX, INTERRUPTS, Server};
@@ -494,6 +494,17 @@ impl Work<'_, '_> {
         if duty == Duty::Forward {
             self.replied.queries += 1;
             self.replied.transactions += u32::from(status == TransactionStatus::Idle);
+            if !is_held_back && server.fence.take().is_some() {
+                self.report();
+            }
+            let server = &mut *self.server;
+            if server.broken_fence.is_some() {
+                // The transaction that is open is ours, and will be gone before anything else.
+                // Six bytes always fit.
+                let idle = TransactionStatus::Idle;
+                let _ = encode::ready_for_query(self.to_client.insert(), idle);
+                return Ok(Verdict::Drop);
+            }
             server.owes_ready = is_held_back;
             return Ok(if is_held_back {
                 Verdict::Drop
@@ -521,6 +532,17 @@ impl Work<'_, '_> {
         } else {
             Verdict::Drop
         })
+    }
+
+    /// Before the first ReadyForQuery behind a fence, in front of which PostgreSQL reports what the fence has set: the client
+    /// is told what it does not know yet.
+    #[cold]
+    fn report(&mut self) {
+        if self.client.reported == self.server.reported {
+            self.client.reported = Arc::clone(&self.server.reported);
+        } else {
+            tell(self.client, self.server, self.to_client.insert());
+        }
     }
 
     /// A client that listens to the channel on another connection too hears it from there. Its own has to show the number
@@ -571,6 +593,7 @@ impl Work<'_, '_> {
 
     fn asynchronous(&self) -> Verdict {
         match self.duty() {
+            Some((_, Duty::Fence)) => Verdict::Drop,
             Some((Kind::Query, duty)) if duty != Duty::Forward => Verdict::Drop,
             _ => Verdict::Keep,
         }
@@ -586,6 +609,10 @@ impl Work<'_, '_> {
         let for_nobody = self.asynchronous() == Verdict::Drop;
         let on_behalf = matches!(self.duty(), Some((_, Duty::Try)));
         if for_nobody && !self.server.tolerant && !on_behalf {
+            return Ok(Verdict::Drop);
+        }
+        if !for_nobody && self.client.reported.get(name) == Some(&*value) {
+            // PostgreSQL reports changes only: what a fence has set is none for its client.
             return Ok(Verdict::Drop);
         }
         if is_settable(name) {
@@ -615,7 +642,12 @@ impl Work<'_, '_> {
             // what we did for it when it is done.
             return Ok(Verdict::Drop);
         }
-        self.client.reported = Arc::clone(&self.server.reported);
+        if self.server.fence.is_some() {
+            // What the fence has set is not reported yet, but known to the client.
+            Arc::make_mut(&mut self.client.reported).set(name, &value);
+        } else {
+            self.client.reported = Arc::clone(&self.server.reported);
+        }
         Ok(Verdict::Keep)
     }
 
@@ -697,7 +729,7 @@ impl Work<'_, '_> {
                     Verdict::Drop
                 }
             }
-            Some(_) => self.skip(body),
+            Some(_) => self.skip(body)?,
             None => Verdict::Keep,
         };
         if verdict == Verdict::Keep {
@@ -721,10 +753,7 @@ impl Work<'_, '_> {
         let Some(required) = server.queue.required_in_front().filter(|_| !is_dying) else {
             return Ok(false);
         };
-        let fields = backend::ErrorFields::parse(body).ok();
-        let code = fields.and_then(|fields| fields.sqlstate());
-        let is_interrupt = code.is_some_and(|code| INTERRUPTS.contains(&code));
-        if is_tolerant || !is_interrupt || required.interrupted >= INTERRUPTED_MAX {
+        if is_tolerant || !is_interrupt(body) || required.interrupted >= INTERRUPTED_MAX {
             return Err(ServerFault::Refused(body.into()));
         }
         required.is_due = true;
@@ -754,12 +783,22 @@ impl Work<'_, '_> {
     }
 
     /// An error in the extended protocol: nothing up to the next Sync will be answered.
-    fn skip(&mut self, body: &[u8]) -> Verdict {
-        let skipped = self.server.queue.skip_to_sync();
+    ///
+    /// # Errors
+    /// If a fence failed, and not because it was interrupted.
+    fn skip(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
+        let mut skipped = self.server.queue.skip_to_sync();
+        let is_fence = skipped
+            .last()
+            .is_some_and(|entry| entry.duty == Duty::Fence);
+        if is_fence && !self.server.dying {
+            self.break_fence(&mut skipped, body)?;
+        }
         let renamed = skipped
             .last()
             .and_then(|first| failure::renamed(first, body));
-        let for_client = skipped.iter().any(|entry| entry.duty != Duty::Swallow);
+        let is_ours = |entry: &Expected| matches!(entry.duty, Duty::Fence | Duty::Swallow);
+        let for_client = !skipped.iter().all(is_ours);
         let first = skipped.last();
         let repeats = first.is_some_and(|failed| failure::repeats(self.server, failed, body));
         self.skip_unnamed(&skipped);
@@ -770,17 +809,57 @@ impl Work<'_, '_> {
         if repeats {
             self.server.repeat.fall_due();
             self.server.queue.swallow_sync();
-            return Verdict::Drop;
+            return Ok(Verdict::Drop);
         }
-        match renamed {
+        Ok(match renamed {
             Some(message) => {
                 self.to_client.insert().extend_from_slice(&message);
                 Verdict::Drop
             }
-            None if for_client => Verdict::Keep,
+            None if for_client || self.server.dying => Verdict::Keep,
             None => Verdict::Drop,
-        }
+        })
     }
+
+    /// A fence has failed, and all that followed it is skipped. If it was interrupted, the client hears that as if its own
+    /// request had been, and the settings are sent again before anything else.
+    fn break_fence(&mut self, skipped: &mut [Expected], body: &[u8]) -> Result<(), ServerFault> {
+        let server = &mut *self.server;
+        let sql = server.fence.take();
+        let (Some(sql), true, false) = (sql, is_interrupt(body), server.tolerant) else {
+            return Err(ServerFault::Refused(body.into()));
+        };
+        let required = Required {
+            sql,
+            interrupted: 1,
+            is_due: false,
+        };
+        server.interrupted.push((Duty::Swallow, Box::new(required)));
+        for entry in skipped.iter_mut().rev() {
+            if let Some(required) = entry.required.take() {
+                server.interrupted.push((entry.duty, required));
+            }
+        }
+        let of_client = |entry: &&Expected| matches!(entry.duty, Duty::Answer | Duty::Forward);
+        let mut theirs = skipped.iter().filter(of_client);
+        let is_query = |entry: &Expected| matches!(entry.kind, Kind::FunctionCall | Kind::Query);
+        // A batch of the client's ends with the client's own Sync.
+        let sync = match theirs.clone().next() {
+            _ if !server.queue.is_skipping() => None,
+            None => Some(Duty::Swallow),
+            Some(_) if theirs.any(is_query) => Some(Duty::Forward),
+            Some(_) => None,
+        };
+        server.broken_fence = Some(sync);
+        Ok(())
+    }
+}
+
+/// True if the error interrupts a statement without saying anything against it.
+fn is_interrupt(body: &[u8]) -> bool {
+    let fields = backend::ErrorFields::parse(body).ok();
+    let code = fields.and_then(|fields| fields.sqlstate());
+    code.is_some_and(|code| INTERRUPTS.contains(&code))
 }
 
 /// Severity FATAL or PANIC: the server is about to close the connection.

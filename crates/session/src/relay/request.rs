@@ -25,6 +25,9 @@ mod settling;
 /// Bytes of a message before its body.
 const HEAD: usize = weir_wire::frame::HEADER_LEN;
 
+/// Settings that go in front of a batch; more of them are cheaper in one query, which is awaited.
+const FENCE_MAX: usize = 8;
+
 /// See [`requests`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
@@ -62,6 +65,30 @@ pub fn begin(
     to_server: &mut Splice<'_>,
     to_client: &mut Vec<u8>,
 ) -> Result<(), encode::EncodeError> {
+    begin_by(client, server, to_server, to_client, false)
+}
+
+/// As [`begin`], if [`requests`] follows for the same write: where PostgreSQL skips the client's first batch should its
+/// settings fail, that goes with them.
+///
+/// # Errors
+/// As [`begin`].
+pub fn begin_in_front(
+    client: &mut Client,
+    server: &mut Server,
+    to_server: &mut Splice<'_>,
+    to_client: &mut Vec<u8>,
+) -> Result<(), encode::EncodeError> {
+    begin_by(client, server, to_server, to_client, true)
+}
+
+fn begin_by(
+    client: &mut Client,
+    server: &mut Server,
+    to_server: &mut Splice<'_>,
+    to_client: &mut Vec<u8>,
+    has_company: bool,
+) -> Result<(), encode::EncodeError> {
     client.leave_own_names();
     server.may_load = false;
     server.is_fresh = true;
@@ -77,7 +104,7 @@ pub fn begin(
         server.is_emptied = false;
     }
     server.lease = client.leases;
-    settings(client, server, to_server, to_client)?;
+    settings(client, server, to_server, to_client, has_company)?;
     let own = client.subscriptions.as_ref().filter(|_| !is_same);
     match own.and_then(|own| own.mark()) {
         Some(mark) => server.ask_for(&mark, Duty::Try, to_server.insert()),
@@ -92,19 +119,33 @@ fn settings(
     server: &mut Server,
     to_server: &mut Splice<'_>,
     to_client: &mut Vec<u8>,
+    has_company: bool,
 ) -> Result<(), encode::EncodeError> {
-    let mut sql = server.forget_own_names();
+    let forget = server.forget_own_names();
+    let mut changes = Vec::new();
+    let mut is_awaited = !has_company || forget.is_some() || client.subscriptions.is_some();
     if !Arc::ptr_eq(&client.settings, &server.settings) {
         if client.settings == server.settings {
             share(&mut client.settings, &mut server.settings);
         } else {
-            sql += &server.settings.statements_to(&client.settings);
+            changes = server.settings.changes_to(&client.settings);
+            is_awaited |= server.settings.has_to_be_awaited();
+            is_awaited |= client.settings.has_to_be_awaited();
+            is_awaited |= changes.iter().any(|sql| sql.contains('\0'));
             server.settings = Arc::clone(&client.settings);
         }
     }
+    if !is_awaited && !changes.is_empty() && changes.len() <= FENCE_MAX {
+        return server.put_fence(&changes, to_server.insert());
+    }
+    let sql: Vec<_> = forget
+        .map(str::to_owned)
+        .into_iter()
+        .chain(changes)
+        .collect();
     if !sql.is_empty() {
         // One request: what the server reports is told to the client when that is done.
-        return server.require(sql, Duty::Swallow, to_server.insert());
+        return server.require(sql.join(";"), Duty::Swallow, to_server.insert());
     }
     if !Arc::ptr_eq(&client.reported, &server.reported) {
         if client.reported == server.reported {
@@ -169,6 +210,9 @@ pub fn requests(
     work.discard_sequences_for_readers();
     let at = work.streamed();
     let (at, terminate) = work.all(at)?;
+    if work.link.server.queue.is_fenced() {
+        work.link.server.end_lone_fence(work.to_server.insert());
+    }
     Ok(work.taken(at, terminate))
 }
 
@@ -300,7 +344,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
 
     /// Deals with one message; false if more of it has to come first.
     fn message(&mut self, message: Message) -> Result<bool, ClientFault> {
-        if self.link.server.queue.awaits_required() {
+        if self.link.server.awaits_required() {
             return Ok(self.stall());
         }
         if self.link.client.subscriptions.is_some() && self.waits_to_hear(message.header.tag) {

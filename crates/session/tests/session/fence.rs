@@ -16,7 +16,10 @@ use weir_wire::frame::{Side, frame};
 
 use crate::pooler::{new_server, rules};
 
-/// A client with a role of its own, and the server that it is given.
+type Begin =
+    fn(&mut Client, &mut Server, &mut Splice<'_>, &mut Vec<u8>) -> Result<(), encode::EncodeError>;
+
+/// A client with settings of its own, and the server that it is given.
 struct Pair {
     client: Client,
     server: Server,
@@ -49,14 +52,26 @@ impl Pair {
         self.pass(false)
     }
 
+    /// As [`Pair::begins`], with the settings in the same write where that is possible.
+    fn begins_at_once(&mut self, bytes: &[u8]) -> Vec<String> {
+        self.input.extend_from_slice(bytes);
+        self.send(relay::begin_in_front)
+    }
+
     fn pass(&mut self, fresh: bool) -> Vec<String> {
+        if fresh {
+            self.send(relay::begin)
+        } else {
+            self.send(|_, _, _, _| Ok(()))
+        }
+    }
+
+    fn send(&mut self, begin: Begin) -> Vec<String> {
         let input = std::mem::take(&mut self.input);
         let (mut buffer, mut answers) = (Vec::new(), Vec::new());
         let mut out = Splice::new(&input, &mut buffer);
         let (client, server) = (&mut self.client, &mut self.server);
-        if fresh {
-            relay::begin(client, server, &mut out, &mut answers).unwrap();
-        }
+        begin(client, server, &mut out, &mut answers).unwrap();
         let mut rules = rules(10);
         rules.state = StatePolicy::Track;
         let mut link = Link {
@@ -112,7 +127,7 @@ fn a_statement_waits_until_its_settings_are_confirmed() {
         (say().query("insert"), vec!["insert"]),
         (
             say().parse("", "insert").run("").sync(),
-            vec!["\0insert\0\0", "B", "D", "E", "S"],
+            vec!["\0insert\0\0", "B", "E", "S"],
         ),
     ] {
         let mut pair = Pair::new(&[("role", "tenant")]);
@@ -193,7 +208,7 @@ fn what_comes_behind_discard_all_waits_for_the_values_from_the_start() {
 fn a_sync_that_a_failed_copy_may_have_eaten_keeps_no_server() {
     let mut pair = Pair::new(&[]);
     pair.begins(&say().parse("", "copy").run("").sync());
-    pair.replies(b"1\0\0\0\x04\x32\0\0\0\x04n\0\0\0\x04G\0\0\0\x07\0\0\0")
+    pair.replies(b"1\0\0\0\x04\x32\0\0\0\x04G\0\0\0\x07\0\0\0")
         .unwrap();
     pair.input = say().copy_fail("no").sync().to_vec();
     assert_eq!(pair.goes_on(), ["f", "S"]);
@@ -202,4 +217,139 @@ fn a_sync_that_a_failed_copy_may_have_eaten_keeps_no_server() {
     assert_eq!(pair.goes_on(), [""]);
     pair.replies(b"I\0\0\0\x04Z\0\0\0\x05I").unwrap();
     assert!(pair.server.is_free());
+}
+
+// --- settings in the same write ---
+
+const ZONE: &str = "SET \"timezone\" TO E'CET'";
+
+/// What the server gets of a fence: each statement parsed, bound and executed.
+fn fence(set: &[&str]) -> Vec<String> {
+    let all = ["BEGIN"].into_iter().chain(set.iter().copied());
+    let texts = all.chain(["COMMIT"]).flat_map(|sql| {
+        let parsed = format!("\0{sql}\0\0");
+        [parsed, "B".to_owned(), "E".to_owned()]
+    });
+    texts.chain(["C".to_owned()]).collect()
+}
+
+/// A server's answers to a whole fence of one statement.
+fn passed() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for tag in ["BEGIN", "SET", "COMMIT"] {
+        bytes.extend_from_slice(b"1\0\0\0\x042\0\0\0\x04");
+        encode::command_complete(&mut bytes, tag.as_bytes()).unwrap();
+    }
+    bytes.extend_from_slice(b"3\0\0\0\x04");
+    bytes
+}
+
+#[test]
+fn settings_go_in_front_of_a_request_that_their_failure_skips() {
+    for (said, texts) in [
+        (say().query("insert"), vec!["insert"]),
+        (
+            say().parse("", "insert").run("").sync(),
+            vec!["\0insert\0\0", "B", "E", "S"],
+        ),
+    ] {
+        let mut pair = Pair::new(&[("timezone", "CET")]);
+        let sent = pair.begins_at_once(&said);
+        let theirs: Vec<_> = texts.into_iter().map(str::to_owned).collect();
+        assert_eq!(sent, [fence(&[ZONE]), theirs].concat());
+        assert!(pair.server.is_busy(), "a cancel hits fence or request");
+        pair.replies(&passed()).unwrap();
+        assert!(!pair.server.is_free());
+    }
+}
+
+#[test]
+fn what_says_who_the_session_is_is_awaited_and_so_are_timeouts() {
+    for name in [
+        "role",
+        "session_authorization",
+        "statement_timeout",
+        "lock_timeout",
+    ] {
+        let mut pair = Pair::new(&[("timezone", "CET"), (name, "5")]);
+        let sent = pair.begins_at_once(&say().query("insert"));
+        assert_eq!(sent.len(), 1, "{name}: {sent:?}");
+        assert!(sent[0].contains("SET"), "{sent:?}");
+    }
+}
+
+#[test]
+fn one_batch_follows_a_fence_and_the_next_waits_for_it() {
+    let mut pair = Pair::new(&[("timezone", "CET")]);
+    let sent = pair.begins_at_once(&say().query("one").query("two"));
+    assert_eq!(sent.last().map(String::as_str), Some("one"));
+    assert_eq!(pair.goes_on(), [""; 0]);
+    pair.replies(&passed()).unwrap();
+    assert_eq!(pair.goes_on(), ["two"]);
+}
+
+#[test]
+fn a_refused_fence_ends_the_client() {
+    for code in ["42501", "22023", "42704"] {
+        let mut pair = Pair::new(&[("timezone", "CET")]);
+        pair.begins_at_once(&say().query("insert"));
+        assert!(matches!(
+            pair.replies(&error(code)[..]),
+            Err(ServerFault::Refused(_))
+        ));
+    }
+}
+
+/// An error without a ReadyForQuery.
+fn only_error(code: &str) -> Vec<u8> {
+    let mut bytes = error(code);
+    bytes.truncate(bytes.len() - 6);
+    bytes
+}
+
+#[test]
+fn an_interrupted_fence_interrupts_its_query_and_is_sent_again_before_the_next() {
+    let begun = b"1\0\0\0\x042\0\0\0\x04C\0\0\0\x0aBEGIN\0";
+    let mut pair = Pair::new(&[("timezone", "CET")]);
+    pair.begins_at_once(&say().query("one").query("two"));
+    pair.replies(begun).unwrap();
+    assert_eq!(pair.replies(&only_error("57014")).unwrap(), "E(57014 no)");
+    assert!(pair.server.has_to_repeat() && !pair.server.is_free());
+    // The server skips the query, too, up to a Sync.
+    assert_eq!(pair.goes_on(), ["S"]);
+    assert_eq!(pair.replies(b"Z\0\0\0\x05E").unwrap(), "Z(I)");
+    assert_eq!(pair.goes_on(), ["ROLLBACK", ZONE]);
+    pair.replies(b"C\0\0\0\x0dROLLBACK\0Z\0\0\0\x05I").unwrap();
+    assert_eq!(
+        pair.goes_on(),
+        [""; 0],
+        "not before the settings are confirmed"
+    );
+    pair.replies(DONE).unwrap();
+    assert_eq!(pair.goes_on(), ["two"]);
+}
+
+#[test]
+fn an_interrupted_fence_skips_the_batch_of_its_client_up_to_the_sync() {
+    let mut pair = Pair::new(&[("timezone", "CET")]);
+    pair.begins_at_once(&say().parse("", "one").run("").sync().query("two"));
+    assert_eq!(pair.replies(&error("57014")).unwrap(), "E(57014 no) Z(I)");
+    // It had not begun a transaction.
+    assert_eq!(pair.goes_on(), [ZONE]);
+    pair.replies(DONE).unwrap();
+    assert_eq!(pair.goes_on(), ["two"]);
+}
+
+#[test]
+fn a_server_with_an_interrupted_fence_is_closed_if_its_client_leaves() {
+    let mut pair = Pair::new(&[("timezone", "CET")]);
+    pair.begins_at_once(&say().query("one"));
+    pair.replies(&only_error("57014")).unwrap();
+    let abandoned = pair.server.abandon(&pair.client, &mut Vec::new());
+    assert_eq!(abandoned, Abandoned::Close);
+    // The client leaves first.
+    let mut pair = Pair::new(&[("timezone", "CET")]);
+    pair.begins_at_once(&say().query("one"));
+    pair.server.abandon(&pair.client, &mut Vec::new());
+    assert!(pair.replies(&only_error("57014")).is_err());
 }

@@ -13,7 +13,7 @@ fn fenced() -> (World, usize) {
     let mut world = World::new(1, "default_pool_size = 1\nquery_wait_notify = 0");
     world.cancels_at_once = false;
     world.database = Some(Database::default());
-    let one = world.dial("ann", &[("TimeZone", "CET")]);
+    let one = world.dial("ann", &[("statement_timeout", "5s")]);
     world.settle();
     let other = world.dial("ann", &[]);
     world.settle();
@@ -28,7 +28,7 @@ fn fenced() -> (World, usize) {
     (world, one)
 }
 
-const SET: &str = "SET \"timezone\" TO E'CET'";
+const SET: &str = "SET \"statement_timeout\" TO E'5s'";
 
 #[test]
 fn a_query_is_sent_when_its_settings_are_confirmed() {

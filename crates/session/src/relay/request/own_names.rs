@@ -36,6 +36,10 @@ impl Work<'_, '_, '_, '_> {
         if !self.tracks_names() || queue.is_skipping() {
             return true;
         }
+        if queue.is_fenced() {
+            // A Sync of ours in between would end what the fence holds back.
+            return self.stall();
+        }
         self.hide_others(text);
         // DEALLOCATE by itself is known by the client's names (see `deallocate`).
         if sql::deallocated(text).is_some() {
@@ -331,8 +335,8 @@ mod tests {
         client.leave_own_names();
         assert!(matches!(client.statement(b"p"), Some((_, Some(_)))));
         assert!(client.statement(b"gone").is_none());
-        assert_eq!(server.forget_own_names(), "DEALLOCATE ALL;");
-        assert_eq!(server.forget_own_names(), "");
+        assert_eq!(server.forget_own_names(), Some("DEALLOCATE ALL"));
+        assert_eq!(server.forget_own_names(), None);
     }
 
     #[test]
