@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -64,6 +65,7 @@ pub struct Postgres {
     // Dropped before the directory it lives in.
     server: Guarded,
     directory: TempDir,
+    program: PathBuf,
     port: u16,
 }
 
@@ -101,16 +103,15 @@ impl Postgres {
     pub fn start_from(bin: &Path, options: &Options) -> Result<Self> {
         let directory = TempDir::new()?;
         let data = directory.path().join("data");
-        let log = directory.path().join("postgres.log");
         let port = tools::free_port()?;
         initialise(bin, &directory, &data)?;
         configure(&data, directory.path(), port, options)?;
         let program = bin.join("postgres");
-        let command = [text(&program)?, "-D", text(&data)?];
-        let server = Guarded::start(Runner::Postgres, "QUIT", &command, &[], &log)?;
+        let server = run(&program, directory.path())?;
         let mut postgres = Self {
             server,
             directory,
+            program,
             port,
         };
         postgres.wait_ready(options)?;
@@ -135,6 +136,18 @@ impl Postgres {
         self.server.log()
     }
 
+    /// Restarts the cluster as `pg_ctl restart -m immediate` does: sessions end in the middle of whatever they do, and
+    /// PostgreSQL recovers as after a crash. Returns when the new process runs, not when it accepts connections.
+    ///
+    /// # Errors
+    /// When the old process does not end or the new one does not start.
+    pub fn restart_immediately(&mut self) -> Result<()> {
+        self.server.signal("QUIT")?;
+        self.server.wait_exit(Duration::from_secs(60))?;
+        self.server = run(&self.program, self.directory.path())?;
+        Ok(())
+    }
+
     /// Makes an empty database; an old one of that name goes.
     ///
     /// # Errors
@@ -157,6 +170,14 @@ impl Postgres {
         })
         .with_context(|| server.log())
     }
+}
+
+/// Starts the server of the cluster in this directory.
+fn run(program: &Path, directory: &Path) -> Result<Guarded> {
+    let data = directory.join("data");
+    let command = [text(program)?, "-D", text(&data)?];
+    let log = directory.join("postgres.log");
+    Guarded::start(Runner::Postgres, "QUIT", &command, &[], &log)
 }
 
 /// `initdb` into a directory that belongs to the user who will run the server.

@@ -30,6 +30,8 @@ mod peers;
 mod reload;
 #[path = "operation/reload_random.rs"]
 mod reload_random;
+#[path = "operation/restart.rs"]
+mod restart;
 #[path = "operation/settings.rs"]
 mod settings;
 #[path = "operation/sizing.rs"]

@@ -88,7 +88,8 @@ pub enum FailureKind {
     Refused,
     /// The host answered, and will not have this user or database (28xxx, 3D000): this pool only.
     Rejected,
-    /// 57P03 or 53300: it will pass. Waiters keep waiting while logins back off.
+    /// The host answered that it cannot take a login now (starting up, shutting down, too many clients): it will pass.
+    /// Waiters keep waiting while logins back off, and those who come meanwhile wait with them.
     Temporary,
     /// `server_connect_timeout`.
     Timeout,

@@ -33,6 +33,8 @@ pub struct HostGate {
     failed_at: AtomicU64,
     /// The pause after it, in microseconds.
     pause: AtomicU64,
+    /// When the host last answered a login, be it with "not now": it can be reached.
+    answered_at: AtomicU64,
 }
 
 /// Why the gate refuses.
@@ -53,6 +55,7 @@ impl HostGate {
             failures: AtomicU32::new(0),
             failed_at: AtomicU64::new(0),
             pause: AtomicU64::new(0),
+            answered_at: AtomicU64::new(0),
         }
     }
 
@@ -141,6 +144,16 @@ impl HostGate {
         self.pause.store(micros, SeqCst);
         self.failed_at.store(now.0, SeqCst);
         self.until.store(now.plus(pause).0, SeqCst);
+    }
+
+    /// Records that the host answered a login, whatever it said.
+    pub(crate) fn answered(&self, now: Moment) {
+        self.answered_at.fetch_max(now.0, SeqCst);
+    }
+
+    /// True if the host has answered a login since this moment: what was found out before it is out of date.
+    pub(crate) fn has_answered_since(&self, moment: Moment) -> bool {
+        self.answered_at.load(SeqCst) > moment.0
     }
 
     /// A login succeeded; true if that ends a time of failures.

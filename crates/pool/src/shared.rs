@@ -112,6 +112,8 @@ pub struct Shared {
     pub(crate) clients: AtomicUsize,
     /// New clients fail fast until then, if no server is connected.
     failing_until: AtomicU64,
+    /// When the host could not be reached, if that is why they fail; 0: it is not.
+    unreachable_at: AtomicU64,
     /// No login of this pool until then: it was rejected.
     rejected_until: AtomicU64,
     /// Servers that began before this are closed on release.
@@ -155,6 +157,7 @@ impl Shared {
             staying: AtomicUsize::new(0),
             clients: AtomicUsize::new(0),
             failing_until: AtomicU64::new(0),
+            unreachable_at: AtomicU64::new(0),
             rejected_until: AtomicU64::new(0),
             obsolete_before: AtomicU64::new(0),
             is_paused: AtomicBool::new(false),
@@ -513,7 +516,14 @@ impl Shared {
 
     /// New clients fail fast: a login failed, and no server is left to wait for.
     pub(crate) fn is_failing(&self, now: Moment) -> bool {
-        now.0 < self.failing_until.load(SeqCst) && self.connected() == 0
+        now.0 < self.failing_until.load(SeqCst) && self.connected() == 0 && !self.is_host_back()
+    }
+
+    /// True if the host was out of reach and has answered since, if only to say that it is starting up: its clients wait
+    /// again. A login that was rejected for good (a password, a database that is not there) still counts.
+    fn is_host_back(&self) -> bool {
+        let at = self.unreachable_at.load(SeqCst);
+        at != 0 && self.host.has_answered_since(Moment(at))
     }
 
     pub(crate) fn rejected_until(&self) -> Moment {
@@ -524,7 +534,26 @@ impl Shared {
         self.obsolete_before.fetch_max(before.0, SeqCst);
     }
 
+    /// The host answered a login with "not now": clients wait again.
+    pub(crate) fn host_is_back(&self, now: Moment) {
+        self.host.answered(now);
+        if self.unreachable_at.swap(0, SeqCst) != 0 {
+            self.failing_until.store(0, SeqCst);
+        }
+    }
+
+    /// Lets clients fail fast: a login was rejected for good.
     pub(crate) fn set_failing(&self, until: Moment) {
+        self.unreachable_at.store(0, SeqCst);
+        self.failing_until.store(until.0, SeqCst);
+    }
+
+    /// Lets clients fail fast until the host answers a login.
+    pub(crate) fn set_unreachable(&self, now: Moment, until: Moment) {
+        // A rejection of before is answered by the host, so only a successful login takes it back.
+        if now.0 >= self.rejected_until.load(SeqCst) {
+            self.unreachable_at.store(now.0, SeqCst);
+        }
         self.failing_until.store(until.0, SeqCst);
     }
 

@@ -30,6 +30,7 @@ use crate::handover::{Letter, Link};
 use crate::mailbox::Mailbox;
 use crate::offload::{Kind, Offload};
 use crate::orders;
+use crate::postponed::Postponed;
 use crate::resolve::Resolver;
 use crate::running::Arrivals;
 use crate::settled::Settled;
@@ -66,8 +67,9 @@ pub(crate) struct GlobalPool {
     pub(crate) shared: Arc<Shared>,
     pub(crate) settings: RwLock<Arc<PoolSettings>>,
     pub(crate) next_host: AtomicUsize,
-    /// Why the last login to the server failed, in its own words.
+    /// Why the last login to the server failed for good, in its own words.
     pub(crate) last_error: Mutex<Option<LastError>>,
+    pub(crate) postponed: Mutex<Option<Postponed>>,
     /// What servers report, by the settings that a client asked for: a known greeting waits for no server.
     pub(crate) welcomes: Mutex<HashMap<Arc<Asked>, Arc<Reported>>>,
     /// Workers that have a part of it.
@@ -485,6 +487,7 @@ impl Global {
             settings: RwLock::new(Arc::new(settings)),
             next_host: AtomicUsize::new(0),
             last_error: Mutex::default(),
+            postponed: Mutex::default(),
             welcomes: Mutex::default(),
             lanes: AtomicUsize::new(0),
             pinned: AtomicU32::new(0),

@@ -20,6 +20,7 @@ mod moved;
 mod offload;
 mod orders;
 mod peering;
+mod postponed;
 mod resolve;
 mod running;
 mod settled;

@@ -112,6 +112,8 @@ pub enum Fault {
     QueryTimeoutWaiting,
     /// `query_wait_timeout`.
     QueryWaitTimeout,
+    /// `query_wait_timeout` of a client whose server takes no logins for now (57P03, 53300); why, in the server's words.
+    QueryWaitTimeoutServerDown(String),
     /// Replication connections.
     ReplicationUnsupported,
     /// The server connection was lost while it worked for this client.
@@ -191,9 +193,10 @@ impl Fault {
             Self::NoRandom => SqlState::SYSTEM_ERROR,
             Self::NotAllowed => SqlState::INSUFFICIENT_PRIVILEGE,
             Self::Options(_) => SqlState::SYNTAX_ERROR,
-            Self::QueryWaitTimeout | Self::TooManyClients(_) | Self::TooManyLogins => {
-                SqlState::TOO_MANY_CONNECTIONS
-            }
+            Self::QueryWaitTimeout
+            | Self::QueryWaitTimeoutServerDown(_)
+            | Self::TooManyClients(_)
+            | Self::TooManyLogins => SqlState::TOO_MANY_CONNECTIONS,
             Self::ReplicationUnsupported | Self::StateRefused(_) | Self::StatementMode => {
                 SqlState::FEATURE_NOT_SUPPORTED
             }
@@ -239,7 +242,9 @@ impl Fault {
             Self::Protocol(error) => error.to_string().into(),
             Self::QueryTimeout => "query timeout".into(),
             Self::QueryTimeoutWaiting => "query_timeout".into(),
-            Self::QueryWaitTimeout => "query_wait_timeout".into(),
+            Self::QueryWaitTimeout | Self::QueryWaitTimeoutServerDown(_) => {
+                "query_wait_timeout".into()
+            }
             Self::ReplicationUnsupported => "replication connections are not supported yet".into(),
             Self::ServerLost => "server conn crashed?".into(),
             Self::ServerUnavailable(why) => {
@@ -279,6 +284,14 @@ impl Fault {
         }
     }
 
+    /// Its DETAIL.
+    pub fn detail(&self) -> Option<&str> {
+        match self {
+            Self::QueryWaitTimeoutServerDown(words) => Some(words),
+            _ => None,
+        }
+    }
+
     /// Whether the session goes on after it.
     pub fn is_fatal(&self) -> bool {
         !matches!(
@@ -295,8 +308,11 @@ impl Fault {
             Severity::Error
         };
         let text = self.text().replace('\0', "?");
+        let detail = self.detail().map(|detail| detail.replace('\0', "?"));
+        let mut report = ErrorReport::new(severity, self.code(), &text);
+        report.detail = detail.as_deref();
         // Without a NUL it always fits: texts are short or were read from one message.
-        let _ = ErrorReport::new(severity, self.code(), &text).encode(out);
+        let _ = report.encode(out);
     }
 }
 

@@ -79,6 +79,7 @@ impl Shard {
         self.end_login(server);
         if let Some(entry) = self.servers.get_mut(&server) {
             let (alive, pause_ended) = self.shared.login_succeeded(entry.started);
+            self.shared.host.answered(now);
             self.wake |= pause_ended;
             entry.alive = Some(alive);
             entry.used_at = now;
@@ -332,13 +333,17 @@ impl Shard {
             let host = &self.shared.host;
             host.failed(started, now, retry, &mut self.random);
         }
+        match kind {
+            FailureKind::Local | FailureKind::Refused | FailureKind::Timeout => {}
+            FailureKind::Rejected => self.shared.host.answered(now),
+            FailureKind::Temporary => self.shared.host_is_back(now),
+        }
         self.wake |= permit.release();
-        let hopeless = matches!(
-            kind,
-            FailureKind::Refused | FailureKind::Rejected | FailureKind::Timeout
-        );
-        if hopeless && self.shared.connected() == 0 {
-            self.shared.set_failing(now.plus(retry));
+        if self.is_hopeless(started, kind) && self.shared.connected() == 0 {
+            match kind {
+                FailureKind::Rejected => self.shared.set_failing(now.plus(retry)),
+                _ => self.shared.set_unreachable(now, now.plus(retry)),
+            }
             // The waiters of the other lanes hear of it through `retry`.
             self.wake = true;
             if !self.shared.is_paused() {
@@ -346,6 +351,18 @@ impl Shard {
             }
         }
         self.serve_queue(now);
+    }
+
+    /// True if waiting does not help. A login that began before the host last answered says how the host was before that:
+    /// while PostgreSQL restarts, connections of before are still being reset when it says already that it is starting up.
+    fn is_hopeless(&self, started: Moment, kind: FailureKind) -> bool {
+        match kind {
+            FailureKind::Local | FailureKind::Temporary => false,
+            FailureKind::Refused | FailureKind::Timeout => {
+                !self.shared.host.has_answered_since(started)
+            }
+            FailureKind::Rejected => true,
+        }
     }
 
     fn fail_waiters(&mut self) {

@@ -217,6 +217,69 @@ fn a_host_that_is_starting_up_keeps_clients_waiting() {
 }
 
 #[test]
+fn clients_wait_again_once_a_host_that_was_gone_says_that_it_is_starting_up() {
+    let mut pool = pool(2, of_size(2));
+    let (first, second) = pool.shards.split_at_mut(1);
+    let (shard, other) = (&mut first[0], &mut second[0]);
+    let _ = ticket(shard.checkout(Moment(1), ClientId(1)));
+    start(shard, Moment(1), 1);
+    shard.connect_failed(Moment(2), ServerId(1), FailureKind::Refused);
+    while shard.poll(Moment(2)).is_some() {}
+    for shard in [&mut *shard, other] {
+        let answer = shard.checkout(Moment(3), ClientId(2));
+        assert_eq!(answer, Checkout::FailFast, "nobody listens there");
+    }
+    // The next login, tried for those who fail fast, hears that PostgreSQL is starting up.
+    let later = Moment(SECOND);
+    assert_eq!(shard.checkout(later, ClientId(2)), Checkout::FailFast);
+    start(shard, later, 2);
+    shard.connect_failed(later, ServerId(2), FailureKind::Temporary);
+    for shard in [shard, other] {
+        let _ = ticket(shard.checkout(later, ClientId(3)));
+        while let Some(action) = shard.poll(later) {
+            assert!(!matches!(action, Action::Fail { .. }), "{action:?}");
+        }
+    }
+}
+
+#[test]
+fn a_login_of_before_the_hosts_last_answer_fails_nobody() {
+    let mut pool = pool(1, of_size(3));
+    let shard = &mut pool.shards[0];
+    for client in 1..=2 {
+        let _ = ticket(shard.checkout(Moment(client), ClientId(client)));
+        start(shard, Moment(client), client);
+    }
+    shard.connect_failed(Moment(5), ServerId(2), FailureKind::Temporary);
+    // Its connection was in the postmaster's queue when that went.
+    shard.connect_failed(Moment(6), ServerId(1), FailureKind::Refused);
+    while let Some(action) = shard.poll(Moment(6)) {
+        assert!(!matches!(action, Action::Fail { .. }), "{action:?}");
+    }
+    assert_eq!(shard.waiting(), 2);
+    // One that began after that answer knows better.
+    let later = Moment(SECOND);
+    shard.tick(later);
+    start(shard, later, 3);
+    shard.connect_failed(later, ServerId(3), FailureKind::Refused);
+    assert_eq!(shard.waiting(), 0);
+}
+
+#[test]
+fn a_rejected_user_stays_rejected_when_the_host_starts_up() {
+    let mut pool = pool(1, of_size(3));
+    let shard = &mut pool.shards[0];
+    for client in 1..=2 {
+        let _ = ticket(shard.checkout(Moment(client), ClientId(client)));
+        start(shard, Moment(client), client);
+    }
+    shard.connect_failed(Moment(5), ServerId(1), FailureKind::Rejected);
+    shard.connect_failed(Moment(6), ServerId(2), FailureKind::Temporary);
+    while shard.poll(Moment(6)).is_some() {}
+    assert_eq!(shard.checkout(Moment(7), ClientId(3)), Checkout::FailFast);
+}
+
+#[test]
 fn a_free_server_goes_to_the_lane_that_has_waited_longer() {
     let mut pool = pool(2, of_size(1));
     let [first, second] = &mut pool.shards[..] else {

@@ -257,7 +257,10 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if self.global.settled().settings.global.log_pooler_errors {
-            tracing::warn!("{client} pooler error: {}", fault.text());
+            match fault.detail() {
+                None => tracing::warn!("{client} pooler error: {}", fault.text()),
+                Some(why) => tracing::warn!("{client} pooler error: {} ({why})", fault.text()),
+            }
         }
         let mut message = Vec::new();
         fault.encode(&mut message);

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_pool::{Checkout, ClientId, ServerId, Ticket, WaitError};
+use weir_pool::{Checkout, ClientId, Moment, ServerId, Ticket, WaitError};
 use weir_session::channels::{Channel, Event, Hub, Request, Seat, Seats};
 use weir_session::fault::Fault;
 
@@ -368,7 +368,7 @@ impl<D: Driver> Worker<D> {
                     None => Loss::Fault(Fault::ServerUnavailable(text)),
                 }
             }
-            _ => Loss::Fault(Fault::QueryWaitTimeout),
+            _ => Loss::Fault(listener.pool.late(Moment(0), self.now)),
         };
         self.end_listener(index, &loss);
     }

@@ -350,8 +350,19 @@ impl<D: Driver> Worker<D> {
         }
         match error {
             WaitError::ServerDown => self.fail_for_server(index),
-            _ => self.fail_client(index, &Fault::QueryWaitTimeout),
+            _ => {
+                let fault = self.late(index);
+                self.fail_client(index, &fault);
+            }
         }
+    }
+
+    fn late(&self, index: usize) -> Fault {
+        let client = self.clients.get(index);
+        let pool = client.and_then(|client| Some((client, self.pools.get(client.pool)?)));
+        pool.map_or(Fault::QueryWaitTimeout, |(client, pool)| {
+            pool.global.late(client.wait_since, self.now)
+        })
     }
 
     /// No server can be had: the client hears why, in the server's own words if it spoke.

@@ -460,6 +460,7 @@ impl<D: Driver> Worker<D> {
         let Some(pool) = self.pools.get_mut(pool_index) else {
             return;
         };
+        lock(&pool.global.postponed).take();
         let verdict = pool.shard.connected(self.now, ServerId(index as u64));
         self.place(index, verdict);
         self.pump(pool_index);
@@ -579,7 +580,11 @@ impl<D: Driver> Worker<D> {
             (FailureKind::Refused | FailureKind::Timeout, _) => pool.count_unreachable(),
             _ => {}
         }
-        *lock(&pool.global.last_error) = Some(error);
+        match kind {
+            // Nobody fails because of it, so nobody else's failure may be explained by it.
+            FailureKind::Temporary => pool.global.postpone(self.now, error.text),
+            _ => *lock(&pool.global.last_error) = Some(error),
+        }
         pool.shard
             .connect_failed(self.now, ServerId(index as u64), kind);
         self.pump(server.pool);
@@ -740,7 +745,8 @@ fn refusal(body: &[u8]) -> (LastError, FailureKind) {
         .and_then(|fields| fields.get(b'C'))
         .unwrap_or_default();
     let kind = match code {
-        b"57P03" | b"53300" => FailureKind::Temporary,
+        // Shut down, crashed, cannot connect now, too many connections: the next login may find it otherwise.
+        b"57P01" | b"57P02" | b"57P03" | b"53300" => FailureKind::Temporary,
         _ => FailureKind::Rejected,
     };
     (

@@ -16,6 +16,7 @@ mod options;
 mod orders;
 mod peers;
 mod postgres;
+mod restart;
 mod secure;
 mod simulator;
 mod sizing;

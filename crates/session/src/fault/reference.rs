@@ -28,7 +28,7 @@ const UNCHANGED: &str = "
 | when | what the client gets |
 |---|---|
 | The server refuses Weir's login, none of the pool's servers is connected | The server's own code and text, as FATAL. Waiting clients get it at once, new ones for `server_login_retry` from then on. |
-| The same with 57P03 (starting up, shutting down) or 53300 (too many clients) | Nothing: it will pass. Clients wait up to `query_wait_timeout` while logins are tried again. |
+| The same with 57P01, 57P02, 57P03 (starting up, shutting down) or 53300 (too many clients) | Nothing: it will pass. Clients wait up to `query_wait_timeout` while logins are tried again; that error then quotes the server. So do clients that come after nobody could be reached, from the server's first such answer on. |
 | The server ends a session while it works for a client | Its last words (57P01, 57P02, 57P05 and the like), then the end of the connection. |
 | The server refuses a setting from the start-up packet | The error that it would give at a login. |
 

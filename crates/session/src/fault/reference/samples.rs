@@ -239,6 +239,11 @@ fn times() -> Vec<Sample> {
             "[When clients wait](../guide/operating.md#when-clients-wait).",
         ),
         time(
+            Fault::QueryWaitTimeoutServerDown("server login failed: FATAL …".to_owned()),
+            "The same while PostgreSQL was starting up, shutting down or out of connections. The DETAIL has PostgreSQL's own words: `server login failed: FATAL …`.",
+            "Look at PostgreSQL; raise the limit if its restarts take longer.",
+        ),
+        time(
             Fault::QueryTimeout,
             "A query ran longer than `query_timeout`; it is cancelled.",
             "Make it faster, or raise the limit.",

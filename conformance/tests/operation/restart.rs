@@ -1,0 +1,123 @@
+//! PostgreSQL restarts in the middle of its work, as `pg_ctl restart -m immediate` does.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::ensure;
+use weir_conformance::Config;
+use weir_conformance::Postgres;
+use weir_conformance::Raw;
+use weir_conformance::Weir;
+use weir_conformance::frontend;
+use weir_conformance::postgres::Options;
+use weir_conformance::wait_until;
+
+use crate::support::PATIENCE;
+
+const CLIENTS: usize = 12;
+const RESTARTS: u64 = 2;
+/// Until this restart nobody stops.
+const OVER: u64 = u64::MAX;
+
+/// One client's view of the restarts: which errors it got, by SQLSTATE.
+type Errors = BTreeMap<String, u64>;
+
+/// PostgreSQL's texts with 57P03 before it accepts connections.
+const NOT_NOW: [&str; 3] = [
+    "starting up",
+    "not yet accepting connections",
+    "in recovery mode",
+];
+
+/// Something to recover, so that PostgreSQL is not ready at once.
+const WORK: &str = "create table if not exists work (id int, pad text); \
+    insert into work select i, repeat('x', 200) from generate_series(1, 200000) i; delete from work";
+
+/// Asks, and comes back after every error, until the restarts are over and it has been served since.
+fn works(port: u16, served: &AtomicU64, phase: &AtomicU64, errors: &Mutex<Errors>) -> Result<()> {
+    let note = |code: &str| {
+        let mut errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
+        *errors.entry(code.to_owned()).or_default() += 1;
+    };
+    loop {
+        let mut client = match Raw::connect(port, "postgres") {
+            Ok(client) => client,
+            Err(error) => {
+                note(&error.to_string());
+                continue;
+            }
+        };
+        loop {
+            let is_over = phase.load(SeqCst) == OVER;
+            let Ok(messages) = client.ask(&frontend::query("select 1")) else {
+                note("end of the connection");
+                break;
+            };
+            if let Some(error) = messages.iter().find(|message| message.tag == b'E') {
+                note(&error.error());
+                break;
+            }
+            served.fetch_add(1, SeqCst);
+            if is_over {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Everybody was served since it was called.
+fn wait_served(served: &[AtomicU64]) -> Result<()> {
+    let before: Vec<_> = served.iter().map(|count| count.load(SeqCst)).collect();
+    wait_until("all clients to be served", PATIENCE * 6, || {
+        let pairs = served.iter().zip(&before);
+        Ok(pairs
+            .into_iter()
+            .all(|(now, before)| now.load(SeqCst) > *before))
+    })
+}
+
+#[test]
+fn nobody_is_told_that_postgresql_is_starting_up() -> Result<()> {
+    let mut postgres = Postgres::start(&Options::default())?;
+    let config: Config = Config::to(postgres.port())
+        .set("default_pool_size", "4")
+        .set("server_login_retry", "1");
+    let weir = Weir::start(&config)?;
+    let served: Vec<_> = (0..CLIENTS).map(|_| AtomicU64::new(0)).collect();
+    let (phase, errors) = (AtomicU64::new(0), Mutex::new(Errors::new()));
+    let (port, phase, errors) = (weir.port(), &phase, &errors);
+    thread::scope(|scope| -> Result<()> {
+        let clients = served.iter();
+        let clients: Vec<_> = clients
+            .map(|served| scope.spawn(move || works(port, served, phase, errors)))
+            .collect();
+        let restarted = (0..RESTARTS).try_for_each(|_| {
+            wait_served(&served)?;
+            Raw::connect(postgres.port(), "postgres")?.query(WORK)?;
+            postgres.restart_immediately()?;
+            wait_served(&served)
+        });
+        phase.store(OVER, SeqCst);
+        restarted?;
+        for client in clients {
+            client.join().ok().context("a client panicked")??;
+        }
+        Ok(())
+    })?;
+    let errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
+    println!("{errors:?}");
+    let log = weir.log();
+    let waited = NOT_NOW.iter().any(|text| log.contains(text));
+    ensure!(waited, "PostgreSQL was never seen starting up:\n{log}");
+    ensure!(
+        !errors.keys().any(|error| error.contains("57P03")),
+        "{errors:?}"
+    );
+    Ok(())
+}
