@@ -784,3 +784,6 @@ pub struct Parcel {
     pub(crate) used_at: Moment,
     pub(crate) transit: Transit,
 }
+
+#[cfg(test)]
+mod tests;

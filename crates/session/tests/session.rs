@@ -23,3 +23,5 @@ mod pooler;
 mod prepared;
 #[path = "session/properties.rs"]
 mod properties;
+#[path = "session/streamed.rs"]
+mod streamed;

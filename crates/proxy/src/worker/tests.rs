@@ -22,5 +22,6 @@ mod simulator;
 mod sizing;
 mod throttle;
 mod trials;
+mod unsent;
 mod vanish;
 mod world;
