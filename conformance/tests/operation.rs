@@ -32,6 +32,8 @@ mod reload;
 mod reload_random;
 #[path = "operation/restart.rs"]
 mod restart;
+#[path = "operation/roles.rs"]
+mod roles;
 #[path = "operation/settings.rs"]
 mod settings;
 #[path = "operation/sizing.rs"]

@@ -35,7 +35,7 @@ use crate::resolve::Resolver;
 use crate::running::Arrivals;
 use crate::settled::Settled;
 use crate::sizing::{Sizing, TurnsByHost};
-use crate::worker::Retired;
+use crate::worker::{Retired, Standing};
 
 mod purpose;
 mod sizes;
@@ -70,6 +70,7 @@ pub(crate) struct GlobalPool {
     /// Why the last login to the server failed for good, in its own words.
     pub(crate) last_error: Mutex<Option<LastError>>,
     pub(crate) postponed: Mutex<Option<Postponed>>,
+    pub(crate) standing: Mutex<Standing>,
     /// What servers report, by the settings that a client asked for: a known greeting waits for no server.
     pub(crate) welcomes: Mutex<HashMap<Arc<Asked>, Arc<Reported>>>,
     /// Workers that have a part of it.
@@ -226,6 +227,8 @@ pub(crate) struct Global {
     pub(crate) halts: Mutex<Halts>,
     /// `SUSPEND`, for those who look often.
     pub(crate) is_suspended: AtomicBool,
+    /// Transactions of clients that have changed roles or defaults of sessions.
+    pub(crate) role_changes: AtomicU64,
     /// Connections of each worker that have something left to be sent, while it is suspended.
     pub(crate) unsent: Vec<AtomicUsize>,
     database_servers: Quotas,
@@ -295,6 +298,7 @@ impl Global {
             is_draining: AtomicBool::new(false),
             halts: Mutex::default(),
             is_suspended: AtomicBool::new(false),
+            role_changes: AtomicU64::new(0),
             unsent: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
             database_servers: Quotas::default(),
             database_clients: Quotas::default(),
@@ -488,6 +492,7 @@ impl Global {
             next_host: AtomicUsize::new(0),
             last_error: Mutex::default(),
             postponed: Mutex::default(),
+            standing: Mutex::default(),
             welcomes: Mutex::default(),
             lanes: AtomicUsize::new(0),
             pinned: AtomicU32::new(0),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use mio::Waker;
 use weir_auth::kdf::ScramKeys;
-use weir_pool::{Parcel, Scope};
+use weir_pool::{Moment, Parcel, Scope};
 use weir_stats::Snapshot;
 use weir_tls::session::Advanced;
 
@@ -80,6 +80,11 @@ pub(crate) enum Message {
     Listen(Box<Asking>),
     /// A client does not listen any more.
     ListenEnd(Box<Leaver>),
+    /// Servers of this pool that began until then have a role or defaults that are not those of today.
+    Outdated {
+        pool: Arc<GlobalPool>,
+        before: Moment,
+    },
     /// A server changes hands.
     Parcel {
         pool: Arc<GlobalPool>,

@@ -37,6 +37,7 @@ mod pooling;
 mod proof;
 mod relay;
 mod release;
+mod roles;
 mod secure;
 mod server;
 mod sizing;
@@ -57,6 +58,7 @@ use measure::Errors;
 pub(crate) use measure::Retired;
 pub(crate) use moving::Arrival;
 pub(crate) use peers::Forward;
+pub(crate) use roles::Standing;
 use slots::{Client, Phase, Pool, Server};
 use timers::Timers;
 

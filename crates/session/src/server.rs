@@ -119,6 +119,8 @@ pub struct Server {
     pub(crate) broken_fence: Option<Option<Duty>>,
     /// What it was asked before the client's next message, about the statement in that.
     pub(crate) comparison: Option<Box<Comparison>>,
+    /// A statement of the transaction under way has changed roles or defaults of sessions.
+    pub(crate) alters_roles: bool,
     /// A LOAD is on its way, and its success counts.
     pub(crate) may_load: bool,
     /// It has statements under names of its client's.
@@ -196,6 +198,7 @@ impl Server {
             fence: None,
             broken_fence: None,
             comparison: None,
+            alters_roles: false,
             may_load: false,
             has_own_names: false,
             message_max: u32::MAX,
@@ -208,6 +211,14 @@ impl Server {
     /// If `sql` holds a NUL or is longer than PostgreSQL takes.
     pub fn ask(&mut self, sql: &str, out: &mut Vec<u8>) -> Result<(), encode::EncodeError> {
         self.ask_for(sql, Duty::Swallow, out)
+    }
+
+    /// As [`Server::ask`], but the replies, also an error, come out of [`crate::relay::replies`].
+    ///
+    /// # Errors
+    /// As [`Server::ask`].
+    pub fn ask_aloud(&mut self, sql: &str, out: &mut Vec<u8>) -> Result<(), encode::EncodeError> {
+        self.ask_for(sql, Duty::Forward, out)
     }
 
     /// As [`Server::ask`], with another use of the replies.

@@ -224,7 +224,7 @@ fn push_name(sql: &mut String, name: &str) {
 }
 
 /// An escape string, so that the meaning does not depend on `standard_conforming_strings`.
-pub(crate) fn push_literal(sql: &mut String, value: &str) {
+pub fn push_literal(sql: &mut String, value: &str) {
     sql.push_str("E'");
     for c in value.chars() {
         if c == '\'' || c == '\\' {

@@ -164,6 +164,8 @@ section! {
         server_check_delay: Duration = seconds("30");
         /// Statement of that check; `<empty>` is an empty query, no text at all means no check.
         server_check_query: String = text("<empty>");
+        /// Before a new client's first transaction, ask PostgreSQL whether the role and its defaults (`ALTER ROLE … SET`, `ALTER DATABASE … SET`) are still those that the pool's servers began with, if the last answer is older; servers that began with others are replaced. 0 = never ask.
+        role_check_delay: Option<Duration> = timeout("1");
         /// In session pooling, close servers that must go after their transaction instead of after the session; the client is told.
         server_fast_close: bool = flag("0");
         /// Close an unused server that is older; 0 = close after each use.

@@ -101,6 +101,8 @@ crates/proxy/src/worker/tests/options.rs
     server_reset_query_runs_between_sessions_and_always_if_that_is_wished: server_reset_query_always
 crates/proxy/src/worker/tests/lifecycle.rs
     a_server_that_was_idle_for_long_is_checked_before_its_next_client: server_check_delay
+crates/proxy/src/worker/tests/roles.rs
+    servers_are_asked_for_new_clients_only_and_not_more_often_than_role_check_delay: role_check_delay
 conformance/tests/operation/lifetimes.rs
     server_check_query_runs_before_reuse: server_check_query
 crates/proxy/src/worker/tests/options.rs

@@ -106,6 +106,7 @@ impl<D: Driver> Worker<D> {
             flooding: false,
             stalled: false,
             held_cancel: None,
+            is_newcomer: false,
             declined: 0,
             class: 0,
             wait_since: self.now,

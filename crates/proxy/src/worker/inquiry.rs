@@ -308,7 +308,7 @@ fn request(sql: &str, user: &str) -> Result<Vec<u8>, EncodeError> {
 }
 
 /// The rows of an answer, or why there are none.
-fn rows(answer: &[u8]) -> Result<Vec<Row>, String> {
+pub(super) fn rows(answer: &[u8]) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     let mut at = 0;
     while let Ok(Some(message)) = frame(answer.get(at..).unwrap_or_default(), Side::Backend) {

@@ -30,6 +30,7 @@ impl<D: Driver> Worker<D> {
             Message::Learnt { asker, answered } => self.learnt(asker, *answered),
             Message::Listen(asking) => self.listen_asked(*asking),
             Message::ListenEnd(leaver) => self.listen_ended(&leaver),
+            Message::Outdated { pool, before } => self.outdated(&pool, before),
             Message::Parcel {
                 pool,
                 parcel,

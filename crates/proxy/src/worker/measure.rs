@@ -217,6 +217,7 @@ impl<D: Driver> Worker<D> {
         if let Some(pool) = pool.and_then(|pool| self.pools.get_mut(pool)) {
             codes.iter().for_each(|code| pool.count_refusal(*code));
         }
+        self.doubt_role(server_index, &codes);
         let unread = (count as usize).saturating_sub(codes.len());
         let all = codes.into_iter().chain(std::iter::repeat_n(None, unread));
         for code in all {

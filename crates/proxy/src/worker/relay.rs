@@ -1,5 +1,7 @@
 //! Leases: a client gets a server, messages pass, the server is let go. The hot path.
 
+use std::sync::atomic::Ordering;
+
 use weir_pool::{Checkin, Checkout, ClientId, Moment, ServerId};
 use weir_session::fault::Fault;
 use weir_session::relay::{self, Link, Lobby, Next, Replied};
@@ -126,15 +128,16 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Whether a client whose server is only being asked what it left there wants another one for what it sent: then the
-    /// answer comes first.
+    /// Whether a client whose server is only being asked what it left there wants another one for what it sent, or the
+    /// server's role may be gone: then the answer comes first.
     fn waits_for_new(&mut self, index: usize, server_index: usize, input: &[u8]) -> bool {
         let server = self.servers.get(server_index);
-        if !server.is_some_and(|server| server.session.is_asked_only()) {
+        let Some(server) = server.filter(|server| server.session.is_asked_only()) else {
             return false;
-        }
+        };
+        let is_role_doubtful = server.is_role_doubtful;
         self.begin_request(index, input);
-        let waits = !self.suits(index, server_index);
+        let waits = is_role_doubtful || !self.suits(index, server_index);
         if let Some(client) = self.clients.get_mut(index) {
             client.stalled |= waits;
         }
@@ -206,6 +209,9 @@ impl<D: Driver> Worker<D> {
 
     /// As [`Worker::start`], with a server that the client has been waiting for, and the same precaution.
     pub(super) fn start_idle(&mut self, index: usize, server_index: usize) {
+        if self.checks_role(index, server_index) {
+            return;
+        }
         if !self.has_news(server_index) {
             return self.start(index, server_index);
         }
@@ -231,6 +237,9 @@ impl<D: Driver> Worker<D> {
         if !self.suits(index, server_index) {
             self.close_server(server_index, NEW_SESSION);
             return self.check_out(index);
+        }
+        if self.checks_role(index, server_index) {
+            return false;
         }
         self.lease(index, server_index)
     }
@@ -429,6 +438,9 @@ impl<D: Driver> Worker<D> {
             && replied.errors > 0
         {
             self.count_errors(server_index, replied.errors);
+        }
+        if result.as_ref().is_ok_and(|replied| replied.altered_roles) {
+            self.global.role_changes.fetch_add(1, Ordering::SeqCst);
         }
         let consumed = match result {
             Ok(replied) => {

@@ -104,13 +104,17 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Gives a free, clean server to the pool.
-    fn check_in(&mut self, server_index: usize) {
+    pub(super) fn check_in(&mut self, server_index: usize) {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
         server.is_used = false;
+        server.is_new = false;
         server.stage = Stage::Idle;
         let pool_index = server.pool;
+        if server.is_role_doubtful && self.ask_role(server_index, None) {
+            return;
+        }
         let Some(pool) = self.pools.get_mut(pool_index) else {
             return;
         };
@@ -125,6 +129,7 @@ impl<D: Driver> Worker<D> {
             Checkin::Idle => {
                 if let Some(server) = self.servers.get_mut(server_index) {
                     server.stage = Stage::Idle;
+                    server.is_new = false;
                 }
             }
             Checkin::Assigned(ClientId(client)) => {
@@ -147,7 +152,11 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let mut message = Vec::new();
-        if server.session.ask(query, &mut message).is_err() {
+        let asked = match test {
+            Test::Role(_) => server.session.ask_aloud(query, &mut message),
+            _ => server.session.ask(query, &mut message),
+        };
+        if asked.is_err() {
             return self.close_server(server_index, "query cannot be sent");
         }
         server.stage = Stage::Testing(test);
@@ -164,6 +173,9 @@ impl<D: Driver> Worker<D> {
     pub(super) fn check_before_use(&mut self, client: usize, server_index: usize) {
         if let Some(client) = self.clients.get_mut(client) {
             client.ticket = None;
+        }
+        if self.checks_role(client, server_index) {
+            return;
         }
         let settled = self.global.settled();
         match settled.settings.global.check_query() {
@@ -187,6 +199,9 @@ impl<D: Driver> Worker<D> {
         let mut buffer = std::mem::take(&mut self.to_client);
         let mut unseen = Splice::new(input, &mut buffer);
         let result = relay::replies(&mut self.nobody, &mut server.session, input, &mut unseen);
+        if matches!(server.stage, Stage::Testing(Test::Role(_))) {
+            server.answer.extend_from_slice(unseen.finish());
+        }
         trim(&mut buffer);
         self.to_client = buffer;
         if self.nobody.statement_count() > 0 || self.nobody.pin().is_some() {
@@ -267,6 +282,7 @@ impl<D: Driver> Worker<D> {
                 self.test_passed(pool_index, server_index);
                 self.start(client, server_index);
             }
+            Stage::Testing(Test::Role(client)) => self.role_answered(server_index, client),
             Stage::Testing(Test::Connect) => self.server_is_up(server_index),
             other => {
                 if let Some(server) = self.servers.get_mut(server_index) {
@@ -276,7 +292,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn test_passed(&mut self, pool_index: usize, server_index: usize) {
+    pub(super) fn test_passed(&mut self, pool_index: usize, server_index: usize) {
         if let Some(pool) = self.pools.get_mut(pool_index) {
             pool.shard.test_passed(ServerId(server_index as u64));
         }
@@ -296,7 +312,10 @@ impl<D: Driver> Worker<D> {
         server.lease = None;
         if let Stage::Testing(test) = &mut server.stage {
             // It was only being checked for the client.
-            *test = Test::Ping;
+            *test = match test {
+                Test::Role(_) => Test::Role(None),
+                _ => Test::Ping,
+            };
             return;
         }
         self.driver.resume(server.key);

@@ -456,6 +456,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         server.stage = Stage::Idle;
+        server.is_new = true;
         let pool_index = server.pool;
         let Some(pool) = self.pools.get_mut(pool_index) else {
             return;
@@ -642,6 +643,7 @@ impl<D: Driver> Worker<D> {
         }
         match (server.stage, server.lease) {
             (Stage::Testing(Test::Check(client)), _) => self.wait_again(client),
+            (Stage::Testing(Test::Role(Some(client))), _) => self.wait_for_role(client),
             (Stage::Listening(listener), _) => self.listener_lost(listener, &name, reason),
             // Nothing of what the server said went to the client.
             (_, Some(client)) if self.is_asked_about(client) => {
@@ -661,7 +663,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The server that a client was to get failed its check: the client waits on, in its old place.
-    fn wait_again(&mut self, index: usize) {
+    pub(super) fn wait_again(&mut self, index: usize) {
         use weir_pool::Checkout;
         if let Some(listener) = listener_of(index) {
             return self.connect_listener(listener);

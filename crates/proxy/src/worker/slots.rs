@@ -156,6 +156,8 @@ pub(super) struct Client {
     pub(super) stalled: bool,
     /// A cancel request of its own that waits for its turn.
     pub(super) held_cancel: Option<Box<HeldCancel>>,
+    /// It has not had a server since it logged in.
+    pub(super) is_newcomer: bool,
     /// How many servers that it could not use it has been given since it waits.
     pub(super) declined: u8,
     /// The class of its transaction, where its pool finds its own size.
@@ -228,6 +230,8 @@ pub(super) enum Test {
     Check(usize),
     /// `connect_query`.
     Connect,
+    /// Whether the role and its defaults are those that the session began with; before this client gets it, if any.
+    Role(Option<usize>),
     /// An empty query after a cancel, so that a late one hits nobody.
     Ping,
     /// `server_reset_query`.
@@ -239,6 +243,7 @@ impl Test {
     pub(super) const fn failure(self) -> &'static str {
         match self {
             Self::Check(_) | Self::Ping => "test query failed",
+            Self::Role(_) => "role check failed",
             Self::Connect => "exec_on_connect query failed",
             Self::Reset => "reset query failed",
         }
@@ -310,6 +315,14 @@ pub(super) struct Server {
     pub(super) is_reluctant: bool,
     /// Its client keeps it though others wait: since when, to see what it asks for next.
     pub(super) trial: Option<Moment>,
+    /// Nobody has let go of it since it logged in.
+    pub(super) is_new: bool,
+    /// It refused something in a way that may mean that its role is gone.
+    pub(super) is_role_doubtful: bool,
+    /// Its answer so far to [`Test::Role`].
+    pub(super) answer: Vec<u8>,
+    /// When that was asked, and the count of statements about roles by then.
+    pub(super) role_asked: (Moment, u64),
     /// It has to go on release.
     pub(super) doomed: Option<&'static str>,
     pub(super) facts: Box<Facts>,
@@ -346,6 +359,10 @@ impl Server {
             is_checked: false,
             is_reluctant: false,
             trial: None,
+            is_new: false,
+            is_role_doubtful: false,
+            answer: Vec::new(),
+            role_asked: (now, 0),
             doomed: None,
             facts: Box::new(facts),
             outgoing: None,

@@ -17,6 +17,7 @@ mod orders;
 mod peers;
 mod postgres;
 mod restart;
+mod roles;
 mod secure;
 mod simulator;
 mod sizing;

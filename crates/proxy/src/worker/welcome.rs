@@ -39,6 +39,7 @@ impl<D: Driver> Worker<D> {
         };
         client.pool = pool_index;
         client.phase = Phase::Welcome;
+        client.is_newcomer = true;
         client.session = Session::new(asked, Arc::default());
         pool.clients += 1;
         pool.shard.clients(self.now, pool.clients);

@@ -13,6 +13,16 @@ use crate::statement::OUTDATED;
 /// things are not supported (0A000), too.
 const REVALIDATE: &[u8] = b"RevalidateCachedQuery";
 
+/// True for severity FATAL or PANIC: the server is about to close the connection.
+pub(super) fn is_fatal(body: &[u8]) -> bool {
+    // 'V' is the severity that is never translated (manual, 55.8); 'S' stands in for servers before 9.6.
+    let fields = || backend::ErrorFields::parse(body);
+    let severity = fields()
+        .ok()
+        .and_then(|fields| fields.get(b'V').or_else(|| fields.get(b'S')));
+    matches!(severity, Some(b"FATAL" | b"PANIC"))
+}
+
 /// Whether the client is not to blame, and the whole batch can be put to the server again as if nothing had been: it is
 /// the server's copy of a statement that has grown old, or is lost. PostgreSQL itself says the former to who prepared
 /// the statement before its tables changed.

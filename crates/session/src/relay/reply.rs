@@ -33,6 +33,8 @@ pub struct Replied {
     pub transactions: u32,
     /// ErrorResponses for the client.
     pub errors: u32,
+    /// A transaction that has changed roles, or the defaults that sessions begin with, is over.
+    pub altered_roles: bool,
 }
 
 /// Why a server connection cannot be used any more.
@@ -415,6 +417,9 @@ impl Work<'_, '_> {
                 self.server.has_foreign_sequences = false;
             }
             b"ROLLBACK\0" => self.doubt(),
+            b"ALTER DATABASE\0" | b"ALTER ROLE\0" | b"CREATE ROLE\0" | b"DROP ROLE\0" => {
+                self.server.alters_roles = true;
+            }
             tag if sequences::may_move(tag) && self.is_clients() => self.client.inserted(),
             b"BEGIN\0" => return self.ends_execute(tag::COMMAND_COMPLETE),
             b"DEALLOCATE ALL\0" if self.is_clients() => {
@@ -484,6 +489,10 @@ impl Work<'_, '_> {
         let server = &mut *self.server;
         server.queue.end_copy();
         server.status = status;
+        if server.alters_roles && status == TransactionStatus::Idle {
+            server.alters_roles = false;
+            self.replied.altered_roles = true;
+        }
         // Only once every request has been answered is it certain which of them this transaction was.
         if status == TransactionStatus::Idle
             && server.queue.is_empty()
@@ -707,7 +716,7 @@ impl Work<'_, '_> {
 
     fn error_of_server(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
         self.doubt();
-        if is_fatal(body) {
+        if failure::is_fatal(body) {
             self.server.dying = true;
         }
         self.server.queue.begin_reply();
@@ -860,14 +869,4 @@ fn is_interrupt(body: &[u8]) -> bool {
     let fields = backend::ErrorFields::parse(body).ok();
     let code = fields.and_then(|fields| fields.sqlstate());
     code.is_some_and(|code| INTERRUPTS.contains(&code))
-}
-
-/// Severity FATAL or PANIC: the server is about to close the connection.
-fn is_fatal(body: &[u8]) -> bool {
-    // 'V' is the severity that is never translated (manual, 55.8); 'S' stands in for servers before 9.6.
-    let fields = || backend::ErrorFields::parse(body);
-    let severity = fields()
-        .ok()
-        .and_then(|fields| fields.get(b'V').or_else(|| fields.get(b'S')));
-    matches!(severity, Some(b"FATAL" | b"PANIC"))
 }

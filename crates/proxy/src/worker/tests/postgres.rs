@@ -43,6 +43,9 @@ pub(super) struct Catalog {
     pub(super) is_standby: bool,
     /// The parameters that were bound.
     pub(super) looked_up: Vec<String>,
+    /// The number of the role by now, and the defaults of its sessions.
+    pub(super) role: u32,
+    pub(super) defaults: Option<&'static str>,
 }
 
 /// See the module's page.
@@ -68,6 +71,10 @@ pub(super) struct Postgres {
     pub(super) catalog: Arc<Mutex<Catalog>>,
     /// A statement with a parameter was parsed; the value that was bound.
     question: Option<String>,
+    /// The number of its role when it logged in.
+    role: u32,
+    /// How often it was asked what a login would find.
+    pub(super) role_checks: u32,
     /// A cancel has hit a statement here.
     was_hit: bool,
     /// It hears, but does nothing.
@@ -92,6 +99,8 @@ impl Postgres {
             parameters: Vec::new(),
             catalog: Arc::default(),
             question: None,
+            role: 0,
+            role_checks: 0,
             was_hit: false,
             stalled: false,
             refusal: None,
@@ -171,7 +180,7 @@ impl Postgres {
             return false;
         };
         let raw = message.raw.to_vec();
-        if matches!(raw[0], tag::QUERY | tag::PARSE) {
+        if matches!(raw[0], tag::QUERY | tag::PARSE) && !is_role_check(&raw) {
             self.asked.push(text(message.body));
         }
         self.inbox.drain(..raw.len());
@@ -183,6 +192,10 @@ impl Postgres {
         let Some(message) = self.running.take() else {
             return false;
         };
+        if is_role_check(&message) {
+            self.tell_role();
+            return true;
+        }
         self.check_settings(&text(&message));
         let message = self.questioned(message);
         self.backend.feed(&message);
@@ -192,6 +205,18 @@ impl Postgres {
         }
         self.outbox.append(&mut sent);
         true
+    }
+
+    /// What a login would find, and what its own did.
+    fn tell_role(&mut self) {
+        self.role_checks += 1;
+        let catalog = lock(&self.catalog);
+        let (role, session) = (catalog.role.to_string(), self.role.to_string());
+        let defaults = catalog.defaults.map(str::as_bytes);
+        let row = [Some(role.as_bytes()), Some(session.as_bytes()), defaults];
+        encode::data_row(&mut self.outbox, &row).unwrap();
+        encode::command_complete(&mut self.outbox, b"SELECT 1").unwrap();
+        encode::ready_for_query(&mut self.outbox, TransactionStatus::Idle).unwrap();
     }
 
     /// The model knows no parameters: a statement with one becomes one without rows.
@@ -358,6 +383,7 @@ impl Postgres {
             self.peer.end(End::Orderly);
             return true;
         }
+        self.role = lock(&self.catalog).role;
         encode::authentication_ok(&mut out).unwrap();
         if let Some(database) = &self.database {
             let own = |name: &str| !["user", "database"].contains(&name);
@@ -394,6 +420,11 @@ impl Postgres {
             _ => None,
         }
     }
+}
+
+/// Weir's question of its own, which is not for the model.
+fn is_role_check(message: &[u8]) -> bool {
+    message.starts_with(b"Q") && text(message).contains("Weir: role_check_delay")
 }
 
 fn fatal(out: &mut Vec<u8>, code: &str, text: &str) {

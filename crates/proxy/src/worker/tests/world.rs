@@ -690,11 +690,13 @@ fn setup(lines: &str, users: &str) -> Setup {
     let max = or("max_client_conn", "max_client_conn = 1000");
     // The shorthand is no SQL: whatever it does, Weir would have to ask.
     let state = or("session_state", "session_state = off");
+    // Tests of it ask for it; the others count what servers are asked.
+    let role = or("role_check_delay", "role_check_delay = 0");
     let tls = or("server_tls_sslmode", "server_tls_sslmode = disable");
     let text = format!(
         "[databases]\n{fallback}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\n\
          unix_socket_dir =\nlog_connections = 0\nlog_disconnections = 0\nlog_pooler_errors = 0\n\
-         log_stats = 0\npool_mode = transaction\n{tls}\n{state}\n{delay}\n{auth}\n{max}\n{lines}\n"
+         log_stats = 0\npool_mode = transaction\n{tls}\n{role}\n{state}\n{delay}\n{auth}\n{max}\n{lines}\n"
     );
     let mut read = |_: &std::path::Path| Ok(text.clone());
     let loaded = weir_config::load("weir.ini".as_ref(), &mut read, std::iter::empty());
