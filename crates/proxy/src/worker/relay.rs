@@ -582,7 +582,8 @@ impl<D: Driver> Worker<D> {
             matches!(server.stage, Stage::Leased) && matches!(client.phase, Phase::Ready);
         let is_free = server.session.is_free() && self.driver.backlog(server.key) == 0;
         // The server has the client's settings by now, and what the client sent comes next.
-        let is_prepared = client.stalled && server.session.is_untouched();
+        let is_prepared =
+            client.stalled && server.session.is_untouched() && !server.is_role_doubtful;
         if !is_leased || !is_free || is_prepared {
             return;
         }
