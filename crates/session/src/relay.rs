@@ -15,6 +15,7 @@ use crate::statement::{Proven, Registry};
 
 mod alone;
 mod failure;
+mod fencing;
 mod fresh;
 mod idle;
 mod learning;

@@ -11,10 +11,10 @@ use weir_wire::sqlstate::SqlState;
 use super::request::tell;
 use super::{STREAM_MIN, failure, is_too_long, learning, shape};
 use crate::client::Client;
-use crate::expected::{CopyState, Duty, Expected, Kind, Required, Undo};
+use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::fault::Fault;
 use crate::sequences;
-use crate::server::{ERRORS_MAX, INTERRUPTED_MAX, INTERRUPTS, Server};
+use crate::server::{ERRORS_MAX, Server};
 use crate::settings::{Settings, is_settable};
 use crate::splice::Splice;
 use crate::unnamed;
@@ -107,10 +107,10 @@ enum Verdict {
     Keep,
 }
 
-struct Work<'w, 's> {
-    client: &'w mut Client,
-    server: &'w mut Server,
-    to_client: &'w mut Splice<'s>,
+pub(super) struct Work<'w, 's> {
+    pub(super) client: &'w mut Client,
+    pub(super) server: &'w mut Server,
+    pub(super) to_client: &'w mut Splice<'s>,
     replied: Replied,
 }
 
@@ -543,17 +543,6 @@ impl Work<'_, '_> {
         })
     }
 
-    /// Before the first ReadyForQuery behind a fence, in front of which PostgreSQL reports what the fence has set: the client
-    /// is told what it does not know yet.
-    #[cold]
-    fn report(&mut self) {
-        if self.client.reported == self.server.reported {
-            self.client.reported = Arc::clone(&self.server.reported);
-        } else {
-            tell(self.client, self.server, self.to_client.insert());
-        }
-    }
-
     /// A client that listens to the channel on another connection too hears it from there. Its own has to show the number
     /// that it takes for its own: nobody else says anything on its server as long as that listens for it.
     fn notified(&mut self, body: &[u8]) -> Verdict {
@@ -752,23 +741,6 @@ impl Work<'_, '_> {
         Ok(verdict)
     }
 
-    /// True if the error interrupts a request of ours that has to succeed, which will be sent again.
-    ///
-    /// # Errors
-    /// If a required request has failed for another reason, or too often.
-    fn is_interrupted(&mut self, body: &[u8]) -> Result<bool, ServerFault> {
-        let server = &mut *self.server;
-        let (is_dying, is_tolerant) = (server.dying, server.tolerant);
-        let Some(required) = server.queue.required_in_front().filter(|_| !is_dying) else {
-            return Ok(false);
-        };
-        if is_tolerant || !is_interrupt(body) || required.interrupted >= INTERRUPTED_MAX {
-            return Err(ServerFault::Refused(body.into()));
-        }
-        required.is_due = true;
-        Ok(true)
-    }
-
     /// What skipped requests (last first) would have done to the unnamed statement does not happen; but the one that
     /// failed, if it was a Parse, has dropped the old one.
     fn skip_unnamed(&mut self, skipped: &[Expected]) {
@@ -829,44 +801,4 @@ impl Work<'_, '_> {
             None => Verdict::Drop,
         })
     }
-
-    /// A fence has failed, and all that followed it is skipped. If it was interrupted, the client hears that as if its own
-    /// request had been, and the settings are sent again before anything else.
-    fn break_fence(&mut self, skipped: &mut [Expected], body: &[u8]) -> Result<(), ServerFault> {
-        let server = &mut *self.server;
-        let sql = server.fence.take();
-        let (Some(sql), true, false) = (sql, is_interrupt(body), server.tolerant) else {
-            return Err(ServerFault::Refused(body.into()));
-        };
-        let required = Required {
-            sql,
-            interrupted: 1,
-            is_due: false,
-        };
-        server.interrupted.push((Duty::Swallow, Box::new(required)));
-        for entry in skipped.iter_mut().rev() {
-            if let Some(required) = entry.required.take() {
-                server.interrupted.push((entry.duty, required));
-            }
-        }
-        let of_client = |entry: &&Expected| matches!(entry.duty, Duty::Answer | Duty::Forward);
-        let mut theirs = skipped.iter().filter(of_client);
-        let is_query = |entry: &Expected| matches!(entry.kind, Kind::FunctionCall | Kind::Query);
-        // A batch of the client's ends with the client's own Sync.
-        let sync = match theirs.clone().next() {
-            _ if !server.queue.is_skipping() => None,
-            None => Some(Duty::Swallow),
-            Some(_) if theirs.any(is_query) => Some(Duty::Forward),
-            Some(_) => None,
-        };
-        server.broken_fence = Some(sync);
-        Ok(())
-    }
-}
-
-/// True if the error interrupts a statement without saying anything against it.
-fn is_interrupt(body: &[u8]) -> bool {
-    let fields = backend::ErrorFields::parse(body).ok();
-    let code = fields.and_then(|fields| fields.sqlstate());
-    code.is_some_and(|code| INTERRUPTS.contains(&code))
 }

@@ -1,0 +1,85 @@
+//! What fails in front of a client's requests: settings that have to precede them
+//! ([settings fence](../../../../docs/internals/decisions/settings-fence.md)).
+
+use std::sync::Arc;
+
+use weir_wire::backend;
+
+use super::reply::{ServerFault, Work};
+use super::request::tell;
+use crate::expected::{Duty, Expected, Kind, Required};
+use crate::server::{INTERRUPTED_MAX, INTERRUPTS};
+
+impl Work<'_, '_> {
+    /// Before the first ReadyForQuery behind a fence, in front of which PostgreSQL reports what the fence has set: the client
+    /// is told what it does not know yet.
+    #[cold]
+    pub(super) fn report(&mut self) {
+        if self.client.reported == self.server.reported {
+            self.client.reported = Arc::clone(&self.server.reported);
+        } else {
+            tell(self.client, self.server, self.to_client.insert());
+        }
+    }
+
+    /// True if the error interrupts a request of ours that has to succeed, which will be sent again.
+    ///
+    /// # Errors
+    /// If a required request has failed for another reason, or too often.
+    pub(super) fn is_interrupted(&mut self, body: &[u8]) -> Result<bool, ServerFault> {
+        let server = &mut *self.server;
+        let (is_dying, is_tolerant) = (server.dying, server.tolerant);
+        let Some(required) = server.queue.required_in_front().filter(|_| !is_dying) else {
+            return Ok(false);
+        };
+        if is_tolerant || !is_interrupt(body) || required.interrupted >= INTERRUPTED_MAX {
+            return Err(ServerFault::Refused(body.into()));
+        }
+        required.is_due = true;
+        Ok(true)
+    }
+
+    /// A fence has failed, and all that followed it is skipped. If it was interrupted, the client hears that as if its own
+    /// request had been, and the settings are sent again before anything else.
+    pub(super) fn break_fence(
+        &mut self,
+        skipped: &mut [Expected],
+        body: &[u8],
+    ) -> Result<(), ServerFault> {
+        let server = &mut *self.server;
+        let sql = server.fence.take();
+        let (Some(sql), true, false) = (sql, is_interrupt(body), server.tolerant) else {
+            return Err(ServerFault::Refused(body.into()));
+        };
+        let required = Required {
+            sql,
+            interrupted: 1,
+            is_due: false,
+        };
+        server.interrupted.push((Duty::Swallow, Box::new(required)));
+        for entry in skipped.iter_mut().rev() {
+            if let Some(required) = entry.required.take() {
+                server.interrupted.push((entry.duty, required));
+            }
+        }
+        let of_client = |entry: &&Expected| matches!(entry.duty, Duty::Answer | Duty::Forward);
+        let mut theirs = skipped.iter().filter(of_client);
+        let is_query = |entry: &Expected| matches!(entry.kind, Kind::FunctionCall | Kind::Query);
+        // A batch of the client's ends with the client's own Sync.
+        let sync = match theirs.clone().next() {
+            _ if !server.queue.is_skipping() => None,
+            None => Some(Duty::Swallow),
+            Some(_) if theirs.any(is_query) => Some(Duty::Forward),
+            Some(_) => None,
+        };
+        server.broken_fence = Some(sync);
+        Ok(())
+    }
+}
+
+/// True if the error interrupts a statement without saying anything against it.
+fn is_interrupt(body: &[u8]) -> bool {
+    let fields = backend::ErrorFields::parse(body).ok();
+    let code = fields.and_then(|fields| fields.sqlstate());
+    code.is_some_and(|code| INTERRUPTS.contains(&code))
+}
