@@ -2,7 +2,6 @@
 //!
 //! An idle client is small: no buffer, and no table unless it prepared something.
 
-use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -16,8 +15,8 @@ use crate::relay::request::own_names::OwnNames;
 use crate::sequences;
 use crate::settings::{Reported, Settings};
 use crate::sql;
-use crate::statement::Statement;
 use crate::statement::planning::Planned;
+use crate::statement::{Description, Statement};
 use crate::unnamed::{self, Unnamed};
 
 /// PostgreSQL compares statement names up to `NAMEDATALEN - 1` bytes (commands/prepare.c keys its table so).
@@ -59,14 +58,80 @@ pub(crate) enum Rest {
 /// See [`Client::statement`].
 type KnownName<'c> = (&'c Arc<[u8]>, Option<&'c Arc<Statement>>);
 
+/// A client's own Parse of a name: names and types are what they were by then, and no copy that is older will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parsed {
+    /// It was answered without a server: the first use sends it.
+    Deferred,
+    /// A server has resolved it, and has said what it found.
+    Known(Since),
+    /// It was sent. The copy that it makes has this time; no other will do until the server has described it.
+    Sent(u64),
+}
+
+/// Which copies of a statement are as new as a client's own Parse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Since {
+    /// Time of the copy that this Parse made.
+    pub own: u64,
+    /// End of its transaction: copies that were parsed later see all that it saw. The greatest number until then.
+    pub end: u64,
+}
+
+impl Parsed {
+    /// Settled by a Parse whose transaction is not over.
+    pub(crate) fn known(own: u64) -> Self {
+        Self::Known(Since { own, end: u64::MAX })
+    }
+
+    /// By a server whose copy is not there any more. Without a description nobody knows what that was resolved to.
+    pub(crate) fn of(statement: &Statement) -> Self {
+        if !statement.is_settled() {
+            return Self::Deferred;
+        }
+        Self::Known(Since {
+            own: u64::MAX,
+            end: statement.now(),
+        })
+    }
+}
+
+impl Since {
+    /// True for a copy that was parsed at this time.
+    #[inline]
+    pub(crate) fn allows(self, parsed_at: u64) -> bool {
+        parsed_at > self.end || parsed_at == self.own
+    }
+}
+
 /// What a client has under a name.
 #[derive(Debug)]
 struct Named {
     /// None: only the pinned server knows, under this name.
     statement: Option<Arc<Statement>>,
-    /// Since the client prepared it no server has been asked about it, so the client relies on nothing that it returned
-    /// before.
-    is_fresh: Cell<bool>,
+    parsed: Parsed,
+}
+
+/// Names that a client has parsed in the transaction under way.
+#[derive(Debug, Default)]
+struct Parses {
+    /// Too many to be listed: any may be.
+    all: bool,
+    names: Vec<Arc<[u8]>>,
+}
+
+/// Names of one transaction that are listed one by one.
+const PARSES_MAX: usize = 64;
+
+/// What the description of a Parse has told.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// Something else than the statement is for others.
+    Other(Description),
+    /// The statement is what it is for others.
+    Same,
+    /// Nothing: it was too long to be read, so that no other server can be told what it was.
+    TooMuch,
 }
 
 /// A name, and the statement behind it unless it is on the client's server under that name.
@@ -87,6 +152,8 @@ pub(crate) enum Refusing {
 #[derive(Debug, Default)]
 pub struct Client {
     names: HashMap<Arc<[u8]>, Named>,
+    /// Boxed: in steady state nothing is parsed.
+    parses: Option<Box<Parses>>,
     /// Boxed: most clients prepare nothing.
     unnamed: Option<Box<Unnamed>>,
     pub(crate) settings: Arc<Settings>,
@@ -311,22 +378,104 @@ impl Client {
         Some((name, known.statement.as_ref()))
     }
 
-    /// As [`Client::statement`], to use it: also whether that is the first time since the client prepared it.
-    pub(crate) fn statement_to_use(&self, name: &[u8]) -> Option<(KnownName<'_>, bool)> {
+    /// As [`Client::statement`], with the client's own Parse of it.
+    pub(crate) fn statement_to_use(&self, name: &[u8]) -> Option<(KnownName<'_>, Parsed)> {
         if self.names.is_empty() {
             return None;
         }
         let (name, known) = self.names.get_key_value(key(name))?;
-        let is_fresh = known.is_fresh.take();
-        Some(((name, known.statement.as_ref()), is_fresh))
+        Some(((name, known.statement.as_ref()), known.parsed))
     }
 
-    /// That use has come to nothing.
-    pub(crate) fn was_not_used(&mut self, name: &[u8]) {
-        if name.is_empty() {
-            self.unnamed().was_not_used();
-        } else if let Some(known) = self.names.get(key(name)) {
-            known.is_fresh.set(true);
+    /// The client's own Parse of a name.
+    pub(crate) fn parsed(&self, name: &[u8]) -> Option<Parsed> {
+        self.names.get(key(name)).map(|known| known.parsed)
+    }
+
+    /// Another statement takes the place of a name's.
+    pub(crate) fn replace(&mut self, name: &[u8], statement: &Arc<Statement>) {
+        if let Some(known) = self.names.get_mut(key(name)) {
+            known.statement = Some(Arc::clone(statement));
+        }
+    }
+
+    /// The Parse of a name, which the client has, was sent in its place: this statement comes of it.
+    pub(crate) fn sends_parse(&mut self, name: &[u8], statement: &Arc<Statement>, parsed: Parsed) {
+        let Some((name, _)) = self.names.get_key_value(key(name)) else {
+            return;
+        };
+        let name = Arc::clone(name);
+        let parses = self.parses.get_or_insert_default();
+        parses.all |= parses.names.len() >= PARSES_MAX;
+        if !parses.all {
+            parses.names.push(Arc::clone(&name));
+        }
+        self.name(name, Some(Arc::clone(statement)), parsed);
+    }
+
+    /// No server has resolved this name after all, or none has said how.
+    pub(crate) fn defer(&mut self, name: &[u8]) {
+        if let Some(known) = self.names.get_mut(key(name)) {
+            known.parsed = Parsed::Deferred;
+        }
+    }
+
+    /// A server has described the Parse of this name, if that is still what the name stands for.
+    pub(crate) fn was_described(&mut self, name: &[u8], statement: &Arc<Statement>, by: &Told) {
+        if let Some(known) = self.names.get_mut(key(name))
+            && let Parsed::Sent(own) = known.parsed
+            && let Some(mine) = &mut known.statement
+            && Arc::ptr_eq(mine, statement)
+        {
+            known.parsed = Parsed::known(own);
+            match by {
+                Told::Other(description) => {
+                    *mine = Arc::new(mine.apart(Some(description.clone())));
+                }
+                Told::Same => {}
+                Told::TooMuch => self.set_pin(Pin::LargeStatement),
+            }
+        }
+    }
+
+    /// The description of this name's Parse, if that was skipped, tells nothing.
+    pub(crate) fn was_not_described(&mut self, name: &[u8], statement: &Arc<Statement>) {
+        if let Some(known) = self.names.get_mut(key(name))
+            && matches!(known.parsed, Parsed::Sent(_))
+            && (known.statement.as_ref()).is_some_and(|mine| Arc::ptr_eq(mine, statement))
+        {
+            known.parsed = Parsed::Deferred;
+        }
+    }
+
+    /// A transaction of its is over: what it has parsed in it sees nothing that later Parses do not see. `is_last`: nothing
+    /// more is on its way.
+    #[inline]
+    pub(crate) fn transaction_over(&mut self, is_last: bool) {
+        if self.parses.is_some() {
+            self.settle_parses(is_last);
+        }
+    }
+
+    #[cold]
+    fn settle_parses(&mut self, is_last: bool) {
+        let Some(parses) = self.parses.take() else {
+            return;
+        };
+        let settle = |known: &mut Named| {
+            if let (Parsed::Known(since), Some(statement)) = (&mut known.parsed, &known.statement) {
+                since.end = statement.now();
+            }
+        };
+        if parses.all {
+            self.names.values_mut().for_each(settle);
+        } else {
+            for name in &parses.names {
+                self.names.get_mut(key(name)).map(settle);
+            }
+        }
+        if !is_last {
+            self.parses = Some(parses);
         }
     }
 
@@ -355,12 +504,9 @@ impl Client {
             .is_some_and(|unnamed| unnamed.is_on_its_way())
     }
 
-    /// Its statements: name, whether no server was asked about it since it was prepared, and what is behind it.
-    pub(crate) fn named(&self) -> impl Iterator<Item = (&[u8], bool, Option<&Arc<Statement>>)> {
-        self.names.iter().map(|(name, known)| {
-            let is_fresh = known.is_fresh.get();
-            (&**name, is_fresh, known.statement.as_ref())
-        })
+    /// Its statements: name, Parse, and what is behind it.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&[u8], Parsed, Option<&Arc<Statement>>)> {
+        (self.names.iter()).map(|(name, known)| (&**name, known.parsed, known.statement.as_ref()))
     }
 
     /// The named statement of ours that stands for its unnamed one.
@@ -373,44 +519,32 @@ impl Client {
         self.unnamed.as_ref()?.effects()
     }
 
-    pub(crate) fn remember(&mut self, name: Arc<[u8]>, statement: Option<Arc<Statement>>) {
-        self.name(name, statement, false);
+    /// Only its server knows this name.
+    pub(crate) fn remember_own(&mut self, name: Arc<[u8]>) {
+        self.name(name, None, Parsed::Deferred);
     }
 
-    /// The same, though no server was asked.
-    pub(crate) fn remember_fresh(&mut self, name: Arc<[u8]>, statement: Arc<Statement>) {
-        self.name(name, Some(statement), true);
+    pub(crate) fn remember(
+        &mut self,
+        name: Arc<[u8]>,
+        statement: Option<Arc<Statement>>,
+        parsed: Parsed,
+    ) {
+        self.name(name, statement, parsed);
     }
 
-    fn name(&mut self, name: Arc<[u8]>, statement: Option<Arc<Statement>>, is_fresh: bool) {
+    fn name(&mut self, name: Arc<[u8]>, statement: Option<Arc<Statement>>, parsed: Parsed) {
         let name = if name.len() > NAME_MAX {
             key(&name).into()
         } else {
             name
         };
-        let is_fresh = Cell::new(is_fresh);
-        self.names.insert(
-            name,
-            Named {
-                statement,
-                is_fresh,
-            },
-        );
+        self.names.insert(name, Named { statement, parsed });
     }
 
-    /// What this statement, if the name is still its, returns by now: 0 if the client has only heard that it is something
-    /// else. It has to be prepared anew.
-    pub(crate) fn returns_now(&mut self, name: &[u8], statement: &Arc<Statement>, shape: u64) {
-        if let Some(known) = self.names.get_mut(key(name))
-            && let Some(mine) = &mut known.statement
-            && Arc::ptr_eq(mine, statement)
-        {
-            *mine = Arc::new(mine.anew(shape));
-        }
-    }
-
-    pub(crate) fn forget(&mut self, name: &[u8]) -> Option<Option<Arc<Statement>>> {
-        self.names.remove(key(name)).map(|known| known.statement)
+    pub(crate) fn forget(&mut self, name: &[u8]) -> Option<(Option<Arc<Statement>>, Parsed)> {
+        let known = self.names.remove(key(name))?;
+        Some((known.statement, known.parsed))
     }
 
     /// The server has prepared one under the client's own name.
@@ -433,7 +567,8 @@ impl Client {
         if let Some(own) = self.own_names.take() {
             self.names.retain(|_, known| known.statement.is_some());
             for (name, statement) in own.known {
-                self.remember(name, Some(statement));
+                let parsed = Parsed::of(&statement);
+                self.remember(name, Some(statement), parsed);
             }
         }
     }
@@ -458,15 +593,6 @@ impl Client {
             .collect()
     }
 
-    /// It wants all of its statements prepared anew, if it has them again.
-    pub(crate) fn retire_all(&self) {
-        let statements = self
-            .names
-            .values()
-            .filter_map(|known| known.statement.as_ref());
-        statements.for_each(|statement| statement.retire());
-    }
-
     /// All names are gone but for what requests on their way do to them.
     pub(crate) fn forget_all<'a>(&mut self, coming: impl Iterator<Item = &'a Undo>) {
         self.names.clear();
@@ -475,13 +601,18 @@ impl Client {
         }
         for change in coming {
             match change {
-                Undo::Named(name, statement) => {
-                    self.remember(Arc::clone(name), Some(Arc::clone(statement)));
+                Undo::Named(name, statement, own) => {
+                    let parsed = if statement.needs_description() {
+                        Parsed::Sent(*own)
+                    } else {
+                        Parsed::known(*own)
+                    };
+                    self.remember(Arc::clone(name), Some(Arc::clone(statement)), parsed);
                 }
-                Undo::Owned(name, ..) => self.remember(Arc::clone(name), None),
-                Undo::Closed(name, _) => drop(self.forget(name)),
-                // They take names away when they succeed.
-                Undo::Deallocate(_) | Undo::DeallocateAll | Undo::Refused(_) => {}
+                Undo::Owned(name, ..) => self.remember_own(Arc::clone(name)),
+                Undo::Closed(name, ..) => drop(self.forget(name)),
+                // They take names away when they succeed, or give none.
+                Undo::Began(_) | Undo::Deallocate(_) | Undo::DeallocateAll | Undo::Refused(_) => {}
             }
         }
         if self.names.is_empty() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use weir_sql::Reasons;
 
-use crate::client::key;
+use crate::client::{Parsed, key};
 use crate::inserted::Inserted;
 use crate::statement::Statement;
 
@@ -56,15 +56,17 @@ pub enum Duty {
 
 /// What a skipped request did to the client's names, to be taken back.
 #[derive(Debug)]
-pub enum Undo {
+pub(crate) enum Undo {
+    /// The Parse of this name, which was answered before, was sent.
+    Began(Arc<[u8]>),
     /// A Close removed this name.
-    Closed(Arc<[u8]>, Option<Arc<Statement>>),
+    Closed(Arc<[u8]>, Option<Arc<Statement>>, Parsed),
     /// Nothing to undo: when it succeeds, this name is gone (SQL-level DEALLOCATE).
     Deallocate(Box<[u8]>),
     /// Nothing to undo: when it succeeds, all names are gone.
     DeallocateAll,
-    /// A Parse added this name.
-    Named(Arc<[u8]>, Arc<Statement>),
+    /// A Parse, sent at this time of the pool's clock, added this name.
+    Named(Arc<[u8]>, Arc<Statement>, u64),
     /// A Parse gives the server this statement under the client's own name; if `true`, it has had a name of ours so far.
     Owned(Arc<[u8]>, Arc<Statement>, bool),
     /// Nothing to undo: another statement was sent in place of the client's, to fail; these are why.
@@ -75,9 +77,10 @@ impl Undo {
     /// Whether what becomes of this name (as PostgreSQL compares it) is a matter of the request.
     fn concerns(&self, name: &[u8]) -> bool {
         match self {
-            Self::Closed(changed, _) | Self::Named(changed, _) | Self::Owned(changed, ..) => {
-                key(changed) == name
-            }
+            Self::Began(changed)
+            | Self::Closed(changed, ..)
+            | Self::Named(changed, ..)
+            | Self::Owned(changed, ..) => key(changed) == name,
             Self::Deallocate(changed) => key(changed) == name,
             Self::DeallocateAll => true,
             Self::Refused(_) => false,
@@ -117,7 +120,7 @@ pub struct Expected {
     /// Parse: the statement being prepared. Close: the one being evicted.
     pub statement: Option<Arc<Statement>>,
     /// Boxed, since few requests name anything.
-    pub undo: Option<Box<Undo>>,
+    pub(crate) undo: Option<Box<Undo>>,
     /// What it does to the unnamed statement.
     pub unnamed: Option<UnnamedEffect>,
     /// The name in it, if it is not the client's.
@@ -126,7 +129,8 @@ pub struct Expected {
     pub held_back: bool,
     /// Query: statements of ours in it.
     pub(crate) inserted: Option<Box<Inserted>>,
-    /// The client relies on nothing that the statement in it returned before.
+    /// Describe: it says what a Parse of a statement of ours has resolved to, which nobody knows if it is skipped. Else:
+    /// the client relies on nothing that the statement in it returned before.
     pub is_fresh: bool,
     /// Should it fail because of a statement of ours, the batch can be put to the server again, from here on.
     pub begins: bool,
@@ -202,7 +206,7 @@ impl Expected {
 
     /// The same with what to undo when it is skipped.
     #[must_use]
-    pub fn with_undo(mut self, undo: Undo) -> Self {
+    pub(crate) fn with_undo(mut self, undo: Undo) -> Self {
         self.undo = Some(Box::new(undo));
         self
     }
@@ -350,7 +354,7 @@ impl Queue {
         };
         let last = self.entries.iter().rev().find(of_statement);
         last.is_some_and(|entry| match entry.undo.as_deref() {
-            Some(Undo::Named(named, _)) => **named == *name,
+            Some(Undo::Named(named, ..)) => **named == *name,
             _ => false,
         })
     }
@@ -446,7 +450,9 @@ impl Queue {
             undo.is_some_and(|undo| undo.concerns(name))
         };
         let last = self.entries.iter().rev().find(concerns);
-        let prepared = last.and_then(|last| last.statement.as_ref());
+        // What was answered before is the client's even if the Parse that is sent now is skipped.
+        let is_new = |entry: &&Expected| !matches!(entry.undo.as_deref(), Some(Undo::Began(_)));
+        let prepared = last.filter(is_new).and_then(|last| last.statement.as_ref());
         self.removing == 0 && prepared.is_some_and(|prepared| prepared.id == statement.id)
     }
 

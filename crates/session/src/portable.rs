@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::client::{Client, Refusing};
+use crate::client::{Client, Parsed, Refusing};
 use crate::sequences::{self, PortableUse};
 use crate::settings::{Reported, Settings};
 use crate::statement::{Proven, Registry, Statement};
@@ -36,7 +36,8 @@ pub struct Portable {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct PortableStatement {
     name: Vec<u8>,
-    is_fresh: bool,
+    /// Its Parse was answered without a server.
+    is_deferred: bool,
     meaning: Meaning,
 }
 
@@ -46,7 +47,8 @@ struct Meaning {
     body: Vec<u8>,
     /// The settings that its meaning depends on; none: nobody knows, and it is nobody else's.
     settings: Option<Pairs>,
-    shape: u64,
+    /// Parameter types and columns, if they are known.
+    description: Option<(Vec<u8>, u64)>,
 }
 
 /// The statement without a name.
@@ -67,32 +69,27 @@ fn settings(pairs: &Pairs) -> Settings {
 }
 
 impl Meaning {
-    fn of(statement: &Statement) -> Option<Self> {
-        if statement.is_outdated() {
-            return None;
-        }
-        Some(Self {
+    fn of(statement: &Statement) -> Self {
+        let known = statement.description();
+        Self {
             body: statement.body.to_vec(),
             settings: statement.context_settings(),
-            shape: statement.shape(),
-        })
+            description: known.map(|known| (known.types.to_vec(), known.shape)),
+        }
     }
 
     fn statement(&self, registry: &mut Registry, pool: &Arc<Proven>) -> Arc<Statement> {
-        if let Some(values) = &self.settings {
-            let context = registry.context(&settings(values), pool);
-            let known = registry.intern(&context, &self.body);
-            if known.shape() == 0 {
-                known.set_shape(self.shape);
-            }
-            if self.shape == 0 || known.shape() == self.shape {
-                return known;
-            }
+        let like = registry.private(&self.body);
+        if let Some((types, shape)) = &self.description {
+            like.describe(types, *shape);
         }
-        // What others know by this text returns something else.
-        let own = registry.private(&self.body);
-        own.set_shape(self.shape);
-        own
+        match &self.settings {
+            Some(values) => {
+                let context = registry.context(&settings(values), pool);
+                registry.version(&context, &like)
+            }
+            None => like,
+        }
     }
 }
 
@@ -111,11 +108,16 @@ impl Client {
         }
         let mut named: Vec<_> = self.named().collect();
         named.sort_unstable_by_key(|(name, ..)| *name);
-        let statements = named.into_iter().map(|(name, is_fresh, statement)| {
+        let statements = named.into_iter().map(|(name, parsed, statement)| {
+            let statement = statement?;
             Some(PortableStatement {
                 name: name.to_vec(),
-                is_fresh,
-                meaning: Meaning::of(statement?)?,
+                is_deferred: match parsed {
+                    Parsed::Deferred => true,
+                    Parsed::Known(_) => !statement.is_settled(),
+                    Parsed::Sent(_) => return None,
+                },
+                meaning: Meaning::of(statement),
             })
         });
         Some(Portable {
@@ -140,7 +142,7 @@ impl Client {
             return Some(None);
         }
         let stand_in = match self.unnamed_stand_in() {
-            Some(statement) => Some(Meaning::of(statement)?),
+            Some(statement) => Some(Meaning::of(statement)),
             // Too long to keep, so only its server knows it.
             None if body.is_empty() => return None,
             None => None,
@@ -171,10 +173,11 @@ impl Client {
         }
         for known in &portable.statements {
             let statement = known.meaning.statement(registry, pool);
-            match known.is_fresh {
-                true => client.remember_fresh(known.name.as_slice().into(), statement),
-                false => client.remember(known.name.as_slice().into(), Some(statement)),
-            }
+            let parsed = match known.is_deferred {
+                true => Parsed::Deferred,
+                false => Parsed::of(&statement),
+            };
+            client.remember(known.name.as_slice().into(), Some(statement), parsed);
         }
         if let Some(unnamed) = &portable.unnamed {
             let stand_in = unnamed.stand_in.as_ref();
@@ -228,10 +231,10 @@ mod tests {
         let mut client = client();
         let context = registry.context(&asked(&[("datestyle", "German")]), &pool);
         let dated = registry.intern(&context, b"select '1.2.2003'::date\0\0\0");
-        dated.set_shape(7);
-        client.remember(b"d"[..].into(), Some(dated));
+        dated.describe(&[0, 0], 7);
+        client.remember(b"d"[..].into(), Some(dated), Parsed::known(1));
         let own = registry.private(b"select 1\0\0\0");
-        client.remember_fresh(b"o"[..].into(), own);
+        client.remember(b"o"[..].into(), Some(own), Parsed::Deferred);
         let arrived = moved(&client);
         assert_eq!(arrived.statement_count(), 2);
         let (_, found) = arrived.statement(b"d").unwrap();
@@ -240,8 +243,9 @@ mod tests {
         assert_eq!(found.shape(), 7);
         let (first, _) = found.literals(&client.settings);
         assert!(first.iter().any(|sql| sql.contains("German")), "{first:?}");
-        let (_, is_fresh) = arrived.statement_to_use(b"o").unwrap();
-        assert!(is_fresh && arrived.statement(b"o").unwrap().1.unwrap().is_private());
+        let (_, parsed) = arrived.statement_to_use(b"o").unwrap();
+        assert_eq!(parsed, Parsed::Deferred);
+        assert!(arrived.statement(b"o").unwrap().1.unwrap().is_private());
         assert_eq!(arrived.export(), moved(&arrived).export());
     }
 
@@ -251,7 +255,7 @@ mod tests {
         let meaning = |shape| Meaning {
             body: b"select * from t\0\0\0".to_vec(),
             settings: Some(Vec::new()),
-            shape,
+            description: Some((vec![0, 0], shape)),
         };
         let one = meaning(1).statement(&mut registry, &pool);
         let same = meaning(1).statement(&mut registry, &pool);
@@ -297,7 +301,7 @@ mod tests {
             |client| client.refuse_batch(b'P'),
             |client| client.moves_sequences = true,
             |client| client.has_untracked_effects = true,
-            |client| client.remember(b"x"[..].into(), None),
+            |client| client.remember_own(b"x"[..].into()),
         ];
         for (number, change) in changes.iter().enumerate() {
             let mut client = client();
@@ -306,9 +310,8 @@ mod tests {
             assert!(client.export().is_none(), "change {number}");
         }
         let mut client = client();
-        let outdated = Registry::new(0, 1).private(b"select 1\0\0\0");
-        outdated.outdate();
-        client.remember(b"x"[..].into(), Some(outdated));
-        assert!(client.export().is_none(), "an outdated statement");
+        let sent = Registry::new(0, 1).private(b"select 1\0\0\0");
+        client.remember(b"x"[..].into(), Some(sent), Parsed::Sent(1));
+        assert!(client.export().is_none(), "nobody has said what it is");
     }
 }

@@ -11,7 +11,7 @@ use weir_wire::encode;
 use weir_wire::frontend;
 use weir_wire::sqlstate::SqlState;
 
-use crate::client::Client;
+use crate::client::{Client, Parsed};
 use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Required, Undo, UnnamedEffect};
 use crate::repeat::Repeat;
 use crate::settings::{Reported, Settings};
@@ -121,6 +121,8 @@ pub struct Server {
     pub(crate) comparison: Option<Box<Comparison>>,
     /// A statement of the transaction under way has changed roles or defaults of sessions.
     pub(crate) alters_roles: bool,
+    /// Parameter types in the description that is under way, as ParameterDescription has them; empty: not known.
+    pub(crate) parameters: Vec<u8>,
     /// A LOAD is on its way, and its success counts.
     pub(crate) may_load: bool,
     /// It has statements under names of its client's.
@@ -136,8 +138,8 @@ pub(crate) struct Comparison {
     pub of: Arc<Statement>,
     /// What takes its place if it returns the same; perhaps itself.
     pub next: Arc<Statement>,
-    /// What that returns, by the server's answer: a hash, or 0.
-    pub said: u64,
+    /// The server has said that it does.
+    pub is_same: bool,
 }
 
 /// What has to happen before a server whose client left can be used again.
@@ -199,6 +201,7 @@ impl Server {
             broken_fence: None,
             comparison: None,
             alters_roles: false,
+            parameters: Vec::new(),
             may_load: false,
             has_own_names: false,
             message_max: u32::MAX,
@@ -740,11 +743,13 @@ impl Server {
                 self.prepared.was_skipped(statement);
                 recall = true;
             }
-            if let Some(renamed) = entry.renamed.as_ref()
-                && entry.is_fresh
-                && entry.duty == Duty::Forward
-            {
-                client.was_not_used(&renamed.theirs);
+            if let Some(renamed) = entry.renamed.as_ref().filter(|_| entry.is_fresh) {
+                if renamed.theirs.is_empty() && entry.duty == Duty::Forward {
+                    client.unnamed().was_not_used();
+                } else if entry.kind == Kind::Describe {
+                    client.was_not_described(&renamed.theirs, &renamed.ours);
+                    self.prepared.doubt(&renamed.ours);
+                }
             }
             Self::take_back_name(entry, client);
         }
@@ -755,9 +760,15 @@ impl Server {
 
     fn take_back_name(entry: Expected, client: &mut Client) {
         match entry.undo.map(|undo| *undo) {
-            Some(Undo::Named(name, _)) => drop(client.forget(&name)),
-            Some(Undo::Closed(name, statement)) => client.remember(name, statement),
-            Some(Undo::Owned(name, statement, true)) => client.remember(name, Some(statement)),
+            Some(Undo::Began(name)) => client.defer(&name),
+            Some(Undo::Named(name, ..)) => drop(client.forget(&name)),
+            Some(Undo::Closed(name, statement, parsed)) => {
+                client.remember(name, statement, parsed);
+            }
+            Some(Undo::Owned(name, statement, true)) => {
+                let parsed = Parsed::of(&statement);
+                client.remember(name, Some(statement), parsed);
+            }
             Some(
                 Undo::Deallocate(_) | Undo::DeallocateAll | Undo::Owned(..) | Undo::Refused(_),
             ) => {}

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use weir_sql::Effects;
+use weir_wire::encode;
 
 use crate::sql::{self, Deallocated};
 
@@ -19,6 +20,7 @@ mod registry;
 
 use crate::settings::Settings;
 use planning::Context;
+pub(crate) use prepared::Copy;
 pub use prepared::{Prepared, Presence};
 pub use proven::Proven;
 pub use registry::Registry;
@@ -26,8 +28,17 @@ pub use registry::Registry;
 /// What our names on servers begin with.
 pub(crate) const NAME_PREFIX: &[u8] = b"weir_";
 
-/// The name that is bound in place of a statement that may not be bound any more; no server has it.
+/// The name that is bound in place of a statement whose columns have changed; no server has it.
 pub(crate) const OUTDATED: &[u8] = b"weir_outdated";
+
+/// Parameter types and columns that a server's Parse resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Description {
+    /// Number and oids as ParameterDescription has them, which is how a Parse ends.
+    pub types: Box<[u8]>,
+    /// Hash of the columns (`relay::shape`).
+    pub shape: u64,
+}
 
 /// A statement known to this worker.
 #[derive(Debug)]
@@ -42,14 +53,18 @@ pub struct Statement {
     context: Option<Arc<Context>>,
     /// The era of [`Proven`] in which a server took it; 0: none has.
     proven_in: AtomicU64,
-    /// It would return something else by now than when it was prepared: what is prepared anew is another statement.
-    outdated: AtomicBool,
-    /// The same, to no loss of anybody: it may return what it did.
+    /// A Parse of the text was described in another way since: further ones get another statement. Clients that have this
+    /// one keep it.
     retired: AtomicBool,
-    /// What it returned when it was prepared: a hash, 0 while that is not known.
-    shape: AtomicU64,
-    /// Whether it may return rows, always the same columns (else PostgreSQL refuses it).
+    /// Parameter types and columns, which are the same for every copy; set once, by the first description.
+    described: OnceLock<Description>,
+    /// Made for one client when its Parse was described in another way than this statement, whose id and name it bears
+    /// until [`Registry::version`] replaces it. Never sent to a server.
+    is_apart: bool,
+    /// True if it may return rows, always the same columns (else PostgreSQL refuses it).
     pub(crate) returns_rows: bool,
+    /// True if a server has to say what its parameters or columns are.
+    needs_description: bool,
     /// The name that it deallocates.
     pub(crate) deallocates: Option<Box<[u8]>>,
     /// A Parse of it gives notices, which each client has to hear.
@@ -78,16 +93,18 @@ impl Statement {
 
     fn new(id: u64, body: &[u8], context: Option<Arc<Context>>) -> Self {
         let text = body.split(|byte| *byte == 0).next().unwrap_or_default();
+        let returns_rows = sql::may_return_rows(text);
         Self {
             id,
             name: format!("weir_{id}").into_bytes().into_boxed_slice(),
             body: body.into(),
             context,
             proven_in: AtomicU64::new(0),
-            outdated: AtomicBool::new(false),
             retired: AtomicBool::new(false),
-            shape: AtomicU64::new(0),
-            returns_rows: sql::may_return_rows(text),
+            described: OnceLock::new(),
+            is_apart: false,
+            returns_rows,
+            needs_description: returns_rows || text.contains(&b'$'),
             deallocates: match sql::deallocated(text) {
                 Some(Deallocated::One(name)) => Some(name.into()),
                 Some(Deallocated::All) | None => None,
@@ -99,11 +116,15 @@ impl Statement {
         }
     }
 
-    /// Whether it is what its text means in this context, once it was parsed.
+    /// True if the text means the same in this context, once it was parsed.
     pub(crate) fn is_of(&self, context: &Arc<Context>) -> bool {
         let mine = self.context.as_ref();
         mine.is_some_and(|mine| Arc::ptr_eq(mine, context) || mine.lasts_in(context))
-            && !self.is_outdated()
+    }
+
+    /// What its meaning depends on besides the text; None: it is one client's own.
+    pub(crate) fn context(&self) -> Option<&Arc<Context>> {
+        self.context.as_ref()
     }
 
     /// The context in which to prepare its text anew for a client in this one: its own, as far as that lasts.
@@ -125,46 +146,84 @@ impl Statement {
         self.context.as_ref().map(|context| context.pairs())
     }
 
-    /// Tables have changed, so that no server may use what it has prepared (`cached plan must not change result type`).
-    pub(crate) fn outdate(&self) {
-        self.outdated.store(true, Relaxed);
-    }
-
     /// Whether it is one client's own.
     pub(crate) fn is_private(&self) -> bool {
         self.context.is_none()
     }
 
+    /// Hash of the columns that clients rely on; 0 if there are none, or they are not known.
     pub(crate) fn shape(&self) -> u64 {
-        self.shape.load(Relaxed)
+        let known = self.described.get().filter(|_| self.returns_rows);
+        known.map_or(0, |known| known.shape)
     }
 
-    pub(crate) fn set_shape(&self, shape: u64) {
-        self.shape.store(shape, Relaxed);
+    /// Parameter types and columns, if they are known.
+    pub(crate) fn description(&self) -> Option<&Description> {
+        self.described.get()
     }
 
-    /// The same text, to be prepared anew, for a client that knows that it returns something else by now: this, if it is
-    /// not 0.
-    pub(crate) fn anew(&self, shape: u64) -> Self {
-        let anew = Self::new(self.id, &self.body, self.context.clone());
-        anew.outdate();
-        anew.set_shape(shape);
-        anew
+    /// Takes what a server says of a Parse of the text. False if this is described in another way.
+    pub(crate) fn describe(&self, types: &[u8], shape: u64) -> bool {
+        let known = self.described.get_or_init(|| Description {
+            types: types.into(),
+            shape,
+        });
+        *known.types == *types && (!self.returns_rows || known.shape == shape)
     }
 
-    /// A client wants it prepared anew, which the next one to use it cannot tell from the first time.
+    /// True if a server has to say what a Parse of the text resolves to: it has parameters or columns.
+    pub(crate) fn needs_description(&self) -> bool {
+        self.needs_description
+    }
+
+    /// True if copies can be prepared with the parameter types and columns that clients rely on.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.needs_description || self.described.get().is_some()
+    }
+
+    /// The text as one client's Parse has resolved it, until [`Registry::version`] gives it an id of its own.
+    pub(crate) fn apart(&self, description: Option<Description>) -> Self {
+        let mut apart = Self::new(self.id, &self.body, self.context.clone());
+        apart.is_apart = true;
+        if let Some(description) = description {
+            let _ = apart.described.set(description);
+        }
+        apart
+    }
+
+    /// True if [`Registry::version`] has to replace it before it is used.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.is_apart
+    }
+
+    /// Further Parses of the text get another statement.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Relaxed);
     }
 
-    /// Whether no server can use what it has prepared.
-    pub(crate) fn is_useless(&self) -> bool {
-        self.outdated.load(Relaxed)
+    /// True if further Parses of the text get another statement.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Relaxed)
     }
 
-    /// Whether what is prepared from now on is another statement.
-    pub(crate) fn is_outdated(&self) -> bool {
-        self.retired.load(Relaxed) || self.outdated.load(Relaxed)
+    /// Writes a Parse under `name` with the parameter types that were resolved before, if they are known.
+    pub(crate) fn put_parse(&self, out: &mut Vec<u8>, name: &[u8]) {
+        let Some(known) = self.described.get() else {
+            return put_parse(out, name, &[&self.body]);
+        };
+        put_parse(out, name, &[self.text(), &[0], &known.types]);
+    }
+
+    /// A Parse of it is about to be sent: the time of the pool's clock. All copies of a client's own are equally new.
+    pub(crate) fn tick(&self) -> u64 {
+        let context = self.context.as_ref();
+        context.map_or(1, |context| context.proven.tick())
+    }
+
+    /// A time of the pool's clock that is before that of all Parses to come.
+    pub(crate) fn now(&self) -> u64 {
+        let context = self.context.as_ref();
+        context.map_or(0, |context| context.proven.now())
     }
 
     /// A server of the pool has prepared it, with these settings: it would again.
@@ -209,5 +268,14 @@ impl Statement {
             self.proven_in.store(era, Relaxed);
         }
         elsewhere
+    }
+}
+
+/// Writes a Parse whose body after the name is these parts.
+pub(crate) fn put_parse(out: &mut Vec<u8>, name: &[u8], parts: &[&[u8]]) {
+    let length = parts.iter().map(|part| part.len()).sum();
+    // Text and types were taken from messages within the limits, and our names are short; the head cannot overflow.
+    if encode::parse_head(out, name, length).is_ok() {
+        parts.iter().for_each(|part| out.extend_from_slice(part));
     }
 }

@@ -9,7 +9,7 @@ use weir_wire::frame::{Frame, Side, frame, header};
 use weir_wire::frontend::{self, Kind, tag};
 
 use super::Request;
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::relay::{Rules, STATEMENTS_MAX, StatePolicy};
 use crate::statement::{Proven, Registry};
 use crate::unnamed;
@@ -85,7 +85,8 @@ impl Found<'_> {
                 let settings = &client.settings;
                 let context = client.planned.context(settings, registry, proven);
                 let statement = registry.intern(context, definition);
-                client.remember((*name).into(), Some(statement));
+                let parsed = client::Parsed::Deferred;
+                client.remember((*name).into(), Some(statement), parsed);
             }
             Defined::Dropped if client.has_no_unnamed() => {}
             Defined::Dropped => {

@@ -11,7 +11,7 @@ use weir_wire::frame::{Side, header};
 use weir_wire::frontend::{self, tag};
 
 use super::{Rules, STATEMENTS_MAX, STREAM_MIN, StatementCounts, reply};
-use crate::client::Client;
+use crate::client::{Client, Parsed};
 use crate::expected::Kind;
 use crate::statement::{Proven, Registry};
 use crate::unnamed;
@@ -99,7 +99,7 @@ impl Lobby<'_> {
         let is_proven = statement.is_proven();
         if is_proven {
             client.maps_names = Some(true);
-            client.remember_fresh(parse.name.into(), statement);
+            client.remember(parse.name.into(), Some(statement), Parsed::Deferred);
         }
         is_proven
     }

@@ -4,7 +4,6 @@ use weir_wire::backend::{self, tag};
 use weir_wire::sqlstate::SqlState;
 
 use super::shape;
-use crate::client::Client;
 use crate::expected::{Expected, Kind};
 use crate::server::Server;
 use crate::statement::OUTDATED;
@@ -23,9 +22,8 @@ pub(super) fn is_fatal(body: &[u8]) -> bool {
     matches!(severity, Some(b"FATAL" | b"PANIC"))
 }
 
-/// Whether the client is not to blame, and the whole batch can be put to the server again as if nothing had been: it is
-/// the server's copy of a statement that has grown old, or is lost. PostgreSQL itself says the former to who prepared
-/// the statement before its tables changed.
+/// Whether the client is not to blame, and the whole batch can be put to the server again as if nothing had been: the
+/// server's copy of a statement is lost, or what stands in for an unnamed statement has grown old.
 pub(super) fn repeats(server: &Server, failed: &Expected, body: &[u8]) -> bool {
     if !failed.begins || !server.repeat.is_whole() || !server.queue.ends_with_batch() {
         return false;
@@ -34,15 +32,8 @@ pub(super) fn repeats(server: &Server, failed: &Expected, body: &[u8]) -> bool {
     is_alive && (failed.is_fresh && is_outdated(body) || is_lost(server, failed, body))
 }
 
-/// Draws the consequences for what the server and others have prepared; the client hears of it unless the batch is
-/// repeated. The name of a statement that is dropped here has to be recalled ([`Server::take_back`] follows).
-pub(super) fn learn(
-    client: &mut Client,
-    server: &mut Server,
-    failed: &Expected,
-    body: &[u8],
-    is_heard: bool,
-) {
+/// Draws the consequences for what the server and others have prepared. The name of a statement that is dropped here has to be recalled ([`Server::take_back`] follows).
+pub(super) fn learn(server: &mut Server, failed: &Expected, body: &[u8]) {
     if failed.kind == Kind::Parse
         && let Some(statement) = &failed.statement
     {
@@ -52,10 +43,11 @@ pub(super) fn learn(
         return;
     };
     if is_outdated(body) {
-        renamed.ours.outdate();
-        server.prepared.lose(&renamed.ours);
-        if is_heard {
-            client.returns_now(&renamed.theirs, &renamed.ours, 0);
+        // Whoever prepared it before its tables changed hears that for as long as they are others, as directly. What
+        // stands in for an unnamed statement is nobody's.
+        if renamed.theirs.is_empty() {
+            renamed.ours.retire();
+            server.prepared.lose(&renamed.ours);
         }
     } else if is_lost(server, failed, body) {
         // What dropped this one in silence (a function, perhaps) may well have dropped all.

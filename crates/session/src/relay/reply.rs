@@ -198,7 +198,7 @@ impl Work<'_, '_> {
             tag::PARSE_COMPLETE => self.ends(tag::PARSE_COMPLETE, Kind::Parse),
             tag::CLOSE_COMPLETE => self.ends(tag::CLOSE_COMPLETE, Kind::Close),
             tag::NO_DATA => {
-                self.described(shape::NO_DATA)?;
+                self.described(Some(shape::NO_DATA))?;
                 self.ends(tag::NO_DATA, Kind::Describe)
             }
             tag::PORTAL_SUSPENDED => self.ends(tag::PORTAL_SUSPENDED, Kind::Execute),
@@ -211,9 +211,8 @@ impl Work<'_, '_> {
             tag::COPY_IN_RESPONSE => self.copy_in(),
             tag::COPY_OUT_RESPONSE => self.copy(tag::COPY_OUT_RESPONSE, CopyState::Out),
             tag::COPY_BOTH_RESPONSE => self.copy(tag::COPY_BOTH_RESPONSE, CopyState::Both),
-            tag::COPY_DONE | tag::PARAMETER_DESCRIPTION | tag::FUNCTION_CALL_RESPONSE => {
-                self.part_of_a_reply(header.tag)
-            }
+            tag::PARAMETER_DESCRIPTION => self.parameter_description(header, body),
+            tag::COPY_DONE | tag::FUNCTION_CALL_RESPONSE => self.part_of_a_reply(header.tag),
             other => Err(ServerFault::OutOfPlace(other)),
         }
     }
@@ -343,7 +342,7 @@ impl Work<'_, '_> {
     /// # Errors
     /// If a statement that was prepared under the client's own name returns something else than the client goes by: its
     /// request is on its way, and the server does not know that it has to refuse.
-    fn described(&mut self, shape: u64) -> Result<(), ServerFault> {
+    fn described(&mut self, shape: Option<u64>) -> Result<(), ServerFault> {
         if let Some((Kind::Describe, Duty::Swallow)) = self.duty()
             && let Some(renamed) = self
                 .server
@@ -351,10 +350,10 @@ impl Work<'_, '_> {
                 .front()
                 .and_then(|front| front.renamed.as_ref())
         {
-            if renamed.ours.shape() == shape {
+            let types = &self.server.parameters;
+            if shape.is_some_and(|shape| renamed.ours.describe(types, shape)) {
                 return Ok(());
             }
-            renamed.ours.outdate();
             let error = shape::error();
             return Err(ServerFault::Refused(
                 error.get(HEAD..).unwrap_or_default().into(),
@@ -364,13 +363,32 @@ impl Work<'_, '_> {
         Ok(())
     }
 
+    /// Whether the front entry asks what a statement of ours is.
+    fn is_about_statement(&self) -> bool {
+        let front = self.server.queue.front();
+        front.is_some_and(|front| front.kind == Kind::Describe && front.renamed.is_some())
+    }
+
+    fn parameter_description(
+        &mut self,
+        header: Header,
+        body: &[u8],
+    ) -> Result<Verdict, ServerFault> {
+        if self.is_about_statement() {
+            self.server.parameters.clear();
+            if body.len() == header.body_len() {
+                self.server.parameters.extend_from_slice(body);
+            }
+        }
+        self.part_of_a_reply(header.tag)
+    }
+
     fn row_description(&mut self, header: Header, body: &[u8]) -> Result<Verdict, ServerFault> {
         match self.duty() {
             Some((Kind::Describe, _)) => {
-                let front = self.server.queue.front();
-                let of_statement = front.is_some_and(|front| front.renamed.is_some());
-                if of_statement && body.len() == header.body_len() {
-                    self.described(shape::of_rows(body))?;
+                if self.is_about_statement() {
+                    let is_whole = body.len() == header.body_len();
+                    self.described(is_whole.then(|| shape::of_rows(body)))?;
                 }
                 self.ends(tag::ROW_DESCRIPTION, Kind::Describe)
             }
@@ -424,8 +442,6 @@ impl Work<'_, '_> {
             b"BEGIN\0" => return self.ends_execute(tag::COMMAND_COMPLETE),
             b"DEALLOCATE ALL\0" if self.is_clients() => {
                 self.server.forget_statements();
-                // Drivers do it when tables have changed: what other servers have may be of no use.
-                self.client.retire_all();
                 self.forget_names();
             }
             _ => {}
@@ -492,6 +508,9 @@ impl Work<'_, '_> {
         if server.alters_roles && status == TransactionStatus::Idle {
             server.alters_roles = false;
             self.replied.altered_roles = true;
+        }
+        if status == TransactionStatus::Idle {
+            self.client.transaction_over(server.queue.is_empty());
         }
         // Only once every request has been answered is it certain which of them this transaction was.
         if status == TransactionStatus::Idle
@@ -784,7 +803,7 @@ impl Work<'_, '_> {
         let repeats = first.is_some_and(|failed| failure::repeats(self.server, failed, body));
         self.skip_unnamed(&skipped);
         if let Some(failed) = first {
-            failure::learn(self.client, self.server, failed, body, !repeats);
+            failure::learn(self.server, failed, body);
         }
         self.server.take_back(skipped, self.client);
         if repeats {

@@ -1,17 +1,18 @@
-//! What a statement returns: fixed for a client since it prepared it, whatever server it is on.
+//! What a statement takes and returns: fixed for a client since it prepared it, whatever server it is on.
 //!
-//! PostgreSQL holds to it: when tables have changed so that a prepared statement would return something else, it refuses
-//! (`cached plan must not change result type`). A server that prepares the same text after the change cannot know what
-//! clients go by, so it is asked to describe what it has prepared, and the answer is compared.
+//! PostgreSQL holds to it. Parameter types stay what they were, and when tables have changed so that a prepared statement
+//! would return something else, it refuses (`cached plan must not change result type`). A server that prepares the same
+//! text after the change cannot know what clients go by. So each Parse of ours is described, and the answer compared.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use weir_wire::encode;
 
-use crate::client::Client;
-use crate::expected::{Duty, Kind};
+use crate::client::{Client, Told};
+use crate::expected::Kind;
 use crate::server::Server;
+use crate::statement::Description;
 
 /// The text that PostgreSQL has for it.
 const TEXT: &[u8] = b"cached plan must not change result type";
@@ -35,9 +36,11 @@ pub(super) fn of_rows(body: &[u8]) -> u64 {
     hasher.finish().max(2)
 }
 
-/// The front entry is answered by what a statement returns. The client of this entry waits for the comparison, hears the
-/// answer itself, or does not rely on any other.
-pub(super) fn described(client: &mut Client, server: &mut Server, shape: u64) {
+/// The front entry is answered by what a statement returns (`None`: too long to be read), behind its parameter types.
+///
+/// All copies of a statement have one description. If this one differs, the copy is another statement's: nobody else may
+/// use it, further Parses of the text get another statement, and so does the client whose own Parse it describes.
+pub(super) fn described(client: &mut Client, server: &mut Server, shape: Option<u64>) {
     let Some(entry) = server.queue.front() else {
         return;
     };
@@ -45,26 +48,47 @@ pub(super) fn described(client: &mut Client, server: &mut Server, shape: u64) {
     let Some(renamed) = renamed.filter(|_| entry.kind == Kind::Describe) else {
         return;
     };
-    let statement = &renamed.ours;
-    if !statement.returns_rows {
+    let (ours, theirs) = (Arc::clone(&renamed.ours), Arc::clone(&renamed.theirs));
+    let is_fresh = entry.is_fresh;
+    if !ours.needs_description() {
         return;
     }
+    let types = std::mem::take(&mut server.parameters);
+    let told = match shape.filter(|_| !types.is_empty()) {
+        None => Told::TooMuch,
+        Some(shape) if ours.describe(&types, shape) => Told::Same,
+        Some(shape) => Told::Other(Description {
+            types: (&*types).into(),
+            shape,
+        }),
+    };
+    server.parameters = types;
+    server.parameters.clear();
     if let Some(asked) = &mut server.comparison
-        && Arc::ptr_eq(&asked.next, statement)
+        && Arc::ptr_eq(&asked.next, &ours)
     {
-        asked.said = shape;
-    }
-    if statement.shape() == shape {
+        // Prepared with the parameter types of the client's own Parse, so only columns can differ.
+        asked.is_same = matches!(told, Told::Same);
+        if asked.is_same {
+            server.prepared.was_described(&ours);
+        } else {
+            server.prepared.doubt(&ours);
+        }
         return;
     }
-    if statement.shape() == 0 {
-        return statement.set_shape(shape);
+    if !is_fresh {
+        return;
     }
-    // Others go by something else.
-    statement.outdate();
-    if entry.is_fresh || entry.duty == Duty::Forward {
-        client.returns_now(&renamed.theirs, statement, shape);
+    match &told {
+        Told::Same => server.prepared.was_described(&ours),
+        Told::Other(_) => {
+            ours.retire();
+            server.prepared.doubt(&ours);
+        }
+        // Nobody else can be sure to have the same.
+        Told::TooMuch => ours.retire(),
     }
+    client.was_described(&theirs, &ours, &told);
 }
 
 /// PostgreSQL's own error, as it would come if the server had known.

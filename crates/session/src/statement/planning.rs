@@ -207,6 +207,24 @@ fn is_planning_named(behind: &[u8]) -> bool {
     !name.contains('.') && HARMLESS.binary_search(&&*name).is_err()
 }
 
+/// Whether the client declares the types of all parameters of a text (the Parse message after the name), so that they are
+/// the same whatever its names mean.
+pub(crate) fn declares_types(definition: &[u8]) -> bool {
+    let mut parts = definition.splitn(2, |byte| *byte == 0);
+    let (text, rest) = (parts.next().unwrap_or_default(), parts.next());
+    let types = rest.and_then(|rest| rest.get(2..)).unwrap_or_default();
+    let declared = types.chunks_exact(4).take_while(|oid| *oid != [0; 4]);
+    let declared = declared.count();
+    let mut parameters = text.split(|byte| *byte == b'$').skip(1);
+    parameters.all(|behind| {
+        let digits = behind.iter().take_while(|byte| byte.is_ascii_digit());
+        let number = digits.fold(0_usize, |number, digit| {
+            (number.saturating_mul(10)).saturating_add(usize::from(digit - b'0'))
+        });
+        number <= declared
+    })
+}
+
 static LOCAL: Word<5> = Word::new(*b"local");
 static SET_CONFIG: Word<10> = Word::new(*b"set_config");
 

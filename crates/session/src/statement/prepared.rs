@@ -14,13 +14,29 @@ use super::Statement;
 #[derive(Debug)]
 pub struct Prepared {
     /// Once everything sent was processed.
-    held: LruCache<u64, Arc<Statement>>,
+    held: LruCache<u64, Held>,
     /// As far as the server has answered.
     confirmed: HashMap<u64, Arc<Statement>>,
     /// Of no use any more, or perhaps not there any more: closed before anything else is prepared.
     lost: HashMap<u64, Arc<Statement>>,
     /// Changes on their way; empty in steady state.
     coming: HashMap<u64, Coming>,
+}
+
+/// One copy of a statement.
+#[derive(Debug)]
+struct Held {
+    statement: Arc<Statement>,
+    copy: Copy,
+}
+
+/// What is known of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Copy {
+    /// Time of the pool's clock at which its Parse was sent; 0: unknown, so it may be older than any other.
+    pub parsed_at: u64,
+    /// It takes and returns what its statement does. Until the server has said so, it is for the client that sent the Parse.
+    pub is_described: bool,
 }
 
 /// Changes of one statement that are on their way.
@@ -55,31 +71,56 @@ impl Default for Prepared {
 }
 
 impl Prepared {
-    /// Whether the server has it, seen from a message of this batch; if so it becomes the most recently used.
-    pub fn touch(&mut self, statement: &Statement, batch: u64) -> Presence {
-        let held = self.held.get(&statement.id).is_some();
+    /// Tells if the server has it, seen from a message of this batch; if so it becomes the most recently used. Also what
+    /// is known of that copy.
+    pub(crate) fn touch(&mut self, statement: &Statement, batch: u64) -> (Presence, Copy) {
+        let held = self.held.get(&statement.id).map(|held| held.copy);
         let unsure_since = if self.coming.is_empty() {
             None
         } else {
             let coming = self.coming.get(&statement.id);
             coming.and_then(|coming| coming.unsure_since)
         };
-        match unsure_since {
+        let presence = match unsure_since {
             Some(since) if since != batch => Presence::Unsure,
-            _ if held => Presence::Held,
+            _ if held.is_some() => Presence::Held,
             _ => Presence::Absent,
+        };
+        (presence, held.unwrap_or_default())
+    }
+
+    fn put(&mut self, statement: &Arc<Statement>, copy: Copy) {
+        let held = Held {
+            statement: Arc::clone(statement),
+            copy,
+        };
+        self.held.put(statement.id, held);
+    }
+
+    /// The server has described it as its statement is described.
+    pub(crate) fn was_described(&mut self, statement: &Statement) {
+        if let Some(held) = self.held.peek_mut(&statement.id) {
+            held.copy.is_described = true;
         }
     }
 
-    /// Adds one; returns what has to be closed so that at most `max` are held after this batch: the least recently used
+    /// Nobody knows what its copy is, or it is another statement's: no client may use it.
+    pub(crate) fn doubt(&mut self, statement: &Statement) {
+        if let Some(held) = self.held.peek_mut(&statement.id) {
+            held.copy = Copy::default();
+        }
+    }
+
+    /// Adds one, whose Parse is being sent; returns what has to be closed so that at most `max` are held after this batch: the least recently used
     /// ones, those that are lost, and those that an error in an earlier batch may leave there.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         statement: &Arc<Statement>,
         max: usize,
         batch: u64,
+        copy: Copy,
     ) -> Vec<Arc<Statement>> {
-        self.held.put(statement.id, Arc::clone(statement));
+        self.put(statement, copy);
         let mut gone = Vec::new();
         for (id, coming) in &self.coming {
             let unsure = coming.unsure_since.is_some_and(|since| since != batch);
@@ -93,7 +134,7 @@ impl Prepared {
             }
         }
         while self.held.len() > max.max(1) {
-            gone.extend(self.held.pop_lru().map(|(_, old)| old));
+            gone.extend(self.held.pop_lru().map(|(_, old)| old.statement));
         }
         gone
     }
@@ -129,6 +170,8 @@ impl Prepared {
     /// The server has skipped a change of it, or failed to prepare it. [`Prepared::recall`] has to follow.
     pub fn was_skipped(&mut self, statement: &Statement) {
         self.arrived(statement);
+        // Perhaps it is the copy from before that is there.
+        self.doubt(statement);
     }
 
     /// What is held is what was confirmed, with the changes that are still on their way: statements and whether they
@@ -149,7 +192,7 @@ impl Prepared {
         }
         for (id, statement) in wanted {
             if !self.held.contains(&id) {
-                self.held.put(id, statement);
+                self.put(&statement, Copy::default());
             }
         }
     }
@@ -197,14 +240,14 @@ impl Prepared {
 
     /// Everything that the server may have.
     pub(crate) fn all(&self) -> Vec<Arc<Statement>> {
-        let held = self.held.iter().map(|(_, statement)| statement);
+        let held = self.held.iter().map(|(_, held)| &held.statement);
         let lost = self.lost.values();
         held.chain(lost).map(Arc::clone).collect()
     }
 
     /// All of them, most recently used first.
     pub fn iter(&self) -> impl Iterator<Item = &Statement> {
-        self.held.iter().map(|(_, statement)| &**statement)
+        self.held.iter().map(|(_, held)| &*held.statement)
     }
 
     /// How many the server has.
@@ -223,6 +266,13 @@ mod tests {
     use super::*;
     use crate::statement::Registry;
 
+    fn at(parsed_at: u64) -> Copy {
+        Copy {
+            parsed_at,
+            is_described: true,
+        }
+    }
+
     #[test]
     fn the_least_recently_used_statement_goes_first() {
         let mut registry = Registry::new(0, 1);
@@ -232,10 +282,10 @@ mod tests {
             registry.private(b"c\0"),
         );
         let mut prepared = Prepared::default();
-        assert_eq!(prepared.add(&a, 2, 0).len(), 0);
-        assert_eq!(prepared.add(&b, 2, 0).len(), 0);
-        assert_eq!(prepared.touch(&a, 0), Presence::Held);
-        let gone: Vec<_> = prepared.add(&c, 2, 0).iter().map(|s| s.id).collect();
+        assert_eq!(prepared.add(&a, 2, 0, at(1)).len(), 0);
+        assert_eq!(prepared.add(&b, 2, 0, at(1)).len(), 0);
+        assert_eq!(prepared.touch(&a, 0), (Presence::Held, at(1)));
+        let gone: Vec<_> = prepared.add(&c, 2, 0, at(1)).iter().map(|s| s.id).collect();
         assert_eq!(gone, [b.id]);
     }
 
@@ -244,12 +294,12 @@ mod tests {
         let mut registry = Registry::new(0, 1);
         let a = registry.private(b"a\0");
         let mut prepared = Prepared::default();
-        assert_eq!(prepared.add(&a, 2, 0).len(), 0);
+        assert_eq!(prepared.add(&a, 2, 0, at(1)).len(), 0);
         prepared.sent(&a, 1, false);
-        assert_eq!(prepared.touch(&a, 1), Presence::Held);
-        assert_eq!(prepared.touch(&a, 2), Presence::Unsure);
+        assert_eq!(prepared.touch(&a, 1).0, Presence::Held);
+        assert_eq!(prepared.touch(&a, 2).0, Presence::Unsure);
         prepared.was_prepared(&a);
-        assert_eq!(prepared.touch(&a, 2), Presence::Held);
+        assert_eq!(prepared.touch(&a, 2).0, Presence::Held);
     }
 
     #[test]
@@ -257,13 +307,29 @@ mod tests {
         let mut registry = Registry::new(0, 1);
         let (a, b) = (registry.private(b"a\0"), registry.private(b"b\0"));
         let mut prepared = Prepared::default();
-        assert_eq!(prepared.add(&a, 1, 0).len(), 0);
+        assert_eq!(prepared.add(&a, 1, 0, at(1)).len(), 0);
         prepared.sent(&a, 0, true);
         prepared.was_prepared(&a);
-        assert_eq!(prepared.add(&b, 1, 0).len(), 1);
+        assert_eq!(prepared.add(&b, 1, 0, at(1)).len(), 1);
         prepared.was_skipped(&b);
         prepared.recall(std::iter::empty());
         let held: Vec<_> = prepared.iter().map(|statement| statement.id).collect();
         assert_eq!(held, [a.id]);
+    }
+
+    #[test]
+    fn a_copy_whose_parse_was_skipped_is_as_old_as_it_was() {
+        let mut registry = Registry::new(0, 1);
+        let a = registry.private(b"a\0");
+        let mut prepared = Prepared::default();
+        prepared.add(&a, 1, 0, at(5));
+        prepared.sent(&a, 0, true);
+        prepared.was_prepared(&a);
+        prepared.add(&a, 1, 0, at(9));
+        prepared.sent(&a, 0, false);
+        assert_eq!(prepared.touch(&a, 0), (Presence::Held, at(9)));
+        prepared.was_skipped(&a);
+        prepared.recall(std::iter::empty());
+        assert_eq!(prepared.touch(&a, 1), (Presence::Held, Copy::default()));
     }
 }

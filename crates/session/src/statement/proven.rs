@@ -27,6 +27,8 @@ pub struct Proven {
     /// Never 0.
     era: AtomicU64,
     kept: Mutex<Kept>,
+    /// Counts the Parses sent to the pool's servers: tells which came before which.
+    clock: AtomicU64,
     /// Which of the pool's applications read what sequences gave them.
     pub(crate) readers: Readers,
 }
@@ -46,6 +48,7 @@ impl Default for Proven {
                 entries: LruCache::new(ENTRIES_MAX),
                 bytes: 0,
             }),
+            clock: AtomicU64::new(0),
             readers: Readers::default(),
         }
     }
@@ -58,6 +61,16 @@ impl Proven {
         kept.entries.clear();
         kept.bytes = 0;
         self.era.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A Parse is about to be sent: its time, which nothing else has.
+    pub(crate) fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// Parses that are sent from now on have a later time.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.load(Ordering::SeqCst)
     }
 
     /// What was proven before the last [`Proven::clear`] bears another number.

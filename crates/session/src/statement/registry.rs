@@ -116,7 +116,7 @@ impl Registry {
     pub(crate) fn intern(&mut self, context: &Arc<Context>, body: &[u8]) -> Arc<Statement> {
         let meaning = (context.id, body);
         let known = self.known.get(&meaning as &dyn Meaning);
-        if let Some(known) = known.filter(|known| !known.0.is_outdated()) {
+        if let Some(known) = known.filter(|known| !known.0.is_retired()) {
             return Arc::clone(&known.0);
         }
         self.known.take(&meaning as &dyn Meaning);
@@ -127,6 +127,31 @@ impl Registry {
         let statement = Arc::new(statement);
         self.known.insert(ByMeaning(Arc::clone(&statement)));
         statement
+    }
+
+    /// The statement with the text, parameter types and columns of `like` in this context: the one that further Parses of
+    /// the text get, if it is described in the same way, else one that nobody else finds.
+    pub(crate) fn version(&mut self, context: &Arc<Context>, like: &Statement) -> Arc<Statement> {
+        let current = self.intern(context, &like.body);
+        let known = like.description();
+        if known.is_none_or(|known| current.describe(&known.types, known.shape)) {
+            return current;
+        }
+        let own = Statement::new(self.serial(), &like.body, Some(Arc::clone(context)));
+        own.retire();
+        Self::described(own, like)
+    }
+
+    /// As [`Registry::private`], with the parameter types and columns of `like`.
+    pub(crate) fn private_version(&mut self, like: &Statement) -> Arc<Statement> {
+        Self::described(Statement::new(self.serial(), &like.body, None), like)
+    }
+
+    fn described(own: Statement, like: &Statement) -> Arc<Statement> {
+        if let Some(known) = like.description() {
+            own.describe(&known.types, known.shape);
+        }
+        Arc::new(own)
     }
 
     /// A statement that is shared with nobody, since what it means depends on what is not known.
@@ -202,17 +227,29 @@ mod tests {
     }
 
     #[test]
-    fn cor_16_an_outdated_statement_is_another_one_from_then_on() {
+    fn cor_16_a_text_that_is_described_in_another_way_is_another_statement() {
         let mut registry = Registry::new(0, 1);
         let context = plain(&mut registry);
-        let old = registry.intern(&context, b"select *\0\0\0");
-        old.outdate();
-        let new = registry.intern(&context, b"select *\0\0\0");
+        let old = registry.intern(&context, b"select $1\0\0\0");
+        assert!(old.describe(&[0, 1, 0, 0, 0, 23], 7) && !old.describe(&[0, 1, 0, 0, 0, 25], 7));
+        assert!(!old.describe(&[0, 1, 0, 0, 0, 23], 8));
+        old.retire();
+        let new = registry.intern(&context, b"select $1\0\0\0");
         assert_ne!(old.id, new.id);
-        assert!(new.is_of(&context) && !old.is_of(&context));
+        // Who has the old one keeps it, and who has another finds what is the same.
+        assert!(new.is_of(&context) && old.is_of(&context));
+        let told = |oid| super::super::Description {
+            types: [0, 1, 0, 0, 0, oid].into(),
+            shape: 7,
+        };
+        let apart = old.apart(Some(told(25)));
+        let placed = registry.version(&context, &apart);
+        assert!(Arc::ptr_eq(&placed, &new) && placed.description() == Some(&told(25)));
+        let other = registry.version(&context, &old.apart(Some(told(26))));
+        assert!(other.id != old.id && other.id != new.id);
         assert!(Arc::ptr_eq(
             &new,
-            &registry.intern(&context, b"select *\0\0\0")
+            &registry.intern(&context, b"select $1\0\0\0")
         ));
     }
 

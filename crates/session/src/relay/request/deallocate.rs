@@ -12,13 +12,13 @@ use weir_wire::encode;
 use weir_wire::frontend::{self, tag};
 
 use super::meaning::Meaning;
-use super::prepared::put_parse;
 use super::{Message, Work};
 use crate::client::key;
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
 use crate::inserted::{Inserted, Piece};
 use crate::relay::ClientFault;
 use crate::sql::{self, Deallocated};
+use crate::statement::put_parse;
 use crate::unnamed;
 
 /// Prepares something and deallocates it; the first of the two answers is not for the client.
@@ -116,7 +116,7 @@ impl Work<'_, '_, '_, '_> {
         deallocating.unnamed = Some((serial, name.into()));
         self.link.server.needs_sync = true;
         let effect = self.define_unnamed(serial, TEXT, None);
-        put_parse(self.to_server.insert(), b"", TEXT);
+        put_parse(self.to_server.insert(), b"", &[TEXT]);
         self.expect(Expected::new(Kind::Parse, Duty::Forward).with_unnamed(effect));
         true
     }
@@ -155,7 +155,7 @@ impl Work<'_, '_, '_, '_> {
             return meaning;
         }
         let ours = self.intern(TEXT);
-        self.ensure(&ours, statement);
+        self.ensure(&ours);
         Meaning::Ours {
             renamed: Renamed {
                 ours,
@@ -190,11 +190,13 @@ impl Work<'_, '_, '_, '_> {
         let out = self.to_server.insert();
         // One that was not deallocated after all may be there; a constant name fits.
         let _ = encode::close(out, frontend::Kind::Statement, &ours.name);
-        put_parse(out, &ours.name, NOTHING);
+        put_parse(out, &ours.name, &[NOTHING]);
         self.expect(Expected::new(Kind::Close, Duty::Swallow));
         self.expect(Expected::new(Kind::Parse, Duty::Swallow));
         // As a Close: what comes behind it in the batch is skipped with it.
-        let statement = self.link.client.forget(&name).flatten();
-        Ok(Some(entry.with_undo(Undo::Closed(name, statement))))
+        let Some((statement, parsed)) = self.link.client.forget(&name) else {
+            return Ok(Some(entry));
+        };
+        Ok(Some(entry.with_undo(Undo::Closed(name, statement, parsed))))
     }
 }

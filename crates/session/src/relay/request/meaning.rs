@@ -1,8 +1,9 @@
 //! What a name of the client stands for on the server that it has now.
 //!
-//! A statement belongs to the settings that it was parsed under, and to what it returned then. Both may have changed since
-//! (hazards COR-15, COR-16). PostgreSQL takes the text anew and refuses if it would return something else; so do we, and
-//! where we cannot know that, we ask: then the client's message waits for the answer.
+//! A statement belongs to the settings that it was parsed under, and to what it took and returned then. Both may have
+//! changed since (hazards COR-15, COR-16). PostgreSQL takes the text anew, with the parameter types that it had, and refuses
+//! if it would return something else; so do we, and where we cannot know that, we ask: then the client's message waits for
+//! the answer. A copy that is older than the client's own Parse may name other tables or functions: it is prepared anew.
 
 use std::sync::Arc;
 
@@ -12,22 +13,23 @@ use weir_wire::frontend;
 
 use super::Work;
 use super::prepared::looks_like_ours;
-use crate::expected::{Duty, Expected, Kind, Renamed};
+use crate::client::{Parsed, Since};
+use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
 use crate::relay::Link;
 use crate::server::Comparison;
-use crate::statement::{Presence, Statement};
+use crate::statement::{Copy, Presence, Statement};
 
 /// What becomes of a name in a message.
 #[derive(Debug)]
 pub(super) enum Meaning {
     /// It goes to the server as it is.
     AsItIs,
-    /// The server is asked first what a statement returns: the message has to wait.
+    /// The server is asked first what a statement takes and returns: the message has to wait.
     Open,
     /// A name of ours takes its place, which the server knows by the time of the message.
     Ours {
         renamed: Renamed,
-        /// The client relies on nothing that the statement returned before.
+        /// See [`Expected::is_fresh`].
         is_fresh: bool,
     },
 }
@@ -58,17 +60,6 @@ impl Meaning {
     }
 }
 
-/// Whether what a statement returns has to be compared with what the client goes by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Compares {
-    /// The server was asked.
-    Asks,
-    /// It has the statement, or will have it exactly if the client's own Parse succeeds.
-    IsThere,
-    /// The client goes by nothing.
-    NeedsNot,
-}
-
 impl Work<'_, '_, '_, '_> {
     /// What a name in a Bind or Describe stands for.
     pub(super) fn meaning(&mut self, name: &[u8]) -> Meaning {
@@ -77,25 +68,25 @@ impl Work<'_, '_, '_, '_> {
         if name.is_empty() || !self.tracks_names() || self.link.server.queue.is_skipping() {
             return Meaning::AsItIs;
         }
-        let Some(((known, statement), is_fresh)) = self.link.client.statement_to_use(name) else {
+        let Some(((known, statement), parsed)) = self.link.client.statement_to_use(name) else {
             return self.unknown(name);
         };
         let Some(statement) = statement else {
             return Meaning::AsItIs;
         };
-        let (known, statement) = (Arc::clone(known), Arc::clone(statement));
-        let (ours, is_there) = if self.link.server.status() == TransactionStatus::Failed {
+        let known = Arc::clone(known);
+        let statement = Arc::clone(statement);
+        let statement = self.placed(&known, statement);
+        let ours = if self.link.server.status() == TransactionStatus::Failed {
             // Only what ends the transaction runs, and that means the same everywhere.
-            (statement, false)
+            self.ensure(&statement);
+            statement
         } else {
-            match self.taken_now(&known, statement, is_fresh, asked) {
+            match self.taken_now(&known, statement, parsed, asked) {
                 Some(ours) => ours,
                 None => return Meaning::Open,
             }
         };
-        if !is_there {
-            self.ensure(&ours, &known);
-        }
         // PostgreSQL repeats a name as it was sent, not as it compares it.
         let is_short = known.len() == name.len();
         Meaning::Ours {
@@ -103,7 +94,8 @@ impl Work<'_, '_, '_, '_> {
                 ours,
                 theirs: if is_short { known } else { name.into() },
             },
-            is_fresh,
+            // It is described by the client itself.
+            is_fresh: matches!(self.link.client.parsed(name), Some(Parsed::Sent(_))),
         }
     }
 
@@ -120,73 +112,175 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// A statement of the client, as PostgreSQL would take it now, and whether it is known that nothing has to be done for
-    /// the server to have it. None if the server has to say first what it returns.
+    /// The statement of a name, with an id of its own if it has none yet.
+    pub(super) fn placed(&mut self, name: &[u8], statement: Arc<Statement>) -> Arc<Statement> {
+        if !statement.is_apart() {
+            return statement;
+        }
+        let registry = &mut *self.link.registry;
+        let placed = match statement.context() {
+            Some(context) => registry.version(context, &statement),
+            None => registry.private_version(&statement),
+        };
+        self.link.client.replace(name, &placed);
+        placed
+    }
+
+    /// A statement of the client, as PostgreSQL would take it now, which the server has by the time of the message. None if
+    /// the message has to wait: for what the server says of a copy, or of the client's own Parse.
     fn taken_now(
         &mut self,
         name: &Arc<[u8]>,
         statement: Arc<Statement>,
-        is_fresh: bool,
+        parsed: Parsed,
         asked: Option<Box<Comparison>>,
-    ) -> Option<(Arc<Statement>, bool)> {
-        if statement.is_useless() {
-            self.link.server.prepared.lose(&statement);
-        }
-        let relied_on = if is_fresh { 0 } else { statement.shape() };
-        let asked = asked.filter(|asked| Arc::ptr_eq(&asked.of, &statement));
-        let moved = match asked {
-            Some(asked) if self.link.server.queue.describes(&asked.next) => {
+    ) -> Option<Arc<Statement>> {
+        if let Some(asked) = asked.filter(|asked| Arc::ptr_eq(&asked.of, &statement)) {
+            if self.link.server.queue.describes(&asked.next) {
                 self.link.server.comparison = Some(asked);
                 return None;
             }
-            Some(asked) if asked.said != 0 && asked.said != relied_on => {
-                return Some((self.refused(name, &asked), true));
+            if !asked.is_same {
+                return Some(self.link.registry.outdated());
             }
-            // Others went by something else, so it is theirs no more.
-            Some(asked) if asked.next.is_useless() => self.meant_now(&statement),
-            Some(asked) => (!Arc::ptr_eq(&asked.next, &statement)).then_some(asked.next),
-            None => {
-                let moved = self.meant_now(&statement);
-                let next = moved.as_ref().unwrap_or(&statement);
-                match self.compares(next, name, relied_on) {
-                    Compares::Asks => {
-                        let next = Arc::clone(next);
-                        let of = statement;
-                        let asked = Comparison { of, next, said: 0 };
-                        self.link.server.comparison = Some(Box::new(asked));
-                        return None;
-                    }
-                    Compares::IsThere if moved.is_none() => return Some((statement, true)),
-                    Compares::IsThere | Compares::NeedsNot => moved,
+            self.link.client.replace(name, &asked.next);
+            self.ensure(&asked.next);
+            return Some(asked.next);
+        }
+        match parsed {
+            Parsed::Deferred => Some(self.parse_now(name, &statement)),
+            Parsed::Known(since) => self.copy(name, statement, since),
+            Parsed::Sent(own) => {
+                let (presence, copy) = self.copy_of(&statement);
+                if presence != Presence::Absent && copy.parsed_at == own {
+                    return Some(statement);
                 }
+                if !self.link.server.queue.describes(&statement) {
+                    return Some(self.parse_now(name, &statement));
+                }
+                // Something has taken the place of its own copy, and what that was is still to be said.
+                self.link.server.needs_sync = true;
+                self.flush();
+                None
             }
+        }
+    }
+
+    /// The client's Parse was answered without a server: it is sent now, and resolved as of now.
+    fn parse_now(&mut self, name: &Arc<[u8]>, statement: &Arc<Statement>) -> Arc<Statement> {
+        let ours = match self.link.server.is_settings_unsure() || self.may_be_temporary() {
+            true => self.link.registry.private(&statement.body),
+            false => self.current(statement),
         };
-        let Some(next) = moved else {
-            return Some((statement, false));
+        let began = Arc::clone(name);
+        self.parse_anew(name, &ours, Duty::Try, |_| Undo::Began(began), false);
+        ours
+    }
+
+    /// What a Parse of this text would be for the client now.
+    fn current(&mut self, statement: &Statement) -> Arc<Statement> {
+        let Link {
+            client,
+            registry,
+            proven,
+            ..
+        } = &mut *self.link;
+        let context = client.planned.context(&client.settings, registry, proven);
+        registry.intern(statement.context_in(context), &statement.body)
+    }
+
+    /// A Parse of the client's, under our name. The server's copy, if it has one, is replaced, so that names and types are
+    /// what they are now; who else uses the statement gets the new copy if it is described in the same way.
+    pub(super) fn parse_anew(
+        &mut self,
+        name: &Arc<[u8]>,
+        statement: &Arc<Statement>,
+        duty: Duty,
+        undo: impl FnOnce(u64) -> Undo,
+        is_described_next: bool,
+    ) {
+        if self.copy_of(statement).0 != Presence::Absent {
+            self.close_ours(statement, false);
+        }
+        let own = statement.tick();
+        let parsed = if statement.needs_description() {
+            Parsed::Sent(own)
+        } else {
+            Parsed::known(own)
         };
         let client = &mut *self.link.client;
-        client.remember(Arc::clone(name), Some(Arc::clone(&next)));
-        Some((next, false))
-    }
-
-    /// What is bound in place of a statement that returns something else by now. PostgreSQL refuses until the statement
-    /// returns again what it did; where tables have changed we let the client have it after one error.
-    fn refused(&mut self, name: &Arc<[u8]>, asked: &Comparison) -> Arc<Statement> {
-        let Link {
-            client, registry, ..
-        } = &mut *self.link;
-        if asked.of.is_useless() {
-            let next = if asked.next.is_useless() {
-                Arc::new(asked.next.anew(asked.said))
-            } else {
-                Arc::clone(&asked.next)
-            };
-            client.remember(Arc::clone(name), Some(next));
+        client.sends_parse(name, statement, parsed);
+        self.send_parse(statement, duty, Some(undo(own)), own);
+        if statement.needs_description() && !is_described_next {
+            self.describe_ours(statement, name, true);
         }
-        registry.outdated()
     }
 
-    /// What the text is now, if it is another statement: settings that change planning, or tables, have changed.
+    /// A copy with the parameter types of the client's own Parse, which is not older than that. None if the server has to
+    /// say first whether its columns are the same.
+    fn copy(
+        &mut self,
+        name: &Arc<[u8]>,
+        statement: Arc<Statement>,
+        since: Since,
+    ) -> Option<Arc<Statement>> {
+        let moved = self.meant_now(&statement);
+        let next = moved.as_ref().unwrap_or(&statement);
+        let (presence, copy) = self.copy_of(next);
+        let is_there = match presence {
+            Presence::Held => true,
+            // The client did not wait for its own Parse: if that fails, what comes next has to fail too.
+            Presence::Unsure => self.link.server.queue.is_named_last(next, name),
+            Presence::Absent => false,
+        };
+        if is_there && !copy.is_described && self.link.server.queue.describes(next) {
+            // Another name's own Parse: what that is, is still to be said.
+            self.link.server.needs_sync = true;
+            self.flush();
+            return None;
+        }
+        if !is_there || !copy.is_described || !since.allows(copy.parsed_at) {
+            if !statement.is_settled() {
+                return Some(self.parse_now(name, &statement));
+            }
+            if presence != Presence::Absent {
+                self.close_ours(next, false);
+            }
+            if statement.shape() != 0 {
+                let next = Arc::clone(next);
+                self.ask_for_columns(statement, next, name);
+                return None;
+            }
+            self.prepare(next, Duty::Swallow, None);
+        }
+        let Some(next) = moved else {
+            return Some(statement);
+        };
+        self.link.client.replace(name, &next);
+        Some(next)
+    }
+
+    /// Has the server prepare a copy and say what it returns, before the client's message.
+    fn ask_for_columns(&mut self, of: Arc<Statement>, next: Arc<Statement>, name: &[u8]) {
+        self.link.server.needs_sync = true;
+        // Should it fail, the client hears why: its message would fail for the same reason.
+        self.prepare(&next, Duty::Try, None);
+        self.describe_ours(&next, name, true);
+        self.flush();
+        let asked = Comparison {
+            of,
+            next,
+            is_same: false,
+        };
+        self.link.server.comparison = Some(Box::new(asked));
+    }
+
+    fn flush(&mut self) {
+        // Five bytes always fit.
+        let _ = encode::flush(self.to_server.insert());
+    }
+
+    /// What the text is now, if it is another statement: settings that change planning have changed.
     fn meant_now(&mut self, statement: &Arc<Statement>) -> Option<Arc<Statement>> {
         let Link {
             client,
@@ -197,75 +291,43 @@ impl Work<'_, '_, '_, '_> {
         } = &mut *self.link;
         if server.is_settings_unsure() {
             // What the server holds it plans again as it has to. What it does not hold nobody else may get.
-            let presence = server.prepared.touch(statement, server.queue.batch());
+            let (presence, _) = server.prepared.touch(statement, server.queue.batch());
             if presence != Presence::Absent || statement.is_private() {
                 return None;
             }
-            return Some(registry.private(&statement.body));
+            return Some(registry.private_version(statement));
         }
         let context = client.planned.context(&client.settings, registry, proven);
-        if statement.is_of(context) {
+        if statement.is_private() || statement.is_of(context) {
             return None;
         }
-        Some(registry.intern(statement.context_in(context), &statement.body))
+        Some(registry.version(statement.context_in(context), statement))
     }
 
-    /// The client goes by what a statement returned: has the server say what it returns now, unless it is the server's
-    /// own affair to notice a change.
-    fn compares(&mut self, next: &Arc<Statement>, name: &[u8], relied_on: u64) -> Compares {
-        let shape = next.shape();
-        let parses = match self.presence(next) {
-            Presence::Held if shape == relied_on => return Compares::IsThere,
-            _ if relied_on == 0 => return Compares::NeedsNot,
-            // The client did not wait for its own Parse, so it goes by nothing yet.
-            Presence::Unsure if self.link.server.queue.is_named_last(next, name) => {
-                return Compares::IsThere;
-            }
-            Presence::Held if shape == 0 => false,
-            // What it returned when it was prepared says nothing about now.
-            Presence::Held | Presence::Unsure => {
-                self.close_ours(next, false);
-                true
-            }
-            Presence::Absent => true,
-        };
-        self.link.server.needs_sync = true;
-        if parses {
-            // Should it fail, the client hears why: its message would fail for the same reason.
-            self.prepare(next, Duty::Try, None);
-        }
-        self.describe_ours(next, name, false);
-        // Five bytes always fit.
-        let _ = encode::flush(self.to_server.insert());
-        Compares::Asks
-    }
-
-    pub(super) fn presence(&mut self, statement: &Statement) -> Presence {
+    /// Whether the server has a statement, and when it was parsed.
+    #[inline]
+    pub(super) fn copy_of(&mut self, statement: &Statement) -> (Presence, Copy) {
         let server = &mut *self.link.server;
         server.prepared.touch(statement, server.queue.batch())
     }
 
-    /// Makes sure that the server has a statement by the time of the next message, if the client has it by then.
-    pub(super) fn ensure(&mut self, statement: &Arc<Statement>, name: &[u8]) {
-        match self.presence(statement) {
+    /// Makes sure that the server has a statement by the time of the next message, however old the copy is.
+    pub(super) fn ensure(&mut self, statement: &Arc<Statement>) {
+        match self.copy_of(statement).0 {
             Presence::Held => return,
-            // The client did not wait for its own Parse: if that fails, what comes next has to fail too.
-            Presence::Unsure if self.link.server.queue.is_named_last(statement, name) => return,
             Presence::Unsure => self.close_ours(statement, false),
             Presence::Absent => {}
         }
         self.prepare(statement, Duty::Swallow, None);
-        self.compare(statement, name);
     }
 
-    /// Has the server say what it has just prepared for a client that does not go by any other answer.
-    pub(super) fn compare(&mut self, statement: &Arc<Statement>, name: &[u8]) {
-        if statement.returns_rows {
-            self.describe_ours(statement, name, true);
-        }
-    }
-
-    fn describe_ours(&mut self, statement: &Arc<Statement>, name: &[u8], is_fresh: bool) {
+    /// Has the server say what a Parse of ours has resolved to: of a copy, or, by the client's name, of its own Parse.
+    pub(super) fn describe_ours(
+        &mut self,
+        statement: &Arc<Statement>,
+        name: &[u8],
+        is_fresh: bool,
+    ) {
         // Names of ours are short and hold no NUL.
         let _ = encode::describe(
             self.to_server.insert(),

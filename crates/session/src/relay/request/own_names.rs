@@ -15,9 +15,8 @@ use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 use weir_wire::frontend;
 
-use super::prepared::put_parse;
 use super::{Message, Work};
-use crate::client::key;
+use crate::client::{Parsed, key};
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
 use crate::sql;
 use crate::statement::{NAME_PREFIX, Statement};
@@ -170,22 +169,21 @@ impl Work<'_, '_, '_, '_> {
     fn give_own_name(&mut self, name: Arc<[u8]>, statement: &Arc<Statement>) {
         let is_first = !self.link.server.needs_sync;
         self.link.server.has_own_names = true;
-        self.link.client.remember(Arc::clone(&name), None);
+        let parsed = self.link.client.parsed(&name);
+        // Types that others have resolved are not those of a Parse that no server has seen.
+        let statement = match parsed {
+            Some(Parsed::Known(_)) => Arc::clone(statement),
+            _ => Arc::new(statement.apart(None)),
+        };
+        self.link.client.remember_own(Arc::clone(&name));
         let (before, after) = statement.literals(&self.link.client.settings);
         before.iter().for_each(|sql| self.run(sql));
-        put_parse(self.to_server.insert(), &name, &statement.body);
-        let undo = Undo::Owned(Arc::clone(&name), Arc::clone(statement), true);
+        statement.put_parse(self.to_server.insert(), &name);
+        let undo = Undo::Owned(Arc::clone(&name), Arc::clone(&statement), true);
         self.expect(Expected::new(Kind::Parse, Duty::Swallow).with_undo(undo));
-        if statement.returns_rows && statement.shape() != 0 {
-            // What it returns is compared with what the client goes by. A name of the client's holds no NUL.
-            let kind = frontend::Kind::Statement;
-            let _ = encode::describe(self.to_server.insert(), kind, &name);
-            let renamed = Renamed {
-                ours: Arc::clone(statement),
-                theirs: name,
-            };
-            let entry = Expected::new(Kind::Describe, Duty::Swallow);
-            self.expect(entry.with_renamed(Some(renamed)));
+        if statement.needs_description() {
+            // What it returns is compared with what the client goes by.
+            self.describe_own(statement, name, Duty::Swallow);
         }
         after.iter().for_each(|sql| self.run(sql));
         if is_first {
@@ -208,11 +206,28 @@ impl Work<'_, '_, '_, '_> {
         let client = &mut *self.link.client;
         let name: Arc<[u8]> = name.into();
         if client.statement(&name).is_none() {
-            client.remember(Arc::clone(&name), None);
+            client.remember_own(Arc::clone(&name));
         }
         self.pass(message, None);
-        let undo = Undo::Owned(name, Arc::clone(statement), false);
+        // Nobody else's copies are of this Parse.
+        let statement = Arc::new(statement.apart(None));
+        let undo = Undo::Owned(Arc::clone(&name), Arc::clone(&statement), false);
         self.expect(Expected::new(Kind::Parse, Duty::Forward).with_undo(undo));
+        if statement.needs_description() {
+            self.describe_own(statement, name, Duty::Try);
+        }
+    }
+
+    /// Has the server describe a statement by the client's own name.
+    fn describe_own(&mut self, statement: Arc<Statement>, name: Arc<[u8]>, duty: Duty) {
+        // A name of the client's holds no NUL.
+        let kind = frontend::Kind::Statement;
+        let _ = encode::describe(self.to_server.insert(), kind, &name);
+        let renamed = Renamed {
+            ours: statement,
+            theirs: name,
+        };
+        self.expect(Expected::new(Kind::Describe, duty).with_renamed(Some(renamed)));
     }
 }
 
@@ -306,7 +321,7 @@ mod tests {
             &mut server,
             &[query("execute p"), parse("r", "x")],
         );
-        assert_eq!(told, ["Q execute p", "P r"]);
+        assert_eq!(told, ["Q execute p", "P r", "D Sr"]);
     }
 
     #[test]
@@ -315,9 +330,10 @@ mod tests {
         client.remember(
             b"p".as_slice().into(),
             Some(Registry::new(0, 1).private(b"select 1\0\0\0")),
+            Parsed::known(1),
         );
         let told = sent(&mut client, &mut server, &[query("PREPARE p AS SELECT 1")]);
-        assert_eq!(told, ["P p", "S ", "Q PREPARE p AS SELECT 1"]);
+        assert_eq!(told, ["P p", "D Sp", "S ", "Q PREPARE p AS SELECT 1"]);
         let entry = server.queue.pop().unwrap();
         server.take_back([entry], &mut client);
         assert!(matches!(client.statement(b"p"), Some((_, Some(_)))));
@@ -327,7 +343,8 @@ mod tests {
     fn with_the_lease_the_names_are_ours_again() {
         let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
         let statement = Registry::new(0, 1).private(b"select 1\0\0\0");
-        client.remember(b"p".as_slice().into(), Some(Arc::clone(&statement)));
+        let known = Some(Arc::clone(&statement));
+        client.remember(b"p".as_slice().into(), known, Parsed::known(1));
         sent(&mut client, &mut server, &[query("EXECUTE p")]);
         client.owns(&b"p".as_slice().into(), &statement);
         client.owns(&b"gone".as_slice().into(), &statement);
@@ -357,10 +374,11 @@ mod tests {
     fn nobody_runs_what_others_have_prepared() {
         let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
         let foreign = Registry::new(0, 1).private(b"select 'secret'\0\0\0");
-        server.prepared.add(&foreign, 10, 0);
+        server.prepared.add(&foreign, 10, 0, Default::default());
         client.remember(
             b"p".as_slice().into(),
             Some(Registry::new(0, 1).private(b"select 1\0\0\0")),
+            Parsed::known(1),
         );
         let text = format!("EXECUTE {}", String::from_utf8_lossy(&foreign.name));
         let told = sent(&mut client, &mut server, &[query(&text)]);

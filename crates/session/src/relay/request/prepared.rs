@@ -10,11 +10,14 @@ use weir_wire::frontend::{self, BindHead, tag};
 
 use super::meaning::Meaning;
 use super::{HEAD, Message, Work};
-use crate::client::{Pin, Rest};
+use crate::client::{Parsed, Pin, Rest};
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
 use crate::relay::{ClientFault, Link, STATEMENT_MAX, STATEMENTS_MAX};
-use crate::statement::{NAME_PREFIX, Presence, Statement};
+use crate::statement::{Copy, NAME_PREFIX, Statement, put_parse};
 use crate::unnamed;
+
+/// Stands for no name of the client's.
+const UNNAMED: &[u8] = b"";
 
 /// Statements per server where new clients have none, for those that had some before a reload.
 const KEPT_MAX: usize = 100;
@@ -50,7 +53,7 @@ impl Work<'_, '_, '_, '_> {
             }
             self.link.client.set_pin(Pin::LargeStatement);
             self.link.client.has_untracked_effects = true;
-            self.link.client.remember(name.into(), None);
+            self.link.client.remember_own(name.into());
             self.pass_extended(message, Kind::Parse);
             return Ok(true);
         }
@@ -75,9 +78,10 @@ impl Work<'_, '_, '_, '_> {
                 return true;
             }
             Some((known, Some(statement))) => {
+                let (known, statement) = (Arc::clone(known), Arc::clone(statement));
                 let renamed = Renamed {
-                    ours: Arc::clone(statement),
-                    theirs: Arc::clone(known),
+                    ours: self.placed(name, statement),
+                    theirs: known,
                 };
                 self.link.server.needs_sync = true;
                 self.parse_duplicate(name, definition, renamed);
@@ -107,33 +111,20 @@ impl Work<'_, '_, '_, '_> {
         if self.keeps_names() {
             self.parse_own(message, name, &statement);
         } else {
-            self.parse_mapped(message, name, statement);
+            self.parse_mapped(message, name, &statement);
         }
         true
     }
 
-    /// A Parse of a name that is new, by our name for it.
-    fn parse_mapped(&mut self, message: Message, name: &[u8], statement: Arc<Statement>) {
+    /// A Parse of a name that is new, by our name for it. What comes of it is for the server to say, so it is a real one.
+    fn parse_mapped(&mut self, message: Message, name: &[u8], statement: &Arc<Statement>) {
         let name: Arc<[u8]> = name.into();
-        let undo = Undo::Named(Arc::clone(&name), Arc::clone(&statement));
-        let presence = self.presence(&statement);
-        let may_answer = presence == Presence::Held && !statement.talks();
-        if may_answer && self.link.server.would_parse() {
-            let client = &mut *self.link.client;
-            client.remember_fresh(name, statement);
-            self.expect(Expected::new(Kind::Parse, Duty::Answer).with_undo(undo));
-        } else {
-            let client = &mut *self.link.client;
-            client.remember(Arc::clone(&name), Some(Arc::clone(&statement)));
-            // What comes of the Parse is for the server to say, so it has to be a real one.
-            if presence != Presence::Absent {
-                self.close_ours(&statement, false);
-            }
-            self.prepare(&statement, Duty::Forward, Some(undo));
-            if !self.is_described_next(message, &name) {
-                self.compare(&statement, &name);
-            }
-        }
+        let is_described_next = self.is_described_next(message, &name);
+        let (given, ours) = (Arc::clone(&name), Arc::clone(statement));
+        let undo = |own| Undo::Named(given, ours, own);
+        let client = &mut *self.link.client;
+        client.remember(Arc::clone(&name), None, Parsed::Deferred);
+        self.parse_anew(&name, statement, Duty::Forward, undo, is_described_next);
     }
 
     /// Whether the client itself asks next what a statement returns.
@@ -149,20 +140,21 @@ impl Work<'_, '_, '_, '_> {
 
     /// A name that is taken: PostgreSQL refuses (42P05), in its own words, so it is asked to prepare what it has.
     pub(super) fn parse_duplicate(&mut self, name: &[u8], definition: &[u8], mut renamed: Renamed) {
-        let known = std::mem::replace(&mut renamed.theirs, name.into());
+        renamed.theirs = name.into();
         if self.link.server.queue.is_plain() {
-            self.ensure(&renamed.ours, &known);
+            self.ensure(&renamed.ours);
         } else {
             // Should the statement be forgotten by then, the client's text must not get our name.
             self.close_ours(&renamed.ours, false);
             self.prepare(&renamed.ours, Duty::Swallow, None);
         }
-        put_parse(self.to_server.insert(), &renamed.ours.name, definition);
+        put_parse(self.to_server.insert(), &renamed.ours.name, &[definition]);
         self.expect(Expected::new(Kind::Parse, Duty::Forward).with_renamed(Some(renamed)));
     }
 
     /// The statement that this body is for the client now.
     pub(super) fn intern(&mut self, body: &[u8]) -> Arc<Statement> {
+        let is_temporary = self.may_be_temporary();
         let Link {
             client,
             server,
@@ -170,22 +162,53 @@ impl Work<'_, '_, '_, '_> {
             proven,
             ..
         } = &mut *self.link;
-        if server.is_settings_unsure() {
+        if server.is_settings_unsure() || is_temporary {
             return registry.private(body);
         }
         let context = client.planned.context(&client.settings, registry, proven);
         registry.intern(context, body)
     }
 
-    /// Sends a Parse under our own name, after a Close for each statement that has to make room.
+    /// What the session has made temporary, or may have, hides what others find by the same names.
+    pub(super) fn may_be_temporary(&self) -> bool {
+        let Link { client, server, .. } = &*self.link;
+        client.makes_temporary
+            || server
+                .may_hold(client.held_reasons())
+                .contains(Reason::TemporaryObject)
+    }
+
+    /// Sends a Parse of a copy, with the parameter types that clients rely on.
     pub(super) fn prepare(&mut self, statement: &Arc<Statement>, duty: Duty, undo: Option<Undo>) {
+        let now = statement.tick();
+        self.send_parse(statement, duty, undo, now);
+        if !statement.is_settled() {
+            // They are what this one says, unless another one has said something else by then.
+            self.describe_ours(statement, UNNAMED, true);
+        }
+    }
+
+    /// Sends a Parse under our own name, after a Close for each statement that has to make room. One of the client's own
+    /// resolves names and types; any other is told what they are.
+    pub(super) fn send_parse(
+        &mut self,
+        statement: &Arc<Statement>,
+        duty: Duty,
+        undo: Option<Undo>,
+        now: u64,
+    ) {
         let max = match self.link.rules.max_prepared {
             0 => KEPT_MAX,
             max => max,
         };
         let clear = self.link.server.is_clear();
         let server = &mut *self.link.server;
-        let evicted = server.prepared.add(statement, max, server.queue.batch());
+        let has_columns = statement.shape() != 0 || !statement.is_settled();
+        let copy = Copy {
+            parsed_at: now,
+            is_described: !statement.needs_description() || undo.is_none() && !has_columns,
+        };
+        let evicted = (server.prepared).add(statement, max, server.queue.batch(), copy);
         for old in evicted {
             self.close_ours(&old, clear);
         }
@@ -196,7 +219,11 @@ impl Work<'_, '_, '_, '_> {
             _ => statement.literals(&self.link.client.settings),
         };
         before.iter().for_each(|sql| self.run(sql));
-        put_parse(self.to_server.insert(), &statement.name, &statement.body);
+        let out = self.to_server.insert();
+        match &undo {
+            Some(_) => put_parse(out, &statement.name, &[&statement.body]),
+            None => statement.put_parse(out, &statement.name),
+        }
         let mut entry = Expected::new(Kind::Parse, duty).with_statement(statement);
         entry.undo = undo.map(Box::new);
         // A Parse of the client may hold anything; one of ours has succeeded before.
@@ -376,8 +403,9 @@ impl Work<'_, '_, '_, '_> {
             let Link { client, .. } = &mut *self.link;
             if let Some((name, Some(_))) = client.statement(close.name) {
                 let name = Arc::clone(name);
-                let statement = client.forget(close.name).flatten();
-                entry = entry.with_undo(Undo::Closed(name, statement));
+                if let Some((statement, parsed)) = client.forget(close.name) {
+                    entry = entry.with_undo(Undo::Closed(name, statement, parsed));
+                }
             }
         }
         if statement && self.tracks_names() && looks_like_ours(close.name) {
@@ -395,11 +423,4 @@ impl Work<'_, '_, '_, '_> {
 /// A name that could be one that we gave to a statement of another client.
 pub(super) fn looks_like_ours(name: &[u8]) -> bool {
     name.starts_with(NAME_PREFIX)
-}
-
-pub(super) fn put_parse(out: &mut Vec<u8>, name: &[u8], body: &[u8]) {
-    // The body was taken from a Parse message within the limits, and our names are short; the head cannot overflow.
-    if encode::parse_head(out, name, body.len()).is_ok() {
-        out.extend_from_slice(body);
-    }
 }

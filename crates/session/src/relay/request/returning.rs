@@ -8,12 +8,12 @@ use weir_sql::{Effects, Resets};
 use weir_wire::encode;
 use weir_wire::frontend::{self, tag};
 
-use super::prepared::put_parse;
 use super::{HEAD, Message, Work};
 use crate::expected::{Duty, Expected, Kind};
 use crate::inserted::{self, Inserted, Piece};
 use crate::relay::ClientFault;
 use crate::settings::Settings;
+use crate::statement::put_parse;
 
 /// The name of the statement, and of the portal, that sets something. Both are gone when it is done.
 const NAME: &[u8] = b"weir_returns";
@@ -97,8 +97,7 @@ impl Work<'_, '_, '_, '_> {
     /// Runs one statement of our own among the client's requests of the extended protocol: if it fails, so do they.
     pub(super) fn run(&mut self, sql: &str) {
         let out = self.to_server.insert();
-        let body = [sql.as_bytes(), &[0, 0, 0]].concat();
-        put_parse(out, NAME, &body);
+        put_parse(out, NAME, &[sql.as_bytes(), &[0, 0, 0]]);
         // Constant names fit, and so does what stands behind them.
         if encode::bind_head(out, NAME, NAME, NO_PARAMETERS.len()).is_ok() {
             out.extend_from_slice(&NO_PARAMETERS);

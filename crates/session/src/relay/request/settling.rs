@@ -8,13 +8,12 @@ use weir_wire::encode;
 use weir_wire::frontend::{self, tag};
 
 use super::meaning::Meaning;
-use super::prepared::put_parse;
 use super::{Message, Work};
 use crate::client;
 use crate::expected::{Duty, Expected, Kind, Renamed, UnnamedEffect};
 use crate::relay::Link;
 use crate::sql::Deallocated;
-use crate::statement::{Presence, Statement, planning};
+use crate::statement::{Presence, Statement, planning, put_parse};
 use crate::unnamed;
 
 impl Work<'_, '_, '_, '_> {
@@ -35,8 +34,7 @@ impl Work<'_, '_, '_, '_> {
         }
         let given = known.and_then(|(_, statement)| statement);
         let is_given = given.filter(|_| only_uses).is_some_and(|given| {
-            !given.is_outdated()
-                && !server.prepared.has_confirmed(given)
+            !server.prepared.has_confirmed(given)
                 && server.prepared.changes_once(given)
                 && queue.is_only_given(given, name)
         });
@@ -126,7 +124,7 @@ impl Work<'_, '_, '_, '_> {
             None
         };
         if let Some(statement) = &often
-            && self.presence(statement) == Presence::Held
+            && self.copy_of(statement).0 == Presence::Held
             && !statement.talks()
             && self.link.server.would_parse()
         {
@@ -144,7 +142,7 @@ impl Work<'_, '_, '_, '_> {
         self.pass(message, None);
         self.expect(Expected::new(Kind::Parse, Duty::Forward).with_unnamed(effect));
         if let Some(statement) = often
-            && self.presence(&statement) == Presence::Absent
+            && self.copy_of(&statement).0 == Presence::Absent
         {
             // Behind the client's own Parse, which fails if this would: the next one finds it here.
             self.prepare(&statement, Duty::Swallow, None);
@@ -160,6 +158,9 @@ impl Work<'_, '_, '_, '_> {
             return None;
         }
         let after = rules.prepare_unnamed;
+        if !planning::declares_types(definition) {
+            return None;
+        }
         let statement = self.intern(definition);
         (statement.came_unnamed() > after).then_some(statement)
     }
@@ -175,7 +176,7 @@ impl Work<'_, '_, '_, '_> {
         if !Arc::ptr_eq(&self.intern(&statement.body), &statement) {
             return None;
         }
-        self.ensure(&statement, b"");
+        self.ensure(&statement);
         Some(Meaning::Ours {
             is_fresh: self.link.client.unnamed().use_now(),
             renamed: Renamed {
@@ -241,7 +242,7 @@ impl Work<'_, '_, '_, '_> {
             let _ = encode::close(self.to_server.insert(), frontend::Kind::Statement, b"");
             Kind::Close
         } else {
-            put_parse(self.to_server.insert(), b"", body);
+            put_parse(self.to_server.insert(), b"", &[body]);
             Kind::Parse
         };
         server.unnamed = serial;
