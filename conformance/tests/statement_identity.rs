@@ -469,7 +469,8 @@ fn a_temporary_table_hides_a_permanent_one_on_every_server() -> Result<()> {
         if round % 2 == 1 {
             twins.hold("commit")?;
         }
-        twins.say(0, &run("s", &["permanent"]))?;
+        // Who means the permanent one leaves copies of that on both servers.
+        twins.say_on_both(0, &run("s", &["permanent"]))?;
     }
     twins.say(2, &query("select v, count(*) from t group by 1"))?;
     Ok(())

@@ -16,7 +16,7 @@ use crate::sequences;
 use crate::settings::{Reported, Settings};
 use crate::sql;
 use crate::statement::planning::Planned;
-use crate::statement::{Description, Statement};
+use crate::statement::{Copy, Description, Statement};
 use crate::unnamed::{self, Unnamed};
 
 /// PostgreSQL compares statement names up to `NAMEDATALEN - 1` bytes (commands/prepare.c keys its table so).
@@ -97,10 +97,11 @@ impl Parsed {
 }
 
 impl Since {
-    /// True for a copy that was parsed at this time.
+    /// True for a copy that a client may use: the one that its own Parse made, or a later one that takes and returns the
+    /// same.
     #[inline]
-    pub(crate) fn allows(self, parsed_at: u64) -> bool {
-        parsed_at > self.end || parsed_at == self.own
+    pub(crate) fn allows(self, copy: Copy) -> bool {
+        copy.parsed_at == self.own || copy.is_described && copy.parsed_at > self.end
     }
 }
 

@@ -314,6 +314,13 @@ impl Shard {
         Some(server)
     }
 
+    /// True if a client that asks now is given a server at once.
+    #[must_use]
+    pub fn has_idle(&self) -> bool {
+        let is_open = !self.policy.limits_assigned && !self.shared.is_paused();
+        is_open && !self.idle.is_empty()
+    }
+
     /// The idle server that is used next.
     pub(super) fn next_idle(&self) -> Option<(ServerId, Moment)> {
         if self.policy.round_robin {

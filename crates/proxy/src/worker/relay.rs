@@ -53,6 +53,7 @@ impl<D: Driver> Worker<D> {
             registry: &mut self.registry,
             proven: &pool.global.proven,
             rules: pool.rules,
+            has_server: pool.shard.has_idle(),
         };
         let seen = match relay::idle(&mut lobby, input, &mut self.answers) {
             Ok(seen) => {

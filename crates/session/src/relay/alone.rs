@@ -1,9 +1,11 @@
-//! Batches that only name or forget statements, from a client that has no server: known statements need none.
+//! Batches that only name or forget statements, from a client that has no server and to which none can be given: known
+//! statements need none.
 //!
 //! A batch of nothing but Parse and Close up to its Sync runs nothing and leaves nothing on a server. A Close always
 //! succeeds (manual, 55.2.3), and so does a Parse of what a server of the pool has prepared before, under the same
-//! settings. Clients that prepare by blocking calls need this, not only to save a round trip: with more of them than
-//! servers, those in a transaction may wait for one that waits for a server to prepare something.
+//! settings. Clients that prepare by blocking calls need this: with more of them than servers, those in a transaction may wait
+//! for one that waits for a server to prepare something. What the Parse resolves is another matter, and is found out when
+//! the statement is first used; so a Parse goes to a server if one is free.
 
 use std::sync::Arc;
 
@@ -30,6 +32,8 @@ pub struct Lobby<'a> {
     pub proven: &'a Arc<Proven>,
     /// The pool's rules.
     pub rules: Rules,
+    /// A server is free, so that nothing has to be answered without one.
+    pub has_server: bool,
 }
 
 /// Whether nothing but Parse and Close of names is there, up to a Sync or to the end of what has come.
@@ -81,13 +85,14 @@ impl Lobby<'_> {
         }
     }
 
-    /// Whether it is known that a server would take it; if so, the client has it.
+    /// Whether it is known that a server would take it, and none is free to do so; if so, the client has it. Names and types
+    /// are resolved when the statement is first used.
     fn parse(&mut self, body: &[u8]) -> bool {
         let Ok(parse) = frontend::Parse::parse(body) else {
             return false;
         };
         let taken = self.client.statement(parse.name).is_some();
-        let taken = taken || self.client.maps_names == Some(false);
+        let taken = taken || self.has_server || self.client.maps_names == Some(false);
         if taken || self.client.statement_count() >= STATEMENTS_MAX {
             return false;
         }

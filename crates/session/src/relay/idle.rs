@@ -174,6 +174,7 @@ mod tests {
             registry: &mut Registry::new(0, 1),
             proven: &Arc::default(),
             rules: RULES,
+            has_server: false,
         };
         idle(&mut lobby, input, answer).map(|seen| (seen.consumed, seen.next))
     }

@@ -186,13 +186,26 @@ impl Contexts {
     }
 }
 
-/// Whether running a text may change settings that count, for the rest of its transaction: SET LOCAL, or set_config. Only
+/// Whether running a text may change what names mean, for the rest of its transaction: by settings that count (SET LOCAL,
+/// or set_config), or by something temporary that may be gone at its end. Only
 /// the letters are looked for, so it may see some where there are none. Functions that do it inside are not seen.
 ///
 /// Settings of extensions and applications do not count here: within one session PostgreSQL shares a statement among
 /// all their values, too.
 pub(crate) fn may_plan_locally(text: &[u8]) -> bool {
-    LOCAL.any(text, is_planning_named) || SET_CONFIG.any(text, is_planning_named)
+    LOCAL.any(text, is_planning_named)
+        || SET_CONFIG.any(text, is_planning_named)
+        || TEMP.any(text, ends_temporary)
+}
+
+/// Whether the word that began with `temp` ends here, or is `temporary`.
+#[cold]
+fn ends_temporary(behind: &[u8]) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
+    let rest = behind.split_at_checked(5);
+    let rest = rest.filter(|(letters, _)| letters.eq_ignore_ascii_case(b"orary"));
+    let ends = |text: &[u8]| !text.first().is_some_and(is_part);
+    ends(behind) || rest.is_some_and(|(_, behind)| ends(behind))
 }
 
 /// Whether the setting that comes next may count, or cannot be told.
@@ -225,6 +238,7 @@ pub(crate) fn declares_types(definition: &[u8]) -> bool {
     })
 }
 
+static TEMP: Word<4> = Word::new(*b"temp");
 static LOCAL: Word<5> = Word::new(*b"local");
 static SET_CONFIG: Word<10> = Word::new(*b"set_config");
 
@@ -338,11 +352,15 @@ mod tests {
             "select set_config('search_path', $1, true)",
             "select set_config($1, $2, true)",
             "select set_config('a.b', 'c', true), set_config('role', 'd', true)",
+            "create temp table t (v date) on commit drop",
+            "SELECT 1 INTO TEMPORARY x",
+            "create view pg_temp.t as select 1",
         ] {
             assert!(may_plan_locally(text.as_bytes()), "{text}");
         }
         for text in [
             "select 1",
+            "select temperature, attempt, template, temp_max from t",
             "SET LOCAL app.tenant = 'search_path'",
             "set local statement_timeout = 5",
             "select set_config('request.claims', $1, true)",
@@ -415,5 +433,20 @@ mod tests {
         }
         assert!(registry.context_count() <= SWEEP_MIN + 1);
         assert!(Arc::ptr_eq(&kept, &context(&mut registry, &pool, &[])));
+    }
+
+    #[test]
+    fn declared_types_are_those_of_all_parameters() {
+        let int = [0, 0, 0, 23];
+        let body = |text: &str, types: &[[u8; 4]]| {
+            let count = u16::try_from(types.len()).unwrap().to_be_bytes();
+            [text.as_bytes(), &[0], &count, &types.concat()].concat()
+        };
+        assert!(declares_types(&body("select 1", &[])));
+        assert!(declares_types(&body("select $1, $2, $1", &[int, int])));
+        assert!(!declares_types(&body("select $1", &[])));
+        assert!(!declares_types(&body("select $1, $2", &[int])));
+        assert!(!declares_types(&body("select $1, $2", &[int, [0; 4]])));
+        assert!(!declares_types(b"select $99999999999999999999999\0"));
     }
 }

@@ -170,8 +170,10 @@ impl Prepared {
     /// The server has skipped a change of it, or failed to prepare it. [`Prepared::recall`] has to follow.
     pub fn was_skipped(&mut self, statement: &Statement) {
         self.arrived(statement);
-        // Perhaps it is the copy from before that is there.
-        self.doubt(statement);
+        if !self.coming.contains_key(&statement.id) {
+            // Perhaps it is the copy from before that is there.
+            self.doubt(statement);
+        }
     }
 
     /// What is held is what was confirmed, with the changes that are still on their way: statements and whether they

@@ -272,12 +272,14 @@ impl Pooler {
         if let Some(server) = self.clients[client].lease {
             return self.pass(client, server, false);
         }
+        let has_server = self.free_server().is_some();
         let seat = &mut self.clients[client];
         let mut lobby = Lobby {
             client: &mut seat.session,
             registry: &mut self.registry,
             proven: &self.proven,
             rules: self.rules,
+            has_server,
         };
         let seen = relay::idle(&mut lobby, &seat.input, &mut seat.got);
         let seen = seen.expect("clients of these tests send messages");

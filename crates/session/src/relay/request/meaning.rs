@@ -79,7 +79,9 @@ impl Work<'_, '_, '_, '_> {
         let statement = self.placed(&known, statement);
         let ours = if self.link.server.status() == TransactionStatus::Failed {
             // Only what ends the transaction runs, and that means the same everywhere.
-            self.ensure(&statement);
+            if !self.link.server.queue.is_named_last(&statement, &known) {
+                self.ensure(&statement);
+            }
             statement
         } else {
             match self.taken_now(&known, statement, parsed, asked) {
@@ -233,13 +235,14 @@ impl Work<'_, '_, '_, '_> {
             Presence::Unsure => self.link.server.queue.is_named_last(next, name),
             Presence::Absent => false,
         };
-        if is_there && !copy.is_described && self.link.server.queue.describes(next) {
+        let is_good = is_there && since.allows(copy);
+        if is_there && !is_good && !copy.is_described && self.link.server.queue.describes(next) {
             // Another name's own Parse: what that is, is still to be said.
             self.link.server.needs_sync = true;
             self.flush();
             return None;
         }
-        if !is_there || !copy.is_described || !since.allows(copy.parsed_at) {
+        if !is_good {
             if !statement.is_settled() {
                 return Some(self.parse_now(name, &statement));
             }
