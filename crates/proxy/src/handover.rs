@@ -21,7 +21,7 @@ mod link;
 pub use link::{Link, LinkError};
 
 /// Packets of another version are not understood.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// The longest packet. A client whose session is longer stays where it is.
 const PACKET_MAX: usize = 128 * 1024;
 
@@ -142,7 +142,7 @@ mod tests {
         let packet = cancel(4).encode().unwrap();
         let mut other = packet.clone();
         other[0] = VERSION + 1;
-        assert!(matches!(Letter::decode(&other), Err(LinkError::Version(2))));
+        assert!(matches!(Letter::decode(&other), Err(LinkError::Version(3))));
         let longer = [&packet[..], &[0]].concat();
         assert!(matches!(Letter::decode(&longer), Err(LinkError::Malformed)));
         for length in 1..packet.len() {
