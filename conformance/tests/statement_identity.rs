@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use anyhow::ensure;
-use weir_conformance::PoolOptions;
+use weir_conformance::Config;
 use weir_conformance::Postgres;
 use weir_conformance::Raw;
-use weir_conformance::Target;
+use weir_conformance::Weir;
 use weir_conformance::frontend::bind;
 use weir_conformance::frontend::describe;
 use weir_conformance::frontend::execute;
@@ -38,10 +38,11 @@ fn run(name: &str, values: &[&str]) -> Vec<u8> {
 
 /// Numbers of objects, which differ between databases, are left out of errors.
 fn without_oids(text: &str) -> String {
-    let words = text.split(' ').map(|word| {
-        let oid = word.trim_end_matches(|c: char| !c.is_ascii_digit()).parse();
-        match oid {
-            Ok(oid) if OWN_OIDS <= oid => "N",
+    // Severity and code come first.
+    let words = text.split(' ').enumerate().map(|(at, word)| {
+        let oid = word.trim_end_matches(|c: char| !c.is_ascii_digit());
+        match oid.parse() {
+            Ok(oid) if at > 1 && OWN_OIDS <= oid => "N",
             _ => word,
         }
     });
@@ -103,14 +104,18 @@ impl Side {
 struct Twins {
     direct: Side,
     through: Side,
-    _target: Target,
+    _weir: Weir,
     _postgres: Arc<Postgres>,
 }
 
 impl Twins {
-    fn new(name: &str, pool_size: u32, schema: &str, by: By) -> Result<Self> {
+    /// Clients of one worker share what servers have prepared.
+    fn new(name: &str, servers: u32, workers: u32, schema: &str, by: By) -> Result<Self> {
         let postgres = Postgres::shared()?;
-        let target = Target::start(&postgres, &PoolOptions::default().pool_size(pool_size))?;
+        let config = Config::to(postgres.port())
+            .set("default_pool_size", &servers.to_string())
+            .env("WEIR_WORKERS", &workers.to_string());
+        let weir = Weir::start(&config)?;
         let side = |port: u16, by: By, database: String| -> Result<Side> {
             postgres.create_database(&database)?;
             Raw::connect(postgres.port(), &database)?.query(schema)?;
@@ -128,8 +133,8 @@ impl Twins {
         };
         Ok(Self {
             direct: side(postgres.port(), by, format!("identity_{name}_direct"))?,
-            through: side(target.port(), by, format!("identity_{name}_through"))?,
-            _target: target,
+            through: side(weir.port(), by, format!("identity_{name}_through"))?,
+            _weir: weir,
             _postgres: postgres,
         })
     }
@@ -343,9 +348,9 @@ const CASES: &[Case] = &[
 ];
 
 /// Clients that prepared before the DDL, after it, and in a transaction after it.
-fn check(case: &Case, by: By) -> Result<()> {
-    let name = format!("{}_{by:?}", case.name).to_lowercase();
-    let mut twins = Twins::new(&name, 2, case.schema, by)?;
+fn check(case: &Case, by: By, workers: u32) -> Result<()> {
+    let name = format!("{}_{by:?}_{workers}", case.name).to_lowercase();
+    let mut twins = Twins::new(&name, 2, workers, case.schema, by)?;
     let prepare = batch(&[parse("s", case.text, &[])]);
     let told = batch(&[parse("s", case.text, &[]), describe(b'S', "s")]);
     let use_it = run("s", case.values);
@@ -384,8 +389,9 @@ macro_rules! cases {
             #[test]
             fn $name() -> Result<()> {
                 for case in CASES.iter().filter(|case| case.name == $case) {
-                    check(case, By::Client)?;
-                    check(case, By::Elsewhere)?;
+                    check(case, By::Client, 1)?;
+                    check(case, By::Elsewhere, 1)?;
+                    check(case, By::Elsewhere, 2)?;
                 }
                 Ok(())
             }
@@ -422,9 +428,9 @@ cases! {
 /// What a session makes temporary is seen by its own Parse, and by nobody else's.
 #[test]
 fn two_temporary_tables_of_one_name_have_types_of_their_own() -> Result<()> {
-    for pool_size in [1, 2] {
-        let name = format!("temporary_{pool_size}");
-        let mut twins = Twins::new(&name, pool_size, "select 1", By::Elsewhere)?;
+    for servers in [1, 2] {
+        let name = format!("temporary_{servers}");
+        let mut twins = Twins::new(&name, servers, 1, "select 1", By::Elsewhere)?;
         let text = "insert into t values ($1)";
         for round in 0..3 {
             for (client, column) in [(0, "date"), (1, "timestamp"), (2, "text")] {
@@ -449,7 +455,7 @@ fn two_temporary_tables_of_one_name_have_types_of_their_own() -> Result<()> {
 #[test]
 fn a_temporary_table_hides_a_permanent_one_on_every_server() -> Result<()> {
     let schema = "create table t (v text)";
-    let mut twins = Twins::new("hidden", 2, schema, By::Elsewhere)?;
+    let mut twins = Twins::new("hidden", 2, 1, schema, By::Elsewhere)?;
     let text = "insert into t values ($1)";
     twins.say(0, &batch(&[parse("s", text, &[])]))?;
     twins.say_on_both(0, &run("s", &["permanent"]))?;
@@ -479,7 +485,7 @@ fn a_temporary_table_hides_a_permanent_one_on_every_server() -> Result<()> {
 /// With no server free, a Parse of a known text is answered at once, and resolved when the statement is first used.
 #[test]
 fn a_parse_that_had_to_be_answered_without_a_server_is_resolved_at_its_first_use() -> Result<()> {
-    let mut twins = Twins::new("deferred", 1, "create table t (v date)", By::Elsewhere)?;
+    let mut twins = Twins::new("deferred", 1, 1, "create table t (v date)", By::Elsewhere)?;
     let prepare = batch(&[parse("s", "insert into t values ($1)", &[])]);
     twins.say(0, &prepare)?;
     twins.say(0, &run("s", &["2026-01-02 10:30:00"]))?;
