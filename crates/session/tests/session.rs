@@ -25,3 +25,5 @@ mod prepared;
 mod properties;
 #[path = "session/streamed.rs"]
 mod streamed;
+#[path = "session/types.rs"]
+mod types;

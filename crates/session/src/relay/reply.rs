@@ -19,6 +19,8 @@ use crate::settings::{Settings, is_settable};
 use crate::splice::Splice;
 use crate::unnamed;
 
+mod descriptions;
+
 /// Bytes of a message before its body.
 const HEAD: usize = weir_wire::frame::HEADER_LEN;
 
@@ -334,65 +336,6 @@ impl Work<'_, '_> {
             Some((Kind::Execute, _)) => self.ends(tag, Kind::Execute),
             Some((Kind::Query, _)) => self.part_of_a_reply(tag),
             _ => Err(ServerFault::OutOfPlace(tag)),
-        }
-    }
-
-    /// What the statement in the front entry, if it is a Describe of one, returns.
-    ///
-    /// # Errors
-    /// If a statement that was prepared under the client's own name returns something else than the client goes by: its
-    /// request is on its way, and the server does not know that it has to refuse.
-    fn described(&mut self, shape: Option<u64>) -> Result<(), ServerFault> {
-        if let Some((Kind::Describe, Duty::Swallow)) = self.duty()
-            && let Some(renamed) = self
-                .server
-                .queue
-                .front()
-                .and_then(|front| front.renamed.as_ref())
-        {
-            let types = &self.server.parameters;
-            if shape.is_some_and(|shape| renamed.ours.describe(types, shape)) {
-                return Ok(());
-            }
-            let error = shape::error();
-            return Err(ServerFault::Refused(
-                error.get(HEAD..).unwrap_or_default().into(),
-            ));
-        }
-        shape::described(self.client, self.server, shape);
-        Ok(())
-    }
-
-    /// Whether the front entry asks what a statement of ours is.
-    fn is_about_statement(&self) -> bool {
-        let front = self.server.queue.front();
-        front.is_some_and(|front| front.kind == Kind::Describe && front.renamed.is_some())
-    }
-
-    fn parameter_description(
-        &mut self,
-        header: Header,
-        body: &[u8],
-    ) -> Result<Verdict, ServerFault> {
-        if self.is_about_statement() {
-            self.server.parameters.clear();
-            if body.len() == header.body_len() {
-                self.server.parameters.extend_from_slice(body);
-            }
-        }
-        self.part_of_a_reply(header.tag)
-    }
-
-    fn row_description(&mut self, header: Header, body: &[u8]) -> Result<Verdict, ServerFault> {
-        match self.duty() {
-            Some((Kind::Describe, _)) => {
-                if self.is_about_statement() {
-                    let is_whole = body.len() == header.body_len();
-                    self.described(is_whole.then(|| shape::of_rows(body)))?;
-                }
-                self.ends(tag::ROW_DESCRIPTION, Kind::Describe)
-            }
-            _ => self.part_of_a_reply(tag::ROW_DESCRIPTION),
         }
     }
 

@@ -212,20 +212,20 @@ fn an_unnamed_statement_that_comes_often_keeps_its_plan() {
 // --- what a server loses, by its own words ---
 
 /// One client and one server whose words are written by hand.
-struct Wire {
-    client: Client,
-    server: Server,
+pub(crate) struct Wire {
+    pub(crate) client: Client,
+    pub(crate) server: Server,
     registry: Registry,
     proven: Arc<Proven>,
-    rules: Rules,
+    pub(crate) rules: Rules,
     /// What the client has sent and what is not dealt with.
     input: Vec<u8>,
     /// What the server got last.
-    sent: Vec<u8>,
+    pub(crate) sent: Vec<u8>,
 }
 
 impl Wire {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let server = new_server();
         Self {
             client: Client::new(Arc::default(), Arc::clone(server.reported())),
@@ -239,7 +239,7 @@ impl Wire {
     }
 
     /// What the server gets, message by message: tags, with the names of ours that are closed, prepared or used.
-    fn asks(&mut self, what: &Say) -> String {
+    pub(crate) fn asks(&mut self, what: &Say) -> String {
         let (mut buffer, mut answers) = (Vec::new(), Vec::new());
         self.input.extend_from_slice(what);
         let input = std::mem::take(&mut self.input);
@@ -268,11 +268,11 @@ impl Wire {
     }
 
     /// What the server gets by and by, of what the client has said or what has to be said again.
-    fn goes_on(&mut self) -> String {
+    pub(crate) fn goes_on(&mut self) -> String {
         self.asks(&say())
     }
 
-    fn replies(&mut self, bytes: &[u8]) -> String {
+    pub(crate) fn replies(&mut self, bytes: &[u8]) -> String {
         let mut buffer = Vec::new();
         let mut out = Splice::new(bytes, &mut buffer);
         relay::replies(&mut self.client, &mut self.server, bytes, &mut out).unwrap();
@@ -280,13 +280,13 @@ impl Wire {
     }
 }
 
-const PARSED: &[u8] = b"1\0\0\0\x04";
-const BOUND: &[u8] = b"2\0\0\0\x04";
-const CLOSED: &[u8] = b"3\0\0\0\x04";
-const DONE: &[u8] = b"C\0\0\0\x07DO\0";
-const READY: &[u8] = b"Z\0\0\0\x05I";
+pub(crate) const PARSED: &[u8] = b"1\0\0\0\x04";
+pub(crate) const BOUND: &[u8] = b"2\0\0\0\x04";
+pub(crate) const CLOSED: &[u8] = b"3\0\0\0\x04";
+pub(crate) const DONE: &[u8] = b"C\0\0\0\x07DO\0";
+pub(crate) const READY: &[u8] = b"Z\0\0\0\x05I";
 
-fn error(code: &str, text: &str, routine: &str) -> Vec<u8> {
+pub(crate) fn error(code: &str, text: &str, routine: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let fields = [
         (b'S', &b"ERROR"[..]),
@@ -573,7 +573,7 @@ fn cor_14_a_name_that_is_not_of_the_protocol_is_deallocated_by_the_server() {
 const PARAMETERS: &[u8] = b"t\0\0\0\x06\0\0";
 
 /// A RowDescription of one column of this type.
-fn columns(type_oid: u32) -> Vec<u8> {
+pub(crate) fn columns(type_oid: u32) -> Vec<u8> {
     let column = encode::Column {
         name: "a",
         type_oid,
@@ -663,202 +663,4 @@ fn cor_16_who_was_told_something_else_hears_of_the_change_and_others_do_not() {
     assert_eq!(wire.asks(&say().run("b").sync()), "Pweir_2 Dweir_2 H");
     wire.replies(&[PARSED, &changed].concat());
     assert_eq!(wire.goes_on(), "Bweir_2 E S");
-}
-
-// --- parameter types ---
-
-/// ParameterDescription of one parameter of this type.
-fn parameter(type_oid: u32) -> Vec<u8> {
-    [b"t\0\0\0\x0a\0\x01", &type_oid.to_be_bytes()[..]].concat()
-}
-
-const NO_ROWS: &[u8] = b"n\0\0\0\x04";
-const DATE: u32 = 1082;
-const TIMESTAMP: u32 = 1114;
-
-/// The parameter type that the last Parse to the server declares; 0: none.
-fn declared(sent: &[u8]) -> u32 {
-    let mut rest = sent;
-    let mut declared = 0;
-    while let Some(frame) = frame(rest, Side::Frontend).unwrap() {
-        if frame.header.tag == b'P' {
-            let oid = frame.body.rsplitn(2, |byte| *byte == b'!').next().unwrap();
-            declared = match oid {
-                [0, 0, 1, oid @ ..] => u32::from_be_bytes(oid.try_into().unwrap()),
-                _ => 0,
-            };
-        }
-        rest = &rest[frame.raw.len()..];
-    }
-    declared
-}
-
-/// A client has prepared an INSERT when its column was a date.
-fn dated() -> Wire {
-    let mut wire = Wire::new();
-    assert_eq!(
-        wire.asks(&say().parse("a", "insert $1!").run("a").sync()),
-        "Pweir_1 Dweir_1 Bweir_1 E S"
-    );
-    assert_eq!(declared(&wire.sent), 0);
-    let done = [PARSED, &parameter(DATE), NO_ROWS, BOUND, DONE, READY].concat();
-    assert_eq!(wire.replies(&done), "1 2 C(DO) Z(I)");
-    wire
-}
-
-#[test]
-fn a_copy_on_another_server_has_the_types_of_the_clients_own_parse() {
-    let mut wire = dated();
-    wire.server = new_server();
-    assert_eq!(wire.asks(&say().run("a").sync()), "Pweir_1 Bweir_1 E S");
-    assert_eq!(declared(&wire.sent), DATE);
-    assert_eq!(
-        wire.replies(&[PARSED, BOUND, DONE, READY].concat()),
-        "2 C(DO) Z(I)"
-    );
-    assert_eq!(wire.asks(&say().run("a").sync()), "Bweir_1 E S");
-}
-
-/// Another client prepares the text after the column has become a timestamp; who comes first is still there.
-fn both() -> (Wire, Client) {
-    let mut wire = dated();
-    let fresh = Client::new(Arc::default(), Arc::clone(wire.server.reported()));
-    let first = std::mem::replace(&mut wire.client, fresh);
-    assert_eq!(
-        wire.asks(&say().parse("b", "insert $1!").run("b").sync()),
-        "Cweir_1 Pweir_1 Dweir_1 Bweir_1 E S"
-    );
-    assert_eq!(declared(&wire.sent), 0);
-    let done = [
-        CLOSED,
-        PARSED,
-        &parameter(TIMESTAMP),
-        NO_ROWS,
-        BOUND,
-        DONE,
-        READY,
-    ];
-    assert_eq!(wire.replies(&done.concat()), "1 2 C(DO) Z(I)");
-    (wire, first)
-}
-
-#[test]
-fn clients_whose_parses_found_different_types_share_no_copy() {
-    let (mut wire, first) = both();
-    // The later one gets a name of its own, with what its Parse has found.
-    assert_eq!(wire.asks(&say().run("b").sync()), "Pweir_2 Bweir_2 E S");
-    assert_eq!(declared(&wire.sent), TIMESTAMP);
-    wire.replies(&[PARSED, BOUND, DONE, READY].concat());
-    let second = std::mem::replace(&mut wire.client, first);
-    // The earlier one keeps its type.
-    assert_eq!(
-        wire.asks(&say().run("a").sync()),
-        "Cweir_1 Pweir_1 Bweir_1 E S"
-    );
-    assert_eq!(declared(&wire.sent), DATE);
-    wire.replies(&[CLOSED, PARSED, BOUND, DONE, READY].concat());
-    assert_eq!(wire.asks(&say().run("a").sync()), "Bweir_1 E S");
-    wire.replies(&[BOUND, DONE, READY].concat());
-    wire.client = second;
-    assert_eq!(wire.asks(&say().run("b").sync()), "Bweir_2 E S");
-}
-
-#[test]
-fn a_third_client_shares_with_the_second() {
-    let (mut wire, _) = both();
-    wire.asks(&say().run("b").sync());
-    wire.replies(&[PARSED, BOUND, DONE, READY].concat());
-    let fresh = Client::new(Arc::default(), Arc::clone(wire.server.reported()));
-    let second = std::mem::replace(&mut wire.client, fresh);
-    let parse = wire.asks(&say().parse("c", "insert $1!").sync());
-    assert_eq!(parse, "Cweir_2 Pweir_2 Dweir_2 S");
-    wire.replies(&[CLOSED, PARSED, &parameter(TIMESTAMP), NO_ROWS, READY].concat());
-    assert_eq!(wire.asks(&say().run("c").sync()), "Bweir_2 E S");
-    wire.replies(&[BOUND, DONE, READY].concat());
-    wire.client = second;
-    assert_eq!(wire.asks(&say().run("b").sync()), "Bweir_2 E S");
-}
-
-#[test]
-fn a_copy_that_is_older_than_the_clients_own_parse_is_prepared_anew() {
-    let mut wire = dated();
-    let other = std::mem::replace(&mut wire.server, new_server());
-    let fresh = Client::new(Arc::default(), Arc::clone(wire.server.reported()));
-    let first = std::mem::replace(&mut wire.client, fresh);
-    wire.asks(&say().parse("b", "insert $1!").sync());
-    wire.replies(&[PARSED, &parameter(DATE), NO_ROWS, READY].concat());
-    // The same types; but what the text names may be something else since.
-    wire.server = other;
-    assert_eq!(
-        wire.asks(&say().run("b").sync()),
-        "Cweir_1 Pweir_1 Bweir_1 E S"
-    );
-    assert_eq!(declared(&wire.sent), DATE);
-    wire.replies(&[CLOSED, PARSED, BOUND, DONE, READY].concat());
-    // Once; and who came earlier may use what is newer.
-    assert_eq!(wire.asks(&say().run("b").sync()), "Bweir_1 E S");
-    wire.replies(&[BOUND, DONE, READY].concat());
-    wire.client = first;
-    assert_eq!(wire.asks(&say().run("a").sync()), "Bweir_1 E S");
-}
-
-#[test]
-fn two_names_of_one_text_in_one_batch_wait_for_what_the_second_is() {
-    let mut wire = dated();
-    // The first is bound behind the second's Parse, which has taken the place of its copy.
-    let batch = say().parse("b", "insert $1!").run("a").sync();
-    assert_eq!(wire.asks(&batch), "Cweir_1 Pweir_1 Dweir_1 H");
-    let told = [CLOSED, PARSED, &parameter(TIMESTAMP), NO_ROWS].concat();
-    assert_eq!(wire.replies(&told), "1");
-    assert_eq!(wire.goes_on(), "Cweir_1 Pweir_1 Bweir_1 E S");
-    assert_eq!(declared(&wire.sent), DATE);
-}
-
-#[test]
-fn a_parse_whose_description_is_skipped_is_sent_again() {
-    let mut wire = dated();
-    wire.client = Client::new(Arc::default(), Arc::clone(wire.server.reported()));
-    wire.asks(&say().parse("b", "insert $1!").run("b").sync());
-    // A cancel meets the Describe.
-    let heard = wire.replies(&[CLOSED, PARSED, &error("57014", "cancelled", "F")].concat());
-    assert_eq!(heard, "1 E(57014 cancelled) Z(I)");
-    assert_eq!(
-        wire.asks(&say().run("b").sync()),
-        "Cweir_1 Pweir_1 Dweir_1 Bweir_1 E S"
-    );
-    assert_eq!(declared(&wire.sent), 0);
-    let told = [CLOSED, PARSED, &parameter(TIMESTAMP), NO_ROWS];
-    wire.replies(&[&told.concat(), BOUND, DONE, READY].concat());
-    assert_eq!(wire.asks(&say().run("b").sync()), "Pweir_2 Bweir_2 E S");
-    assert_eq!(declared(&wire.sent), TIMESTAMP);
-}
-
-#[test]
-fn who_has_something_temporary_shares_no_statement() {
-    let mut wire = dated();
-    wire.rules.state = weir_session::relay::StatePolicy::Track;
-    let create = say().query("begin; create temp table t (v timestamp) on commit drop");
-    wire.asks(&create);
-    wire.replies(b"C\0\0\0\x0aBEGIN\0C\0\0\0\x11CREATE TABLE\0Z\0\0\0\x05T");
-    let asked = wire.asks(&say().parse("b", "insert $1!").sync());
-    assert!(
-        asked.starts_with("Pweir_") && !asked.contains("weir_1 "),
-        "{asked}"
-    );
-}
-
-#[test]
-fn a_description_that_is_too_long_to_be_read_keeps_its_client_on_its_server() {
-    let mut wire = Wire::new();
-    wire.asks(&say().parse("a", "insert $1!").sync());
-    let many = 10_000_u16;
-    let mut long = [b"t".as_slice(), &(6 + 4 * u32::from(many)).to_be_bytes()].concat();
-    long.extend(many.to_be_bytes());
-    long.extend((0..many).flat_map(|_| DATE.to_be_bytes()));
-    wire.replies(PARSED);
-    let (head, rest) = long.split_at(33 * 1024);
-    wire.replies(head);
-    wire.replies(&[rest, NO_ROWS, READY].concat());
-    assert!(wire.client.pin().is_some());
-    assert_eq!(wire.asks(&say().run("a").sync()), "Bweir_1 E S");
 }

@@ -1,0 +1,118 @@
+//! What errors, COPY and answers of our own do to the queue.
+
+use super::*;
+
+fn queue(kinds: &[Kind]) -> Queue {
+    let mut queue = Queue::default();
+    for kind in kinds {
+        assert!(queue.expect(Expected::new(*kind, Duty::Forward)).is_none());
+    }
+    queue
+}
+
+fn kinds(queue: &Queue) -> Vec<Kind> {
+    queue.entries.iter().map(|entry| entry.kind).collect()
+}
+
+#[test]
+fn an_error_skips_to_the_next_sync_and_even_queries_in_between() {
+    let mut queue = queue(&[
+        Kind::Parse,
+        Kind::Bind,
+        Kind::Query,
+        Kind::Sync,
+        Kind::Query,
+    ]);
+    let skipped: Vec<_> = queue
+        .skip_to_sync()
+        .iter()
+        .map(|entry| entry.kind)
+        .collect();
+    assert_eq!(skipped, [Kind::Query, Kind::Bind, Kind::Parse]);
+    assert_eq!(kinds(&queue), [Kind::Sync, Kind::Query]);
+    assert!(!queue.is_skipping());
+}
+
+#[test]
+fn cor_12_a_query_after_an_error_owes_nothing_until_the_sync() {
+    let mut queue = queue(&[Kind::Parse]);
+    queue.skip_to_sync();
+    assert!(queue.is_skipping());
+    assert!(
+        queue
+            .expect(Expected::new(Kind::Query, Duty::Forward))
+            .is_some()
+    );
+    assert!(
+        queue
+            .expect(Expected::new(Kind::Sync, Duty::Forward))
+            .is_none()
+    );
+    assert_eq!(kinds(&queue), [Kind::Sync]);
+}
+
+#[test]
+fn cor_05_a_sync_sent_ahead_of_copy_data_is_eaten() {
+    let mut queue = queue(&[Kind::Execute, Kind::Sync]);
+    queue.start_copy_in();
+    assert_eq!(kinds(&queue), [Kind::Execute]);
+    assert!(
+        queue
+            .expect(Expected::new(Kind::Sync, Duty::Forward))
+            .is_some()
+    );
+    assert!(
+        queue
+            .expect(Expected::new(Kind::CopyEnd, Duty::Forward))
+            .is_none()
+    );
+    assert!(
+        queue
+            .expect(Expected::new(Kind::Sync, Duty::Forward))
+            .is_none()
+    );
+    queue.end_copy();
+    queue.pop();
+    assert!(queue.next_answer().is_none());
+    assert_eq!(kinds(&queue), [Kind::Sync]);
+}
+
+#[test]
+fn copy_data_sent_ahead_of_the_servers_word_keeps_the_sync_behind_it() {
+    let mut queue = queue(&[Kind::Execute, Kind::CopyEnd, Kind::Sync]);
+    queue.start_copy_in();
+    queue.end_copy();
+    assert_eq!(kinds(&queue), [Kind::Execute, Kind::Sync]);
+}
+
+#[test]
+fn cor_06_a_late_end_of_copy_owes_nothing() {
+    let mut queue = queue(&[Kind::Query]);
+    queue.start_copy_in();
+    queue.end_copy();
+    queue.pop();
+    assert!(
+        queue
+            .expect(Expected::new(Kind::CopyEnd, Duty::Forward))
+            .is_none()
+    );
+    assert!(queue.next_answer().is_none());
+    assert!(queue.is_quiet());
+}
+
+#[test]
+fn our_own_answers_wait_for_their_turn() {
+    let mut queue = queue(&[Kind::Bind]);
+    assert!(
+        queue
+            .expect(Expected::new(Kind::Close, Duty::Answer))
+            .is_none()
+    );
+    assert!(queue.next_answer().is_none());
+    queue.pop();
+    assert_eq!(
+        queue.next_answer().map(|entry| entry.kind),
+        Some(Kind::Close)
+    );
+    assert!(queue.is_quiet());
+}

@@ -1,0 +1,207 @@
+//! Parameter types of prepared statements: those of each client's own Parse, on every server.
+
+use std::sync::Arc;
+
+use weir_session::client::Client;
+use weir_session::relay::StatePolicy;
+use weir_testkit::say::say;
+use weir_wire::frame::{Side, frame};
+
+use crate::pooler::new_server;
+use crate::prepared::{BOUND, CLOSED, DONE, PARSED, READY, Wire, error};
+
+/// ParameterDescription of one parameter of this type.
+fn parameter(type_oid: u32) -> Vec<u8> {
+    [b"t\0\0\0\x0a\0\x01", &type_oid.to_be_bytes()[..]].concat()
+}
+
+const NO_ROWS: &[u8] = b"n\0\0\0\x04";
+const DATE: u32 = 1082;
+const TIMESTAMP: u32 = 1114;
+
+/// The parameter type that the last Parse to the server declares; 0: none.
+fn declared(sent: &[u8]) -> u32 {
+    let mut rest = sent;
+    let mut declared = 0;
+    while let Some(frame) = frame(rest, Side::Frontend).unwrap() {
+        if frame.header.tag == b'P' {
+            let oid = frame.body.rsplitn(2, |byte| *byte == b'!').next().unwrap();
+            declared = match oid {
+                [0, 0, 1, oid @ ..] => u32::from_be_bytes(oid.try_into().unwrap()),
+                _ => 0,
+            };
+        }
+        rest = &rest[frame.raw.len()..];
+    }
+    declared
+}
+
+/// A client has prepared an INSERT when its column was a date.
+fn dated() -> Wire {
+    let mut wire = Wire::new();
+    assert_eq!(
+        wire.asks(&say().parse("a", "insert $1!").run("a").sync()),
+        "Pweir_1 Dweir_1 Bweir_1 E S"
+    );
+    assert_eq!(declared(&wire.sent), 0);
+    let done = [PARSED, &parameter(DATE), NO_ROWS, BOUND, DONE, READY].concat();
+    assert_eq!(wire.replies(&done), "1 2 C(DO) Z(I)");
+    wire
+}
+
+#[test]
+fn a_copy_on_another_server_has_the_types_of_the_clients_own_parse() {
+    let mut wire = dated();
+    wire.server = new_server();
+    assert_eq!(wire.asks(&say().run("a").sync()), "Pweir_1 Bweir_1 E S");
+    assert_eq!(declared(&wire.sent), DATE);
+    assert_eq!(
+        wire.replies(&[PARSED, BOUND, DONE, READY].concat()),
+        "2 C(DO) Z(I)"
+    );
+    assert_eq!(wire.asks(&say().run("a").sync()), "Bweir_1 E S");
+}
+
+/// Another client prepares the text after the column has become a timestamp; who comes first is still there.
+fn both() -> (Wire, Client) {
+    let mut wire = dated();
+    let fresh = Client::new(Arc::default(), Arc::clone(wire.server.reported()));
+    let first = std::mem::replace(&mut wire.client, fresh);
+    assert_eq!(
+        wire.asks(&say().parse("b", "insert $1!").run("b").sync()),
+        "Cweir_1 Pweir_1 Dweir_1 Bweir_1 E S"
+    );
+    assert_eq!(declared(&wire.sent), 0);
+    let done = [
+        CLOSED,
+        PARSED,
+        &parameter(TIMESTAMP),
+        NO_ROWS,
+        BOUND,
+        DONE,
+        READY,
+    ];
+    assert_eq!(wire.replies(&done.concat()), "1 2 C(DO) Z(I)");
+    (wire, first)
+}
+
+#[test]
+fn clients_whose_parses_found_different_types_share_no_copy() {
+    let (mut wire, first) = both();
+    // The later one gets a name of its own, with what its Parse has found.
+    assert_eq!(wire.asks(&say().run("b").sync()), "Pweir_2 Bweir_2 E S");
+    assert_eq!(declared(&wire.sent), TIMESTAMP);
+    wire.replies(&[PARSED, BOUND, DONE, READY].concat());
+    let second = std::mem::replace(&mut wire.client, first);
+    // The earlier one keeps its type.
+    assert_eq!(
+        wire.asks(&say().run("a").sync()),
+        "Cweir_1 Pweir_1 Bweir_1 E S"
+    );
+    assert_eq!(declared(&wire.sent), DATE);
+    wire.replies(&[CLOSED, PARSED, BOUND, DONE, READY].concat());
+    assert_eq!(wire.asks(&say().run("a").sync()), "Bweir_1 E S");
+    wire.replies(&[BOUND, DONE, READY].concat());
+    wire.client = second;
+    assert_eq!(wire.asks(&say().run("b").sync()), "Bweir_2 E S");
+}
+
+#[test]
+fn a_third_client_shares_with_the_second() {
+    let (mut wire, _) = both();
+    wire.asks(&say().run("b").sync());
+    wire.replies(&[PARSED, BOUND, DONE, READY].concat());
+    let fresh = Client::new(Arc::default(), Arc::clone(wire.server.reported()));
+    let second = std::mem::replace(&mut wire.client, fresh);
+    let parse = wire.asks(&say().parse("c", "insert $1!").sync());
+    assert_eq!(parse, "Cweir_2 Pweir_2 Dweir_2 S");
+    wire.replies(&[CLOSED, PARSED, &parameter(TIMESTAMP), NO_ROWS, READY].concat());
+    assert_eq!(wire.asks(&say().run("c").sync()), "Bweir_2 E S");
+    wire.replies(&[BOUND, DONE, READY].concat());
+    wire.client = second;
+    assert_eq!(wire.asks(&say().run("b").sync()), "Bweir_2 E S");
+}
+
+#[test]
+fn a_copy_that_is_older_than_the_clients_own_parse_is_prepared_anew() {
+    let mut wire = dated();
+    let other = std::mem::replace(&mut wire.server, new_server());
+    let fresh = Client::new(Arc::default(), Arc::clone(wire.server.reported()));
+    let first = std::mem::replace(&mut wire.client, fresh);
+    wire.asks(&say().parse("b", "insert $1!").sync());
+    wire.replies(&[PARSED, &parameter(DATE), NO_ROWS, READY].concat());
+    // The same types; but what the text names may be something else since.
+    wire.server = other;
+    assert_eq!(
+        wire.asks(&say().run("b").sync()),
+        "Cweir_1 Pweir_1 Bweir_1 E S"
+    );
+    assert_eq!(declared(&wire.sent), DATE);
+    wire.replies(&[CLOSED, PARSED, BOUND, DONE, READY].concat());
+    // Once; and who came earlier may use what is newer.
+    assert_eq!(wire.asks(&say().run("b").sync()), "Bweir_1 E S");
+    wire.replies(&[BOUND, DONE, READY].concat());
+    wire.client = first;
+    assert_eq!(wire.asks(&say().run("a").sync()), "Bweir_1 E S");
+}
+
+#[test]
+fn two_names_of_one_text_in_one_batch_wait_for_what_the_second_is() {
+    let mut wire = dated();
+    // The first is bound behind the second's Parse, which has taken the place of its copy.
+    let batch = say().parse("b", "insert $1!").run("a").sync();
+    assert_eq!(wire.asks(&batch), "Cweir_1 Pweir_1 Dweir_1 H");
+    let told = [CLOSED, PARSED, &parameter(TIMESTAMP), NO_ROWS].concat();
+    assert_eq!(wire.replies(&told), "1");
+    assert_eq!(wire.goes_on(), "Cweir_1 Pweir_1 Bweir_1 E S");
+    assert_eq!(declared(&wire.sent), DATE);
+}
+
+#[test]
+fn a_parse_whose_description_is_skipped_is_sent_again() {
+    let mut wire = dated();
+    wire.client = Client::new(Arc::default(), Arc::clone(wire.server.reported()));
+    wire.asks(&say().parse("b", "insert $1!").run("b").sync());
+    // A cancel meets the Describe.
+    let heard = wire.replies(&[CLOSED, PARSED, &error("57014", "cancelled", "F")].concat());
+    assert_eq!(heard, "1 E(57014 cancelled) Z(I)");
+    assert_eq!(
+        wire.asks(&say().run("b").sync()),
+        "Cweir_1 Pweir_1 Dweir_1 Bweir_1 E S"
+    );
+    assert_eq!(declared(&wire.sent), 0);
+    let told = [CLOSED, PARSED, &parameter(TIMESTAMP), NO_ROWS];
+    wire.replies(&[&told.concat(), BOUND, DONE, READY].concat());
+    assert_eq!(wire.asks(&say().run("b").sync()), "Pweir_2 Bweir_2 E S");
+    assert_eq!(declared(&wire.sent), TIMESTAMP);
+}
+
+#[test]
+fn who_has_something_temporary_shares_no_statement() {
+    let mut wire = dated();
+    wire.rules.state = StatePolicy::Track;
+    let create = say().query("begin; create temp table t (v timestamp) on commit drop");
+    wire.asks(&create);
+    wire.replies(b"C\0\0\0\x0aBEGIN\0C\0\0\0\x11CREATE TABLE\0Z\0\0\0\x05T");
+    let asked = wire.asks(&say().parse("b", "insert $1!").sync());
+    assert!(
+        asked.starts_with("Pweir_") && !asked.contains("weir_1 "),
+        "{asked}"
+    );
+}
+
+#[test]
+fn a_description_that_is_too_long_to_be_read_keeps_its_client_on_its_server() {
+    let mut wire = Wire::new();
+    wire.asks(&say().parse("a", "insert $1!").sync());
+    let many = 10_000_u16;
+    let mut long = [b"t".as_slice(), &(6 + 4 * u32::from(many)).to_be_bytes()].concat();
+    long.extend(many.to_be_bytes());
+    long.extend((0..many).flat_map(|_| DATE.to_be_bytes()));
+    wire.replies(PARSED);
+    let (head, rest) = long.split_at(33 * 1024);
+    wire.replies(head);
+    wire.replies(&[rest, NO_ROWS, READY].concat());
+    assert!(wire.client.pin().is_some());
+    assert_eq!(wire.asks(&say().run("a").sync()), "Bweir_1 E S");
+}
