@@ -98,7 +98,7 @@ section! {
         stats_period: Duration = Opt::new(Kind::Duration(Unit::Seconds), "60", 1, 86_400);
         /// Prepared statements kept per server in transaction and statement pooling; 0 = no support for them.
         max_prepared_statements: u32 = ranged("200", 0, 1_000_000);
-        /// Treat an unnamed statement as a named one, which servers keep, once its text has come so often; 0 = never.
+        /// Treat an unnamed statement whose parameter types the client declares as a named one, which servers keep, once its text has come so often; 0 = never.
         prepare_unnamed_after: u32 = ranged("0", 0, 1_000_000);
         /// Notifications that wait for a client at most; one more ends the client with an error.
         listen_queue_size: u32 = ranged("1000", 1, 1_000_000);
