@@ -94,6 +94,32 @@ fn cor_01_a_client_that_vanishes_in_mid_query_leaves_nothing_behind() -> Result<
 }
 
 #[test]
+fn cor_01_work_before_a_terminate_is_finished_or_given_up_in_time() -> Result<()> {
+    let postgres = Postgres::shared()?;
+    postgres.create_database("cor_01_terminate")?;
+    let mut direct = Raw::connect(postgres.port(), "cor_01_terminate")?;
+    direct.query("create table sink (line text)")?;
+    let mut target = support::start(postgres.port(), &PoolOptions::default().pool_size(1))?;
+    next_is_served(&target, "cor_01_terminate", "warm")?;
+    let mut raw = Raw::connect(target.port(), "cor_01_terminate")?;
+    raw.send(&frontend::query(
+        "insert into sink select 'mine' from pg_sleep(0.3)",
+    ))?;
+    raw.terminate();
+    wait_until("the insert", DRAINED, || {
+        Ok(direct.query_one("select count(*) from sink")? == "1")
+    })?;
+    for sql in ["select pg_sleep(60)", "begin; select pg_sleep(60)"] {
+        let mut raw = Raw::connect(target.port(), "cor_01_terminate")?;
+        raw.send(&frontend::query(sql))?;
+        raw.terminate();
+        next_is_served(&target, "cor_01_terminate", "mine")
+            .with_context(|| format!("after {sql}"))?;
+    }
+    target.check_healthy()
+}
+
+#[test]
 fn cor_02_a_client_that_vanishes_at_any_byte_of_a_batch_leaves_nothing_behind() -> Result<()> {
     let postgres = Postgres::shared()?;
     postgres.create_database("cor_02")?;

@@ -11,7 +11,13 @@ use super::slots::{Client, Stage, Test};
 use super::{Worker, trim};
 use crate::driver::Driver;
 
-/// How long a server whose client vanished may take to finish what it was doing.
+/// Time that work has to finish if its client says Terminate behind it, counted from when the work was sent.
+///
+/// PostgreSQL reads a Terminate only after the work before it, so an application may send both and go. Work that is older
+/// is not waited for: its client gave it up, and others need the server.
+const FINISH_MAX: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Time that an abandoned server has to become free once its work is cancelled; then it is closed.
 const DRAIN_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A cancel that comes before the query it is meant for is ignored by PostgreSQL, so it is sent again.
@@ -222,7 +228,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A server that is still busy for a client that vanished: once more, until its time is over.
+    /// Cancels what an abandoned server still does, and closes the server when its time is over.
     pub(super) fn clean_on(&mut self, server_index: usize) {
         let Some(server) = self.servers.get(server_index) else {
             return;
@@ -334,17 +340,20 @@ impl<D: Driver> Worker<D> {
                 server.stage = Stage::Cleaning;
                 server.is_used = true;
                 self.driver.send(server.key, &message);
-                server.cleaning_until = match leaving {
-                    // What it asked for before it said good-bye is finished, as PostgreSQL would.
-                    Leaving::Orderly if running => None,
-                    _ => Some(self.now.plus(DRAIN_MAX)),
+                let finishes_at = match leaving {
+                    Leaving::Orderly if running => server.request_at.plus(FINISH_MAX),
+                    _ => self.now,
                 };
-                if leaving == Leaving::Lost && running {
+                let cancels_at = finishes_at.max(self.now);
+                server.cleaning_until = Some(cancels_at.plus(DRAIN_MAX));
+                if cancels_at > self.now {
+                    let time = cancels_at.since(self.now);
+                    return self.arm_server(server_index, Some(time));
+                }
+                if running {
                     self.cancel_server(server_index, None);
                 }
-                if leaving == Leaving::Lost || !running {
-                    self.arm_server(server_index, Some(CANCEL_AGAIN));
-                }
+                self.arm_server(server_index, Some(CANCEL_AGAIN));
             }
         }
     }

@@ -305,7 +305,7 @@ pub(super) struct Server {
     pub(super) cancels: u32,
     /// When its query was cancelled so soon that the cancel may have come before it.
     pub(super) cancelled_at: Option<Moment>,
-    /// When a server whose client vanished has to be done; none: it may finish.
+    /// Time at which an abandoned server is closed if it is not free; none if it is not abandoned.
     pub(super) cleaning_until: Option<Moment>,
     /// A client may have left something in its session that only `server_reset_query` takes away.
     pub(super) is_used: bool,

@@ -176,6 +176,73 @@ fn a_server_that_talks_nonsense_costs_its_client_one_error() {
     assert_eq!(heard.matches("FATAL 08006").count(), 1, "{heard}");
 }
 
+/// A pool of one whose server works on `do it` for a client that then says Terminate; the world and who waits next.
+fn left_at_work(after: Duration) -> (World, usize) {
+    let mut world = World::new(1, "default_pool_size = 1");
+    world.cancels_at_once = false;
+    let (client, other) = (world.login(), world.login());
+    world.callers[client].say(&say().query("do it"));
+    world.callers[client].serve();
+    world.turn(0);
+    world.servers[0].hear();
+    assert!(world.servers[0].begin());
+    world.servers[0].stalled = true;
+    world.advance(after);
+    world.callers[client].say(&say().terminate());
+    world.callers[other].say(&say().query("row mine"));
+    world.settle();
+    assert!(world.callers[client].is_closed());
+    (world, other)
+}
+
+#[test]
+fn work_that_a_terminate_follows_at_once_is_finished() {
+    let (mut world, other) = left_at_work(Duration::ZERO);
+    world.advance(Duration::from_millis(900));
+    assert!(world.cancels.is_empty(), "it has a second");
+    world.servers[0].stalled = false;
+    world.settle();
+    assert_eq!(world.servers[0].asked[0], "do it");
+    assert_eq!(world.callers[other].heard(), "T D(mine) C(SELECT 1) Z(I)");
+    assert_eq!(world.live_servers(), 1);
+    world.advance(Duration::from_secs(3));
+    assert!(world.cancels.is_empty());
+}
+
+#[test]
+fn work_that_runs_on_after_a_terminate_is_cancelled_in_time() {
+    let (mut world, other) = left_at_work(Duration::ZERO);
+    world.advance(Duration::from_millis(1_000));
+    assert_eq!(world.cancels.len(), 1);
+    assert!(world.signal(0));
+    world.cancels_at_once = true;
+    world.servers[0].stalled = false;
+    world.settle();
+    assert_eq!(world.callers[other].heard(), "T D(mine) C(SELECT 1) Z(I)");
+    assert_eq!(world.live_servers(), 1, "cancelled, not closed");
+}
+
+#[test]
+fn old_work_of_a_client_that_says_terminate_is_cancelled_at_once() {
+    let (mut world, other) = left_at_work(Duration::from_secs(1));
+    assert_eq!(world.cancels.len(), 1);
+    assert!(world.signal(0));
+    world.cancels_at_once = true;
+    world.servers[0].stalled = false;
+    world.settle();
+    assert_eq!(world.callers[other].heard(), "T D(mine) C(SELECT 1) Z(I)");
+}
+
+#[test]
+fn a_frozen_server_is_closed_when_its_client_has_said_terminate() {
+    let (mut world, other) = left_at_work(Duration::ZERO);
+    world.advance(Duration::from_millis(1_900));
+    assert_eq!(world.callers[other].heard(), "");
+    world.advance(Duration::from_millis(200));
+    assert_eq!(world.callers[other].heard(), "T D(mine) C(SELECT 1) Z(I)");
+    assert_eq!(world.live_servers(), 1, "another one");
+}
+
 #[test]
 fn an_orderly_good_bye_lets_what_was_asked_finish() {
     let mut world = World::new(1, "default_pool_size = 1");
