@@ -1,4 +1,4 @@
-//! How often somebody may do what only attackers do often: fail to log in, or ask for cancels.
+//! How often somebody may do what only attackers do often: fail to log in, or send cancels for others to judge.
 //!
 //! Everything is counted per source, never per the user who is tried: nobody can lock out somebody
 //! else, unless both come from the same place (SEC-67). The argument for the rules is in
@@ -84,7 +84,7 @@ impl Rules {
         }
     }
 
-    /// 100 cancel requests, then 20 in a second (SEC-66).
+    /// 100 cancel requests sent on to peers, then 20 in a second (SEC-66).
     #[must_use]
     pub const fn for_cancels() -> Self {
         Self {

@@ -240,7 +240,7 @@ pub(crate) struct Global {
     pools: Mutex<HashMap<PoolName, Arc<GlobalPool>>>,
     /// Logins that failed, by where they came from (hazard SEC-67).
     pub(crate) failures: Mutex<Throttle>,
-    /// Cancel requests, likewise (SEC-66).
+    /// Cancel requests that are sent on to peers, likewise (SEC-66).
     cancels: Mutex<Throttle>,
     /// The process that takes our clients, or whose clients we take.
     pub(crate) neighbour: Mutex<Option<Arc<Link>>>,
@@ -636,8 +636,8 @@ impl Global {
         quota(&self.peers, &peer_id.to_string(), max)
     }
 
-    /// Whether one more cancel request from there is granted.
-    pub(crate) fn grants_cancel(&self, source: Source, now: Moment) -> bool {
+    /// True if one more cancel request from there may be sent on to a peer.
+    pub(crate) fn grants_forward(&self, source: Source, now: Moment) -> bool {
         lock(&self.cancels).take(source, since_start(now)).is_ok()
     }
 

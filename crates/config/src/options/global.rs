@@ -128,7 +128,8 @@ section! {
         auth_failure_delay: Duration = Opt::new(Kind::Duration(Unit::Seconds), "0.25", 0, 60);
         /// Failed logins per minute from one address before that address has to wait; 0 = no limit.
         auth_failures_per_minute: u32 = ranged("600", 0, 1_000_000);
-        /// Cancel requests per second from one address, more are dropped; 0 = no limit.
+        /// Cancel requests per second from one address that are sent on to peers, more are dropped; 0 = no limit. Keys of own
+        /// clients are never limited.
         cancel_requests_per_second: u32 = ranged("20", 0, 1_000_000);
         /// LDAP options for `auth_type` ldap, as an HBA line has them; may hold a password, so never shown.
         auth_ldap_options: Secret = of_kind(Kind::Secret, "");

@@ -25,6 +25,10 @@ use crate::transport::Outgoing;
 /// Cancels on their way at once, per worker; more are dropped, as PostgreSQL drops what it cannot deliver (SEC-66).
 const CANCELS_MAX: usize = 128;
 
+/// Cancels on their way to one server at once; more are dropped. A client waits for the end of a cancel before it sends
+/// another, so only one that floods comes here.
+const SERVER_CANCELS_MAX: u32 = 4;
+
 /// PostgreSQL ignores a cancel that comes before it has read the query, and a client sends one only once. Behind a pool that
 /// happens: a client may get its server in the moment in which it gives up. So a cancel of a query that is younger than
 /// this ...
@@ -171,8 +175,12 @@ impl<D: Driver> Worker<D> {
         let leased = server.filter(|server| server.lease == Some(index));
         let leased = leased.filter(|server| matches!(server.stage, Stage::Leased));
         if leased.is_some_and(|server| server.session.is_busy()) {
+            let has_room = leased.is_some_and(|server| server.cancels < SERVER_CANCELS_MAX);
             if let (Some(held), Some(server)) = (client.held_cancel.take(), server_index) {
-                self.cancel_server(server, held.asker);
+                match has_room {
+                    true => self.cancel_server(server, held.asker),
+                    false => self.cancel_done(held.asker),
+                }
             }
             return;
         }

@@ -12,6 +12,7 @@ use super::cancel::Errand;
 use super::client::Leaving;
 use super::slots::{Phase, tcp_targets};
 use crate::driver::Driver;
+use crate::global::source;
 use crate::mailbox::Message;
 use crate::peering;
 use crate::resolve;
@@ -44,6 +45,14 @@ impl<D: Driver> Worker<D> {
         };
         client.phase = Phase::Cancelling;
         let id = client.id;
+        // Only the peer can judge the key, so right ones are counted as well as wrong ones.
+        let source = source(&client.identity.remote, client.identity.remote_uid);
+        let is_known = self.global.settled().settings.peers.contains_key(&peer_id);
+        if !is_known || !self.global.grants_forward(source, self.now) {
+            // Anybody can cause this as often as they like, so it is no warning.
+            tracing::debug!("cancel request for peer {peer_id} is dropped: unknown, or too many");
+            return self.remove_client(index, Leaving::Orderly, "failed cancel request");
+        }
         let outcome = self.prepare_forward(index, id, peer_id, pid, key);
         if let Err(reason) = outcome {
             tracing::warn!("cancel request for peer {peer_id} is dropped: {reason}");

@@ -186,6 +186,46 @@ fn a_cancel_with_a_wrong_key_does_nothing() {
 }
 
 #[test]
+fn sec_66_wrong_keys_from_an_address_do_not_stop_right_ones() {
+    let peers = "peer_id = 1\n[peers]\n2 = host=10.0.0.2";
+    for lines in ["", peers] {
+        let mut world = World::new(1, &format!("cancel_requests_per_second = 1\n{lines}"));
+        world.cancels_at_once = false;
+        let client = world.login();
+        world.callers[client].say(&say().query("row one"));
+        world.callers[client].serve();
+        world.turn(0);
+        world.servers[0].hear();
+        assert!(world.servers[0].begin());
+        let (pid, mut key) = world.callers[client].cancel_key();
+        key[0] ^= 1;
+        let mut packet = Vec::new();
+        weir_wire::encode::cancel_request(&mut packet, pid, &key).unwrap();
+        for _ in 0..100 {
+            let asker = world.connect();
+            world.callers[asker].say(&packet);
+            go_on(&mut world);
+        }
+        assert!(world.cancels.is_empty());
+        world.request_cancel(client);
+        go_on(&mut world);
+        assert_eq!(world.cancels.len(), 1, "{lines}");
+    }
+}
+
+#[test]
+fn a_client_that_repeats_its_cancel_opens_few_connections() {
+    let (mut world, one, _) = busy();
+    let askers: Vec<_> = (0..20).map(|_| world.request_cancel(one)).collect();
+    go_on(&mut world);
+    assert_eq!(world.cancels.len(), 4);
+    let open = askers
+        .iter()
+        .filter(|asker| !world.callers[**asker].is_closed());
+    assert_eq!(open.count(), 4);
+}
+
+#[test]
 fn a_cancel_finds_its_client_on_another_worker() {
     let mut world = World::new(2, "default_pool_size = 1");
     let (one, other) = (world.login(), world.login());

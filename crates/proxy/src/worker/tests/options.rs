@@ -285,14 +285,15 @@ fn scram_iterations_are_those_of_verifiers_made_here() {
 #[test]
 fn cancel_requests_per_second_bounds_those_of_one_address() {
     let reached = |limit: u32| {
-        let lines = format!("cancel_requests_per_second = {limit}\ndefault_pool_size = 1");
-        let mut world = World::new(1, &lines);
+        let peers = "peer_id = 1\n[peers]\n2 = host=10.0.0.2 pool_size=100";
+        let mut world = World::new(1, &format!("cancel_requests_per_second = {limit}\n{peers}"));
         world.cancels_at_once = false;
-        let client = world.login();
-        world.servers[0].stalled = true;
-        world.ask(client, &row());
+        let mut packet = Vec::new();
+        let pid = crate::peering::mark(2, 0x4000_0005, &mut []);
+        weir_wire::encode::cancel_request(&mut packet, pid, &[9, 8, 7, 0x43]).unwrap();
         for _ in 0..20 {
-            world.request_cancel(client);
+            let asker = world.connect();
+            world.callers[asker].say(&packet);
             world.settle();
         }
         world.cancels.len()
