@@ -212,6 +212,57 @@ fn endless_in_login(tag: u8) -> Result<()> {
     target.check_healthy()
 }
 
+/// ParameterStatus of 60,000 names, in 1.4 MB.
+fn too_many_names() -> Vec<u8> {
+    let names = (0..60_000).map(|number| format!("parameter.{number:05}\0on\0"));
+    let messages = names.map(|body| frontend::message(b'S', body.as_bytes()));
+    messages.collect::<Vec<_>>().concat()
+}
+
+#[test]
+fn sec_21_a_server_that_reports_too_many_parameters_at_login_is_refused() -> Result<()> {
+    let names = too_many_names();
+    let server = Scripted::start(move |conversation| {
+        conversation.startup()?;
+        conversation.send(&scripted::authentication_ok())?;
+        // It is closed long before the end.
+        drop(conversation.send(&names));
+        Ok(conversation.read_to_close()?)
+    })?;
+    let options = PoolOptions::default()
+        .setting("server_login_retry = 0")
+        .setting("client_login_timeout = 60");
+    let mut target = support::start(server.port(), &options)?;
+    let meter = Meter::begin(&target)?;
+    login_fails(target.port())?;
+    meter.check_cpu(Duration::from_millis(300))?;
+    target.check_healthy()
+}
+
+#[test]
+fn sec_21_a_server_that_reports_too_many_parameters_later_is_closed() -> Result<()> {
+    let names = too_many_names();
+    let server = Scripted::start(move |conversation| {
+        conversation.login()?;
+        while let Some(_request) =
+            conversation.serve_until(|message| message.body.starts_with(b"flood"))?
+        {
+            drop(conversation.send(&names));
+            drop(conversation.ready());
+        }
+        Ok(())
+    })?;
+    let mut target = support::start(server.port(), &PoolOptions::default().pool_size(2))?;
+    let mut raw = Raw::connect(target.port(), "postgres")?;
+    let meter = Meter::begin(&target)?;
+    raw.send(&frontend::query("flood"))?;
+    let words = support::last_words(&mut raw)?;
+    let errors = words.iter().filter(|message| message.tag == b'E').count();
+    ensure!(errors == 1, "{}", support::describe(&words));
+    meter.check_cpu(Duration::from_millis(300))?;
+    support::check_serves(&mut target)
+}
+
 /// Fields of an error: none, each alone, duplicates, no end, codes that are not codes.
 fn errors() -> Vec<Vec<u8>> {
     let all = [

@@ -13,7 +13,7 @@ use weir_wire::encode::{self, EncodeError};
 use weir_wire::frame::{FrameError, Side, frame, header};
 use weir_wire::startup::Version;
 
-use crate::settings::Reported;
+use crate::settings::{Reported, TooManyReported};
 
 pub use binding::{BindingPolicy, Transport};
 
@@ -107,6 +107,9 @@ pub enum LoginFault {
     /// The server reports no cancel key, or another surprise at the end.
     #[error("incomplete login: the server sent no cancel key")]
     Incomplete,
+    /// The server reports more parameters than are kept.
+    #[error(transparent)]
+    TooManyReported(#[from] TooManyReported),
     /// A name or value cannot be sent.
     #[error("start-up packet: {0}")]
     Encode(#[from] EncodeError),
@@ -243,7 +246,7 @@ impl ServerLogin {
                     String::from_utf8_lossy(status.name),
                     String::from_utf8_lossy(status.value),
                 );
-                self.reported.set(&name, &value);
+                self.reported.set(&name, &value)?;
             }
             tag::BACKEND_KEY_DATA if welcomed => {
                 let data = backend::BackendKeyData::parse(body)?;

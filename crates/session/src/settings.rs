@@ -237,7 +237,17 @@ pub fn push_literal(sql: &mut String, value: &str) {
 
 // === Reported ===
 
+/// Parameters that a server may report. PostgreSQL has 15 of these; the rest is for extensions, which may mark their own.
+pub const REPORTED_NAMES_MAX: usize = 128;
+
+/// A server reports more parameters than [`REPORTED_NAMES_MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the server reports more than {REPORTED_NAMES_MAX} parameters")]
+pub struct TooManyReported;
+
 /// ParameterStatus values in the order in which a server first sent them (the order in which clients see them).
+///
+/// Names are few (at most [`REPORTED_NAMES_MAX`]), so a search by comparing each is short.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Reported {
     values: Vec<Parameter>,
@@ -245,15 +255,21 @@ pub struct Reported {
 
 impl Reported {
     /// Sets one value, keeping the place of a known name.
-    pub fn set(&mut self, name: &str, value: &str) {
-        match self
+    ///
+    /// # Errors
+    /// If the name is new and there is no room for it; nothing is changed then.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), TooManyReported> {
+        let has_room = self.values.len() < REPORTED_NAMES_MAX;
+        let known = self
             .values
             .iter_mut()
-            .find(|(have, _)| have.eq_ignore_ascii_case(name))
-        {
+            .find(|(have, _)| have.eq_ignore_ascii_case(name));
+        match known {
             Some(slot) => slot.1 = value.into(),
-            None => self.values.push((name.into(), value.into())),
+            None if has_room => self.values.push((name.into(), value.into())),
+            None => return Err(TooManyReported),
         }
+        Ok(())
     }
 
     /// The value of a name, in any case.
@@ -333,12 +349,28 @@ mod tests {
     #[test]
     fn reported_values_keep_the_servers_order() {
         let mut reported = Reported::default();
-        reported.set("TimeZone", "UTC");
-        reported.set("client_encoding", "UTF8");
-        reported.set("timezone", "CET");
+        for (name, value) in [
+            ("TimeZone", "UTC"),
+            ("client_encoding", "UTF8"),
+            ("timezone", "CET"),
+        ] {
+            assert_eq!(reported.set(name, value), Ok(()));
+        }
         assert_eq!(
             reported.iter().collect::<Vec<_>>(),
             [("TimeZone", "CET"), ("client_encoding", "UTF8")]
         );
+    }
+
+    #[test]
+    fn names_beyond_the_limit_are_refused_and_known_ones_go_on() {
+        let mut reported = Reported::default();
+        for number in 0..REPORTED_NAMES_MAX {
+            assert_eq!(reported.set(&format!("name{number}"), "a"), Ok(()));
+        }
+        assert_eq!(reported.set("one_more", "a"), Err(TooManyReported));
+        assert_eq!(reported.len(), REPORTED_NAMES_MAX);
+        assert_eq!(reported.set("NAME7", "b"), Ok(()));
+        assert_eq!(reported.get("name7"), Some("b"));
     }
 }

@@ -508,7 +508,10 @@ impl<D: Driver> Worker<D> {
                 }
                 refusal(body)
             }
-            LoginFault::Frame(_) | LoginFault::Malformed(_) | LoginFault::OutOfPlace(_) => (
+            LoginFault::Frame(_)
+            | LoginFault::Malformed(_)
+            | LoginFault::OutOfPlace(_)
+            | LoginFault::TooManyReported(_) => (
                 LastError {
                     text: format!("server login failed: {fault}"),
                     body: None,

@@ -290,7 +290,8 @@ fn with_application_name(reported: &Arc<Reported>, name: Option<&str>) -> Arc<Re
         return Arc::clone(reported);
     }
     let mut changed = Reported::clone(reported);
-    changed.set("application_name", name);
+    // A server that reports no application_name has no room for it only if it reports too much as well.
+    let _ = changed.set("application_name", name);
     Arc::new(changed)
 }
 

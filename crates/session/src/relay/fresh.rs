@@ -203,7 +203,7 @@ mod tests {
     /// A server of this version after the client has sent these texts.
     fn after(version: &str, state: StatePolicy, texts: &[&str]) -> Server {
         let mut reported = Reported::default();
-        reported.set("server_version", version);
+        reported.set("server_version", version).unwrap();
         let (mut client, mut server) = (Client::default(), Server::new(reported.into()));
         let mut registry = Registry::new(0, 1);
         for text in texts {

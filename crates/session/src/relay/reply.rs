@@ -15,6 +15,7 @@ use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::fault::Fault;
 use crate::sequences;
 use crate::server::{ERRORS_MAX, Server};
+use crate::settings::TooManyReported;
 use crate::splice::Splice;
 use crate::unnamed;
 
@@ -55,6 +56,9 @@ pub enum ServerFault {
     /// A message longer than `max_packet_size`, in bytes.
     #[error("message of {0} bytes is too long (max_packet_size)")]
     TooLong(usize),
+    /// More parameters reported than are kept.
+    #[error(transparent)]
+    TooManyReported(#[from] TooManyReported),
     /// The server refused a request of our own (a setting of the client); the body of its ErrorResponse.
     #[error("the server refused a setting")]
     Refused(Box<[u8]>),

@@ -30,7 +30,7 @@ pub(crate) fn rules(max_prepared: usize) -> Rules {
 pub(crate) fn new_server() -> Server {
     let mut reported = Reported::default();
     for (name, value) in REPORTED {
-        reported.set(name, value);
+        reported.set(name, value).unwrap();
     }
     Server::new(Arc::new(reported))
 }
@@ -139,7 +139,7 @@ impl Pooler {
         self.loses = true;
         let mut reported = Reported::default();
         for (name, value) in Backend::open(database, "ann", &[]).greeting() {
-            reported.set(name, &value);
+            reported.set(name, &value).unwrap();
         }
         let reported = Arc::new(reported);
         for upstream in &mut self.servers {

@@ -43,7 +43,9 @@ impl Work<'_, '_> {
         let status = backend::ParameterStatus::parse(body).map_err(|_| bad())?;
         let name = std::str::from_utf8(status.name).map_err(|_| bad())?;
         let value = String::from_utf8_lossy(status.value);
-        Arc::make_mut(&mut self.server.reported).set(name, &value);
+        if self.server.reported.get(name) != Some(&*value) {
+            Arc::make_mut(&mut self.server.reported).set(name, &value)?;
+        }
         let for_nobody = self.asynchronous() == Verdict::Drop;
         let on_behalf = matches!(self.duty(), Some((_, Duty::Try)));
         if for_nobody && !self.server.tolerant && !on_behalf {
@@ -82,7 +84,7 @@ impl Work<'_, '_> {
         }
         if self.server.fence.is_some() {
             // What the fence has set is not reported yet, but known to the client.
-            Arc::make_mut(&mut self.client.reported).set(name, &value);
+            Arc::make_mut(&mut self.client.reported).set(name, &value)?;
         } else {
             self.client.reported = Arc::clone(&self.server.reported);
         }
