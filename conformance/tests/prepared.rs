@@ -317,3 +317,57 @@ fn cor_15_what_set_local_plans_is_for_nobody_else() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn a_description_of_more_parameters_than_its_count_can_say_is_passed_on() -> Result<()> {
+    let world = World::new("many_parameters", 1, "create table none ()")?;
+    let mut direct = Raw::connect(world.postgres.port(), "many_parameters")?;
+    let mut pooled = Raw::connect(world.target.port(), "many_parameters")?;
+    // PostgreSQL's count has 16 bits, and its list of types has no limit.
+    for count in [65_535, 65_536, 65_537, 100_000] {
+        let all: Vec<_> = (1..=count).map(|at| format!("${at}::int")).collect();
+        let text = format!("select array[{}]", all.join(","));
+        let asked = batch(&[parse("", &text, &[]), describe(b'S', "")]);
+        let mut heard = Vec::new();
+        for client in [&mut direct, &mut pooled] {
+            let answer = client.ask(&asked)?;
+            heard.push(answer.iter().map(|one| one.wire()).collect::<Vec<_>>());
+        }
+        ensure!(heard[0] == heard[1], "{count} parameters");
+        let longest = heard[0].iter().map(Vec::len).max().unwrap_or_default();
+        ensure!(longest == 7 + 4 * count, "{longest} bytes for {count}");
+    }
+    ensure!(pooled.query_one("select 'on'")? == "on");
+    Ok(())
+}
+
+#[test]
+fn names_of_any_length_work_as_they_do_directly() -> Result<()> {
+    let world = World::new("long_names", 1, "create table none ()")?;
+    let mut direct = Raw::connect(world.postgres.port(), "long_names")?;
+    let mut pooled = Raw::connect(world.target.port(), "long_names")?;
+    for length in [9_000, 10_001, 20_000, 40_000, 900_000] {
+        let (name, portal) = (
+            format!("s{length}_{}", "n".repeat(length)),
+            "p".repeat(length),
+        );
+        let again = format!("{}another end", &name[..63]);
+        let batches = [
+            batch(&[
+                parse(&name, "select 'mine'", &[]),
+                bind(&portal, &name, &[]),
+                execute(&portal[..63], 0),
+            ]),
+            // PostgreSQL compares 63 bytes.
+            run(&again),
+            run(&name),
+        ];
+        for asked in &batches {
+            let (wanted, heard) = (hear(&mut direct, asked)?, hear(&mut pooled, asked)?);
+            ensure!(wanted == heard, "{length}: {wanted} directly, {heard}");
+        }
+        let twice = hear(&mut pooled, &batch(&[parse(&name, "select 'twice'", &[])]))?;
+        ensure!(twice.starts_with("E(ERROR 42P05"), "{length}: {twice}");
+    }
+    Ok(())
+}

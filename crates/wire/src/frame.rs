@@ -38,18 +38,20 @@ pub const FRONTEND_LARGE_MAX: u32 = 0x3fff_ffff - 1;
 pub const AUTH_TOKEN_MAX: u32 = 65_535;
 
 /// Largest length word that libpq believes for a backend message outside its list of long ones
-/// (`fe-protocol3.c`, `pqParseInput3`).
+/// (`fe-protocol3.c`, `pqParseInput3`). Used here for messages that PostgreSQL keeps far shorter:
+/// the longest are CopyInResponse with 1,664 columns and NegotiateProtocolVersion with the options
+/// of a start-up packet of 10,000 bytes.
 pub const BACKEND_SMALL_MAX: u32 = 30_000;
 
 /// Largest length word of the long backend messages. A server builds a message in one `StringInfo`,
 /// which cannot grow beyond `MaxAllocSize`; the tag is not in it, the length word comes on top.
 pub const BACKEND_LARGE_MAX: u32 = 0x3fff_ffff + 4;
 
-/// Largest length word of ParameterDescription: the length itself, a count, and 65,535 type oids.
+/// Largest length word of ParameterStatus: 1 MiB.
 ///
-/// libpq has no exception for it, so it drops a connection that describes a statement of more than
-/// 7,498 parameters. Other drivers read it, and a real server sends it, so it passes here.
-pub const PARAMETER_DESCRIPTION_MAX: u32 = 4 + 2 + 65_535 * 4;
+/// PostgreSQL has no limit of its own. From version 18 on it reports `search_path`, which may be
+/// longer than libpq believes. The message is kept until it is whole, so something has to bound it.
+pub const PARAMETER_STATUS_MAX: u32 = 1 << 20;
 
 /// Tag and length of one message, checked against the limits of its side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +191,9 @@ static FRONTEND_MAX: [u32; 256] = table(&[
     (frontend::tag::PASSWORD, AUTH_TOKEN_MAX),
 ]);
 
-/// One row per backend tag; long are those of libpq's `VALID_LONG_MESSAGE_TYPE`.
+/// One row per backend tag. Long are those of libpq's `VALID_LONG_MESSAGE_TYPE`, and ParameterDescription:
+/// PostgreSQL takes parameters up to `$268435455`, of which only the count wraps at 65,536.
+/// libpq drops a connection at a description of more than 7,498 parameters; other drivers read it.
 static BACKEND_MAX: [u32; 256] = table(&[
     (backend::tag::ROW_DESCRIPTION, BACKEND_LARGE_MAX),
     (backend::tag::DATA_ROW, BACKEND_LARGE_MAX),
@@ -198,10 +202,7 @@ static BACKEND_MAX: [u32; 256] = table(&[
     (backend::tag::ERROR_RESPONSE, BACKEND_LARGE_MAX),
     (backend::tag::NOTICE_RESPONSE, BACKEND_LARGE_MAX),
     (backend::tag::NOTIFICATION_RESPONSE, BACKEND_LARGE_MAX),
-    (
-        backend::tag::PARAMETER_DESCRIPTION,
-        PARAMETER_DESCRIPTION_MAX,
-    ),
+    (backend::tag::PARAMETER_DESCRIPTION, BACKEND_LARGE_MAX),
     (backend::tag::AUTHENTICATION, BACKEND_SMALL_MAX),
     (backend::tag::BACKEND_KEY_DATA, BACKEND_SMALL_MAX),
     (backend::tag::BIND_COMPLETE, BACKEND_SMALL_MAX),
@@ -214,7 +215,7 @@ static BACKEND_MAX: [u32; 256] = table(&[
     (backend::tag::EMPTY_QUERY_RESPONSE, BACKEND_SMALL_MAX),
     (backend::tag::NEGOTIATE_PROTOCOL_VERSION, BACKEND_SMALL_MAX),
     (backend::tag::NO_DATA, BACKEND_SMALL_MAX),
-    (backend::tag::PARAMETER_STATUS, BACKEND_SMALL_MAX),
+    (backend::tag::PARAMETER_STATUS, PARAMETER_STATUS_MAX),
     (backend::tag::PARSE_COMPLETE, BACKEND_SMALL_MAX),
     (backend::tag::PORTAL_SUSPENDED, BACKEND_SMALL_MAX),
     (backend::tag::READY_FOR_QUERY, BACKEND_SMALL_MAX),

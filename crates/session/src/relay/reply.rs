@@ -135,7 +135,8 @@ impl Work<'_, '_> {
                 return Err(ServerFault::TooLong(total));
             }
             let have = rest.len().min(total);
-            if have < total && total <= STREAM_MIN && !self.is_passed_on_in_parts(header.tag) {
+            let is_kept = total <= STREAM_MIN || header.tag == tag::PARAMETER_STATUS;
+            if have < total && is_kept && !self.is_passed_on_in_parts(header.tag) {
                 break;
             }
             let body = rest.get(HEAD..have).unwrap_or_default();

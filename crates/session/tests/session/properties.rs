@@ -2,10 +2,14 @@
 //! byte for byte, what a server of its own would have sent.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use proptest::prelude::*;
-use weir_session::relay::Rules;
+use weir_session::client::Client;
+use weir_session::relay::{Rules, replies};
+use weir_session::server::Server;
 use weir_session::settings::Settings;
+use weir_session::splice::Splice;
 use weir_testkit::backend::{Backend, Database, Output};
 use weir_testkit::cuts::{Cuts, Dice};
 use weir_testkit::reading::{messages, outline};
@@ -456,4 +460,24 @@ fn without_unasked(bytes: &[u8]) -> String {
     let kept = all.iter().filter(|message| is_answer(message.tag));
     let kept: Vec<&[u8]> = kept.map(|message| message.raw).collect();
     outline(&[kept.concat().as_slice(), rest].concat())
+}
+
+#[test]
+fn a_reported_value_of_any_length_arrives_in_one_piece() {
+    let mut server = Server::new(Arc::default());
+    let mut client = Client::default();
+    let value = "one_schema,".repeat(5_000);
+    let mut message = Vec::new();
+    encode::parameter_status(&mut message, b"search_path", value.as_bytes()).unwrap();
+    for cut in [6, 100, 40_000, message.len() - 1] {
+        let mut buffer = Vec::new();
+        let mut out = Splice::new(&message[..cut], &mut buffer);
+        let replied = replies(&mut client, &mut server, &message[..cut], &mut out).unwrap();
+        assert_eq!((replied.consumed, out.finish().len()), (0, 0), "{cut}");
+    }
+    let mut buffer = Vec::new();
+    let mut out = Splice::new(&message, &mut buffer);
+    replies(&mut client, &mut server, &message, &mut out).unwrap();
+    assert_eq!(out.finish(), message);
+    assert_eq!(server.reported().get("search_path"), Some(&*value));
 }

@@ -208,7 +208,7 @@ fn a_message_longer_than_its_reader_accepts_is_refused() {
     check_refused(|buf| encode::password(buf, &long), EncodeError::TooLong);
     check_refused(|buf| encode::copy_fail(buf, &long), EncodeError::TooLong);
     check_refused(
-        |buf| encode::parameter_status(buf, b"a", &long),
+        |buf| encode::parameter_status(buf, b"a", &vec![b'x'; 1 << 20]),
         EncodeError::TooLong,
     );
     let mut buf = Vec::new();

@@ -7,9 +7,9 @@ use crate::hex;
 /// Tag bytes and the largest length word, written down again from PostgreSQL's sources.
 const FRONTEND: [(&str, u32); 3] = [("CDEHSXcf", 10_000), ("QPBFd", 0x3fff_fffe), ("p", 65_535)];
 const BACKEND: [(&str, u32); 3] = [
-    ("TDdVENA", 0x4000_0003),
-    ("t", 262_146),
-    ("RKZS123CIGHWcnsv", 30_000),
+    ("TDdVENAt", 0x4000_0003),
+    ("S", 1 << 20),
+    ("RKZ123CIGHWcnsv", 30_000),
 ];
 
 fn limits(side: Side) -> [(&'static str, u32); 3] {
