@@ -39,9 +39,9 @@ pub mod tag {
 
 /// Longest statement or portal name, in bytes without the NUL.
 ///
-/// PostgreSQL has no such limit, but a name this long cannot be described or closed, because those
-/// messages end at 10,000 bytes. The limit bounds what is held of a message that is being streamed.
-pub const NAME_LEN_MAX: usize = 10_000;
+/// PostgreSQL has no such limit in Parse and Bind, and looks at the first 63 bytes only. (Describe, Close and
+/// Execute end at 10,000 bytes there and here.) The limit bounds what is held of a message that is being streamed.
+pub const NAME_LEN_MAX: usize = 1 << 20;
 
 /// Query: one string of SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
