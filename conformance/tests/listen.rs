@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::Result;
@@ -18,6 +19,7 @@ use weir_conformance::Weir;
 use weir_conformance::drivers;
 use weir_conformance::frontend;
 use weir_conformance::raw::Message;
+use weir_conformance::wait_until;
 
 /// Clients that listen at once, on two servers.
 const LISTENERS: usize = 200;
@@ -299,6 +301,38 @@ fn a_client_in_a_transaction_hears_when_it_is_over() -> Result<()> {
     if told.is_empty() {
         hear(&mut one)?;
     }
+    Ok(())
+}
+
+#[test]
+fn thousands_of_notifications_during_a_query_are_delivered_behind_it() -> Result<()> {
+    let (postgres, weir) = start("listen_busy", |config| config)?;
+    let mut direct = Raw::connect(postgres.port(), "listen_busy")?;
+    let (mut busy, mut mouth) = (weir.connect("listen_busy")?, weir.connect("listen_busy")?);
+    busy.query("listen a")?;
+    direct.query("select pg_advisory_lock(1)")?;
+    busy.send(&frontend::query("select pg_advisory_xact_lock(1)"))?;
+    let waits = "select count(*) from pg_locks where locktype = 'advisory' and not granted";
+    wait_until("the query that waits", Duration::from_secs(30), || {
+        Ok(direct.query_one(waits)? == "1")
+    })?;
+    // 16 MB in one transaction, the longest payloads that PostgreSQL takes.
+    mouth
+        .query("select pg_notify('a', lpad(n::text, 7999, '0')) from generate_series(1, 2000) n")?;
+    direct.query("select pg_advisory_unlock(1)")?;
+    let answer = busy.read_until_ready()?;
+    let heard: Vec<_> = answer.iter().filter_map(told).collect();
+    ensure!(
+        heard.len() == 2000,
+        "{} came: {}",
+        heard.len(),
+        tags(&answer)
+    );
+    for (at, (channel, payload)) in heard.iter().enumerate() {
+        let is_next = payload.ends_with(&format!("0{}", at + 1));
+        ensure!(channel == "a" && is_next, "{at}: {payload}");
+    }
+    ensure!(busy.query_one("select 'on'")? == "on");
     Ok(())
 }
 

@@ -20,7 +20,7 @@ mod subscriptions;
 
 pub use batch::{Found, Recognized, request};
 pub use hub::{Event, Hub, HubFault, Seats};
-pub use mail::{Mail, Overflow};
+pub use mail::{Limits, Mail, Overflow};
 pub use subscriptions::Subscriptions;
 
 /// A channel's name in the bytes that PostgreSQL compares: folded, unquoted, 1 to 63 of them, without NUL.

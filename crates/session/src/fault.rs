@@ -86,8 +86,8 @@ pub enum Fault {
     LoginProtocol(LoginError),
     /// `idle_transaction_timeout`.
     IdleTransactionTimeout,
-    /// More notifications wait for the client than `listen_queue_size` or 1 MiB: it would miss one.
-    ListenQueueFull,
+    /// More notifications wait for the client than may; the limit, by name. The client would miss one.
+    ListenQueueFull(&'static str),
     /// A line of the HBA file refuses this client.
     LoginRejected,
     /// No line of the HBA file is for this client.
@@ -178,7 +178,7 @@ impl Fault {
             | Self::NoUser
             | Self::TlsRequired
             | Self::TooManyFailures => SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
-            Self::ListenQueueFull
+            Self::ListenQueueFull(_)
             | Self::Protocol(ClientFault::TooManyStatements)
             | Self::TooManyChannels
             | Self::TooManyPins(_) => SqlState::CONFIGURATION_LIMIT_EXCEEDED,
@@ -222,8 +222,8 @@ impl Fault {
             Self::DatabaseDisabled(name) => format!("database \"{name}\" is disabled").into(),
             Self::DatabaseRemoved => "database removed".into(),
             Self::IdleTransactionTimeout => "idle transaction timeout".into(),
-            Self::ListenQueueFull => {
-                "too many notifications are waiting for this client (listen_queue_size)".into()
+            Self::ListenQueueFull(limit) => {
+                format!("too many notifications are waiting for this client ({limit})").into()
             }
             Self::LoginProtocol(error) => error.to_string().into(),
             Self::LoginRejected => "login rejected".into(),

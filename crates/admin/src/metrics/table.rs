@@ -189,7 +189,7 @@ pub(super) static METRICS: &[Metric] = &[
     ),
     pool_count(
         "weir_pool_listen_overflows_total",
-        "Clients that were ended because too many notifications waited for them (`listen_queue_size`).",
+        "Clients that were ended because too many notifications waited for them (`listen_queue_bytes`).",
         |counters| counters.listen_overflows,
     ),
     pool_count(

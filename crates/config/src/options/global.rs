@@ -100,8 +100,10 @@ section! {
         max_prepared_statements: u32 = ranged("200", 0, 1_000_000);
         /// Treat an unnamed statement whose parameter types the client declares as a named one, which servers keep, once its text has come so often; 0 = never.
         prepare_unnamed_after: u32 = ranged("0", 0, 1_000_000);
-        /// Notifications that wait for a client at most; one more ends the client with an error.
-        listen_queue_size: u32 = ranged("1000", 1, 1_000_000);
+        /// Notifications that wait for a client at most; one more ends the client with an error; 0 = only their bytes count.
+        listen_queue_size: u32 = ranged("0", 0, 1_000_000);
+        /// Bytes of notifications that wait for a client at most; one more ends the client with an error.
+        listen_queue_bytes: u64 = size("67108864", 16_384, 0x4000_0000);
         /// Iterations for SCRAM verifiers made from clear text passwords.
         scram_iterations: u32 = ranged("4096", 1, 10_000_000);
         /// SCRAM iterations that a server may ask for; a server that wants more is not logged in to.

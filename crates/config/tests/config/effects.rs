@@ -62,6 +62,7 @@ crates/proxy/src/worker/tests/orders.rs
     whoever_takes_nothing_within_suspend_timeout_is_closed: suspend_timeout
 crates/proxy/src/worker/tests/listening.rs
     more_notifications_than_may_wait_end_the_client_with_an_error: listen_queue_size
+    more_bytes_of_notifications_than_may_wait_end_the_client_with_an_error: listen_queue_bytes
 crates/proxy/src/worker/tests/options.rs
     scram_iterations_are_those_of_verifiers_made_here: scram_iterations
 crates/session/src/login/tests.rs

@@ -102,7 +102,7 @@ app = host=h session_stat=pin session_state=pinn max_pinned=many session_state_f
 session_state = transaction
 session_state_check = sample(0%)
 session_state_functions = f, g h
-listen_queue_size = 0
+listen_queue_size = -1
 prepare_unnamed_afterwards = 1
 [users]
 u = session_state_check=always
@@ -115,7 +115,7 @@ u = session_state_check=always
             pgbouncer.ini:4: bad value "transaction" for "session_state": must be one of track, pin, refuse, off
             pgbouncer.ini:5: bad value "sample(0%)" for "session_state_check": must be off, always or sample(N%) with N from 0.0001 to 100; did you mean "sample(1%)"?
             pgbouncer.ini:6: bad value "f, g h" for "session_state_functions": a function must be NAME or SCHEMA.NAME, without parentheses
-            pgbouncer.ini:7: bad value "0" for "listen_queue_size": must be from 1 to 1000000
+            pgbouncer.ini:7: bad value "-1" for "listen_queue_size": must be from 0 to 1000000
             pgbouncer.ini:8: unknown key "prepare_unnamed_afterwards" in section [pgbouncer]; did you mean "prepare_unnamed_after"?
             pgbouncer.ini:10: unknown key "session_state_check" in section [users]
         "#]],

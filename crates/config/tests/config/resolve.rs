@@ -124,7 +124,8 @@ fn session_state_follows_its_client_unless_told_otherwise() {
     assert_eq!(pool.session_state_check, StateCheck::Off);
     assert!(pool.session_state_functions.is_empty());
     assert_eq!((pool.max_pinned, pool.prepare_unnamed_after), (0, 0));
-    assert_eq!(loaded.settings.global.listen_queue_size, 1000);
+    assert_eq!(loaded.settings.global.listen_queue_size, 0);
+    assert_eq!(loaded.settings.global.listen_queue_bytes, 64 << 20);
 }
 
 #[test]

@@ -3,17 +3,29 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Bytes of notifications that wait for one client at most, whatever their number.
-const BYTES_MAX: usize = 1024 * 1024;
+/// Limits of what waits for one client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes (`listen_queue_bytes`).
+    pub bytes: usize,
+    /// Notifications (`listen_queue_size`).
+    pub count: usize,
+}
 
-/// One more notification than may wait: the client is to be ended, since it would miss one.
+/// A limit that one more notification would break. The client is to be ended, since it would miss one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("too many notifications wait for the client")]
-pub struct Overflow;
+pub enum Overflow {
+    /// [`Limits::bytes`].
+    #[error("too many bytes of notifications wait for the client")]
+    Bytes,
+    /// [`Limits::count`].
+    #[error("too many notifications wait for the client")]
+    Count,
+}
 
 /// See the module's page.
 ///
-/// **Invariant:** `bytes` is the sum of the lengths in `messages` and at most `BYTES_MAX`.
+/// **Invariant:** `bytes` is the sum of the lengths in `messages`.
 #[derive(Debug, Default)]
 pub struct Mail {
     messages: VecDeque<Arc<[u8]>>,
@@ -21,41 +33,57 @@ pub struct Mail {
 }
 
 impl Mail {
-    /// One more, of at most `max` together.
+    /// Adds one notification. Its bytes are shared by all clients that it is for.
     ///
     /// # Errors
-    /// There are as many already, or more than 1 MiB would wait.
-    pub fn push(&mut self, message: &Arc<[u8]>, max: usize) -> Result<(), Overflow> {
+    /// The limit that this would break; nothing is added then.
+    pub fn push(&mut self, message: &Arc<[u8]>, limits: Limits) -> Result<(), Overflow> {
         let bytes = self.bytes + message.len();
-        if self.messages.len() >= max || bytes > BYTES_MAX {
-            return Err(Overflow);
+        if self.messages.len() >= limits.count {
+            return Err(Overflow::Count);
+        }
+        if bytes > limits.bytes {
+            return Err(Overflow::Bytes);
         }
         self.bytes = bytes;
         self.messages.push_back(Arc::clone(message));
         Ok(())
     }
 
-    /// Whether nothing waits.
+    /// True if nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// How many wait.
+    /// Number of notifications that wait.
     #[must_use]
     pub fn len(&self) -> usize {
         self.messages.len()
     }
 
-    /// Takes all of them, in order, behind what is in `out`.
-    pub fn take(&mut self, out: &mut Vec<u8>) {
-        out.reserve(self.bytes);
-        for message in self.messages.drain(..) {
+    /// Sum of their lengths.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes the first ones, in order, behind what is in `out`, until `max` bytes are reached. Returns their number.
+    pub fn take(&mut self, out: &mut Vec<u8>, max: usize) -> usize {
+        let (before, mut count) = (out.len(), 0);
+        out.reserve(self.bytes.min(max));
+        while out.len() - before < max
+            && let Some(message) = self.messages.pop_front()
+        {
             out.extend_from_slice(&message);
+            self.bytes -= message.len();
+            count += 1;
         }
-        self.bytes = 0;
-        // An idle client owns no buffer.
-        self.messages = VecDeque::new();
+        if self.messages.is_empty() {
+            // An idle client owns no buffer.
+            self.messages = VecDeque::new();
+        }
+        count
     }
 }
 
@@ -63,22 +91,28 @@ impl Mail {
 mod tests {
     use super::*;
 
+    const LIMITS: Limits = Limits {
+        bytes: 1000,
+        count: 2,
+    };
+
     #[test]
     fn mail_is_bounded_by_number_and_by_bytes_and_keeps_its_order() {
         let mut mail = Mail::default();
         let (one, two): (Arc<[u8]>, Arc<[u8]>) =
             (b"one".as_slice().into(), b"two".as_slice().into());
-        mail.push(&one, 2).unwrap();
-        mail.push(&two, 2).unwrap();
-        assert_eq!(mail.push(&one, 2), Err(Overflow));
+        mail.push(&one, LIMITS).unwrap();
+        mail.push(&two, LIMITS).unwrap();
+        assert_eq!(mail.push(&one, LIMITS), Err(Overflow::Count));
         let mut out = b">".to_vec();
-        mail.take(&mut out);
+        assert_eq!(mail.take(&mut out, 3), 1);
+        assert_eq!((out.as_slice(), mail.bytes()), (&b">one"[..], 3));
+        assert_eq!(mail.take(&mut out, 100), 1);
         assert_eq!(out, b">onetwo");
         assert!(mail.is_empty());
-        let large: Arc<[u8]> = vec![0; BYTES_MAX / 2].into();
-        mail.push(&large, 100).unwrap();
-        mail.push(&large, 100).unwrap();
-        assert_eq!(mail.push(&one, 100), Err(Overflow));
-        assert_eq!(mail.len(), 2);
+        let large: Arc<[u8]> = vec![0; LIMITS.bytes].into();
+        mail.push(&large, LIMITS).unwrap();
+        assert_eq!(mail.push(&one, LIMITS), Err(Overflow::Bytes));
+        assert_eq!((mail.len(), mail.bytes()), (1, LIMITS.bytes));
     }
 }

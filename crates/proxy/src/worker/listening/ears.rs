@@ -1,9 +1,11 @@
 //! The clients' side of listening: requests are taken from what they send, notifications reach them between messages.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use weir_pool::Moment;
 use weir_session::channels::{
-    self, CHANNELS_MAX, Channel, Mail, Recognized, Request, Seat, Subscriptions,
+    self, CHANNELS_MAX, Channel, Limits, Mail, Overflow, Recognized, Request, Seat, Subscriptions,
 };
 use weir_session::fault::Fault;
 use weir_stats::Blame;
@@ -20,6 +22,18 @@ use super::{Heard, Leaver, Loss, Wish};
 use crate::driver::Driver;
 use crate::mailbox::Message;
 
+/// Bytes of notifications that are put together for one send.
+const SEND_MAX: usize = 256 * 1024;
+
+/// Time for which a client that is told may leave unread more than [`UNREAD_BYTES`].
+const UNREAD_MAX: Duration = Duration::from_secs(60);
+
+/// Bytes of notifications that may wait for ever for a client that does not read.
+const UNREAD_BYTES: usize = 1024 * 1024;
+
+/// Name of that limit in the error.
+const NOT_READ: &str = "not read for 60 seconds";
+
 /// A client that listens, or is about to.
 #[derive(Default)]
 pub(in super::super) struct Ears {
@@ -29,6 +43,8 @@ pub(in super::super) struct Ears {
     is_next: bool,
     /// What may not be sent yet.
     pub(super) mail: Mail,
+    /// Since when the client could be told what waits for it, if it read.
+    unread_since: Option<Moment>,
     /// The process of its server, once everything that was said there for others has been heard.
     pub(super) own: Option<u32>,
     /// It was asked to have everything told before the client's ReadyForQuery.
@@ -51,6 +67,12 @@ impl Waiting {
 }
 
 impl Ears {
+    /// True if the client has not read for too long.
+    fn is_unread(&self, now: Moment) -> bool {
+        let is_long = |since: Moment| since.plus(UNREAD_MAX) <= now;
+        self.mail.bytes() > UNREAD_BYTES && self.unread_since.is_some_and(is_long)
+    }
+
     /// Whether its request to listen, or to stop, is not answered yet.
     pub(in super::super) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
@@ -236,11 +258,10 @@ impl<D: Driver> Worker<D> {
         self.heard_one();
         // Clients with new mail: each gets all of it in one send.
         let mut told = Vec::new();
-        let max = self.global.settled().settings.global.listen_queue_size;
-        let max = usize::try_from(max).unwrap_or(usize::MAX);
+        let limits = self.mail_limits();
         for one in heard {
             if let Heard::Notification(message, to) = one {
-                self.keep_mails(&message, &to, max, &mut told);
+                self.keep_mails(&message, &to, limits, &mut told);
                 continue;
             }
             self.deliver_mails(&mut told);
@@ -256,7 +277,25 @@ impl<D: Driver> Worker<D> {
         self.deliver_mails(&mut told);
     }
 
-    fn keep_mails(&mut self, message: &Arc<[u8]>, to: &[Seat], max: usize, told: &mut Vec<usize>) {
+    /// Limits of the queue of each client, as configured.
+    fn mail_limits(&self) -> Limits {
+        let settled = self.global.settled();
+        let global = &settled.settings.global;
+        let count = match global.listen_queue_size {
+            0 => usize::MAX,
+            count => usize::try_from(count).unwrap_or(usize::MAX),
+        };
+        let bytes = usize::try_from(global.listen_queue_bytes).unwrap_or(usize::MAX);
+        Limits { bytes, count }
+    }
+
+    fn keep_mails(
+        &mut self,
+        message: &Arc<[u8]>,
+        to: &[Seat],
+        limits: Limits,
+        told: &mut Vec<usize>,
+    ) {
         let frame = frame(message, Side::Backend).ok().flatten();
         let notification = frame.and_then(|frame| NotificationResponse::parse(frame.body).ok());
         let Some(notification) = notification else {
@@ -264,7 +303,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         for seat in to {
-            if self.keep_mail(*seat, notification.channel, message, max) {
+            if self.keep_mail(*seat, notification.channel, message, limits) {
                 told.push(seat.index);
             }
         }
@@ -336,8 +375,15 @@ impl<D: Driver> Worker<D> {
 
     // --- delivery ---
 
-    /// Puts a notification into a client's queue of at most `max`; true if it is the first there.
-    fn keep_mail(&mut self, seat: Seat, channel: &[u8], message: &Arc<[u8]>, max: usize) -> bool {
+    /// Puts a notification into a client's queue; true if it is the first there.
+    fn keep_mail(
+        &mut self,
+        seat: Seat,
+        channel: &[u8],
+        message: &Arc<[u8]>,
+        limits: Limits,
+    ) -> bool {
+        let now = self.now;
         // It may have stopped to listen while this was on its way.
         let listens = |client: &mut Client| {
             let subscriptions = client.session.subscriptions();
@@ -353,10 +399,17 @@ impl<D: Driver> Worker<D> {
             let own = client.own_notification(message);
             let message = own.as_ref().unwrap_or(message);
             let ears = client.ears.get_or_insert_default();
-            match ears.mail.push(message, max) {
+            if ears.is_unread(now) {
+                self.end_full(seat.index, NOT_READ);
+                return false;
+            }
+            match ears.mail.push(message, limits) {
                 // With more than this one in it, there is something that will have it sent.
                 Ok(()) => return ears.mail.len() == 1,
-                Err(_) if is_second => self.end_full(seat.index),
+                Err(Overflow::Bytes) if is_second => {
+                    self.end_full(seat.index, "listen_queue_bytes")
+                }
+                Err(Overflow::Count) if is_second => self.end_full(seat.index, "listen_queue_size"),
                 // Perhaps it can be told at once.
                 Err(_) => self.deliver_mail(seat.index),
             }
@@ -364,9 +417,9 @@ impl<D: Driver> Worker<D> {
         false
     }
 
-    /// One notification more than may wait: the client would miss it, so it is ended.
-    fn end_full(&mut self, index: usize) {
-        let fault = Fault::ListenQueueFull;
+    /// One notification more than may wait: the client would miss it, so it is ended. `limit` is what it hit.
+    fn end_full(&mut self, index: usize, limit: &'static str) {
+        let fault = Fault::ListenQueueFull(limit);
         let pool = self.clients.get(index).map(|client| client.pool);
         if let Some(pool) = pool.and_then(|pool| self.pools.get_mut(pool)) {
             pool.counters.listen_overflows += 1;
@@ -402,13 +455,23 @@ impl<D: Driver> Worker<D> {
                     && server.session.is_free()
             }),
         };
-        if may_be_told && self.driver.backlog(client.key) == 0 {
-            self.send_mail(index);
+        if !may_be_told {
+            return;
+        }
+        if self.driver.backlog(client.key) == 0 {
+            self.send_some_mail(index, false);
+        } else if let Some(ears) = client.ears.as_deref_mut() {
+            ears.unread_since.get_or_insert(self.now);
         }
     }
 
     /// Sends a client everything that waits for it.
     pub(super) fn send_mail(&mut self, index: usize) {
+        self.send_some_mail(index, true);
+    }
+
+    /// Sends a client what waits for it: all of it, or as much as it takes.
+    fn send_some_mail(&mut self, index: usize, all: bool) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -416,15 +479,19 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let mut messages = std::mem::take(&mut self.answers);
-        messages.clear();
-        let count = ears.mail.len() as u64;
-        ears.mail.take(&mut messages);
+        let (mut count, mut bytes) = (0, 0);
+        while !ears.mail.is_empty() && (all || self.driver.backlog(client.key) == 0) {
+            messages.clear();
+            count += ears.mail.take(&mut messages, SEND_MAX);
+            bytes += messages.len();
+            self.driver.send(client.key, &messages);
+        }
+        ears.unread_since = (!ears.mail.is_empty()).then_some(self.now);
         client.rest_ears();
         if let Some(pool) = self.pools.get_mut(client.pool) {
-            pool.counters.bytes_sent += messages.len() as u64;
-            pool.counters.notifications += count;
+            pool.counters.bytes_sent += bytes as u64;
+            pool.counters.notifications += count as u64;
         }
-        self.driver.send(client.key, &messages);
         super::super::trim(&mut messages);
         self.answers = messages;
     }

@@ -409,6 +409,63 @@ fn more_notifications_than_may_wait_end_the_client_with_an_error() {
 }
 
 #[test]
+fn more_bytes_of_notifications_than_may_wait_end_the_client_with_an_error() {
+    let mut world = world_with(2, "default_pool_size = 2\nlisten_queue_bytes = 16384");
+    let (busy, mouth) = (world.login(), world.login());
+    listen(&mut world, busy, "a");
+    world.ask(busy, &say().query("begin"));
+    let long = "x".repeat(4000);
+    for number in 0..5 {
+        assert!(!world.callers[busy].is_closed(), "{number}");
+        notify(&mut world, mouth, "a", &long);
+    }
+    assert_eq!(
+        heard(&mut world, busy),
+        "E(FATAL 53400 too many notifications are waiting for this client (listen_queue_bytes))"
+    );
+}
+
+#[test]
+fn thousands_of_notifications_during_a_query_arrive_behind_it() {
+    let mut world = world_with(2, "default_pool_size = 2");
+    let (busy, mouth) = (world.login(), world.login());
+    listen(&mut world, busy, "a");
+    world.ask(busy, &say().query("begin"));
+    world.ask(mouth, &say().query("begin"));
+    for number in 0..2000 {
+        world.ask(mouth, &say().query(&format!("notify a, '{number}'")));
+    }
+    world.ask(mouth, &say().query("commit"));
+    assert_eq!(heard(&mut world, busy), "");
+    let expected: Vec<_> = (0..2000).map(|number| format!("A(a: {number})")).collect();
+    assert_eq!(
+        world.ask(busy, &say().query("commit")),
+        format!("C(COMMIT) {} Z(I)", expected.join(" "))
+    );
+}
+
+#[test]
+fn a_client_that_reads_nothing_for_a_minute_may_leave_little_unread() {
+    let mut world = World::with_room(1, "session_state = track\ndefault_pool_size = 1", 4096);
+    world.database = Some(Database::default());
+    let (deaf, mouth) = (world.login(), world.login());
+    listen(&mut world, deaf, "a");
+    world.callers[deaf].deaf = true;
+    let long = "x".repeat(7900);
+    for _ in 0..150 {
+        notify(&mut world, mouth, "a", &long);
+    }
+    assert_eq!(counts(&world), (1, 1), "more than 1 MiB waits");
+    world.advance(Duration::from_secs(59));
+    notify(&mut world, mouth, "a", "still");
+    assert_eq!(counts(&world), (1, 1));
+    world.advance(Duration::from_secs(1));
+    notify(&mut world, mouth, "a", "too late");
+    world.settle();
+    assert_eq!(counts(&world), (0, 0));
+}
+
+#[test]
 fn a_client_that_does_not_read_is_ended_and_costs_nobody_anything() {
     let mut world = World::with_room(
         1,

@@ -203,8 +203,9 @@ fn limits() -> Vec<Sample> {
             "Listen to fewer.",
         ),
         limit(
-            Fault::ListenQueueFull,
-            "The client does not read, and `listen_queue_size` notifications or 1 MiB wait for it.",
+            Fault::ListenQueueFull("…"),
+            "The client is in a transaction or does not read, and `listen_queue_bytes` or `listen_queue_size` \
+             notifications wait for it; or it has read nothing for 60 seconds, and more than 1 MiB waits.",
             "Read faster, or raise the option.",
         ),
         limit(
