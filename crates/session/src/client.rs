@@ -16,7 +16,7 @@ use crate::sequences;
 use crate::settings::{Reported, Settings};
 use crate::sql;
 use crate::statement::planning::Planned;
-use crate::statement::{Copy, Description, Statement};
+use crate::statement::{Copy, Description, Statement, is_roomy};
 use crate::unnamed::{self, Unnamed};
 
 /// PostgreSQL compares statement names up to `NAMEDATALEN - 1` bytes (commands/prepare.c keys its table so).
@@ -362,6 +362,13 @@ impl Client {
     /// How many statement names it has.
     pub fn statement_count(&self) -> usize {
         self.names.len()
+    }
+
+    /// Gives back room that a burst of statements took.
+    pub fn give_back(&mut self) {
+        if is_roomy(self.names.capacity(), self.names.len()) {
+            self.names.shrink_to_fit();
+        }
     }
 
     /// Whether the server has seen the beginning but not the end of a message of this client.

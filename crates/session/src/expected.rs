@@ -11,7 +11,7 @@ use weir_sql::Reasons;
 
 use crate::client::{Parsed, key};
 use crate::inserted::Inserted;
-use crate::statement::Statement;
+use crate::statement::{Statement, is_roomy};
 
 /// A request that owes a reply (or, for [`Kind::CopyEnd`], ends one).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -258,6 +258,13 @@ pub struct Queue {
 }
 
 impl Queue {
+    /// Gives back room that a long pipeline took.
+    pub(crate) fn give_back(&mut self) {
+        if is_roomy(self.entries.capacity(), self.entries.len()) {
+            self.entries.shrink_to_fit();
+        }
+    }
+
     /// A request is on its way to the server. Returns the entry if the server will not answer it, because it skips to
     /// the next Sync after an error, or because a COPY FROM STDIN eats a Sync.
     pub fn expect(&mut self, entry: Expected) -> Option<Expected> {

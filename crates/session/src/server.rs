@@ -537,6 +537,12 @@ impl Server {
         self.repeat.forget();
     }
 
+    /// Gives back room that a burst of statements or a long pipeline took.
+    pub fn give_back(&mut self) {
+        self.queue.give_back();
+        self.prepared.give_back();
+    }
+
     /// Asks something whose only purpose is to be answered: whatever was on its way (a cancel) has arrived by then.
     pub fn ping(&mut self, out: &mut Vec<u8>) {
         self.tolerant = true;

@@ -25,6 +25,14 @@ pub use prepared::{Prepared, Presence};
 pub use proven::Proven;
 pub use registry::Registry;
 
+/// Entries for which a map or queue keeps room, however few it has.
+const ROOM_MIN: usize = 64;
+
+/// True if a map or queue has room for four times what is in it, so that giving it back is worth the work.
+pub(crate) fn is_roomy(capacity: usize, len: usize) -> bool {
+    capacity > ROOM_MIN && capacity / 4 > len
+}
+
 /// What our names on servers begin with.
 pub(crate) const NAME_PREFIX: &[u8] = b"weir_";
 

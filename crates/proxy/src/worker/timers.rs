@@ -226,6 +226,18 @@ impl<D: Driver> Worker<D> {
         }
         self.log_stats();
         self.drop_unused_pools();
+        self.give_back();
         self.arm_stats();
+    }
+
+    /// Gives back memory that bursts of statements took. Costs a look at each client, server and statement.
+    fn give_back(&mut self) {
+        for (_, client) in &mut self.clients {
+            client.session.give_back();
+        }
+        for (_, server) in &mut self.servers {
+            server.session.give_back();
+        }
+        self.registry.give_back();
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lru::LruCache;
 
-use super::Statement;
+use super::{Statement, is_roomy};
 
 /// What one server has prepared, least recently used first.
 ///
@@ -237,6 +237,18 @@ impl Prepared {
             if coming.count == 0 {
                 self.coming.remove(&statement.id);
             }
+        }
+    }
+
+    /// Gives back room that a burst took.
+    pub(crate) fn give_back(&mut self) {
+        for map in [&mut self.confirmed, &mut self.lost] {
+            if is_roomy(map.capacity(), map.len()) {
+                map.shrink_to_fit();
+            }
+        }
+        if is_roomy(self.coming.capacity(), self.coming.len()) {
+            self.coming.shrink_to_fit();
         }
     }
 

@@ -314,3 +314,21 @@ fn draining_for_clients_lets_them_stay_and_is_bounded_by_drain_timeout() {
         assert_eq!(world.live_servers(), 0);
     }
 }
+
+#[test]
+fn statements_of_clients_that_left_are_forgotten_without_a_new_one() {
+    let mut world = World::new(1, "default_pool_size = 1\nmax_prepared_statements = 20");
+    let (leaves, stays) = (world.login(), world.login());
+    for client in [leaves, stays] {
+        for number in 0..40 {
+            let text = format!("row {client} {number}");
+            world.ask(client, &say().parse(&format!("s{number}"), &text).sync());
+        }
+    }
+    assert_eq!(world.workers[0].registry.len(), 80);
+    world.ask(leaves, &say().terminate());
+    world.ask(stays, &say().query("deallocate all"));
+    world.advance(Duration::from_secs(61));
+    let known = world.workers[0].registry.len();
+    assert!(known <= 20, "{known} are known");
+}
