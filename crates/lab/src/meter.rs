@@ -59,6 +59,7 @@ pub struct Meter {
     ourselves: Tree,
     has_pooler: bool,
     has_server: bool,
+    has_generator: bool,
     samples: Vec<Sample>,
     due: Instant,
 }
@@ -88,6 +89,7 @@ impl Meter {
             ourselves: Tree::of(&[std::process::id()]).alone(),
             has_pooler: !groups.pooler.is_empty(),
             has_server: !groups.server.is_empty(),
+            has_generator: !groups.generator.is_empty(),
             samples: Vec::new(),
             due: clock::now(),
         };
@@ -140,11 +142,19 @@ impl Meter {
         let server = between.usage(|sample| sample.server);
         let generator = between.usage(|sample| sample.generator);
         let others = between.cpu_us(|sample| sample.others);
-        let ours = pooler.cpu_us + server.cpu_us + generator.cpu_us + others;
+        let groups = [
+            (self.has_pooler, pooler),
+            (self.has_server, server),
+            (self.has_generator, generator),
+        ];
+        let mut ours = Some(others);
+        for (_, usage) in groups.iter().filter(|(is_there, _)| *is_there) {
+            ours = ours.zip(*usage).map(|(sum, usage)| sum + usage.cpu_us);
+        }
         Ok(Costs {
-            pooler: self.has_pooler.then_some(pooler),
-            server: self.has_server.then_some(server),
-            generator: Some(generator),
+            pooler,
+            server,
+            generator,
             machine: Some(between.machine(ours)),
         })
     }
@@ -155,6 +165,8 @@ struct Between<'a> {
     begin: Point<'a>,
     end: Point<'a>,
     last: &'a Sample,
+    /// Looks from the middle of the window on.
+    late: &'a [Sample],
 }
 
 /// A moment between two samples; `share` of the way from one to the other, 0 to 1.
@@ -197,10 +209,13 @@ impl<'a> Between<'a> {
             .rev()
             .find(|sample| sample.at <= window.end)
             .or_else(|| samples.first())?;
+        let half = window.end.saturating_sub(window.begin) / 2;
+        let middle = samples.partition_point(|sample| sample.at < window.begin + half);
         let found = Self {
             begin: Point::at(samples, window.begin)?,
             end: Point::at(samples, window.end)?,
             last,
+            late: samples.get(middle..).unwrap_or_default(),
         };
         (samples.len() > 1 && window.end > window.begin).then_some(found)
     }
@@ -213,22 +228,27 @@ impl<'a> Between<'a> {
         self.more(|sample| of(sample).as_secs_f64() * 1e6)
     }
 
-    fn usage(&self, of: impl Fn(&Sample) -> Reading + Copy) -> Usage {
+    /// What a group of processes used. Unknown if no look found all of it from the middle of the window on: a busy machine
+    /// may let us look only before a process works and after its end, and then what it used is in no book.
+    fn usage(&self, of: impl Fn(&Sample) -> Reading + Copy) -> Option<Usage> {
+        if !self.late.iter().any(|sample| of(sample).is_whole) {
+            return None;
+        }
         let switches = |pick: fn(tree::Switches) -> u64| {
             of(self.begin.before).switches?;
             of(self.end.after).switches?;
             let count = self.more(|sample| of(sample).switches.map_or(0.0, |s| figure(pick(s))));
             Some(whole(count))
         };
-        Usage {
+        Some(Usage {
             cpu_us: self.cpu_us(|sample| of(sample).cpu),
             rss_bytes: of(self.last).rss_bytes,
             switches_voluntary: switches(|switches| switches.voluntary),
             switches_involuntary: switches(|switches| switches.involuntary),
-        }
+        })
     }
 
-    fn machine(&self, ours_us: f64) -> Machine {
+    fn machine(&self, ours_us: Option<f64>) -> Machine {
         let share = |of: fn(&Times) -> f64| self.more(|sample| of(&sample.machine));
         let all = share(Times::all_us).max(1.0);
         Machine {
@@ -236,7 +256,7 @@ impl<'a> Between<'a> {
             idle: share(|times| times.idle_us) / all,
             steal: share(|times| times.steal_us) / all,
             iowait: share(|times| times.iowait_us) / all,
-            foreign_cpu_us: (share(|times| times.busy_us) - ours_us).max(0.0),
+            foreign_cpu_us: ours_us.map(|ours| (share(|times| times.busy_us) - ours).max(0.0)),
         }
     }
 }
@@ -267,6 +287,7 @@ mod tests {
                 involuntary: 1,
             }),
             rss_bytes: Some(ms),
+            is_whole: true,
         };
         let us = |ms: u64| figure(ms) * 1000.0;
         Sample {
@@ -296,7 +317,7 @@ mod tests {
     fn a_window_between_looks_is_interpolated() {
         let samples = [sample(1000, 0), sample(2000, 100), sample(3000, 300)];
         let between = Between::of(&samples, window(1500, 2500)).unwrap();
-        let usage = between.usage(|sample| sample.pooler);
+        let usage = between.usage(|sample| sample.pooler).unwrap();
         // Half of 100 ms before, half of 200 ms after the look in the middle.
         assert!((usage.cpu_us - 150_000.0).abs() < 1e-6, "{usage:?}");
         assert_eq!(usage.switches_voluntary, Some(1500));
@@ -307,10 +328,31 @@ mod tests {
     fn what_nobody_of_ours_used_is_foreign() {
         let samples = [sample(1000, 0), sample(2000, 100)];
         let between = Between::of(&samples, window(1000, 2000)).unwrap();
-        let machine = between.machine(300_000.0);
+        let machine = between.machine(Some(300_000.0));
         // 400 ms of 2 s were busy, 300 ms were ours.
-        assert!((machine.foreign_cpu_us - 100_000.0).abs() < 1e-6);
+        assert!((machine.foreign_cpu_us.unwrap() - 100_000.0).abs() < 1e-6);
         assert!((machine.idle - 0.8).abs() < 1e-9, "{machine:?}");
+    }
+
+    #[test]
+    fn what_was_gone_at_the_first_look_after_its_work_is_unknown() {
+        let mut samples = [sample(1000, 0), sample(2000, 0), sample(3000, 0)];
+        samples[1].generator.is_whole = false;
+        samples[2].generator.is_whole = false;
+        // Seen in its first half only, and not at all.
+        for window in [window(900, 1500), window(1100, 2100), window(1100, 2900)] {
+            let between = Between::of(&samples, window).unwrap();
+            let generator = between.usage(|sample| sample.generator);
+            assert_eq!(generator, None, "{window:?}");
+            assert!(between.usage(|sample| sample.server).is_some());
+        }
+        assert_eq!(
+            Between::of(&samples, window(1100, 2900))
+                .unwrap()
+                .machine(None)
+                .foreign_cpu_us,
+            None
+        );
     }
 
     #[test]
@@ -323,8 +365,8 @@ mod tests {
     #[test]
     fn beyond_the_last_look_the_last_one_counts() {
         let samples = [sample(1000, 0), sample(2000, 100)];
-        let between = Between::of(&samples, window(1000, 9000)).unwrap();
-        let usage = between.usage(|sample| sample.pooler);
+        let between = Between::of(&samples, window(1000, 2200)).unwrap();
+        let usage = between.usage(|sample| sample.pooler).unwrap();
         assert!((usage.cpu_us - 100_000.0).abs() < 1e-6);
     }
 

@@ -237,7 +237,8 @@ pub struct Spread {
 /// What a cell cost, each over the measured time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
-    /// All processes and threads of the target; absent for `direct`.
+    /// All processes and threads of the target; absent for `direct`, and as the next two if no look at the processes fell
+    /// into the second half of the measured time.
     pub pooler: Option<Usage>,
     /// PostgreSQL's.
     pub server: Option<Usage>,
@@ -271,8 +272,8 @@ pub struct Machine {
     pub steal: f64,
     /// Waiting for disks.
     pub iowait: f64,
-    /// Microseconds of CPU time that nobody of ours used.
-    pub foreign_cpu_us: f64,
+    /// Microseconds of CPU time that nobody of ours used; absent if it is not known what ours used.
+    pub foreign_cpu_us: Option<f64>,
 }
 
 /// What speaks against a cell. `detail` has the figure.

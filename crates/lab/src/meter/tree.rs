@@ -12,6 +12,9 @@ pub(super) struct Reading {
     pub(super) cpu: Duration,
     pub(super) switches: Option<Switches>,
     pub(super) rss_bytes: Option<u64>,
+    /// True if all of the first processes could be read. What one of them used between its last look and its end is not
+    /// in `cpu`.
+    pub(super) is_whole: bool,
 }
 
 /// Context switches.
@@ -84,8 +87,10 @@ impl Tree {
         for pid in gone {
             self.bury(pid);
         }
+        let mut is_whole = !self.roots.is_empty();
         for &pid in &pids {
-            self.see(pid);
+            let is_seen = self.see(pid);
+            is_whole &= is_seen || !self.roots.contains(&pid);
         }
         let waited: Duration = self.roots.iter().filter_map(|&pid| waited(pid)).sum();
         if !self.begun {
@@ -96,6 +101,7 @@ impl Tree {
             cpu: self.cpu(waited),
             switches: self.switches(),
             rss_bytes: if self.memory { rss(&pids) } else { None },
+            is_whole,
         }
     }
 
@@ -117,9 +123,10 @@ impl Tree {
         alive + self.ended.max(told)
     }
 
-    fn see(&mut self, pid: u32) {
+    /// Reads one process; false if it is gone.
+    fn see(&mut self, pid: u32) -> bool {
         let Some(threads) = threads(pid) else {
-            return;
+            return false;
         };
         let new = !self.alive.contains_key(&pid);
         let seen = self.alive.entry(pid).or_default();
@@ -134,6 +141,7 @@ impl Tree {
         if new && !self.begun {
             seen.before = seen.total();
         }
+        true
     }
 
     fn bury(&mut self, pid: u32) {

@@ -547,6 +547,7 @@ fn costs(
         machine: Some(Machine {
             cpus: 2,
             idle,
+            foreign_cpu_us: Some(0.0),
             ..Machine::default()
         }),
     }

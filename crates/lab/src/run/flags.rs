@@ -95,7 +95,7 @@ fn machine(wanted: Wanted, outcome: &Outcome, costs: &Costs) -> Vec<Flag> {
             flags.push(flag(kind, detail));
         }
     };
-    let foreign = machine.foreign_cpu_us / (cpus * micros);
+    let foreign = machine.foreign_cpu_us.unwrap_or(0.0) / (cpus * micros);
     check(
         FlagKind::Foreign,
         foreign > FOREIGN_MAX,
@@ -236,7 +236,7 @@ mod tests {
             (FlagKind::Errors, with(|outcome, _, _| outcome.errors = 1)),
             (
                 FlagKind::Foreign,
-                with(|_, _, machine| machine.foreign_cpu_us = 1.1e6),
+                with(|_, _, machine| machine.foreign_cpu_us = Some(1.1e6)),
             ),
             (
                 FlagKind::GeneratorSaturated,

@@ -218,13 +218,14 @@ pub(super) fn of(database: &Database, cells: &[&CellRow]) -> Result<Option<Spot>
 fn costs(spot: &mut Spot, cells: &[&CellRow], profile: &Profile) {
     let (mut server_us, mut generator_us, mut seconds, mut transactions) = (0.0, 0.0, 0.0, 0.0);
     let mut machine_us = 0.0;
-    let mut near = true;
+    let (mut near, mut is_known) = (true, true);
     for cell in cells {
         let (Some(outcome), Some(costs)) = (&cell.outcome, &cell.costs) else {
             continue;
         };
         seconds += outcome.seconds;
         transactions += outcome.tps * outcome.seconds;
+        is_known &= costs.generator.is_some();
         generator_us += costs.generator.map_or(0.0, |usage| usage.cpu_us);
         let cpus = costs.machine.map_or(0.0, |machine| f64::from(machine.cpus));
         machine_us += cpus * outcome.seconds * 1e6;
@@ -237,7 +238,7 @@ fn costs(spot: &mut Spot, cells: &[&CellRow], profile: &Profile) {
         spot.server_cpu_ms = Some(server_us / 1000.0 / transactions);
         spot.without_core = Some(profile.waiting_for_cpu(server_us / 1e6 / seconds));
     }
-    spot.generator_share = (machine_us > 0.0).then_some(generator_us / machine_us);
+    spot.generator_share = (is_known && machine_us > 0.0).then_some(generator_us / machine_us);
 }
 
 fn latency(outcomes: &[&Outcome]) -> Option<LatencyMs> {
