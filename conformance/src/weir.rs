@@ -106,6 +106,12 @@ impl Config {
         self
     }
 
+    /// Number of worker threads, in place of two.
+    #[must_use]
+    pub fn workers(self, count: usize) -> Self {
+        self.env("WEIR_WORKERS", &count.to_string())
+    }
+
     /// One more environment variable.
     #[must_use]
     pub fn env(mut self, key: &str, value: &str) -> Self {

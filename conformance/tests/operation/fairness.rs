@@ -1,7 +1,10 @@
-//! First come, first served, whichever worker a client is connected to.
+//! First come, first served, whichever worker a client is connected to, and whatever a client keeps its server for.
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use anyhow::Context;
 use anyhow::Result;
 use anyhow::ensure;
 use weir_conformance::Raw;
@@ -13,72 +16,245 @@ use crate::support::Server;
 use crate::support::answer;
 use crate::support::apart;
 use crate::support::clients;
+use crate::support::on_workers;
 
 const WAITERS: usize = 20;
 
 #[test]
 fn the_queue_is_served_in_the_order_of_arrival() -> Result<()> {
-    let server = Server::new("op_fifo")?;
-    let mut direct = Raw::connect(server.postgres.port(), "op_fifo")?;
-    direct.query("create table served (at serial, n int)")?;
-    let mut weir = Weir::start(&server.config().set("default_pool_size", "1"))?;
-    let mut holder = weir.connect("op_fifo")?;
-    let mut waiters = clients(&weir, "op_fifo", WAITERS)?;
-    // Not the order in which they were connected: that is the order of workers in turn.
-    waiters.rotate_left(WAITERS / 3);
-    waiters.swap(2, 11);
-    waiters.swap(5, 6);
-    for round in 0..3 {
-        holder.query("begin")?;
-        for (n, waiter) in waiters.iter_mut().enumerate() {
-            let sent = clock::now();
-            let sql = format!("insert into served (n) values ({n})");
-            waiter.send(&frontend::query(&sql))?;
-            weir.wait_pool("op_fifo", "cl_waiting", i64::try_from(n)? + 1)?;
-            apart(sent)?;
+    on_workers(|workers| {
+        let server = Server::new("op_fifo")?;
+        let mut direct = Raw::connect(server.postgres.port(), "op_fifo")?;
+        direct.query("create table served (at serial, n int)")?;
+        let mut weir = Weir::start(
+            &server
+                .config()
+                .workers(workers)
+                .set("default_pool_size", "1"),
+        )?;
+        let mut holder = weir.connect("op_fifo")?;
+        let mut waiters = clients(&weir, "op_fifo", WAITERS)?;
+        // Not the order in which they were connected: that is the order of workers in turn.
+        waiters.rotate_left(WAITERS / 3);
+        waiters.swap(2, 11);
+        waiters.swap(5, 6);
+        for round in 0..3 {
+            holder.query("begin")?;
+            for (n, waiter) in waiters.iter_mut().enumerate() {
+                let sent = clock::now();
+                let sql = format!("insert into served (n) values ({n})");
+                waiter.send(&frontend::query(&sql))?;
+                weir.wait_pool("op_fifo", "cl_waiting", i64::try_from(n)? + 1)?;
+                apart(sent)?;
+            }
+            holder.query("commit")?;
+            for waiter in &mut waiters {
+                answer(waiter)?;
+            }
+            let order = direct.query("select n from served order by at")?;
+            let order: Vec<String> = order.into_iter().flatten().flatten().collect();
+            let wanted: Vec<String> = (0..WAITERS).map(|n| n.to_string()).collect();
+            ensure!(order == wanted, "round {round}: {order:?}");
+            direct.query("truncate served")?;
         }
-        holder.query("commit")?;
-        for waiter in &mut waiters {
-            answer(waiter)?;
-        }
-        let order = direct.query("select n from served order by at")?;
-        let order: Vec<String> = order.into_iter().flatten().flatten().collect();
-        let wanted: Vec<String> = (0..WAITERS).map(|n| n.to_string()).collect();
-        ensure!(order == wanted, "round {round}: {order:?}");
-        direct.query("truncate served")?;
-    }
-    weir.check_healthy()
+        weir.check_healthy()
+    })
 }
 
 #[test]
 fn a_busy_client_does_not_overtake_one_that_waits() -> Result<()> {
-    let server = Server::new("op_fair")?;
-    let mut weir = Weir::start(&server.config().set("default_pool_size", "1"))?;
-    // Four clients, two per worker, all with the next query on its way as soon as the last is answered.
-    let mut counts = [0_u32; 4];
-    let mut clients = clients(&weir, "op_fair", 4)?;
-    let until = clock::now() + Duration::from_secs(1);
-    std::thread::scope(|scope| -> Result<()> {
-        let running: Vec<_> = clients
-            .iter_mut()
-            .map(|client| {
-                scope.spawn(move || -> Result<u32> {
-                    let mut count = 0;
-                    while clock::now() < until {
-                        client.query("select pg_sleep(0.003)")?;
-                        count += 1;
-                    }
-                    Ok(count)
+    on_workers(|workers| {
+        let server = Server::new("op_fair")?;
+        let mut weir = Weir::start(
+            &server
+                .config()
+                .workers(workers)
+                .set("default_pool_size", "1"),
+        )?;
+        // Four clients, all with the next query on its way as soon as the last is answered.
+        let mut counts = [0_u32; 4];
+        let mut clients = clients(&weir, "op_fair", 4)?;
+        let until = clock::now() + Duration::from_secs(1);
+        std::thread::scope(|scope| -> Result<()> {
+            let running: Vec<_> = clients
+                .iter_mut()
+                .map(|client| {
+                    scope.spawn(move || -> Result<u32> {
+                        let mut count = 0;
+                        while clock::now() < until {
+                            client.query("select pg_sleep(0.003)")?;
+                            count += 1;
+                        }
+                        Ok(count)
+                    })
                 })
-            })
-            .collect();
-        for (count, client) in counts.iter_mut().zip(running) {
-            *count = client.join().map_err(|_| anyhow::anyhow!("panicked"))??;
+                .collect();
+            for (count, client) in counts.iter_mut().zip(running) {
+                *count = client.join().map_err(|_| anyhow::anyhow!("panicked"))??;
+            }
+            Ok(())
+        })?;
+        let (least, most) = (counts.iter().min(), counts.iter().max());
+        let (least, most) = (least.copied().unwrap_or(0), most.copied().unwrap_or(0));
+        ensure!(least > 10 && most <= least * 2, "{counts:?}");
+        weir.check_healthy()
+    })
+}
+
+/// What a transaction does that gives its client a reason to keep the server.
+const REASONS: [&str; 4] = [
+    "select lastval()",
+    "select currval('made_id_seq')",
+    "select nextval('made_id_seq')",
+    "do $$ begin perform 1; end $$",
+];
+
+/// How a client says a statement.
+#[derive(Clone, Copy, Debug)]
+enum Protocol {
+    Simple,
+    Extended,
+    Prepared,
+}
+
+impl Protocol {
+    const ALL: [Self; 3] = [Self::Simple, Self::Extended, Self::Prepared];
+
+    fn say(self, client: &mut Raw, sql: &str) -> Result<()> {
+        let bytes = match self {
+            Self::Simple => frontend::query(sql),
+            Self::Extended => batch("", sql, true),
+            Self::Prepared => {
+                // The statement's text is its name; close, so that each transaction prepares anew.
+                let mut bytes = batch(sql, sql, false);
+                bytes.extend(frontend::close(b'S', sql));
+                bytes.extend(frontend::sync());
+                bytes
+            }
+        };
+        client.send(&bytes)?;
+        answer(client).map(drop)
+    }
+
+    /// One transaction of client `number`.
+    fn transaction(self, client: &mut Raw, number: i32, reason: &str) -> Result<()> {
+        let insert = format!("insert into made (client) values ({number})");
+        for sql in ["begin", &insert, reason, "commit"] {
+            self.say(client, sql)?;
         }
         Ok(())
-    })?;
-    let (least, most) = (counts.iter().min(), counts.iter().max());
-    let (least, most) = (least.copied().unwrap_or(0), most.copied().unwrap_or(0));
-    ensure!(least > 10 && most <= least * 2, "{counts:?}");
-    weir.check_healthy()
+    }
+}
+
+fn batch(name: &str, sql: &str, ends: bool) -> Vec<u8> {
+    let mut bytes = frontend::parse(name, sql, &[]);
+    bytes.extend(frontend::bind("", name, &[]));
+    bytes.extend(frontend::execute("", 0));
+    if ends {
+        bytes.extend(frontend::sync());
+    }
+    bytes
+}
+
+const TABLE: &str = "drop table if exists made; create table made (id serial, client int)";
+
+/// Client 0 is the only one on its worker, so nobody waits there: it used to keep its server for as long as it went on.
+#[test]
+fn whatever_a_client_keeps_its_server_for_who_waits_elsewhere_is_next() -> Result<()> {
+    const MORE: usize = 20;
+    let server = Server::new("op_keep")?;
+    let mut direct = Raw::connect(server.postgres.port(), "op_keep")?;
+    on_workers(|workers| {
+        let config = server.config().workers(workers);
+        let mut weir = Weir::start(&config.set("default_pool_size", "1"))?;
+        let mut clients = clients(&weir, "op_keep", workers.max(2))?;
+        for (reason, protocol) in REASONS
+            .iter()
+            .flat_map(|reason| Protocol::ALL.map(|protocol| (reason, protocol)))
+        {
+            direct.query(TABLE)?;
+            let (busy, waiters) = clients.split_first_mut().context("clients")?;
+            // All have moved a sequence before: nobody is on trial.
+            for client in std::iter::once(&mut *busy).chain(waiters.iter_mut()) {
+                protocol.transaction(client, -1, reason)?;
+                protocol.transaction(client, -1, reason)?;
+            }
+            protocol.say(busy, "begin")?;
+            protocol.say(busy, "insert into made (client) values (0)")?;
+            protocol.say(busy, reason)?;
+            for (number, waiter) in waiters.iter_mut().enumerate() {
+                let sql = format!("insert into made (client) values ({})", number + 1);
+                waiter.send(&frontend::query(&sql))?;
+            }
+            weir.wait_pool("op_keep", "cl_waiting", i64::try_from(waiters.len())?)?;
+            protocol.say(busy, "commit")?;
+            for _ in 0..MORE {
+                protocol.transaction(busy, 0, reason)?;
+            }
+            waiters
+                .iter_mut()
+                .try_for_each(|waiter| answer(waiter).map(drop))?;
+            let order = direct.query("select client from made where client >= 0 order by id")?;
+            let order: Vec<String> = order.into_iter().flatten().flatten().collect();
+            let last = order
+                .iter()
+                .rposition(|client| client != "0")
+                .context("waiters")?;
+            let overtaken = order
+                .iter()
+                .take(last)
+                .filter(|client| *client == "0")
+                .count();
+            // One is the transaction that they waited for.
+            ensure!(overtaken <= 3, "{reason}, {protocol:?}: {order:?}");
+        }
+        weir.check_healthy()
+    })
+}
+
+/// The issue's own loop: one client did 180,049 transactions while five others did none.
+#[test]
+fn clients_that_read_sequences_without_end_all_get_their_turns() -> Result<()> {
+    const CLIENTS: usize = 6;
+    const EACH: usize = 20;
+    const MOST: usize = 20 * EACH;
+    let server = Server::new("op_turns")?;
+    let mut direct = Raw::connect(server.postgres.port(), "op_turns")?;
+    on_workers(|workers| {
+        let config = server.config().workers(workers);
+        let mut weir = Weir::start(&config.set("default_pool_size", "1"))?;
+        for (reason, protocol) in REASONS.iter().zip(Protocol::ALL.iter().cycle()) {
+            direct.query(TABLE)?;
+            let mut clients = clients(&weir, "op_turns", CLIENTS)?;
+            let done: [AtomicUsize; CLIENTS] = Default::default();
+            let goes_on = || {
+                let counts = done.iter().map(|count| count.load(SeqCst));
+                let (least, most) = (counts.clone().min(), counts.max());
+                least < Some(EACH) && most < Some(MOST)
+            };
+            std::thread::scope(|scope| -> Result<()> {
+                let running: Vec<_> = (clients.iter_mut().zip(&done))
+                    .map(|(client, done)| {
+                        scope.spawn(|| -> Result<()> {
+                            while goes_on() {
+                                protocol.transaction(client, 0, reason)?;
+                                done.fetch_add(1, SeqCst);
+                            }
+                            Ok(())
+                        })
+                    })
+                    .collect();
+                for client in running {
+                    client.join().map_err(|_| anyhow::anyhow!("panicked"))??;
+                }
+                Ok(())
+            })?;
+            let counts = done.map(AtomicUsize::into_inner);
+            ensure!(
+                counts.iter().all(|count| *count >= EACH),
+                "{reason}: {counts:?}"
+            );
+        }
+        weir.check_healthy()
+    })
 }

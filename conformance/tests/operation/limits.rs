@@ -1,4 +1,4 @@
-//! Limits on clients and servers are exact over both workers.
+//! Limits on clients and servers are exact over any number of workers.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
@@ -18,6 +18,7 @@ use weir_conformance::postgres::Options;
 use crate::support::Server;
 use crate::support::answer;
 use crate::support::clients;
+use crate::support::on_workers;
 use crate::support::refusal;
 use crate::support::send_all;
 use crate::support::took;
@@ -52,144 +53,168 @@ fn load(server: &mut Server, mut clients: Vec<Raw>, time: Duration) -> Result<us
 
 #[test]
 fn default_pool_size_is_exact() -> Result<()> {
-    let mut server = Server::new("op_pool_size")?;
-    let mut weir = Weir::start(&server.config().set("default_pool_size", "3"))?;
-    let clients = clients(&weir, "op_pool_size", 16)?;
-    let most = load(&mut server, clients, Duration::from_secs(1))?;
-    ensure!(most == 3, "{most} backends");
-    ensure!(server.count()? == 3);
-    weir.check_healthy()
+    on_workers(|workers| {
+        let mut server = Server::new("op_pool_size")?;
+        let mut weir = Weir::start(
+            &server
+                .config()
+                .workers(workers)
+                .set("default_pool_size", "3"),
+        )?;
+        let clients = clients(&weir, "op_pool_size", 16)?;
+        let most = load(&mut server, clients, Duration::from_secs(1))?;
+        ensure!(most == 3, "{most} backends");
+        ensure!(server.count()? == 3);
+        weir.check_healthy()
+    })
 }
 
 #[test]
 fn pool_size_of_a_database_holds_transactions_back() -> Result<()> {
-    let mut server = Server::new("op_db_pool_size")?;
-    let port = server.postgres.port();
-    let config = Config::new().database(&format!(
-        "op_db_pool_size = host=127.0.0.1 port={port} pool_size=2"
-    ));
-    let weir = Weir::start(&config)?;
-    let mut clients = clients(&weir, "op_db_pool_size", 8)?;
-    send_all(&mut clients, "begin; select 1")?;
-    weir.wait_pool("op_db_pool_size", "cl_waiting", 6)?;
-    ensure!(weir.pool_number("op_db_pool_size", "sv_active")? == 2);
-    server.stays(2, Duration::from_millis(300))?;
-    // Whoever got one gives it back; so all are served in the end.
-    send_all(&mut clients, "commit")?;
-    for client in &mut clients {
-        answer(client)?;
-        answer(client)?;
-    }
-    ensure!(server.count()? == 2);
-    Ok(())
+    on_workers(|workers| {
+        let mut server = Server::new("op_db_pool_size")?;
+        let port = server.postgres.port();
+        let config = Config::new().workers(workers).database(&format!(
+            "op_db_pool_size = host=127.0.0.1 port={port} pool_size=2"
+        ));
+        let weir = Weir::start(&config)?;
+        let mut clients = clients(&weir, "op_db_pool_size", 8)?;
+        send_all(&mut clients, "begin; select 1")?;
+        weir.wait_pool("op_db_pool_size", "cl_waiting", 6)?;
+        ensure!(weir.pool_number("op_db_pool_size", "sv_active")? == 2);
+        server.stays(2, Duration::from_millis(300))?;
+        // Whoever got one gives it back; so all are served in the end.
+        send_all(&mut clients, "commit")?;
+        for client in &mut clients {
+            answer(client)?;
+            answer(client)?;
+        }
+        ensure!(server.count()? == 2);
+        Ok(())
+    })
 }
 
 #[test]
 fn max_db_connections_holds_over_two_pools_and_evicts_an_idle_server() -> Result<()> {
-    let mut server = Server::new("op_max_db")?;
-    server.roles(&["op_ann", "op_ben"])?;
-    let config = server.config().set("max_db_connections", "2");
-    let users = "\"postgres\" \"\"\n\"op_ann\" \"\"\n\"op_ben\" \"\"\n";
-    let mut weir = Weir::start(&config.userlist(users))?;
-    let connect = |user: &str, count: usize| -> Result<Vec<Raw>> {
-        (0..count)
-            .map(|_| weir.connect_as(user, "op_max_db"))
-            .collect()
-    };
-    let mut anns = connect("op_ann", 6)?;
-    send_all(&mut anns[..2], "begin; select 1")?;
-    for ann in &mut anns[..2] {
-        answer(ann)?;
-    }
-    ensure!(server.count()? == 2, "{} backends", server.count()?);
-    send_all(&mut anns[..2], "commit")?;
-    for ann in &mut anns[..2] {
-        answer(ann)?;
-    }
-    // Both servers are idle and Ann's; Ben needs one.
-    let begun = clock::now();
-    let mut bens = connect("op_ben", 6)?;
-    ensure!(bens[0].query_one("select current_user")? == "op_ben");
-    ensure!(
-        begun.elapsed() < Duration::from_secs(2),
-        "eviction took {:?}",
-        begun.elapsed()
-    );
-    server.wait_count(2)?;
-    // Both pools want all of it all the time: nobody starves, the limit holds.
-    let everybody: Vec<Raw> = anns.into_iter().chain(bens).collect();
-    let most = load(&mut server, everybody, Duration::from_secs(1))?;
-    // A backend that was told to go may still be seen for a moment beside its successor.
-    ensure!(most <= 4, "{most} backends");
-    server.wait_count(2)?;
-    weir.check_healthy()
+    on_workers(|workers| {
+        let mut server = Server::new("op_max_db")?;
+        server.roles(&["op_ann", "op_ben"])?;
+        let config = server
+            .config()
+            .workers(workers)
+            .set("max_db_connections", "2");
+        let users = "\"postgres\" \"\"\n\"op_ann\" \"\"\n\"op_ben\" \"\"\n";
+        let mut weir = Weir::start(&config.userlist(users))?;
+        let connect = |user: &str, count: usize| -> Result<Vec<Raw>> {
+            (0..count)
+                .map(|_| weir.connect_as(user, "op_max_db"))
+                .collect()
+        };
+        let mut anns = connect("op_ann", 6)?;
+        send_all(&mut anns[..2], "begin; select 1")?;
+        for ann in &mut anns[..2] {
+            answer(ann)?;
+        }
+        ensure!(server.count()? == 2, "{} backends", server.count()?);
+        send_all(&mut anns[..2], "commit")?;
+        for ann in &mut anns[..2] {
+            answer(ann)?;
+        }
+        // Both servers are idle and Ann's; Ben needs one.
+        let begun = clock::now();
+        let mut bens = connect("op_ben", 6)?;
+        ensure!(bens[0].query_one("select current_user")? == "op_ben");
+        ensure!(
+            begun.elapsed() < Duration::from_secs(2),
+            "eviction took {:?}",
+            begun.elapsed()
+        );
+        server.wait_count(2)?;
+        // Both pools want all of it all the time: nobody starves, the limit holds.
+        let everybody: Vec<Raw> = anns.into_iter().chain(bens).collect();
+        let most = load(&mut server, everybody, Duration::from_secs(1))?;
+        // A backend that was told to go may still be seen for a moment beside its successor.
+        ensure!(most <= 4, "{most} backends");
+        server.wait_count(2)?;
+        weir.check_healthy()
+    })
 }
 
 #[test]
 fn max_db_connections_is_exact_while_all_servers_work() -> Result<()> {
-    let mut server = Server::new("op_max_db_busy")?;
-    server.roles(&["op_ann", "op_ben"])?;
-    let config = server.config().set("max_db_connections", "3");
-    let users = "\"postgres\" \"\"\n\"op_ann\" \"\"\n\"op_ben\" \"\"\n";
-    let weir = Weir::start(&config.userlist(users))?;
-    let mut everybody = Vec::new();
-    for user in ["op_ann", "op_ben"] {
-        let mut first = weir.connect_as(user, "op_max_db_busy")?;
-        first.query("select 1")?;
-        everybody.push(first);
-    }
-    for user in ["op_ann", "op_ben", "op_ann", "op_ben", "op_ann", "op_ben"] {
-        everybody.push(weir.connect_as(user, "op_max_db_busy")?);
-    }
-    send_all(&mut everybody, "begin; select 1")?;
-    weir.wait_pool("op_max_db_busy", "cl_waiting", 5)?;
-    server.stays(3, Duration::from_millis(300))?;
-    send_all(&mut everybody, "commit")?;
-    for client in &mut everybody {
-        answer(client)?;
-        answer(client)?;
-    }
-    Ok(())
+    on_workers(|workers| {
+        let mut server = Server::new("op_max_db_busy")?;
+        server.roles(&["op_ann", "op_ben"])?;
+        let config = server
+            .config()
+            .workers(workers)
+            .set("max_db_connections", "3");
+        let users = "\"postgres\" \"\"\n\"op_ann\" \"\"\n\"op_ben\" \"\"\n";
+        let weir = Weir::start(&config.userlist(users))?;
+        let mut everybody = Vec::new();
+        for user in ["op_ann", "op_ben"] {
+            let mut first = weir.connect_as(user, "op_max_db_busy")?;
+            first.query("select 1")?;
+            everybody.push(first);
+        }
+        for user in ["op_ann", "op_ben", "op_ann", "op_ben", "op_ann", "op_ben"] {
+            everybody.push(weir.connect_as(user, "op_max_db_busy")?);
+        }
+        send_all(&mut everybody, "begin; select 1")?;
+        weir.wait_pool("op_max_db_busy", "cl_waiting", 5)?;
+        server.stays(3, Duration::from_millis(300))?;
+        send_all(&mut everybody, "commit")?;
+        for client in &mut everybody {
+            answer(client)?;
+            answer(client)?;
+        }
+        Ok(())
+    })
 }
 
 #[test]
 fn max_user_connections_holds_over_two_databases() -> Result<()> {
-    let mut first = Server::new("op_max_user_1")?;
-    let mut second = Server::new("op_max_user_2")?;
-    first.roles(&["op_cat"])?;
-    let config = first.config().user("op_cat = max_user_connections=2");
-    let config = config.userlist("\"postgres\" \"\"\n\"op_cat\" \"\"\n");
-    let mut weir = Weir::start(&config)?;
-    let mut everybody = Vec::new();
-    for database in ["op_max_user_1", "op_max_user_2"] {
-        let mut client = weir.connect_as("op_cat", database)?;
-        client.query("select 1")?;
-        everybody.push(client);
-    }
-    for _ in 0..3 {
+    on_workers(|workers| {
+        let mut first = Server::new("op_max_user_1")?;
+        let mut second = Server::new("op_max_user_2")?;
+        first.roles(&["op_cat"])?;
+        let config = first
+            .config()
+            .workers(workers)
+            .user("op_cat = max_user_connections=2");
+        let config = config.userlist("\"postgres\" \"\"\n\"op_cat\" \"\"\n");
+        let mut weir = Weir::start(&config)?;
+        let mut everybody = Vec::new();
         for database in ["op_max_user_1", "op_max_user_2"] {
-            everybody.push(weir.connect_as("op_cat", database)?);
+            let mut client = weir.connect_as("op_cat", database)?;
+            client.query("select 1")?;
+            everybody.push(client);
         }
-    }
-    send_all(&mut everybody, "begin; select 1")?;
-    let waiting = || -> Result<i64> {
-        Ok(weir.pool_number("op_max_user_1", "cl_waiting")?
-            + weir.pool_number("op_max_user_2", "cl_waiting")?)
-    };
-    weir_conformance::wait_until("six waiting", crate::support::PATIENCE, || {
-        Ok(waiting()? == 6)
-    })?;
-    let both = first.count()? + second.count()?;
-    ensure!(both == 2, "{both} backends");
-    // Another user is not limited by that.
-    let mut other = weir.connect("op_max_user_1")?;
-    ensure!(other.query_one("select 1")? == "1");
-    send_all(&mut everybody, "commit")?;
-    for client in &mut everybody {
-        answer(client)?;
-        answer(client)?;
-    }
-    weir.check_healthy()
+        for _ in 0..3 {
+            for database in ["op_max_user_1", "op_max_user_2"] {
+                everybody.push(weir.connect_as("op_cat", database)?);
+            }
+        }
+        send_all(&mut everybody, "begin; select 1")?;
+        let waiting = || -> Result<i64> {
+            Ok(weir.pool_number("op_max_user_1", "cl_waiting")?
+                + weir.pool_number("op_max_user_2", "cl_waiting")?)
+        };
+        weir_conformance::wait_until("six waiting", crate::support::PATIENCE, || {
+            Ok(waiting()? == 6)
+        })?;
+        let both = first.count()? + second.count()?;
+        ensure!(both == 2, "{both} backends");
+        // Another user is not limited by that.
+        let mut other = weir.connect("op_max_user_1")?;
+        ensure!(other.query_one("select 1")? == "1");
+        send_all(&mut everybody, "commit")?;
+        for client in &mut everybody {
+            answer(client)?;
+            answer(client)?;
+        }
+        weir.check_healthy()
+    })
 }
 
 #[test]
@@ -226,27 +251,32 @@ fn min_pool_size_is_kept() -> Result<()> {
 
 #[test]
 fn the_reserve_is_used_after_reserve_pool_timeout_and_not_before() -> Result<()> {
-    let mut server = Server::new("op_reserve")?;
-    let config = server.config().set("default_pool_size", "1");
-    let config = config
-        .set("reserve_pool_size", "2")
-        .set("reserve_pool_timeout", "1");
-    let weir = Weir::start(&config)?;
-    let mut clients = clients(&weir, "op_reserve", 5)?;
-    clients[0].query("begin")?;
-    let begun = clock::now();
-    send_all(&mut clients[1..], "begin; select 1")?;
-    server.stays(1, Duration::from_millis(700))?;
-    weir.wait_pool("op_reserve", "cl_waiting", 2)?;
-    took(begun, Duration::from_secs(1))?;
-    server.stays(3, Duration::from_millis(500))?;
-    send_all(&mut clients, "commit")?;
-    answer(&mut clients[0])?;
-    for client in &mut clients[1..] {
-        answer(client)?;
-        answer(client)?;
-    }
-    Ok(())
+    on_workers(|workers| {
+        let mut server = Server::new("op_reserve")?;
+        let config = server
+            .config()
+            .workers(workers)
+            .set("default_pool_size", "1");
+        let config = config
+            .set("reserve_pool_size", "2")
+            .set("reserve_pool_timeout", "1");
+        let weir = Weir::start(&config)?;
+        let mut clients = clients(&weir, "op_reserve", 5)?;
+        clients[0].query("begin")?;
+        let begun = clock::now();
+        send_all(&mut clients[1..], "begin; select 1")?;
+        server.stays(1, Duration::from_millis(700))?;
+        weir.wait_pool("op_reserve", "cl_waiting", 2)?;
+        took(begun, Duration::from_secs(1))?;
+        server.stays(3, Duration::from_millis(500))?;
+        send_all(&mut clients, "commit")?;
+        answer(&mut clients[0])?;
+        for client in &mut clients[1..] {
+            answer(client)?;
+            answer(client)?;
+        }
+        Ok(())
+    })
 }
 
 /// So many try to come in at once; returns how many did, and what the others heard.

@@ -17,6 +17,17 @@ use weir_conformance::frontend;
 use weir_conformance::raw::Message;
 use weir_conformance::wait_until;
 
+/// Numbers of workers with which limits and fairness are tested: one alone, fewer than the clients of most tests, more.
+pub(crate) const WORKERS: [usize; 3] = [1, 2, 4];
+
+/// Runs a test with each number of workers.
+pub(crate) fn on_workers(mut test: impl FnMut(usize) -> Result<()>) -> Result<()> {
+    for workers in WORKERS {
+        test(workers).with_context(|| format!("with {workers} workers"))?;
+    }
+    Ok(())
+}
+
 /// Generous: the machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -163,6 +163,14 @@ pub enum Action {
         /// The client.
         client: ClientId,
     },
+    /// A client waits, and the client of this server keeps it only while nobody does ([`Shard::keep`]): check the server
+    /// in, or call `reclaim_refused` if its client has gone on with it.
+    ///
+    /// [`Shard::keep`]: crate::Shard::keep
+    Reclaim {
+        /// The server.
+        server: ServerId,
+    },
     /// A place that somebody was refused has been released: call `retry` on every shard that has
     /// waiters, on all workers and in all pools, this one included.
     WakeOthers,

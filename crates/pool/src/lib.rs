@@ -13,7 +13,7 @@
 //!   +-----|-----+ Parcel+-----|-----+       +-----|-----+
 //!         |                   |                   |
 //!   ======v===================v===================v======
-//!    Shared: per lane [ oldest waiters | coldest idle ]        atomics
+//!    Shared: per lane [ oldest waiters | coldest offer ]       atomics
 //!            places of the pool, logins failing, ...
 //!        |                 |                   |
 //!     Quota database    Quota user         HostGate            shared with other pools
@@ -25,6 +25,8 @@
 //!   database and the user limit, taken by compare-and-swap, all or none. It travels with the server.
 //! - **The longest waiter is served first.** In a lane by the queue; across lanes a free server goes
 //!   to another lane's waiter if that one is older by more than [`FAIRNESS_GRACE`].
+//! - **A client may keep a free server** while nobody waits on any lane ([`Shard::keep`]); [`Action::Reclaim`] asks for it
+//!   back.
 //! - **No wake-up is lost.** Every "announce, then look" pair is ordered by SeqCst; `shared.rs` and
 //!   [`Quota`] argue it, the simulator in `tests/` tries it.
 //! - **The hot path** is a check-out with an idle server here and the check-in after it: one look into a
@@ -62,6 +64,7 @@
 mod action;
 mod gate;
 mod moment;
+mod offer;
 mod policy;
 mod queue;
 mod quota;

@@ -11,6 +11,7 @@ use crate::action::Action;
 use crate::gate::Connecting;
 use crate::moment::Moment;
 use crate::moment::ServerId;
+use crate::offer::Offer;
 use crate::policy::Policy;
 use crate::queue::Queue;
 use crate::random::Random;
@@ -25,6 +26,7 @@ use crate::shared::Shared;
 mod closing;
 mod count;
 mod grow;
+mod keep;
 mod seats;
 mod serve;
 mod upkeep;
@@ -84,13 +86,15 @@ pub struct Shard {
     servers: HashMap<ServerId, Entry, BuildHasherDefault<IdHasher>>,
     /// Idle servers with the moment they became idle, longest idle first.
     idle: VecDeque<(ServerId, Moment)>,
+    /// Kept servers with the moment since when, longest first.
+    kept: VecDeque<(ServerId, Moment)>,
     queue: Queue,
     actions: VecDeque<Action>,
     /// A place was released that somebody is waiting for.
     wake: bool,
     /// What the other lanes have been told.
     announced: Line,
-    announced_idle: Moment,
+    announced_idle: Offer,
     /// Connect tokens that the engine has not answered, or not even seen.
     tokens: usize,
     /// Servers in state `Connecting`.
@@ -141,6 +145,8 @@ enum State {
     Closing,
     Connecting(Connecting),
     Idle,
+    /// Free, and left with its client while nobody waits.
+    Kept,
     Leaving(Promise),
     Testing,
 }
@@ -158,11 +164,12 @@ impl Shard {
             random: Random::new(seed),
             servers: HashMap::default(),
             idle: VecDeque::new(),
+            kept: VecDeque::new(),
             queue: Queue::default(),
             actions: VecDeque::new(),
             wake: false,
             announced: Line::EMPTY,
-            announced_idle: Moment::NEVER,
+            announced_idle: Offer::NONE,
             tokens: 0,
             connecting: 0,
             asking: false,
@@ -238,10 +245,11 @@ impl Shard {
     }
 
     fn announce_idle(&mut self) {
-        let coldest = self.idle.front().map_or(Moment::NEVER, |(_, since)| *since);
-        if coldest != self.announced_idle {
-            self.announced_idle = coldest;
-            self.shared.announce_idle(self.lane, coldest);
+        let since = |list: &VecDeque<(_, Moment)>| list.front().map(|(_, since)| *since);
+        let offer = Offer::new(since(&self.idle), since(&self.kept));
+        if offer != self.announced_idle {
+            self.announced_idle = offer;
+            self.shared.announce_idle(self.lane, offer);
         }
     }
 
@@ -265,7 +273,7 @@ impl Drop for Shard {
     /// A lane without a shard neither waits nor has anything to give.
     fn drop(&mut self) {
         self.shared.announce_wait(self.lane, &Line::EMPTY);
-        self.shared.announce_idle(self.lane, Moment::NEVER);
+        self.shared.announce_idle(self.lane, Offer::NONE);
         self.shared
             .clients
             .fetch_sub(self.clients, std::sync::atomic::Ordering::SeqCst);

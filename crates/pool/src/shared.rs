@@ -8,6 +8,9 @@
 //! two sees the other: the server is handed over, or it is asked for. A lane may skip a waiter only
 //! when as many servers are promised to that lane as it has waiters; a promise ends either with the
 //! server's arrival or with `WakeOthers`, and both make the lane look again.
+//!
+//! A server that its client keeps while nobody waits (`Shard::keep`) is announced in the same word and looks for waiters
+//! in the same order.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -25,6 +28,7 @@ use std::time::Duration;
 use crate::gate::Connecting;
 use crate::gate::HostGate;
 use crate::moment::Moment;
+use crate::offer::Offer;
 use crate::policy::Policy;
 use crate::quota::Quota;
 
@@ -65,8 +69,8 @@ struct Waiting {
 #[derive(Debug)]
 struct Lane {
     waiting: Padded<Waiting>,
-    /// Since when the longest-idle server is idle; NEVER = no idle server.
-    coldest_idle: Padded<AtomicU64>,
+    /// The lane's [`Offer`].
+    offer: Padded<AtomicU64>,
 }
 
 /// What a lane tells the others of its queue.
@@ -418,23 +422,37 @@ impl Shared {
         waiting.count.store(line.count, SeqCst);
     }
 
-    pub(crate) fn announce_idle(&self, lane: usize, coldest: Moment) {
+    pub(crate) fn announce_idle(&self, lane: usize, offer: Offer) {
         if let Some(lane) = self.lanes.get(lane) {
-            lane.coldest_idle.0.store(coldest.0, SeqCst);
+            lane.offer.0.store(offer.word(), SeqCst);
         }
     }
 
-    /// The other lane with the server that has been idle longest, and since when.
+    /// The other lane with the server that has been idle or kept longest, and since when.
     pub(crate) fn coldest_lane(&self, own: usize) -> Option<(usize, Moment)> {
-        let idle = |lane: &Lane| Moment(lane.coldest_idle.0.load(SeqCst));
+        self.coldest_offer(own, |offer| offer.since())
+    }
+
+    /// The other lane on which a client keeps a server that it can do without, and since when the lane has one to give.
+    pub(crate) fn keeping_lane(&self, own: usize) -> Option<(usize, Moment)> {
+        self.coldest_offer(own, |offer| offer.since().filter(|_| offer.keeps()))
+    }
+
+    fn coldest_offer(
+        &self,
+        own: usize,
+        since: impl Fn(Offer) -> Option<Moment>,
+    ) -> Option<(usize, Moment)> {
         let others = self
             .lanes
             .iter()
             .enumerate()
             .filter(|(lane, _)| *lane != own);
         others
-            .map(|(number, lane)| (number, idle(lane)))
-            .filter(|(_, since)| *since != Moment::NEVER)
+            .filter_map(|(number, lane)| {
+                let offer = Offer::from_word(lane.offer.0.load(SeqCst));
+                Some((number, since(offer)?))
+            })
             .min_by_key(|(_, since)| *since)
     }
 
@@ -496,6 +514,23 @@ impl Shared {
             .enumerate()
             .filter(|(lane, _)| *lane != own);
         others.any(|(_, lane)| older(&lane.waiting.0))
+    }
+
+    /// True if another lane has a waiter without a server on its way.
+    pub(crate) fn has_waiter_elsewhere(&self, own: usize) -> bool {
+        self.oldest_elsewhere(own).is_some()
+    }
+
+    /// Since when the longest waiter of the other lanes waits that no server is on its way to; NEVER if that is not published.
+    pub(crate) fn oldest_elsewhere(&self, own: usize) -> Option<Moment> {
+        let others = self
+            .lanes
+            .iter()
+            .enumerate()
+            .filter(|(lane, _)| *lane != own);
+        others
+            .filter_map(|(_, lane)| lane.waiting.0.unpromised())
+            .min()
     }
 
     pub(crate) fn defer(&self) {
@@ -599,7 +634,7 @@ impl Lane {
         };
         Self {
             waiting: Padded(waiting),
-            coldest_idle: Padded(never()),
+            offer: Padded(AtomicU64::new(Offer::NONE.word())),
         }
     }
 }

@@ -35,7 +35,7 @@ use crate::resolve::Resolver;
 use crate::running::Arrivals;
 use crate::settled::Settled;
 use crate::sizing::{Sizing, TurnsByHost};
-use crate::worker::{Retired, Standing};
+use crate::worker::{Retired, Standing, Trials};
 
 mod purpose;
 mod sizes;
@@ -77,6 +77,8 @@ pub(crate) struct GlobalPool {
     pub(crate) lanes: AtomicUsize,
     /// Clients that are pinned to their servers, on all workers.
     pub(crate) pinned: AtomicU32,
+    /// What its clients may keep others waiting for; touched only by clients on trial while others wait.
+    pub(crate) trials: Mutex<Trials>,
     /// Statements that its servers have prepared.
     pub(crate) proven: Arc<Proven>,
     /// What the last client's own SCRAM login left for ours.
@@ -496,6 +498,7 @@ impl Global {
             welcomes: Mutex::default(),
             lanes: AtomicUsize::new(0),
             pinned: AtomicU32::new(0),
+            trials: Mutex::default(),
             proven: Arc::default(),
             pass_through: Mutex::default(),
             learnt: Mutex::default(),

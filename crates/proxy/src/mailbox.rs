@@ -54,7 +54,7 @@ pub(crate) enum Message {
     Evict {
         scope: Scope,
         pool: Arc<GlobalPool>,
-        from: usize,
+        /// Workers that have looked.
         hops: usize,
     },
     /// A successor accepts clients: send it ours.

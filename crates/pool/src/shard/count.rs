@@ -50,6 +50,14 @@ pub enum Violation {
         /// Waiting clients.
         waiting: usize,
     },
+    /// A server is kept by its client and not listed as such, or the reverse.
+    #[error("{listed} servers listed as kept, {kept} in state kept")]
+    KeptList {
+        /// Entries of the list.
+        listed: usize,
+        /// Servers in state kept.
+        kept: usize,
+    },
     /// Servers logging in do not match their count.
     #[error("{counted} logins counted, {found} found")]
     Logins {
@@ -88,7 +96,7 @@ impl Shard {
         };
         for entry in self.servers.values() {
             match &entry.state {
-                State::Active | State::Leaving(_) => counts.sv_active += 1,
+                State::Active | State::Kept | State::Leaving(_) => counts.sv_active += 1,
                 State::Closing => counts.closing += 1,
                 State::Connecting(_) => counts.sv_login += 1,
                 State::Idle if self.is_long_idle_entry(entry, now) => counts.sv_used += 1,
@@ -162,6 +170,13 @@ impl Shard {
             return Err(Violation::IdleBesideWaiters {
                 idle,
                 waiting: self.waiting(),
+            });
+        }
+        let kept = self.count(|state| matches!(state, State::Kept));
+        if kept != self.kept.len() {
+            return Err(Violation::KeptList {
+                listed: self.kept.len(),
+                kept,
             });
         }
         let found = self.count(|state| matches!(state, State::Connecting(_)));

@@ -104,6 +104,7 @@ impl Shard {
         self.see(now);
         self.end_login(server);
         self.remove_idle(server);
+        self.unkeep(server);
         self.unseat(server);
         let Some(entry) = self.servers.remove(&server) else {
             return;
@@ -146,8 +147,15 @@ impl Shard {
         }
         // Waiters are announced before idle servers are looked for, see `shared`.
         self.announce_wait();
-        if (self.policy.limits_assigned || !self.idle.is_empty()) && !self.seat_waiters(now) {
+        let looks_for_seats = self.policy.limits_assigned || !self.idle.is_empty();
+        let has_turn = !looks_for_seats || self.seat_waiters(now);
+        let unmet = self.unmet();
+        if unmet > 0 && self.reclaim(unmet) == unmet {
+            // They come back at once, sooner than any other.
             return;
+        }
+        if !has_turn {
+            return self.ask_for_kept();
         }
         let surplus = now.0.saturating_sub(micros(HANDOVER_IDLE));
         self.ask(|since| since.0 <= surplus);
@@ -194,6 +202,17 @@ impl Shard {
         }
         if let Some((lane, since)) = self.shared.coldest_lane(self.lane)
             && is_cold(since)
+        {
+            self.asking = true;
+            self.actions.push_back(Action::Ask { lane });
+        }
+    }
+
+    /// Waiters without a seat have no use for an idle server, but for one that a client keeps: its seat comes with it.
+    fn ask_for_kept(&mut self) {
+        if self.wants_ask()
+            && self.is_out_of_seats()
+            && let Some((lane, _)) = self.shared.keeping_lane(self.lane)
         {
             self.asking = true;
             self.actions.push_back(Action::Ask { lane });

@@ -127,7 +127,7 @@ impl Shard {
         for entry in self.servers.values_mut() {
             let is_assigned = matches!(
                 entry.state,
-                State::Active | State::Testing | State::Leaving(_)
+                State::Active | State::Kept | State::Testing | State::Leaving(_)
             );
             if !is_limited {
                 if let Some(seat) = entry.seat.take() {

@@ -60,11 +60,14 @@ impl Shard {
             return Checkin::Close(CloseReason::Obsolete);
         };
         debug_assert!(
-            matches!(entry.state, State::Active | State::Testing),
+            matches!(entry.state, State::Active | State::Kept | State::Testing),
             "{:?}",
             entry.state
         );
         entry.used_at = now;
+        if matches!(entry.state, State::Kept) {
+            self.unkeep(server);
+        }
         if after_every_use {
             self.begin_closing(server, CloseReason::Lifetime);
             self.unseat(server);
@@ -75,6 +78,7 @@ impl Shard {
 
     /// The engine tests the server (check or reset query); it counts as "tested" meanwhile.
     pub fn test_started(&mut self, server: ServerId) {
+        self.unkeep(server);
         if let Some(entry) = self.servers.get_mut(&server) {
             debug_assert!(matches!(entry.state, State::Active | State::Testing));
             entry.state = State::Testing;
@@ -97,6 +101,7 @@ impl Shard {
             return None;
         }
         self.remove_idle(server);
+        self.unkeep(server);
         let entry = self.servers.remove(&server)?;
         self.seated -= usize::from(entry.seat.is_some());
         let promise = match entry.state {
@@ -185,10 +190,16 @@ impl Shard {
         self.wake = true;
     }
 
-    /// Another lane asks for an idle server. Some: `detach` it and send the parcel; None: say no.
+    /// Another lane asks for an idle server. Some: `detach` it and send the parcel. None: drain [`Shard::poll`], since a
+    /// server that its client keeps may come free, then say no; that server goes to the longest waiter on its own.
     pub fn asked(&mut self, now: Moment, by_lane: usize) -> Option<ServerId> {
         self.see(now);
-        let (server, _) = *self.idle.front()?;
+        // Without a seat an idle server is of no use to the other lane.
+        let idle = self.idle.front().filter(|_| !self.is_out_of_seats());
+        let Some((server, _)) = idle.copied() else {
+            self.reclaim(1);
+            return None;
+        };
         let promise = self.shared.promise(by_lane)?;
         self.idle.pop_front();
         self.announce_idle();

@@ -819,7 +819,7 @@ fn announcing_before_looking_loses_no_wake_up_in_any_order() {
         let (mut handed, mut asked) = (None, None);
         for step in order.chars() {
             match step {
-                'A' => shared.announce_idle(0, Moment(1)),
+                'A' => shared.announce_idle(0, Offer::new(Some(Moment(1)), None)),
                 'B' => handed = shared.promise_oldest(0, Moment::NEVER),
                 'a' => shared.announce_wait(1, &line),
                 _ => asked = shared.coldest_lane(1),

@@ -94,6 +94,9 @@ impl Shard {
         {
             self.close_idle(server, CloseReason::Paused);
         }
+        if self.shared.is_paused() {
+            self.reclaim(usize::MAX);
+        }
     }
 
     /// Closes this idle server, because another pool needs its place; false if it is not idle.

@@ -70,6 +70,17 @@ impl World {
             if waiting.is_empty() {
                 continue;
             }
+            let kept = self.clients.iter().filter(|(client, state)| {
+                matches!(state, Client::Keeping(_)) && self.home(**client).0 == number
+            });
+            // A login in the making is theirs, whatever else comes first.
+            let coming: usize = (self.shards.iter())
+                .filter(|(place, _)| place.0 == number)
+                .map(|(_, shard)| shard.connecting())
+                .sum();
+            if coming < waiting.len() {
+                assert_eq!(kept.count(), 0, "{waiting:?} wait beside kept servers");
+            }
             let is_bound = self.setup.policy.limits_assigned && shared.limit() != 0;
             if is_bound && shared.assigned() >= shared.limit() {
                 continue;

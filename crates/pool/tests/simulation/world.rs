@@ -45,11 +45,16 @@ pub(crate) enum Op {
     DieIdle(u64),
     Faults(Option<FailureKind>),
     Finish(u64),
+    /// A client that keeps its server while nobody waits uses it again.
+    GoOn(u64),
+    Keep(u64),
     Leave(u64),
     /// Pool (by remainder), paused or not.
     Pause(usize, bool),
     Recycle,
     Resize(usize),
+    /// Clients that are to give back what they keep go on with it instead, or not any more.
+    Refuse(bool),
     /// Pool (by remainder) and how many servers it may assign; 0 = no limit.
     SetLimit(usize, usize),
     Tick(u64),
@@ -74,6 +79,7 @@ pub(crate) enum Message {
 pub(crate) enum Client {
     Away,
     Holding(ServerId),
+    Keeping(ServerId),
     Waiting(Ticket),
 }
 
@@ -95,6 +101,8 @@ pub(crate) struct World {
     /// Lanes learn one after the other that seats are not counted any more, and serve whom they have.
     pub is_loose: bool,
     pub faults: Option<FailureKind>,
+    /// Clients go on with what they keep when others want it.
+    pub refuses: bool,
 }
 
 impl World {
@@ -139,6 +147,7 @@ impl World {
             assigned,
             is_loose: false,
             faults: None,
+            refuses: false,
         };
         world.after_step();
         world
@@ -176,6 +185,8 @@ impl World {
             Op::DieIdle(pick) => self.die(*pick, false),
             Op::Faults(kind) => self.faults = *kind,
             Op::Finish(client) => self.finish(*client),
+            Op::GoOn(client) => self.go_on(*client),
+            Op::Keep(client) => self.keep(*client),
             Op::Leave(client) => self.leave(*client),
             Op::Pause(pool, is_paused) => self.pause(pool % self.setup.pools, *is_paused),
             Op::Recycle => {
@@ -193,6 +204,7 @@ impl World {
                 let shards = self.shards.values_mut();
                 shards.for_each(|shard| shard.set_policy(now, Arc::clone(&policy)));
             }
+            Op::Refuse(refuses) => self.refuses = *refuses,
             Op::SetLimit(pool, limit) => self.set_limit(pool % self.setup.pools, *limit),
             Op::Tick(pick) => {
                 let places: Vec<_> = self.shards.keys().copied().collect();
@@ -248,8 +260,41 @@ impl World {
         }
     }
 
-    fn finish(&mut self, client: u64) {
+    fn keep(&mut self, client: u64) {
         let Client::Holding(server) = self.clients[&client] else {
+            return;
+        };
+        let (home, now) = (self.home(client), self.now);
+        if self.shard(home).keep(now, server) {
+            self.clients.insert(client, Client::Keeping(server));
+        } else {
+            self.finish(client);
+        }
+    }
+
+    fn go_on(&mut self, client: u64) {
+        if let Client::Keeping(server) = self.clients[&client] {
+            let home = self.home(client);
+            self.shard(home).unkeep(server);
+            self.clients.insert(client, Client::Holding(server));
+        }
+    }
+
+    /// A client is to give back what it keeps.
+    fn reclaim(&mut self, place: Place, server: ServerId) {
+        let client = self.servers[&(place, server)].unwrap();
+        assert_eq!(self.clients[&client], Client::Keeping(server));
+        if self.refuses && !self.pools[place.0].is_paused() {
+            let now = self.now;
+            self.clients.insert(client, Client::Holding(server));
+            self.shard(place).reclaim_refused(now);
+        } else {
+            self.finish(client);
+        }
+    }
+
+    fn finish(&mut self, client: u64) {
+        let (Client::Holding(server) | Client::Keeping(server)) = self.clients[&client] else {
             return;
         };
         let (home, now) = (self.home(client), self.now);
@@ -267,7 +312,7 @@ impl World {
                 assert!(self.shard(home).forget(ticket), "a waiter is in the queue");
                 self.clients.insert(client, Client::Away);
             }
-            Client::Holding(server) => {
+            Client::Holding(server) | Client::Keeping(server) => {
                 self.clients.insert(client, Client::Away);
                 self.close(self.home(client), server);
             }
@@ -391,6 +436,7 @@ impl World {
                 Action::Notify { client } => {
                     assert!(matches!(self.clients[&client.0], Client::Waiting(_)));
                 }
+                Action::Reclaim { server } => self.reclaim(place, server),
                 Action::WakeOthers => {
                     self.mail
                         .extend(self.shards.keys().map(|at| Message::Retry { at: *at }));
@@ -521,6 +567,7 @@ impl World {
 
     pub(crate) fn finish_everything(&mut self) {
         self.faults = None;
+        self.refuses = false;
         self.deliver_all();
         self.check_paused();
         (0..self.setup.pools).for_each(|pool| self.pause(pool, false));

@@ -17,12 +17,7 @@ impl<D: Driver> Worker<D> {
             }
             Message::Barrier(passed) => drop(passed.try_send(())),
             Message::Cancel { client, id, socket } => self.cancel_letter(client, id, socket),
-            Message::Evict {
-                scope,
-                pool,
-                from,
-                hops,
-            } => self.evict_for(scope, &pool, from, hops),
+            Message::Evict { scope, pool, hops } => self.evict_for(scope, &pool, hops),
             Message::HandOver(link) => self.begin_moving(link),
             Message::Heard(heard) => self.heard(heard),
             Message::Handshake { asker, advanced } => self.handshake_advanced(asker, *advanced),

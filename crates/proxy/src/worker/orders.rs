@@ -333,8 +333,6 @@ impl<D: Driver> Worker<D> {
         self.pump(index);
         if is_paused {
             self.close_listener_of(index);
-            // Clients that would rather keep a server have nothing running.
-            while self.give_up_reluctant(index) {}
         }
     }
 

@@ -1,6 +1,6 @@
 //! Pools: this worker's shards, and carrying out what they ask for.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -45,8 +45,6 @@ impl<D: Driver> Worker<D> {
             checks: state::checks(&settings),
             draw: seed,
             pins: BTreeMap::new(),
-            reluctant: VecDeque::new(),
-            trials: state::Trials::new(self.now),
             reset_always: settled.settings.global.server_reset_query_always,
             has_timeouts: has_timeouts(&settings),
             settings,
@@ -95,6 +93,7 @@ impl<D: Driver> Worker<D> {
                 Action::Fail { client, error } => self.wait_failed(client, error),
                 Action::Notify { client } => self.notify_waiter(client),
                 Action::Evict { scope } => self.evict(index, scope),
+                Action::Reclaim { server } => self.reclaim(index, server_index(server.0)),
                 Action::WakeOthers => self.global.wake_all(),
             }
         }
@@ -164,8 +163,9 @@ impl<D: Driver> Worker<D> {
         if server.is_none()
             && let Some(index) = index
         {
-            // It goes back to the pool, which has an asker now.
-            self.give_up_reluctant(index);
+            // What a client here can do without goes to the asker before it hears that nothing is idle.
+            self.pump(index);
+            self.run_later();
         }
         match server {
             Some(server) => self.hand_over(server_index(server.0), from, true),
@@ -278,17 +278,27 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let pool = Arc::clone(&pool.global);
-        self.evict_for(scope, &pool, self.lane, 0);
+        self.evict_for(scope, &pool, 0);
     }
 
-    /// Looks here, then on the next worker, until all were asked. The shard asks again if nobody had one.
-    pub(super) fn evict_for(
-        &mut self,
-        scope: Scope,
-        pool: &Arc<GlobalPool>,
-        from: usize,
-        hops: usize,
-    ) {
+    /// Looks for an idle server here, then on the next worker, until all were asked; then in the same way for one that its
+    /// client only keeps. The shard asks again if nobody had one.
+    pub(super) fn evict_for(&mut self, scope: Scope, pool: &Arc<GlobalPool>, hops: usize) {
+        let lanes = self.global.lanes();
+        for hops in hops..2 * lanes {
+            if self.evict_here(scope, pool, hops < lanes) {
+                return;
+            }
+            let next = (self.lane + 1) % lanes;
+            if next != self.lane {
+                let (pool, hops) = (Arc::clone(pool), hops + 1);
+                return drop(self.post(next, Message::Evict { scope, pool, hops }));
+            }
+        }
+    }
+
+    /// Closes the server of another pool in this scope that has been idle longest, or kept. True if there was one.
+    fn evict_here(&mut self, scope: Scope, pool: &Arc<GlobalPool>, idle: bool) -> bool {
         let fits = |other: &Pool| {
             !Arc::ptr_eq(&other.global, pool)
                 && match scope {
@@ -296,35 +306,24 @@ impl<D: Driver> Worker<D> {
                     Scope::User => other.global.user == pool.user,
                 }
         };
-        let idle = self
-            .pools
-            .iter()
-            .filter(|(_, other)| fits(other))
-            .filter_map(|(index, other)| {
-                other
-                    .shard
-                    .coldest_idle()
-                    .map(|(server, since)| (since, index, server))
-            });
-        if let Some((_, index, server)) = idle.min_by_key(|(since, ..)| *since) {
-            if let Some(pool) = self.pools.get_mut(index) {
-                pool.shard.evict(self.now, server);
-            }
-            return self.pump(index);
+        let coldest = |shard: &Shard| match idle {
+            true => shard.coldest_idle(),
+            false => shard.coldest_kept(),
+        };
+        let others = self.pools.iter().filter(|(_, other)| fits(other));
+        let found = others
+            .filter_map(|(index, other)| coldest(&other.shard).map(|found| (index, found)))
+            .min_by_key(|(_, (_, since))| *since);
+        let Some((index, (server, _))) = found else {
+            return false;
+        };
+        if idle && let Some(pool) = self.pools.get_mut(index) {
+            pool.shard.evict(self.now, server);
+            self.pump(index);
+        } else {
+            self.evict_kept(server_index(server.0));
         }
-        let next = (self.lane + 1) % self.global.lanes();
-        if hops + 1 < self.global.lanes() && next != from {
-            let pool = Arc::clone(pool);
-            drop(self.post(
-                next,
-                Message::Evict {
-                    scope,
-                    pool,
-                    from,
-                    hops: hops + 1,
-                },
-            ));
-        }
+        true
     }
 
     // --- waiting clients ---

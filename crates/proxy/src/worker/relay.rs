@@ -10,9 +10,10 @@ use weir_wire::backend::TransactionStatus;
 
 use super::changed::HURRIED;
 use super::client::Leaving;
+use super::keeping::Kept;
 use super::listening::listener_of;
 use super::measure::micros;
-use super::slots::{Client, Phase, Stage};
+use super::slots::{Client, Phase, Server, Stage};
 use super::{Worker, trim};
 use crate::driver::Driver;
 use crate::sizing::class_of;
@@ -122,27 +123,40 @@ impl<D: Driver> Worker<D> {
             .servers
             .get(server)
             .is_some_and(|server| server.lease == Some(index));
-        if is_checked && !self.waits_for_new(index, server, input) {
-            self.pass_requests(index, server, input, false)
-        } else {
-            0
+        if !is_checked || self.waits_for_answer(index, server, input) {
+            return 0;
         }
+        let taken = self.pass_requests(index, server, input, false);
+        let is_used = |server: &Server| server.kept != Kept::No && !server.session.is_free();
+        if self.servers.get(server).is_some_and(is_used) {
+            self.unkeep(server);
+        }
+        taken
     }
 
-    /// Whether a client whose server is only being asked what it left there wants another one for what it sent, or the
-    /// server's role may be gone: then the answer comes first.
-    fn waits_for_new(&mut self, index: usize, server_index: usize, input: &[u8]) -> bool {
+    /// True if a client's request comes behind the answer to what its server is being asked about its session: others wait
+    /// for the server, its role may be gone, or the request needs a new one. Marks the client as stalled then.
+    fn waits_for_answer(&mut self, index: usize, server_index: usize, input: &[u8]) -> bool {
         let server = self.servers.get(server_index);
         let Some(server) = server.filter(|server| server.session.is_asked_only()) else {
             return false;
         };
         let is_role_doubtful = server.is_role_doubtful;
         self.begin_request(index, input);
-        let waits = is_role_doubtful || !self.suits(index, server_index);
+        let waits =
+            is_role_doubtful || !self.suits(index, server_index) || self.is_due_to_others(index);
         if let Some(client) = self.clients.get_mut(index) {
             client.stalled |= waits;
         }
         waits
+    }
+
+    /// True if others wait for a server and nothing is known for which this client may keep its own.
+    fn is_due_to_others(&self, index: usize) -> bool {
+        let client = self.clients.get(index);
+        let unpinned = client.filter(|client| client.session.pin().is_none());
+        let pool = unpinned.and_then(|client| self.pools.get(client.pool));
+        pool.is_some_and(|pool| pool.shard.is_wanted())
     }
 
     /// Sends a client what needs no server. One that does not read is not listened to either.
@@ -192,7 +206,6 @@ impl<D: Driver> Worker<D> {
             Checkout::Queued(ticket) => {
                 client.ticket = Some(ticket);
                 tracing::debug!("{client} waits for a server");
-                self.give_up_reluctant(pool_index);
                 false
             }
             Checkout::FailFast => {

@@ -6,6 +6,7 @@ use weir_session::relay::{self, ServerFault};
 use weir_session::splice::Splice;
 
 use super::client::Leaving;
+use super::keeping::Kept;
 use super::relay::server_index;
 use super::slots::{Client, Stage, Test};
 use super::{Worker, trim};
@@ -32,16 +33,12 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
-        let is_tried = server.trial.is_some();
         let client = server.lease.take();
         if let Some(client) = client.and_then(|index| self.clients.get_mut(index)) {
             client.lease = None;
             server.is_used |= client.session.pin().is_some();
         }
         self.driver.resume(server.key);
-        if is_tried {
-            self.end_trial(server_index);
-        }
         self.put_back(server_index);
     }
 
@@ -81,6 +78,12 @@ impl<D: Driver> Worker<D> {
             server.session.is_free(),
             "promise 1: only a free server goes back"
         );
+        if server.kept != Kept::No {
+            self.unkeep(server_index);
+        }
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
         let Some(pool) = self.pools.get_mut(server.pool) else {
             return;
         };

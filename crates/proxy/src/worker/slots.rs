@@ -1,6 +1,6 @@
 //! What a worker keeps per client, server and pool.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,11 +23,12 @@ use weir_tls::session::{CertificateDer, Protection};
 use super::access::{Directory, Learnt};
 use super::cancel::HeldCancel;
 use super::inquiry::Inquiry;
+use super::keeping::Kept;
 use super::listening::Ears;
 use super::measure::Timing;
 use super::secure::Securing;
 use super::sizing::Counted;
-use super::state::{Pinned, Trials};
+use super::state::Pinned;
 use crate::console::{Conversation, Role};
 use crate::driver::Key;
 use crate::global::GlobalPool;
@@ -311,10 +312,8 @@ pub(super) struct Server {
     pub(super) is_used: bool,
     /// It was just asked about its session, though no statement gave a reason to.
     pub(super) is_checked: bool,
-    /// Its client would rather keep it: it is in the pool's list of these.
-    pub(super) is_reluctant: bool,
-    /// Its client keeps it though others wait: since when, to see what it asks for next.
-    pub(super) trial: Option<Moment>,
+    /// Why it stays with its client though it is free.
+    pub(super) kept: Kept,
     /// Nobody has let go of it since it logged in.
     pub(super) is_new: bool,
     /// It refused something in a way that may mean that its role is gone.
@@ -357,8 +356,7 @@ impl Server {
             cleaning_until: None,
             is_used: false,
             is_checked: false,
-            is_reluctant: false,
-            trial: None,
+            kept: Kept::No,
             is_new: false,
             is_role_doubtful: false,
             answer: Vec::new(),
@@ -391,10 +389,6 @@ pub(super) struct Pool {
     pub(super) draw: u64,
     /// Pins since the process began, by reason.
     pub(super) pins: BTreeMap<&'static str, u64>,
-    /// Servers that their clients would rather keep, the longest first; some may have better reasons by now.
-    pub(super) reluctant: VecDeque<usize>,
-    /// What clients may keep others waiting for, to see whether they need what a sequence gave them.
-    pub(super) trials: Trials,
     pub(super) counters: Counters,
     /// How long things took; none until something did.
     pub(super) timing: Option<Box<Timing>>,

@@ -1,9 +1,7 @@
-//! Session state at the end of a transaction: asking the server, pinning clients, and giving up servers that clients
-//! would only rather keep.
+//! Session state at the end of a transaction: asking the server, and pinning clients.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use weir_config::{PoolMode, PoolSettings, SessionState, StateCheck};
 use weir_pool::Moment;
@@ -12,12 +10,9 @@ use weir_session::relay::StatePolicy;
 use weir_sql::{Functions, Judge};
 
 use super::Worker;
-use super::slots::{Pool, Stage};
+use super::slots::Pool;
 use crate::driver::Driver;
 use crate::global::GlobalPool;
-
-/// How long a client may keep a server that nobody waits for, because it may ask there what a sequence gave it.
-const RELUCTANT_MAX: Duration = Duration::from_secs(1);
 
 /// A pinned client's place among those of its pool (`max_pinned`).
 pub(super) struct Pinned {
@@ -51,7 +46,7 @@ impl<D: Driver> Worker<D> {
         !self.is_behind(index)
             && !self.asks_state(index, server_index)
             && self.settle_pin(index, server_index)
-            && !self.stays_reluctantly(index, server_index)
+            && !self.keeps(index, server_index)
     }
 
     /// Whether a client keeps its server until it has heard everything.
@@ -138,167 +133,6 @@ impl<D: Driver> Worker<D> {
                 }
             }
         }
-    }
-
-    // --- servers that clients would rather keep ---
-
-    /// Whether a client keeps a free server as long as nobody else needs it.
-    fn stays_reluctantly(&mut self, index: usize, server_index: usize) -> bool {
-        let (Some(client), Some(server)) =
-            (self.clients.get(index), self.servers.get_mut(server_index))
-        else {
-            return false;
-        };
-        if !client.session.is_reluctant() {
-            return false;
-        }
-        let Some(pool) = self.pools.get_mut(client.pool) else {
-            return false;
-        };
-        if pool.rules.state != StatePolicy::Track {
-            return false;
-        }
-        let mut longest = if client.session.is_on_trial() {
-            TRIAL_MAX
-        } else {
-            RELUCTANT_MAX
-        };
-        if pool.shard.waiting() > 0 {
-            let is_on_trial = client.session.is_on_trial();
-            match pool.trials.grant(self.now).filter(|_| is_on_trial) {
-                None => return false,
-                Some(granted) => {
-                    server.trial = Some(self.now);
-                    longest = granted;
-                }
-            }
-        } else if !server.is_reluctant {
-            pool.reluctant.push_back(server_index);
-        }
-        server.is_reluctant = true;
-        self.arm_server(server_index, Some(longest));
-        true
-    }
-
-    /// Somebody needs a server: the one that was kept longest without need goes back. True if there was one.
-    pub(super) fn give_up_reluctant(&mut self, pool_index: usize) -> bool {
-        while let Some(server_index) = self
-            .pools
-            .get_mut(pool_index)
-            .and_then(|pool| pool.reluctant.pop_front())
-        {
-            if !self.tries(pool_index, server_index) && self.release_reluctant(server_index) {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Whether a client keeps its server for a moment though somebody waits for one by now.
-    fn tries(&mut self, pool_index: usize, server_index: usize) -> bool {
-        let (Some(pool), Some(server)) = (
-            self.pools.get_mut(pool_index),
-            self.servers.get_mut(server_index),
-        ) else {
-            return false;
-        };
-        let client = server.lease.and_then(|index| self.clients.get(index));
-        let is_on_trial = client.is_some_and(|client| client.session.is_on_trial());
-        let keeps = is_on_trial && server.is_reluctant && server.session.is_free();
-        let granted = pool.trials.grant(self.now).filter(|_| keeps);
-        if granted.is_some() {
-            server.trial = Some(self.now);
-            self.arm_server(server_index, granted);
-        }
-        granted.is_some()
-    }
-
-    /// What was kept on trial is not any more.
-    pub(super) fn end_trial(&mut self, server_index: usize) {
-        if let Some(server) = self.servers.get_mut(server_index)
-            && let Some(since) = server.trial.take()
-        {
-            server.is_reluctant = false;
-            if let Some(pool) = self.pools.get_mut(server.pool) {
-                pool.trials.spend(self.now.since(since));
-            }
-        }
-    }
-
-    /// Releases a server that its client only would rather keep; false if it has a better reason by now.
-    pub(super) fn release_reluctant(&mut self, server_index: usize) -> bool {
-        let Some(server) = self.servers.get_mut(server_index) else {
-            return false;
-        };
-        if !std::mem::take(&mut server.is_reluctant) {
-            return false;
-        }
-        self.end_trial(server_index);
-        let Some(server) = self.servers.get_mut(server_index) else {
-            return false;
-        };
-        let is_free = matches!(server.stage, Stage::Leased)
-            && server.session.is_free()
-            && !server.session.is_uncertain()
-            && self.driver.backlog(server.key) == 0;
-        let client = server.lease.and_then(|index| self.clients.get(index));
-        let lets_go = client.is_some_and(|client| {
-            client.session.pin().is_none()
-                && !client.session.is_sending_to_server()
-                && !client.session.is_behind()
-        });
-        if !is_free || !lets_go {
-            return false;
-        }
-        if let Some(server) = self.servers.get_mut(server_index)
-            && let Some(index) = server.lease.take()
-            && let Some(client) = self.clients.get_mut(index)
-        {
-            client.lease = None;
-            client.session.end_trial();
-        }
-        self.arm_server(server_index, None);
-        self.release_later(server_index);
-        true
-    }
-}
-
-// === Trials ===
-
-/// The longest that one client keeps others waiting.
-const TRIAL_MAX: Duration = Duration::from_millis(250);
-
-/// The most that all of them do, if none did for a while.
-const TRIALS_MAX: Duration = Duration::from_secs(2);
-
-/// Of the time, clients may keep others waiting for one part in so many.
-const TRIALS_SHARE: u32 = 100;
-
-/// How long clients may keep a server that others wait for, to see by their next request whether they need what a
-/// sequence gave them there (see `weir_session::client::Client::is_on_trial`).
-pub(super) struct Trials {
-    left: Duration,
-    at: Moment,
-}
-
-impl Trials {
-    pub(super) fn new(now: Moment) -> Self {
-        Self {
-            left: TRIALS_MAX,
-            at: now,
-        }
-    }
-
-    /// How long a client may wait now, if at all.
-    fn grant(&mut self, now: Moment) -> Option<Duration> {
-        let more = now.since(self.at) / TRIALS_SHARE;
-        self.left = self.left.saturating_add(more).min(TRIALS_MAX);
-        self.at = now;
-        (self.left >= TRIAL_MAX).then_some(TRIAL_MAX)
-    }
-
-    fn spend(&mut self, time: Duration) {
-        self.left = self.left.saturating_sub(time.min(TRIAL_MAX));
     }
 }
 

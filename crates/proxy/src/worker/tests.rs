@@ -3,10 +3,12 @@
 
 mod cancel;
 mod conversation;
+mod fairness;
 mod fence;
 mod flow;
 mod fresh;
 mod inquiry;
+mod keeping;
 mod lanes;
 mod lifecycle;
 mod listening;

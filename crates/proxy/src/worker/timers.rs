@@ -197,7 +197,7 @@ impl<D: Driver> Worker<D> {
             Stage::Cleaning => self.clean_on(index),
             Stage::Listening(listener) => self.check_listener(index, listener),
             Stage::BeingCancelled => self.close_server(index, "cancel_wait_timeout"),
-            Stage::Leased => drop(self.release_reluctant(index)),
+            Stage::Leased => drop(self.release_kept(index)),
             _ => {}
         }
     }

@@ -15,6 +15,7 @@ use weir_wire::frame::{Side, frame};
 
 use super::super::Worker;
 use super::super::client::Leaving;
+use super::super::keeping::Kept;
 use super::super::measure::code_of;
 use super::super::slots::{Client, Phase, Stage};
 use super::super::welcome::as_fatal;
@@ -140,7 +141,7 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.get(server_index) else {
             return false;
         };
-        let may_go = server.is_reluctant
+        let may_go = server.kept != Kept::No
             || server.session.is_asked_only()
             || server.session.has_open_batch();
         may_go && server.lease == Some(index) && self.lets_go_for(index, server_index, input)
@@ -170,7 +171,7 @@ impl<D: Driver> Worker<D> {
             let mut sync = Vec::new();
             server.session.end_batch(&mut sync);
             self.driver.send(server.key, &sync);
-        } else if self.release_reluctant(server_index) {
+        } else if self.release_kept(server_index) {
             return true;
         } else if let Some(server) = self.servers.get(server_index)
             && !server.session.is_asked_only()

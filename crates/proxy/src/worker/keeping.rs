@@ -1,0 +1,236 @@
+//! Servers that are free and stay with their clients, because a client may ask there what a sequence gave it: until
+//! another client waits, on whatever worker (`weir_pool::Shard::keep`), or for a moment longer on trial.
+
+use std::time::Duration;
+
+use weir_pool::{Moment, ServerId};
+use weir_session::relay::StatePolicy;
+
+use super::Worker;
+use super::slots::Stage;
+use crate::driver::Driver;
+use crate::global::lock;
+
+/// The longest that a client keeps a server without using it.
+const KEPT_MAX: Duration = Duration::from_secs(1);
+
+/// Why a free server is with a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// It is not kept: in use, or with nobody.
+    No,
+    /// Its client keeps it though others have waited since then, to see by its next request whether it reads.
+    OnTrial(Moment),
+    /// Its client keeps it while nobody waits.
+    Unneeded,
+}
+
+impl<D: Driver> Worker<D> {
+    /// True if a client keeps its free server for now.
+    pub(super) fn keeps(&mut self, index: usize, server_index: usize) -> bool {
+        let (Some(client), Some(server)) =
+            (self.clients.get(index), self.servers.get_mut(server_index))
+        else {
+            return false;
+        };
+        if !client.session.is_reluctant() {
+            return false;
+        }
+        let is_on_trial = client.session.is_on_trial();
+        let Some(pool) = self.pools.get_mut(client.pool) else {
+            return false;
+        };
+        if pool.rules.state != StatePolicy::Track {
+            return false;
+        }
+        if pool.shard.keep(self.now, ServerId(server_index as u64)) {
+            server.kept = Kept::Unneeded;
+            let longest = if is_on_trial { TRIAL_MAX } else { KEPT_MAX };
+            self.arm_server(server_index, Some(longest));
+            return true;
+        }
+        is_on_trial && self.tries(server_index)
+    }
+
+    /// Lets a client keep its server for a moment though others wait. False if it has had to wait for too many such
+    /// moments, or the pool is paused.
+    fn tries(&mut self, server_index: usize) -> bool {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return false;
+        };
+        let Some(pool) = self.pools.get(server.pool) else {
+            return false;
+        };
+        let oldest = pool.shard.oldest_waiter();
+        let Some(oldest) = oldest.filter(|_| !pool.global.shared.is_paused()) else {
+            return false;
+        };
+        let Some(granted) = lock(&pool.global.trials).grant(self.now, oldest) else {
+            return false;
+        };
+        server.kept = Kept::OnTrial(self.now);
+        self.arm_server(server_index, Some(granted));
+        true
+    }
+
+    /// A client waits: gets a server back that another client keeps, unless that one is on trial or goes on with it.
+    pub(super) fn reclaim(&mut self, pool_index: usize, server_index: usize) {
+        let stays = self.is_tried_now(server_index) && self.tries(server_index)
+            || !self.release_kept(server_index);
+        if stays && let Some(pool) = self.pools.get_mut(pool_index) {
+            pool.shard.reclaim_refused(self.now);
+        }
+    }
+
+    /// True if the client of a kept server is on trial and has not used it again.
+    fn is_tried_now(&self, server_index: usize) -> bool {
+        self.servers.get(server_index).is_some_and(|server| {
+            let client = server.lease.and_then(|index| self.clients.get(index));
+            server.kept == Kept::Unneeded
+                && server.session.is_free()
+                && client.is_some_and(|client| client.session.is_on_trial())
+        })
+    }
+
+    /// Closes a server that a client of another pool needs the place of, if its client can do without it.
+    pub(super) fn evict_kept(&mut self, server_index: usize) {
+        if self.release_kept(server_index)
+            && let Some(server) = self.servers.get_mut(server_index)
+        {
+            server.doomed = Some("evicted");
+        }
+    }
+
+    /// A kept server is in use again, or about to go back.
+    pub(super) fn unkeep(&mut self, server_index: usize) {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        let Some(pool) = self.pools.get_mut(server.pool) else {
+            return;
+        };
+        match std::mem::replace(&mut server.kept, Kept::No) {
+            Kept::No => {}
+            Kept::OnTrial(since) => lock(&pool.global.trials).spend(self.now.since(since)),
+            Kept::Unneeded => pool.shard.unkeep(ServerId(server_index as u64)),
+        }
+    }
+
+    /// Releases a server that its client only keeps; false if the client needs it by now.
+    pub(super) fn release_kept(&mut self, server_index: usize) -> bool {
+        let server = self.servers.get(server_index);
+        if server.is_none_or(|server| server.kept == Kept::No) {
+            return false;
+        }
+        self.unkeep(server_index);
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return false;
+        };
+        let is_free = matches!(server.stage, Stage::Leased)
+            && server.session.is_free()
+            && !server.session.is_uncertain()
+            && self.driver.backlog(server.key) == 0;
+        let client = server.lease.and_then(|index| self.clients.get(index));
+        let lets_go = client.is_some_and(|client| {
+            client.session.pin().is_none()
+                && !client.session.is_sending_to_server()
+                && !client.session.is_behind()
+        });
+        if !is_free || !lets_go {
+            return false;
+        }
+        if let Some(index) = server.lease.take()
+            && let Some(client) = self.clients.get_mut(index)
+        {
+            client.lease = None;
+            client.session.end_trial();
+        }
+        self.arm_server(server_index, None);
+        self.release_later(server_index);
+        true
+    }
+}
+
+// === Trials ===
+
+/// The longest that one client keeps others waiting.
+const TRIAL_MAX: Duration = Duration::from_millis(250);
+
+/// The most that all clients of a pool do, if none did for a while.
+const TRIALS_MAX: Duration = Duration::from_secs(2);
+
+/// Clients of a pool may keep others waiting for this part of the time: 1 / 100.
+const TRIALS_SHARE: u32 = 100;
+
+/// How long clients of a pool may keep servers that others wait for, to see by their next request whether they need what
+/// a sequence gave them there (see `weir_session::client::Client::is_on_trial`). A waiter is kept waiting by one of them
+/// at most, whichever workers they are on.
+#[derive(Debug)]
+pub(crate) struct Trials {
+    left: Duration,
+    at: Moment,
+    /// Who has waited since before this has been kept waiting already.
+    granted_at: Moment,
+}
+
+impl Default for Trials {
+    fn default() -> Self {
+        Self {
+            left: TRIALS_MAX,
+            at: Moment(0),
+            granted_at: Moment(0),
+        }
+    }
+}
+
+impl Trials {
+    /// How long a client may wait now, if at all; the longest waiter waits since `oldest`.
+    fn grant(&mut self, now: Moment, oldest: Moment) -> Option<Duration> {
+        let more = now.since(self.at) / TRIALS_SHARE;
+        self.left = self.left.saturating_add(more).min(TRIALS_MAX);
+        self.at = self.at.max(now);
+        let may = self.left >= TRIAL_MAX && oldest > self.granted_at;
+        may.then(|| {
+            self.granted_at = now;
+            TRIAL_MAX
+        })
+    }
+
+    fn spend(&mut self, time: Duration) {
+        self.left = self.left.saturating_sub(time.min(TRIAL_MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        Moment(millis * 1000)
+    }
+
+    #[test]
+    fn a_waiter_is_kept_waiting_by_one_trial() {
+        let mut trials = Trials::default();
+        assert_eq!(trials.grant(at(10), at(5)), Some(TRIAL_MAX));
+        assert_eq!(trials.grant(at(20), at(5)), None);
+        assert_eq!(trials.grant(at(20), at(10)), None, "it waited then already");
+        assert_eq!(trials.grant(at(20), at(15)), Some(TRIAL_MAX));
+    }
+
+    #[test]
+    fn trials_take_a_share_of_the_time_and_no_more() {
+        let mut trials = Trials::default();
+        let mut granted = 0;
+        for round in 1..100 {
+            let now = at(round * 10);
+            if trials.grant(now, now).is_some() {
+                trials.spend(TRIAL_MAX);
+                granted += 1;
+            }
+        }
+        assert_eq!(granted, 8);
+        assert_eq!(trials.grant(at(20_000), at(20_000)), None);
+        assert!(trials.grant(at(30_000), at(30_000)).is_some());
+    }
+}

@@ -1,0 +1,186 @@
+//! Clients that never stop, over several workers: whatever reason a client has to keep its server, others are served in
+//! their turn.
+
+use std::time::Duration;
+
+use weir_testkit::backend::Database;
+use weir_testkit::cuts::Dice;
+use weir_testkit::say::say;
+
+use super::world::World;
+
+/// Longer than the grace within which a worker serves its own clients first.
+const TICK: Duration = Duration::from_millis(2);
+const TICKS: usize = 300;
+
+/// Transactions that give a client a reason to keep its server, one query after the other.
+const REASONS: [(&str, &[&str]); 8] = [
+    ("none", &["BEGIN", "SELECT 'y'", "COMMIT"]),
+    ("none, without a block", &["SELECT 'y'"]),
+    (
+        "a sequence is moved and read",
+        &[
+            "BEGIN",
+            "SELECT nextval('public.seq_1')",
+            "SELECT lastval()",
+            "COMMIT",
+        ],
+    ),
+    (
+        "currval",
+        &[
+            "BEGIN",
+            "SELECT nextval('public.seq_1')",
+            "SELECT currval('public.seq_1')",
+            "COMMIT",
+        ],
+    ),
+    ("a sequence is moved", &["SELECT nextval('public.seq_1')"]),
+    (
+        "a first INSERT",
+        &["INSERT INTO public.sink VALUES ('x')", "SELECT 'y'"],
+    ),
+    (
+        "a question about the session",
+        &["BEGIN", "DO $$ BEGIN END $$", "COMMIT"],
+    ),
+    ("a question without a block", &["DO $$ BEGIN END $$"]),
+];
+
+struct Caller {
+    /// Of the script.
+    next: usize,
+    waits: bool,
+    is_outside: bool,
+    /// Transactions of all clients when it said what it waits for.
+    since: usize,
+    done: usize,
+}
+
+impl Caller {
+    /// Transactions that others have done while it has waited for a server.
+    fn others(&self, done: usize) -> usize {
+        if self.is_outside {
+            done - self.since
+        } else {
+            0
+        }
+    }
+}
+
+struct Run {
+    world: World,
+    dice: Dice,
+    clients: Vec<Caller>,
+    done: usize,
+    /// The most transactions of others that anybody has waited for.
+    worst: usize,
+}
+
+impl Run {
+    fn new(lanes: usize, size: usize, seed: u64) -> Self {
+        let lines =
+            format!("default_pool_size = {size}\nsession_state = track\nquery_wait_notify = 0");
+        let mut world = World::new(lanes, &lines);
+        world.database = Some(Database::default());
+        // More than one on most workers, and on some of them one.
+        let count = 3 * size + lanes / 2 + 3;
+        let clients = (0..count).map(|_| {
+            world.login();
+            Caller {
+                next: 0,
+                waits: false,
+                is_outside: true,
+                since: 0,
+                done: 0,
+            }
+        });
+        let clients = clients.collect();
+        Self {
+            world,
+            dice: Dice::new(seed),
+            clients,
+            done: 0,
+            worst: 0,
+        }
+    }
+
+    /// Everybody gets a turn, in any order.
+    fn tick(&mut self, script: &[&str]) {
+        let (lanes, servers) = (self.world.workers.len(), self.world.servers.len());
+        let mut order: Vec<_> = (0..lanes + servers + self.clients.len()).collect();
+        for last in (1..order.len()).rev() {
+            order.swap(last, self.dice.below(last + 1));
+        }
+        for who in order {
+            if who < lanes {
+                self.world.turn(who);
+            } else if who < lanes + servers {
+                self.world.servers[who - lanes].serve();
+            } else {
+                self.serve(who - lanes - servers, script);
+            }
+        }
+        self.world.sort_out_cancels();
+        self.world.pass(TICK);
+    }
+
+    fn serve(&mut self, index: usize, script: &[&str]) {
+        let caller = &mut self.world.callers[index];
+        caller.serve();
+        let heard = caller.heard();
+        let client = &mut self.clients[index];
+        if client.waits {
+            if !heard.contains("Z(") {
+                return;
+            }
+            client.waits = false;
+            self.worst = self.worst.max(client.others(self.done));
+            client.next = (client.next + 1) % script.len();
+            client.is_outside = heard.contains("Z(I)");
+            client.done += usize::from(client.is_outside);
+            self.done += usize::from(client.is_outside);
+        }
+        // Some pause, most do not.
+        if self.dice.below(8) == 0 {
+            return;
+        }
+        client.waits = true;
+        client.since = self.done;
+        caller.say(&say().query(script[client.next]));
+        caller.serve();
+    }
+
+    fn end(&mut self) {
+        for client in &self.clients {
+            if client.waits {
+                self.worst = self.worst.max(client.others(self.done));
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_clients_keep_servers_for_nobody_waits_for_more_than_its_turn() {
+    let mut failures = Vec::new();
+    for (reason, script) in REASONS {
+        for lanes in [1, 2, 4, 8] {
+            for size in [1, 2, 5] {
+                let mut run = Run::new(lanes, size, 1 + lanes as u64 * 10 + size as u64);
+                (0..TICKS).for_each(|_| run.tick(script));
+                run.end();
+                // On each server the others' share of transactions, and two.
+                let bound = run.clients.len() + 2 * size;
+                let least = run.clients.iter().map(|client| client.done).min();
+                if run.worst > bound || least.is_none_or(|least| least == 0) {
+                    let (worst, done, clients) = (run.worst, run.done, run.clients.len());
+                    failures.push(format!(
+                        "{reason}: {lanes} workers, {size} servers, {clients} clients: one waited for {worst} of {done} \
+                         transactions, {bound} at most; the least served had {least:?}"
+                    ));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}

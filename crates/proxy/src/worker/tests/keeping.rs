@@ -1,0 +1,146 @@
+//! Servers that clients keep while nobody waits, over several workers.
+
+use std::time::Duration;
+
+use weir_testkit::backend::Database;
+use weir_testkit::cuts::Dice;
+use weir_testkit::say::say;
+
+use super::world::World;
+use crate::orders::Task;
+
+const NEXT: &str = "SELECT nextval('public.seq_1')";
+const SEEN: &str = "D(y) C(SELECT 1) Z(I)";
+
+fn world(lanes: usize, lines: &str) -> World {
+    let lines = format!("session_state = track\nquery_wait_notify = 0\n{lines}");
+    let mut world = World::new(lanes, &lines);
+    world.database = Some(Database::default());
+    world
+}
+
+#[test]
+fn a_kept_server_goes_to_who_waits_on_any_worker_at_once() {
+    for lanes in [1, 2, 4] {
+        let mut world = world(lanes, "default_pool_size = 1");
+        let clients: Vec<_> = (0..2 * lanes).map(|_| world.login()).collect();
+        for client in &clients {
+            // With the second one the client's trial is over.
+            world.ask(*client, &say().query(NEXT));
+            world.ask(*client, &say().query(NEXT));
+        }
+        for keeper in &clients {
+            assert!(world.ask(*keeper, &say().query(NEXT)).ends_with("Z(I)"));
+            for other in &clients {
+                // No time passes, and nobody else says anything.
+                let heard = world.ask(*other, &say().query("SELECT 'y'"));
+                assert!(heard.ends_with(SEEN), "{lanes} workers: {heard}");
+                assert!(world.ask(*keeper, &say().query(NEXT)).ends_with("Z(I)"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_client_keeps_its_server_while_nobody_waits_wherever_clients_are() {
+    let mut world = world(2, "default_pool_size = 1");
+    let (one, _other) = (world.login(), world.login());
+    world.ask(one, &say().query(NEXT));
+    assert!(
+        world
+            .ask(one, &say().query("SELECT lastval()"))
+            .contains("D(")
+    );
+    let held = || {
+        let servers = world
+            .workers
+            .iter()
+            .flat_map(|worker| worker.servers.iter());
+        servers.filter(|(_, server)| server.lease.is_some()).count()
+    };
+    assert_eq!(held(), 1);
+}
+
+#[test]
+fn half_a_request_does_not_keep_a_server() {
+    let mut world = world(2, "default_pool_size = 1");
+    let (one, other) = (world.login(), world.login());
+    world.ask(one, &say().query(NEXT));
+    world.callers[one].say(&say().query(NEXT)[..7]);
+    world.settle();
+    assert!(world.ask(other, &say().query("SELECT 'y'")).ends_with(SEEN));
+    world.callers[one].say(&say().query(NEXT)[7..]);
+    world.settle();
+    assert!(world.callers[one].heard().ends_with("Z(I)"));
+}
+
+#[test]
+fn no_wake_up_is_lost_when_servers_are_kept_in_whatever_order_the_workers_turn() {
+    for seed in 0..150 {
+        let mut dice = Dice::new(seed);
+        let (places, lanes) = (1 + dice.below(2), 2 + dice.below(3));
+        let mut world = world(lanes, &format!("default_pool_size = {places}"));
+        let clients: Vec<_> = (0..6).map(|_| world.login()).collect();
+        let mut asked = vec![0; clients.len()];
+        for _ in 0..300 {
+            let pick = dice.below(clients.len());
+            match dice.below(7) {
+                0 if asked[pick] < 10 => {
+                    asked[pick] += 1;
+                    let text = [NEXT, "SELECT lastval()", "SELECT 'y'", "DO $$ BEGIN END $$"];
+                    let text = text[dice.below(text.len())];
+                    world.callers[clients[pick]].say(&say().query(text));
+                }
+                0 | 1 => drop(world.callers[clients[pick]].serve()),
+                2..6 => drop(world.turn(dice.below(lanes))),
+                _ => {
+                    let live = world.servers.len();
+                    world.servers[dice.below(live)].serve();
+                }
+            }
+            let live = world.live_servers();
+            assert!(live <= places, "{live} of {places}, seed {seed}");
+        }
+        world.settle();
+        // Whoever has read what a sequence gave it before is pinned until now.
+        for (client, asked) in clients.iter().zip(&mut asked) {
+            world.callers[*client].say(&say().query("DISCARD SEQUENCES"));
+            *asked += 1;
+        }
+        world.settle();
+        for (client, asked) in clients.iter().zip(asked) {
+            let heard = world.callers[*client].heard();
+            assert_eq!(heard.matches("Z(I)").count(), asked, "seed {seed}: {heard}");
+        }
+    }
+}
+
+#[test]
+fn a_kept_server_makes_room_for_another_pool() {
+    for lanes in [1, 2] {
+        let mut world = world(lanes, "max_db_connections = 1");
+        let ann = world.login();
+        world.ask(ann, &say().query(NEXT));
+        let bob = world.dial("bob", &[]);
+        world.settle();
+        // Ann is at work whenever somebody looks, but for a moment.
+        for _ in 0..20 {
+            world.pass(Duration::from_millis(60));
+            world.ask(ann, &say().query(NEXT));
+            world.advance(Duration::from_millis(60));
+        }
+        let heard = world.callers[bob].heard();
+        assert!(heard.ends_with("Z(I)"), "{lanes} workers: {heard}");
+    }
+}
+
+#[test]
+fn a_paused_pool_keeps_no_server() {
+    let mut world = world(2, "default_pool_size = 1");
+    let one = world.login();
+    world.ask(one, &say().query(NEXT));
+    world.global.pause(None, "PAUSE").unwrap();
+    world.task(&Task::Settle);
+    world.settle();
+    assert_eq!(world.live_servers(), 0);
+}
