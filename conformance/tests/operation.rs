@@ -34,6 +34,8 @@ mod reload_random;
 mod restart;
 #[path = "operation/roles.rs"]
 mod roles;
+#[path = "operation/sequences.rs"]
+mod sequences;
 #[path = "operation/settings.rs"]
 mod settings;
 #[path = "operation/sizing.rs"]

@@ -76,6 +76,6 @@ pub use crate::state::{FunctionName, StateCheck};
 pub use crate::tls::{ClientTls, SYSTEM_ROOTS, ServerTls};
 pub use crate::types::{
     AuthType, ChannelBinding, HostAddr, ListenAddr, ListenPoint, LoadBalanceHosts, LogFormat,
-    PoolMode, PoolSize, Secret, SessionState, SizingGoal, SizingMode, SslMode, SslNegotiation,
-    SyslogFacility,
+    PoolMode, PoolSize, Secret, SequenceValues, SessionState, SizingGoal, SizingMode, SslMode,
+    SslNegotiation, SyslogFacility,
 };

@@ -9,7 +9,8 @@ use crate::raw::{Raw, Values};
 use crate::state::{FunctionName, StateCheck};
 use crate::tls::ServerTls;
 use crate::types::{
-    HostAddr, LoadBalanceHosts, PoolMode, PoolSize, Secret, SessionState, SizingGoal, SizingMode,
+    HostAddr, LoadBalanceHosts, PoolMode, PoolSize, Secret, SequenceValues, SessionState,
+    SizingGoal, SizingMode,
 };
 use crate::value::{Dialect, Value};
 
@@ -66,6 +67,8 @@ pub struct PoolSettings {
     pub session_state_check: StateCheck,
     /// Functions that change session state from within.
     pub session_state_functions: Vec<FunctionName>,
+    /// What sequences gave a client.
+    pub sequence_values: SequenceValues,
     /// Clients of this pool that may be pinned to a server.
     pub max_pinned: u32,
     /// After how many times an unnamed statement is treated as a named one; 0 = never.
@@ -187,6 +190,10 @@ impl Settings {
                 .session_state_functions
                 .clone()
                 .unwrap_or_else(|| global.session_state_functions.clone()),
+            sequence_values: server
+                .and_then(|u| u.sequence_values)
+                .or(entry.sequence_values)
+                .unwrap_or(global.sequence_values),
             max_pinned: count(
                 server,
                 |u| u.max_pinned,

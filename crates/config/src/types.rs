@@ -147,6 +147,19 @@ enumeration! {
 }
 
 enumeration! {
+    /// Values that sequences gave a session, which only the server where they were given can tell.
+    SequenceValues {
+        /// A pool learns which applications read them in later transactions, and pins their clients when they insert.
+        #[default]
+        Learn = "learn",
+        /// A client keeps its server from its first insert on.
+        Pin = "pin",
+        /// Statements that read them are refused.
+        Refuse = "refuse",
+    }
+}
+
+enumeration! {
     /// How clients prove who they are.
     AuthType {
         /// No password, and the user name is ignored: the database's forced user is used.

@@ -254,7 +254,7 @@ impl Client {
     /// It has run something that may have moved a sequence.
     pub(crate) fn inserted(&mut self) {
         self.sequences.moved();
-        if self.sequences.reads {
+        if self.sequences.keeps_moved() {
             self.certain.insert(Reason::Sequence);
         }
     }

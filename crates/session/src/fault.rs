@@ -126,6 +126,8 @@ pub enum Fault {
     ShuttingDown,
     /// Not a start-up packet.
     Startup(StartupError),
+    /// The statement reads what a sequence gave its session (`sequence_values = refuse`).
+    SequenceRefused,
     /// The statement would leave something on its server that cannot move (`session_state = refuse`).
     StateRefused(Reasons),
     /// What had to be sent before `SUSPEND` could not be sent within `suspend_timeout`.
@@ -197,9 +199,10 @@ impl Fault {
             | Self::QueryWaitTimeoutServerDown(_)
             | Self::TooManyClients(_)
             | Self::TooManyLogins => SqlState::TOO_MANY_CONNECTIONS,
-            Self::ReplicationUnsupported | Self::StateRefused(_) | Self::StatementMode => {
-                SqlState::FEATURE_NOT_SUPPORTED
-            }
+            Self::ReplicationUnsupported
+            | Self::SequenceRefused
+            | Self::StateRefused(_)
+            | Self::StatementMode => SqlState::FEATURE_NOT_SUPPORTED,
             Self::ServerLost => SqlState::CONNECTION_FAILURE,
             Self::ServerUnavailable(_) => SqlState::SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
             Self::Startup(StartupError::UnsupportedVersion { .. }) => {
@@ -258,6 +261,9 @@ impl Fault {
             }
             Self::Startup(error) => error.to_string().into(),
             Self::StartupEncoding => "startup packet is not valid UTF-8".into(),
+            Self::SequenceRefused => {
+                "lastval() and currval() are refused (sequence_values); use INSERT ... RETURNING".into()
+            }
             Self::StateRefused(reasons) => refusal(*reasons).into(),
             Self::StatementMode => {
                 "transaction blocks not allowed in statement pooling mode".into()
@@ -296,7 +302,7 @@ impl Fault {
     pub fn is_fatal(&self) -> bool {
         !matches!(
             self,
-            Self::Cancelled | Self::StateRefused(_) | Self::TooManyChannels
+            Self::Cancelled | Self::SequenceRefused | Self::StateRefused(_) | Self::TooManyChannels
         )
     }
 

@@ -12,7 +12,7 @@
 //!
 //! let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
 //! let mut judge = weir_sql::Judge::new(weir_sql::Functions::default());
-//! let rules = relay::Rules { max_prepared: 200, prepare_unnamed: 0, refuse_simple_query: false, tracks_unnamed: true, state: relay::StatePolicy::Track, message_max: u32::MAX };
+//! let rules = relay::Rules { max_prepared: 200, prepare_unnamed: 0, refuse_simple_query: false, tracks_unnamed: true, state: relay::StatePolicy::Track, sequences: relay::SequencePolicy::Learn, message_max: u32::MAX };
 //! let (mut registry, proven) = (Registry::new(0, 1), Arc::<Proven>::default());
 //! let query = b"Q\0\0\0\x0dselect 1\0";
 //!

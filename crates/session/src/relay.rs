@@ -53,9 +53,23 @@ pub struct Rules {
     pub refuse_simple_query: bool,
     /// What becomes of a session's state (`session_state`).
     pub state: StatePolicy,
+    /// What becomes of values that sequences gave a client (`sequence_values`); only with [`StatePolicy::Track`].
+    pub sequences: SequencePolicy,
     /// Longest message in bytes that is passed on, in either direction (`max_packet_size`). PostgreSQL's own limits are
     /// below the largest value.
     pub message_max: u32,
+}
+
+/// Values that sequences gave a client in an earlier transaction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SequencePolicy {
+    /// Clients of applications that read them keep their servers when they move a sequence.
+    #[default]
+    Learn,
+    /// Each client keeps its server when it moves a sequence.
+    Pin,
+    /// Statements that read them are refused; no server is kept.
+    Refuse,
 }
 
 /// What becomes of what a client changes in its session.
@@ -148,6 +162,7 @@ mod tests {
                     prepare_unnamed: 0,
                     refuse_simple_query: false,
                     state: StatePolicy::Track,
+                    sequences: SequencePolicy::Learn,
                     message_max: u32::MAX,
                 },
             };

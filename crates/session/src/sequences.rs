@@ -13,6 +13,8 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::relay::SequencePolicy;
+
 /// Applications that are told apart; with more of them reading, every one counts as reading.
 const APPLICATIONS_MAX: usize = 16;
 
@@ -54,6 +56,8 @@ pub(crate) struct Use {
     pub(crate) has_moved: bool,
     /// Its application reads.
     pub(crate) reads: bool,
+    /// The rule of its pool at its last request.
+    policy: SequencePolicy,
     /// [`Readers::version`] when that was found out.
     version: u32,
     trial: Trial,
@@ -79,9 +83,15 @@ enum Trial {
 }
 
 impl Use {
-    /// What is known of its application by now.
+    /// The pool's rule, and what is known of the client's application by now.
     #[inline]
-    pub(crate) fn refresh(&mut self, readers: &Readers, application: impl FnOnce() -> String) {
+    pub(crate) fn refresh(
+        &mut self,
+        policy: SequencePolicy,
+        readers: &Readers,
+        application: impl FnOnce() -> String,
+    ) {
+        self.policy = policy;
         let version = readers.version();
         if version != self.version {
             self.version = version;
@@ -89,10 +99,29 @@ impl Use {
         }
     }
 
+    /// True if the client keeps its server when it moves a sequence.
+    #[inline]
+    pub(crate) fn keeps_moved(&self) -> bool {
+        match self.policy {
+            SequencePolicy::Learn => self.reads,
+            SequencePolicy::Pin => true,
+            SequencePolicy::Refuse => false,
+        }
+    }
+
+    /// True if no server is kept for what sequences gave.
+    #[inline]
+    pub(crate) fn is_refused(&self) -> bool {
+        self.policy == SequencePolicy::Refuse
+    }
+
     /// It may just have moved one.
     pub(crate) fn moved(&mut self) {
+        if self.is_refused() {
+            return;
+        }
         self.has_moved = true;
-        if self.trial == Trial::Untried {
+        if self.policy == SequencePolicy::Learn && self.trial == Trial::Untried {
             self.trial = Trial::Due;
         }
     }
@@ -175,13 +204,32 @@ mod tests {
     #[test]
     fn what_a_pool_learns_its_clients_find_out() {
         let (readers, mut used) = (Readers::default(), Use::default());
-        used.refresh(&readers, || unreachable!("nothing is new"));
+        used.refresh(SequencePolicy::Learn, &readers, || {
+            unreachable!("nothing is new")
+        });
         readers.learn("web");
-        used.refresh(&readers, || "psql".to_owned());
+        used.refresh(SequencePolicy::Learn, &readers, || "psql".to_owned());
         assert!(!used.reads);
         readers.learn("psql");
-        used.refresh(&readers, || "psql".to_owned());
+        used.refresh(SequencePolicy::Learn, &readers, || "psql".to_owned());
         assert!(used.reads);
+    }
+
+    #[test]
+    fn a_pool_that_pins_keeps_each_client_and_tries_none() {
+        let (readers, mut used) = (Readers::default(), Use::default());
+        used.refresh(SequencePolicy::Pin, &readers, || unreachable!());
+        used.moved();
+        assert!(used.keeps_moved() && used.has_moved && !used.is_on_trial());
+    }
+
+    #[test]
+    fn a_pool_that_refuses_keeps_nobody_and_tries_none() {
+        let (readers, mut used) = (Readers::default(), Use::default());
+        readers.learn("web");
+        used.refresh(SequencePolicy::Refuse, &readers, || "web".to_owned());
+        used.moved();
+        assert!(!used.keeps_moved() && !used.has_moved && !used.is_on_trial());
     }
 
     #[test]

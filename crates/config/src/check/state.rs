@@ -3,7 +3,7 @@
 use crate::raw::Raw;
 use crate::settings::{FALLBACK, PoolSettings, Settings};
 use crate::state::StateCheck;
-use crate::types::{PoolMode, SessionState};
+use crate::types::{PoolMode, SequenceValues, SessionState};
 
 /// Adds a note for each option that is set somewhere and used nowhere.
 pub(super) fn check(raw: &mut Raw, settings: &Settings) {
@@ -34,6 +34,19 @@ pub(super) fn check(raw: &mut Raw, settings: &Settings) {
             "session_state_functions is never used: {needs} track, pin or refuse"
         ));
     }
+    let mut databases = settings.databases.values();
+    let mut users = settings.users.values();
+    let has_values = global.sequence_values != SequenceValues::default()
+        || databases.any(|entry| entry.sequence_values.is_some())
+        || users.any(|user| user.sequence_values.is_some());
+    if has_values
+        && is_unused(
+            |pool| pool.sequence_values != SequenceValues::default(),
+            |pool| is_followed(pool) && pool.session_state == SessionState::Track,
+        )
+    {
+        raw.note(format!("sequence_values is never used: {needs} track"));
+    }
 }
 
 fn is_followed(pool: &PoolSettings) -> bool {
@@ -44,7 +57,9 @@ fn is_followed(pool: &PoolSettings) -> bool {
 fn pools(settings: &Settings) -> impl Iterator<Item = PoolSettings> {
     let users = || {
         let users = settings.users.iter();
-        let with_rules = users.filter(|(_, u)| u.pool_mode.is_some() || u.session_state.is_some());
+        let with_rules = users.filter(|(_, u)| {
+            u.pool_mode.is_some() || u.session_state.is_some() || u.sequence_values.is_some()
+        });
         with_rules.map(|(name, _)| name.as_str()).chain([""])
     };
     let databases = settings.databases.keys();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::{Field, Kind, Opt, int, of_kind, pool_size, ranged, seconds, section, text, word};
 use crate::state::{FunctionName, StateCheck};
 use crate::types::{
-    ChannelBinding, HostAddr, LoadBalanceHosts, PoolMode, PoolSize, Secret, SessionState,
-    SizingGoal, SizingMode, SslMode, SslNegotiation,
+    ChannelBinding, HostAddr, LoadBalanceHosts, PoolMode, PoolSize, Secret, SequenceValues,
+    SessionState, SizingGoal, SizingMode, SslMode, SslNegotiation,
 };
 use crate::value::Value;
 
@@ -59,6 +59,8 @@ section! {
         session_state_check: Option<StateCheck> = of_kind(Kind::StateCheck, "off").unset();
         /// Replaces the global `session_state_functions`.
         session_state_functions: Option<Vec<FunctionName>> = of_kind(Kind::Functions, "").unset();
+        /// Overrides the global `sequence_values`.
+        sequence_values: Option<SequenceValues> = word(SequenceValues::NAMES, "learn").unset();
         /// Clients per pool of this database that may keep their server beyond the transaction; 0 = no limit.
         max_pinned: Option<u32> = int("0").unset();
         /// Overrides the global `prepare_unnamed_after`; 0 = never.

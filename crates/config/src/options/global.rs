@@ -9,7 +9,7 @@ use super::{
 use crate::state::{FunctionName, StateCheck};
 use crate::types::{
     AuthType, ChannelBinding, ListenAddr, ListenPoint, LogFormat, PoolMode, PoolSize, Secret,
-    SessionState, SizingGoal, SizingMode, SslMode, SslNegotiation, SyslogFacility,
+    SequenceValues, SessionState, SizingGoal, SizingMode, SslMode, SslNegotiation, SyslogFacility,
 };
 use crate::value::Value;
 
@@ -46,6 +46,8 @@ section! {
         session_state_check: StateCheck = of_kind(Kind::StateCheck, "off");
         /// Functions that change session state from within, so that a statement which calls one keeps the client on its server.
         session_state_functions: Vec<FunctionName> = of_kind(Kind::Functions, "");
+        /// What `lastval()` and `currval()` find in transaction and statement pooling with `session_state = track`: `learn` pins the clients of applications that were seen to read beyond the transaction, so that an application's first read may fail (55000); `pin` keeps a client on its server from its first `INSERT`, `COPY`, `MERGE` or `nextval` on; `refuse` refuses both functions and keeps no server for them.
+        sequence_values: SequenceValues = word(SequenceValues::NAMES, "learn");
         /// Clients of a pool that may keep their server beyond the transaction; one more is ended. 0 = no limit.
         max_pinned: u32 = int("0");
         /// Clients over all databases.

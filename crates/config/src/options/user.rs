@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Field, Kind, Opt, int, of_kind, pool_size, ranged, seconds, section, word};
-use crate::types::{HostAddr, PoolMode, PoolSize, SessionState};
+use crate::types::{HostAddr, PoolMode, PoolSize, SequenceValues, SessionState};
 use crate::value::Value;
 
 section! {
@@ -13,6 +13,8 @@ section! {
         pool_mode: Option<PoolMode> = word(PoolMode::NAMES, "session").unset();
         /// Overrides `session_state` of database and globals.
         session_state: Option<SessionState> = word(SessionState::NAMES, "track").unset();
+        /// Overrides `sequence_values` of database and globals.
+        sequence_values: Option<SequenceValues> = word(SequenceValues::NAMES, "learn").unset();
         /// Clients per pool of this user that may keep their server beyond the transaction; 0 = no limit.
         max_pinned: Option<u32> = int("0").unset();
         /// Servers per pool of this user; 0 = unlimited, `auto` = each finds its size by itself.

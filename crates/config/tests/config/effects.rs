@@ -32,6 +32,8 @@ conformance/tests/session_state/pins.rs
 conformance/tests/session_state/kinds/hidden.rs
     a_setting_hidden_in_a_function_is_found_by_asking: session_state_check
     a_function_on_the_list_pins: session_state_functions
+conformance/tests/operation/sequences.rs
+    sequence_values_pin_loses_no_value: sequence_values
 crates/proxy/src/worker/tests/options.rs
     max_pinned_ends_one_who_would_keep_a_server_more: max_pinned
 conformance/tests/operation/limits.rs

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use expect_test::expect;
-use weir_config::{Change, PoolMode, SessionState, SizingMode, StateCheck, diff, fd_budget};
+use weir_config::{
+    Change, PoolMode, SequenceValues, SessionState, SizingMode, StateCheck, diff, fd_budget,
+};
 
 use crate::ini;
 
@@ -49,15 +51,16 @@ query_wait_timeout = 500
 #[test]
 fn session_state_is_set_for_all_per_database_and_per_user() {
     let loaded = ini("[users]
-u = session_state=Refuse max_pinned=3
+u = session_state=Refuse sequence_values=Refuse max_pinned=3
 [databases]
 plain = host=h
-own = host=h session_state=pin session_state_check=always session_state_functions='f, App.G' max_pinned=0 prepare_unnamed_after=2
+own = host=h session_state=pin session_state_check=always session_state_functions='f, App.G' sequence_values=learn max_pinned=0 prepare_unnamed_after=2
 [pgbouncer]
 auth_file = u
 session_state = off
 session_state_check = sample(0.5%)
 session_state_functions = Audit.Begin
+sequence_values = pin
 max_pinned = 7
 prepare_unnamed_after = 5
 listen_queue_size = 20
@@ -71,18 +74,22 @@ listen_queue_size = 20
             .map(ToString::to_string)
             .collect();
         format!(
-            "{} {} {} {} {}",
+            "{} {} {} {} {} {}",
             pool.session_state,
             pool.session_state_check,
             functions.join(","),
+            pool.sequence_values,
             pool.max_pinned,
             pool.prepare_unnamed_after
         )
     };
-    assert_eq!(row("plain", "x"), "off sample(0.5%) audit.begin 7 5");
-    assert_eq!(row("own", "x"), "pin always f,app.g 0 2");
-    assert_eq!(row("plain", "u"), "refuse sample(0.5%) audit.begin 3 5");
-    assert_eq!(row("own", "u"), "refuse always f,app.g 3 2");
+    assert_eq!(row("plain", "x"), "off sample(0.5%) audit.begin pin 7 5");
+    assert_eq!(row("own", "x"), "pin always f,app.g learn 0 2");
+    assert_eq!(
+        row("plain", "u"),
+        "refuse sample(0.5%) audit.begin refuse 3 5"
+    );
+    assert_eq!(row("own", "u"), "refuse always f,app.g refuse 3 2");
     assert_eq!(loaded.settings.global.listen_queue_size, 20);
 }
 
@@ -91,16 +98,19 @@ fn options_about_session_state_that_nobody_heeds_are_noted() {
     let notes = |databases: &str, rest: &str| {
         let text = format!(
             "[databases]\n{databases}\n[pgbouncer]\nauth_type=scram-sha-256\nauth_file=u\n\
-             session_state_check=always\nsession_state_functions=f\n{rest}"
+             session_state_check=always\nsession_state_functions=f\nsequence_values=pin\n{rest}"
         );
         ini(&text).unwrap().notes.join("\n")
     };
     let transaction = "pool_mode=transaction";
     expect![[r#"
         session_state_check is never used: it needs pool_mode transaction or statement, and session_state track or refuse
-        session_state_functions is never used: it needs pool_mode transaction or statement, and session_state track, pin or refuse"#]]
+        session_state_functions is never used: it needs pool_mode transaction or statement, and session_state track, pin or refuse
+        sequence_values is never used: it needs pool_mode transaction or statement, and session_state track"#]]
     .assert_eq(&notes("* = host=h", ""));
-    expect![[r#"session_state_check is never used: it needs pool_mode transaction or statement, and session_state track or refuse"#]]
+    expect![[r#"
+        session_state_check is never used: it needs pool_mode transaction or statement, and session_state track or refuse
+        sequence_values is never used: it needs pool_mode transaction or statement, and session_state track"#]]
     .assert_eq(&notes("* = host=h session_state=pin", transaction));
     assert_eq!(
         notes("a = host=h session_state=off\n* = host=h", transaction),
@@ -121,6 +131,7 @@ fn session_state_follows_its_client_unless_told_otherwise() {
     let loaded = ini("[databases]\na = host=h\n[pgbouncer]\nauth_file = u\n").unwrap();
     let pool = loaded.settings.pool("a", "x").unwrap();
     assert_eq!(pool.session_state, SessionState::Track);
+    assert_eq!(pool.sequence_values, SequenceValues::Learn);
     assert_eq!(pool.session_state_check, StateCheck::Off);
     assert!(pool.session_state_functions.is_empty());
     assert_eq!((pool.max_pinned, pool.prepare_unnamed_after), (0, 0));

@@ -33,7 +33,7 @@ impl<D: Driver> Worker<D> {
         else {
             return false;
         };
-        if !client.session.is_reluctant() {
+        if !client.session.is_reluctant() || client.session.pin().is_some() {
             return false;
         }
         let is_on_trial = client.session.is_on_trial();

@@ -477,6 +477,7 @@ pub(super) fn rules(pool: &PoolSettings, settings: &Settings) -> Rules {
         refuse_simple_query: global.disable_pqexec,
         tracks_unnamed: pool.pool_mode != PoolMode::Session,
         state: state::policy(pool),
+        sequences: state::sequences(pool),
         message_max: u32::try_from(global.max_packet_size).unwrap_or(u32::MAX),
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use weir_config::{PoolMode, PoolSettings, SessionState, StateCheck};
+use weir_config::{PoolMode, PoolSettings, SequenceValues, SessionState, StateCheck};
 use weir_pool::Moment;
 use weir_session::fault::Fault;
-use weir_session::relay::StatePolicy;
+use weir_session::relay::{SequencePolicy, StatePolicy};
 use weir_sql::{Functions, Judge};
 
 use super::Worker;
@@ -144,6 +144,15 @@ pub(super) fn policy(pool: &PoolSettings) -> StatePolicy {
         SessionState::Pin => StatePolicy::Pin,
         SessionState::Refuse => StatePolicy::Refuse,
         SessionState::Track => StatePolicy::Track,
+    }
+}
+
+/// What a pool's setting means for values that sequences gave.
+pub(super) const fn sequences(pool: &PoolSettings) -> SequencePolicy {
+    match pool.sequence_values {
+        SequenceValues::Learn => SequencePolicy::Learn,
+        SequenceValues::Pin => SequencePolicy::Pin,
+        SequenceValues::Refuse => SequencePolicy::Refuse,
     }
 }
 

@@ -68,7 +68,7 @@ mod tests {
     use weir_wire::encode;
 
     use super::*;
-    use crate::relay::{Link, begin, requests};
+    use crate::relay::{Link, SequencePolicy, begin, requests};
     use crate::server::Server;
     use crate::settings::Reported;
     use crate::splice::Splice;
@@ -82,6 +82,7 @@ mod tests {
             refuse_simple_query: false,
             message_max: u32::MAX,
             state,
+            sequences: SequencePolicy::Learn,
         }
     }
 

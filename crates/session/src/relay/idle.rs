@@ -152,7 +152,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::relay::{Rules, StatePolicy};
+    use crate::relay::{Rules, SequencePolicy, StatePolicy};
     use crate::statement::Registry;
 
     const RULES: Rules = Rules {
@@ -162,6 +162,7 @@ mod tests {
         refuse_simple_query: false,
         message_max: u32::MAX,
         state: StatePolicy::Track,
+        sequences: SequencePolicy::Learn,
     };
 
     fn hear(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_sql::Reason;
+use weir_sql::{Reason, Reasons};
 use weir_wire::backend::{self, TransactionStatus, tag};
 use weir_wire::encode;
 use weir_wire::frame::{FrameError, Header, Side, header};
@@ -563,8 +563,12 @@ impl Work<'_, '_> {
         if code != SqlState::INVALID_TEXT_REPRESENTATION.as_str().as_bytes() {
             return None;
         }
+        let fault = match *reasons == Reasons::of(Reason::Sequence) {
+            true => Fault::SequenceRefused,
+            false => Fault::StateRefused(*reasons),
+        };
         let mut message = Vec::new();
-        Fault::StateRefused(*reasons).encode(&mut message);
+        fault.encode(&mut message);
         Some(message)
     }
 

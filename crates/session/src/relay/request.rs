@@ -460,9 +460,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
             return self.stall();
         }
         if let Some(effects) = &effects
-            && self.refuses(effects)
+            && let Some(reasons) = self.refusal_of(effects)
         {
-            self.refuse_query(effects.reasons);
+            self.refuse_query(reasons);
             return true;
         }
         let mut insertions = None;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_session::client::Client;
-use weir_session::relay::{self, Link, Lobby, Next, Rules, StatePolicy};
+use weir_session::relay::{self, Link, Lobby, Next, Rules, SequencePolicy, StatePolicy};
 use weir_session::server::{Abandoned, Server};
 use weir_session::settings::{Reported, Settings};
 use weir_session::splice::Splice;
@@ -24,6 +24,7 @@ pub(crate) fn rules(max_prepared: usize) -> Rules {
         refuse_simple_query: false,
         message_max: u32::MAX,
         state: StatePolicy::Off,
+        sequences: SequencePolicy::Learn,
     }
 }
 

@@ -7,6 +7,7 @@ use weir_wire::encode;
 
 use super::*;
 use crate::channels::Channel;
+use crate::relay::SequencePolicy;
 
 const RULES: Rules = Rules {
     max_prepared: 10,
@@ -15,6 +16,7 @@ const RULES: Rules = Rules {
     refuse_simple_query: false,
     message_max: u32::MAX,
     state: StatePolicy::Track,
+    sequences: SequencePolicy::Learn,
 };
 
 fn client() -> (Client, Registry) {
@@ -172,8 +174,7 @@ fn the_rules_of_the_pool_hold() {
         tracks_unnamed: false,
         prepare_unnamed: 0,
         refuse_simple_query: true,
-        message_max: u32::MAX,
-        state: StatePolicy::Track,
+        ..RULES
     };
     let pins = Rules {
         state: StatePolicy::Pin,

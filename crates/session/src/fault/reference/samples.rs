@@ -347,6 +347,11 @@ fn state() -> Vec<Sample> {
             "[Session state](../guide/session-state.md).",
         ),
         state(
+            Fault::SequenceRefused,
+            "A statement reads what a sequence gave its session (`sequence_values = refuse`). The session goes on.",
+            "`INSERT ... RETURNING`; or [another value](../internals/decisions/sequence-values.md) of the option.",
+        ),
+        state(
             Fault::StatementMode,
             "A transaction block in statement pooling.",
             "`pool_mode = transaction`.",

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use weir_sql::{Asks, Effects, Reason, Reasons, Resets};
+use weir_sql::{Asks, Effects, Reason, Reasons, Resets, Sequences};
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 
 use super::{Link, Message, Work};
 use crate::client::Pin;
 use crate::expected::{Duty, Expected, Kind, Undo};
-use crate::relay::StatePolicy;
+use crate::relay::{SequencePolicy, StatePolicy};
 use crate::state::Question;
 use crate::statement::Statement;
 use crate::unnamed;
@@ -254,9 +254,17 @@ impl Work<'_, '_, '_, '_> {
 
     // --- refusing ---
 
-    /// Whether the pool refuses a statement with these effects.
-    pub(super) fn refuses(&self, effects: &Effects) -> bool {
-        self.link.rules.state == StatePolicy::Refuse && !effects.reasons.is_empty()
+    /// Why the pool refuses a statement with these effects, if it does.
+    pub(super) fn refusal_of(&self, effects: &Effects) -> Option<Reasons> {
+        let rules = self.link.rules;
+        let refuses_values = rules.sequences == SequencePolicy::Refuse;
+        match rules.state {
+            StatePolicy::Refuse => Some(effects.reasons).filter(|reasons| !reasons.is_empty()),
+            StatePolicy::Track if refuses_values && effects.sequences == Sequences::Reads => {
+                Some(Reasons::of(Reason::Sequence))
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn refuse_query(&mut self, reasons: Reasons) {
@@ -340,7 +348,7 @@ mod tests {
     use weir_wire::encode;
 
     use crate::client::Client;
-    use crate::relay::{Link, Rules, StatePolicy, replies, requests};
+    use crate::relay::{Link, Rules, SequencePolicy, StatePolicy, replies, requests};
     use crate::server::Server;
     use crate::settings::Settings;
     use crate::splice::Splice;
@@ -377,6 +385,7 @@ mod tests {
                 refuse_simple_query: false,
                 message_max: u32::MAX,
                 state: StatePolicy::Track,
+                sequences: SequencePolicy::Learn,
             },
         };
         let mut out = Splice::new(messages, &mut buffer);

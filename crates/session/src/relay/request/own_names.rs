@@ -240,7 +240,7 @@ mod tests {
 
     use super::*;
     use crate::client::Client;
-    use crate::relay::{Link, Rules, StatePolicy, requests};
+    use crate::relay::{Link, Rules, SequencePolicy, StatePolicy, requests};
     use crate::server::Server;
     use crate::splice::Splice;
     use crate::statement::{Proven, Registry};
@@ -274,6 +274,7 @@ mod tests {
                     refuse_simple_query: false,
                     message_max: u32::MAX,
                     state: StatePolicy::Track,
+                    sequences: SequencePolicy::Learn,
                 },
             };
             let mut out = Splice::new(message, &mut buffer);

@@ -91,9 +91,9 @@ impl Work<'_, '_, '_, '_> {
         }
         let statement = self.intern(definition);
         if let Some(effects) = self.effects_of(&statement) {
-            if self.refuses(&effects) {
+            if let Some(reasons) = self.refusal_of(&effects) {
                 self.link.server.needs_sync = true;
-                self.refuse_parse(name, effects.reasons);
+                self.refuse_parse(name, reasons);
                 return true;
             }
             // Here, since nothing can be put in front of its Bind in the same batch.

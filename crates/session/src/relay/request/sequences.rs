@@ -16,7 +16,9 @@ impl Link<'_> {
         }
         let reported = &client.reported;
         let application = || reported.get("application_name").unwrap_or("").to_owned();
-        client.sequences.refresh(&self.proven.readers, application);
+        client
+            .sequences
+            .refresh(self.rules.sequences, &self.proven.readers, application);
         if server.is_beginning && server.queue.is_empty() {
             client.sequences.end_trial();
         }
@@ -28,7 +30,7 @@ impl Work<'_, '_, '_, '_> {
     /// reads: a statement may read without a word of it in its text.
     #[inline]
     pub(super) fn discard_sequences_for_readers(&mut self) {
-        if self.link.client.sequences.reads && self.link.server.has_foreign_sequences {
+        if self.link.client.sequences.keeps_moved() && self.link.server.has_foreign_sequences {
             self.discard_sequences();
         }
     }
@@ -60,6 +62,9 @@ impl Work<'_, '_, '_, '_> {
             return;
         }
         self.clean_sequences(sequences);
+        if self.link.client.sequences.is_refused() {
+            return;
+        }
         let Link {
             client,
             server,
@@ -94,7 +99,7 @@ mod tests {
     use super::*;
     use crate::client::{Client, Pin};
     use crate::relay::request::begin;
-    use crate::relay::{Rules, replies, requests};
+    use crate::relay::{Rules, SequencePolicy, replies, requests};
     use crate::server::Server;
     use crate::splice::Splice;
     use crate::statement::{Proven, Registry};
@@ -119,6 +124,16 @@ mod tests {
         text: &str,
         fresh: bool,
     ) -> String {
+        sent_in(SequencePolicy::Learn, pool, client, server, (text, fresh))
+    }
+
+    fn sent_in(
+        policy: SequencePolicy,
+        pool: &Arc<Proven>,
+        client: &mut Client,
+        server: &mut Server,
+        (text, fresh): (&str, bool),
+    ) -> String {
         let mut message = Vec::new();
         encode::query(&mut message, text.as_bytes()).unwrap();
         let (mut buffer, mut answers) = (Vec::new(), Vec::new());
@@ -126,17 +141,18 @@ mod tests {
         if fresh {
             begin(client, server, &mut out, &mut answers).unwrap();
         }
-        let first = requested(pool, client, server, &message, out);
+        let first = requested(policy, pool, client, server, &message, out);
         if !server.awaits_required() {
             return first;
         }
         answer_ours(client, server);
         let mut buffer = Vec::new();
         let out = Splice::new(&message, &mut buffer);
-        first + &requested(pool, client, server, &message, out)
+        first + &requested(policy, pool, client, server, &message, out)
     }
 
     fn requested(
+        policy: SequencePolicy,
         pool: &Arc<Proven>,
         client: &mut Client,
         server: &mut Server,
@@ -156,6 +172,7 @@ mod tests {
                 refuse_simple_query: false,
                 message_max: u32::MAX,
                 state: StatePolicy::Track,
+                sequences: policy,
             },
         };
         requests(&mut link, message, &mut out, &mut Vec::new()).unwrap();
@@ -207,6 +224,58 @@ mod tests {
         assert_eq!(b.pin(), None);
         answer(&mut b, &mut t, "INSERT 0 1", TransactionStatus::Idle);
         assert_eq!(b.pin(), PIN);
+    }
+
+    #[test]
+    fn a_pool_that_pins_keeps_a_client_from_its_first_insert_on() {
+        let policy = SequencePolicy::Pin;
+        for (text, tag, pin) in [
+            ("SELECT 1", "SELECT 1", None),
+            ("UPDATE t SET a = 1", "UPDATE 1", None),
+            (INSERT, "INSERT 0 1", PIN),
+            ("COPY t FROM STDIN", "COPY 1", PIN),
+            ("SELECT nextval('s')", "SELECT 1", PIN),
+        ] {
+            let (pool, mut a, mut s) = (Arc::default(), client(1), server());
+            sent_in(policy, &pool, &mut a, &mut s, (text, true));
+            answer(&mut a, &mut s, tag, TransactionStatus::Idle);
+            assert_eq!((a.pin(), a.is_on_trial()), (pin, false), "{text}");
+            // The application is not learnt: it may be another pool's rule tomorrow.
+            assert!(!pool.readers.has(""));
+        }
+    }
+
+    #[test]
+    fn a_pool_that_refuses_keeps_nobody_and_says_so_to_who_reads() {
+        let policy = SequencePolicy::Refuse;
+        let (pool, mut a, mut s) = (Arc::default(), client(1), server());
+        for (text, tag) in [(INSERT, "INSERT 0 1"), ("SELECT nextval('s')", "SELECT 1")] {
+            let told = sent_in(policy, &pool, &mut a, &mut s, (text, true));
+            assert!(told.contains(text));
+            answer(&mut a, &mut s, tag, TransactionStatus::Idle);
+            assert!(a.is_plain(), "{text}");
+        }
+        for text in [
+            READ,
+            "SELECT currval('s')",
+            "INSERT INTO t VALUES (lastval())",
+        ] {
+            let told = sent_in(policy, &pool, &mut a, &mut s, (text, false));
+            assert!(!told.contains(text), "{told}");
+            let (mut error, mut buffer) = (Vec::new(), Vec::new());
+            let code = weir_wire::sqlstate::SqlState::INVALID_TEXT_REPRESENTATION;
+            let report = encode::ErrorReport::new(encode::Severity::Error, code, "x");
+            report.encode(&mut error).unwrap();
+            encode::ready_for_query(&mut error, TransactionStatus::Idle).unwrap();
+            let mut out = Splice::new(&error, &mut buffer);
+            replies(&mut a, &mut s, &error, &mut out).unwrap();
+            let heard = String::from_utf8_lossy(out.finish()).into_owned();
+            assert!(
+                heard.contains("0A000") && heard.contains("sequence_values"),
+                "{heard}"
+            );
+            assert!(a.is_plain(), "{text}");
+        }
     }
 
     #[test]

@@ -92,9 +92,9 @@ impl Work<'_, '_, '_, '_> {
         let kept = if message.is_whole() { definition } else { &[] };
         let effects = self.effects_of_parse(message, definition);
         if let Some(effects) = &effects
-            && self.refuses(effects)
+            && let Some(reasons) = self.refusal_of(effects)
         {
-            self.refuse_parse(b"", effects.reasons);
+            self.refuse_parse(b"", reasons);
             return true;
         }
         // Here, since nothing can be put in front of its Bind in the same batch.
