@@ -52,6 +52,8 @@ poison=$!
 trap 'kill -- "-$poison" 2>/dev/null || true; rm -f "$poison_output"' EXIT
 cargo test "${EVERYTHING[@]}" --no-fail-fast -- --exact \
 	--skip nobody_sees_another_clients_answer || failed+=("cargo test")
+say "Lanes of a pool on threads, in orders that shuttle chooses"
+cargo test -p weir-pool --features model --test model || failed+=("model of the lanes")
 wait "$poison" || failed+=("poison")
 cat "$poison_output"
 

@@ -1,11 +1,11 @@
 //! How fast new logins may knock at one host: a cap on logins in the making, and back-off after failures.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use crate::atomic::AtomicU32;
+use crate::atomic::AtomicU64;
+use crate::atomic::Ordering::SeqCst;
 use crate::moment::Moment;
 use crate::quota::Quota;
 use crate::random::Random;

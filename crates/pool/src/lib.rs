@@ -62,6 +62,7 @@
 //! after raising a limit, `retry` on every shard.
 
 mod action;
+mod atomic;
 mod gate;
 mod moment;
 mod offer;

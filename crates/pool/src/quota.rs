@@ -1,9 +1,10 @@
 //! One exact limit shared by all workers. Atomics only; nothing here waits.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::SeqCst;
+
+use crate::atomic::AtomicBool;
+use crate::atomic::AtomicUsize;
+use crate::atomic::Ordering::SeqCst;
 
 /// A limit (pool, database, user, clients, logins) and how much of it is used.
 ///

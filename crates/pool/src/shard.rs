@@ -276,7 +276,7 @@ impl Drop for Shard {
         self.shared.announce_idle(self.lane, Offer::NONE);
         self.shared
             .clients
-            .fetch_sub(self.clients, std::sync::atomic::Ordering::SeqCst);
+            .fetch_sub(self.clients, crate::atomic::Ordering::SeqCst);
     }
 }
 

@@ -18,13 +18,13 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use crate::atomic::AtomicBool;
+use crate::atomic::AtomicU64;
+use crate::atomic::AtomicUsize;
+use crate::atomic::Ordering::Relaxed;
+use crate::atomic::Ordering::SeqCst;
 use crate::gate::Connecting;
 use crate::gate::HostGate;
 use crate::moment::Moment;
@@ -129,6 +129,9 @@ pub struct Shared {
     /// A lane left a free place to an older waiter and wants to hear when that one is served.
     deferred: AtomicBool,
 }
+
+/// Limits that a new server connection needs a place in.
+const LIMITS: usize = 3;
 
 /// Which limit refuses a new server connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -332,9 +335,14 @@ impl Shared {
         extra: usize,
         wake: &mut bool,
     ) -> Result<Permit, Refusal> {
-        self.look(extra)?;
-        let taken = self.places.try_take(extra);
-        self.complete(taken, wake)
+        loop {
+            self.look(extra)?;
+            let taken = self.places.try_take(extra);
+            // Another lane may have been faster since the look; without a new one nothing would tell us of its release.
+            if let Ok(permit) = self.complete(taken, wake) {
+                return Ok(permit);
+            }
+        }
     }
 
     /// As `reserve`, for servers that nobody waits for: below `ceiling`, and marks nothing.
@@ -351,18 +359,18 @@ impl Shared {
     /// Whether the limits have room; a limit that refuses is marked and asked once more (see
     /// [`Quota`]), so that the release of a place cannot be missed.
     pub(crate) fn look(&self, extra: usize) -> Result<(), Refusal> {
-        let Err(first) = self.peek(extra) else {
+        let Err(mut refusal) = self.peek(extra) else {
             return Ok(());
         };
-        self.quota(first).starve();
-        let Err(second) = self.peek(extra) else {
-            return Ok(());
-        };
-        if second != first {
-            self.quota(second).starve();
-            return self.peek(extra);
+        for _ in 0..LIMITS {
+            self.quota(refusal).starve();
+            match self.peek(extra) {
+                Ok(()) => return Ok(()),
+                Err(next) if next == refusal => break,
+                Err(next) => refusal = next,
+            }
         }
-        Err(second)
+        Err(refusal)
     }
 
     fn peek(&self, extra: usize) -> Result<(), Refusal> {
@@ -428,6 +436,11 @@ impl Shared {
         }
     }
 
+    fn others(&self, own: usize) -> impl Iterator<Item = (usize, &Lane)> {
+        let lanes = self.lanes.iter().enumerate();
+        lanes.filter(move |(lane, _)| *lane != own)
+    }
+
     /// The other lane with the server that has been idle or kept longest, and since when.
     pub(crate) fn coldest_lane(&self, own: usize) -> Option<(usize, Moment)> {
         self.coldest_offer(own, |offer| offer.since())
@@ -443,11 +456,7 @@ impl Shared {
         own: usize,
         since: impl Fn(Offer) -> Option<Moment>,
     ) -> Option<(usize, Moment)> {
-        let others = self
-            .lanes
-            .iter()
-            .enumerate()
-            .filter(|(lane, _)| *lane != own);
+        let others = self.others(own);
         others
             .filter_map(|(number, lane)| {
                 let offer = Offer::from_word(lane.offer.0.load(SeqCst));
@@ -460,11 +469,7 @@ impl Shared {
     pub(crate) fn promise_oldest(self: &Arc<Self>, own: usize, before: Moment) -> Option<Promise> {
         // Each failed attempt means that a rival promised; as many tries as lanes are enough.
         for _ in 0..self.lanes.len() {
-            let others = self
-                .lanes
-                .iter()
-                .enumerate()
-                .filter(|(lane, _)| *lane != own);
+            let others = self.others(own);
             let oldest = others
                 .filter_map(|(number, lane)| Some((lane.waiting.0.unpromised()?, number)))
                 .filter(|(since, _)| *since < before || before == Moment::NEVER)
@@ -497,22 +502,14 @@ impl Shared {
     /// Whether another lane's first waiter that needs a place of its own is older than `before`.
     pub(crate) fn has_older_unmet(&self, own: usize, before: Moment) -> bool {
         let older = |waiting: &Waiting| waiting.first_unmet().is_some_and(|since| since < before);
-        let mut others = self
-            .lanes
-            .iter()
-            .enumerate()
-            .filter(|(lane, _)| *lane != own);
+        let mut others = self.others(own);
         others.any(|(_, lane)| older(&lane.waiting.0))
     }
 
     /// Whether another lane's first waiter without a server on its way is older than `before`.
     pub(crate) fn has_older_waiter(&self, own: usize, before: Moment) -> bool {
         let older = |waiting: &Waiting| waiting.unpromised().is_some_and(|since| since < before);
-        let mut others = self
-            .lanes
-            .iter()
-            .enumerate()
-            .filter(|(lane, _)| *lane != own);
+        let mut others = self.others(own);
         others.any(|(_, lane)| older(&lane.waiting.0))
     }
 
@@ -523,11 +520,7 @@ impl Shared {
 
     /// Since when the longest waiter of the other lanes waits that no server is on its way to; NEVER if that is not published.
     pub(crate) fn oldest_elsewhere(&self, own: usize) -> Option<Moment> {
-        let others = self
-            .lanes
-            .iter()
-            .enumerate()
-            .filter(|(lane, _)| *lane != own);
+        let others = self.others(own);
         others
             .filter_map(|(_, lane)| lane.waiting.0.unpromised())
             .min()

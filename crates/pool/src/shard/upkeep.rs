@@ -1,12 +1,12 @@
 //! What happens by the passing of time and by the administrator's hand.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use crate::action::Action;
 use crate::action::CloseReason;
 use crate::action::WaitError;
+use crate::atomic::Ordering::SeqCst;
 use crate::moment::Moment;
 use crate::moment::ServerId;
 use crate::policy::Policy;
