@@ -66,6 +66,7 @@ mod atomic;
 mod gate;
 mod moment;
 mod offer;
+mod parcel;
 mod policy;
 mod queue;
 mod quota;

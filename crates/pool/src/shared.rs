@@ -25,10 +25,11 @@ use crate::atomic::AtomicU64;
 use crate::atomic::AtomicUsize;
 use crate::atomic::Ordering::Relaxed;
 use crate::atomic::Ordering::SeqCst;
-use crate::gate::Connecting;
 use crate::gate::HostGate;
 use crate::moment::Moment;
 use crate::offer::Offer;
+pub use crate::parcel::ConnectToken;
+pub use crate::parcel::Parcel;
 use crate::policy::Policy;
 use crate::quota::Quota;
 
@@ -788,29 +789,6 @@ impl Drop for Transit {
     fn drop(&mut self) {
         self.shared.in_transit.fetch_sub(1, SeqCst);
     }
-}
-
-/// Leave to open one server connection. Goes back by `connect_started` or `connect_abandoned`.
-#[derive(Debug)]
-#[must_use]
-pub struct ConnectToken {
-    pub(crate) permit: Permit,
-    pub(crate) login: Connecting,
-    pub(crate) started: Moment,
-}
-
-/// A server on its way from one lane to another. Goes to `adopt`, or to `lost` if it cannot arrive.
-#[derive(Debug)]
-#[must_use]
-pub struct Parcel {
-    pub(crate) permit: Permit,
-    pub(crate) alive: Option<Connected>,
-    pub(crate) promise: Option<Promise>,
-    pub(crate) seat: Option<Seat>,
-    pub(crate) started: Moment,
-    pub(crate) expires: Moment,
-    pub(crate) used_at: Moment,
-    pub(crate) transit: Transit,
 }
 
 #[cfg(test)]

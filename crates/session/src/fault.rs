@@ -261,9 +261,7 @@ impl Fault {
             }
             Self::Startup(error) => error.to_string().into(),
             Self::StartupEncoding => "startup packet is not valid UTF-8".into(),
-            Self::SequenceRefused => {
-                "lastval() and currval() are refused (sequence_values); use INSERT ... RETURNING".into()
-            }
+            Self::SequenceRefused => SEQUENCE_REFUSED.into(),
             Self::StateRefused(reasons) => refusal(*reasons).into(),
             Self::StatementMode => {
                 "transaction blocks not allowed in statement pooling mode".into()
@@ -321,6 +319,10 @@ impl Fault {
         let _ = report.encode(out);
     }
 }
+
+/// Text of [`Fault::SequenceRefused`].
+const SEQUENCE_REFUSED: &str =
+    "lastval() and currval() are refused (sequence_values); use INSERT ... RETURNING";
 
 /// What [`Fault::StateRefused`] says.
 fn refusal(reasons: Reasons) -> String {

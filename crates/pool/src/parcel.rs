@@ -1,0 +1,32 @@
+//! What passes between a lane and its engine: leave to connect, and servers on their way to other lanes.
+
+use crate::gate::Connecting;
+use crate::moment::Moment;
+use crate::shared::Connected;
+use crate::shared::Permit;
+use crate::shared::Promise;
+use crate::shared::Seat;
+use crate::shared::Transit;
+
+/// Leave to open one server connection. Goes back by `connect_started` or `connect_abandoned`.
+#[derive(Debug)]
+#[must_use]
+pub struct ConnectToken {
+    pub(crate) permit: Permit,
+    pub(crate) login: Connecting,
+    pub(crate) started: Moment,
+}
+
+/// A server on its way from one lane to another. Goes to `adopt`, or to `lost` if it cannot arrive.
+#[derive(Debug)]
+#[must_use]
+pub struct Parcel {
+    pub(crate) permit: Permit,
+    pub(crate) alive: Option<Connected>,
+    pub(crate) promise: Option<Promise>,
+    pub(crate) seat: Option<Seat>,
+    pub(crate) started: Moment,
+    pub(crate) expires: Moment,
+    pub(crate) used_at: Moment,
+    pub(crate) transit: Transit,
+}
