@@ -397,7 +397,8 @@ impl<D: Driver> Worker<D> {
         }
         let taken = relay::requests(&mut link, input, &mut out, &mut self.answers);
         if let Ok(taken) = &taken {
-            client.stalled = taken.stalled;
+            // Where a request of ours is repeated, what the client sent goes on waiting for it.
+            client.stalled = taken.stalled || (client.stalled && input.is_empty());
             pool.counters.client_parses += u64::from(taken.statements.client_parses);
             pool.counters.server_parses += u64::from(taken.statements.server_parses);
             pool.counters.binds += u64::from(taken.statements.binds);
