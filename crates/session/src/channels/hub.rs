@@ -389,6 +389,8 @@ impl Hub {
         let Asked { seat, what } = asked.ok_or(HubFault::OutOfPlace(tag::READY_FOR_QUERY))?;
         self.answered += 1;
         let error = self.error.take();
+        // It still listens, so nobody else may have it.
+        self.is_changed |= error.is_some() && matches!(what, What::Forget(_) | What::NoLeases);
         let request = match (what, seat) {
             (What::Request(request), _) => request,
             (What::Flush, Some(seat)) => {

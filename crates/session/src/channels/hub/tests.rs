@@ -322,6 +322,20 @@ fn what_has_no_place_is_a_fault() {
 }
 
 #[test]
+fn a_connection_that_refused_an_unlisten_is_not_given_back() {
+    let mut hub = hub(&[1]);
+    hub.leave(seat(1));
+    assert_eq!(sent(&mut hub), ["UNLISTEN \"a\""]);
+    let fields = [(b'S', &b"ERROR"[..]), (b'V', b"ERROR"), (b'C', b"57014")];
+    let mut refusal = put(|out| encode::error_response(out, &fields));
+    refusal.extend(put(|out| {
+        encode::ready_for_query(out, TransactionStatus::Idle)
+    }));
+    hear(&mut hub, &refusal);
+    assert!(hub.is_idle() && !hub.give_back());
+}
+
+#[test]
 fn a_changed_session_is_not_given_back_as_it_was() {
     let mut hub = hub(&[1]);
     hear(
