@@ -35,14 +35,17 @@ mod select;
 mod session;
 mod sql;
 mod token;
+mod witness;
 
 pub use database::Database;
+pub use witness::Sight;
 
 use copy::Copying;
 use extended::{Portal, Prepared};
 use guc::Defaults;
 use session::Session;
 use sql::{Notice, Sql};
+use witness::Witness;
 
 /// What PostgreSQL 15 reports, in the order of the login.
 const REPORTED_15: [&str; 13] = [
@@ -109,6 +112,9 @@ pub struct Backend {
     told: BTreeMap<&'static str, String>,
     closed: bool,
     process: u32,
+    witness: Witness,
+    /// What the next message fails with.
+    interruption: Option<&'static str>,
 }
 
 /// A statement failed: SQLSTATE and text.
@@ -191,6 +197,8 @@ impl Backend {
             told: BTreeMap::new(),
             closed: false,
             process: 0,
+            witness: Witness::default(),
+            interruption: None,
         };
         made.told = made.reported_now().collect();
         made
@@ -230,6 +238,24 @@ impl Backend {
         if self.output == Output::Immediate {
             self.flush();
         }
+    }
+
+    /// From now on replies leave the server like this.
+    pub fn set_output(&mut self, output: Output) {
+        self.output = output;
+    }
+
+    /// Takes one message, in the middle of which the statement is cancelled (57014) with this text. Sync, Flush and what is
+    /// skipped cannot be cancelled. True if something was.
+    pub fn interrupt(&mut self, message: &[u8], text: &'static str) -> bool {
+        if self.is_copying() {
+            self.fail(&Failure::new("57014", text));
+            self.feed(message);
+            return true;
+        }
+        self.interruption = Some(text);
+        self.feed(message);
+        self.interruption.take().is_none()
     }
 
     /// What has left the server since the last call.
@@ -312,6 +338,11 @@ impl Backend {
         }
         if self.skipping {
             return;
+        }
+        let is_statement = ![tag::SYNC, tag::FLUSH, tag::TERMINATE].contains(&tag);
+        if is_statement && let Some(text) = self.interruption.take() {
+            self.in_batch |= self.extended;
+            return self.fail(&Failure::new("57014", text));
         }
         let outcome = match tag {
             tag::QUERY => self.query(body),

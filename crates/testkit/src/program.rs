@@ -80,6 +80,8 @@ pub struct Speaker {
     number: usize,
     serial: usize,
     topics: Vec<Topic>,
+    /// Bytes of a long row; 0: there are none.
+    large: usize,
 }
 
 impl Speaker {
@@ -90,7 +92,14 @@ impl Speaker {
             number,
             serial: 0,
             topics: topics.to_vec(),
+            large: 0,
         }
+    }
+
+    /// Some of its rows have so many bytes.
+    #[must_use]
+    pub fn with_large(self, large: usize) -> Self {
+        Self { large, ..self }
     }
 
     /// With which all its rows begin.
@@ -154,6 +163,50 @@ impl Speaker {
         Step { bytes, text, waits }
     }
 
+    /// One statement in one request, which is answered as a whole: nothing is left for a later one to end.
+    pub fn next_alone(&mut self, twin: &Backend, dice: &mut Dice) -> Step {
+        self.serial += 1;
+        let sql = self.statement(twin, dice);
+        let copies = sql.starts_with("COPY") && sql.ends_with("FROM STDIN");
+        let bytes = match dice.below(8) {
+            0..4 if copies => self.lines(self.query(&sql), dice).copy_done(),
+            0..4 => self.query(&sql),
+            _ if topics::is_alone(&sql) => self.query(&sql),
+            4 if !copies => self.named(twin, &sql, dice),
+            _ => {
+                let said = say().parse("", &sql).bind("", "").describe_portal("");
+                let said = said.execute("", 0);
+                if copies {
+                    self.lines(said, dice).copy_done().sync()
+                } else {
+                    said.sync()
+                }
+            }
+        };
+        Step {
+            text: spoken(&bytes),
+            bytes,
+            waits: true,
+        }
+    }
+
+    /// Data of a COPY, in some pieces.
+    fn lines(&self, mut said: Say, dice: &mut Dice) -> Say {
+        for _ in 0..1 + dice.below(3) {
+            said = said.copy_data(&format!("{}\n", self.row(dice)));
+        }
+        said
+    }
+
+    /// A value that nobody else has, perhaps a long one.
+    fn row(&self, dice: &mut Dice) -> String {
+        let row = format!("{}-{}", self.tag, self.serial);
+        if self.large > 0 && dice.below(4) == 0 {
+            return format!("{row}-{}", "x".repeat(self.large));
+        }
+        row
+    }
+
     /// A Query says whose it is, and which.
     fn query(&self, sql: &str) -> Say {
         say().query(&format!("{sql} /*{}#{}*/", self.tag, self.serial))
@@ -165,11 +218,11 @@ impl Speaker {
     }
 
     fn copying(&self, dice: &mut Dice) -> Step {
-        let line = format!("{}-{}\n", self.tag, self.serial);
+        let line = format!("{}\n", self.row(dice));
         let bytes = match dice.below(6) {
             0 | 1 => say().copy_data(&line),
             2 => say().copy_data("bad\tline\n").sync(),
-            3 => say().copy_fail(&line).sync(),
+            3 => say().copy_fail(&self.tag).sync(),
             _ => say().copy_data(&line).copy_done().sync(),
         };
         Step {
@@ -197,7 +250,7 @@ impl Speaker {
     }
 
     fn plain(&self, twin: &Backend, dice: &mut Dice) -> String {
-        let row = format!("SELECT '{}-{}'", self.tag, self.serial);
+        let row = format!("SELECT '{}'", self.row(dice));
         match dice.below(16) {
             0..2 => "BEGIN".to_owned(),
             2 if twin.status() != Idle => format!("SAVEPOINT {}", dice.pick(&["a", "b"])),
@@ -299,6 +352,9 @@ impl Speaker {
     }
 }
 
+/// Characters of a message that are shown.
+const SHOWN: usize = 300;
+
 /// What a client says, in a line.
 fn spoken(bytes: &[u8]) -> String {
     let mut line = String::new();
@@ -311,7 +367,11 @@ fn spoken(bytes: &[u8]) -> String {
         if !frame.body.is_empty() {
             let body = String::from_utf8_lossy(frame.body);
             let body = body.trim_end_matches('\0').replace('\0', "|");
-            line.push_str(&format!("({body})"));
+            let shown = body.char_indices().nth(SHOWN).map(|(end, _)| &body[..end]);
+            match shown {
+                Some(shown) => line.push_str(&format!("({shown}.. of {})", body.len())),
+                None => line.push_str(&format!("({body})")),
+            }
         }
         rest = rest.get(frame.raw.len()..).unwrap_or_default();
     }

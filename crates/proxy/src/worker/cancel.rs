@@ -335,7 +335,8 @@ impl<D: Driver> Worker<D> {
         if server.cancels == 0 && matches!(server.stage, Stage::BeingCancelled) {
             self.absorb_late_cancel(server_index);
         } else if ended && canceller.began_at.since(server.request_at) < CANCEL_FRESH {
-            server.cancelled_at = Some(canceller.began_at);
+            let client = server.lease.and_then(|client| self.clients.get(client));
+            server.cancelled_at = client.map(|client| (canceller.began_at, client.id));
             let at = self.now.plus(CANCEL_AGAIN);
             self.timers.arm(at, Timer::CancelAgain(server_index));
         }
@@ -346,13 +347,13 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
-        let Some(cancelled_at) = server.cancelled_at.take() else {
+        let Some((cancelled_at, id)) = server.cancelled_at.take() else {
             return;
         };
         let client = server.lease.and_then(|client| self.clients.get(client));
         let is_same = matches!(server.stage, Stage::Leased)
             && server.request_at <= cancelled_at
-            && client.is_some_and(|client| client.replied_at < cancelled_at);
+            && client.is_some_and(|client| client.id == id && client.replied_at < cancelled_at);
         if is_same && server.cancels == 0 && server.session.is_busy() {
             self.cancel_server(server_index, None);
         }

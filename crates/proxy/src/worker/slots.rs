@@ -304,8 +304,8 @@ pub(super) struct Server {
     pub(super) request_at: Moment,
     /// Cancels on their way to it.
     pub(super) cancels: u32,
-    /// When its query was cancelled so soon that the cancel may have come before it.
-    pub(super) cancelled_at: Option<Moment>,
+    /// When its query was cancelled so soon that the cancel may have come before it, and the number of its client then.
+    pub(super) cancelled_at: Option<(Moment, u64)>,
     /// Time at which an abandoned server is closed if it is not free; none if it is not abandoned.
     pub(super) cleaning_until: Option<Moment>,
     /// A client may have left something in its session that only `server_reset_query` takes away.

@@ -98,6 +98,7 @@ impl Backend {
             return;
         };
         let count = copying.lines.len();
+        self.see_rows(&copying.lines);
         if let Some(name) = &copying.table {
             self.insert(name, copying.lines);
         }

@@ -22,6 +22,8 @@ pub(super) struct Shared {
     pub(super) listeners: BTreeMap<u64, BTreeSet<String>>,
     pub(super) letters: BTreeMap<u64, Vec<Letter>>,
     pub(super) ledger: Vec<String>,
+    /// Roles that nobody may become, and values that no setting takes any more.
+    pub(super) forbidden: BTreeSet<String>,
 }
 
 /// Who holds an advisory lock, and how often in each way.
@@ -72,6 +74,16 @@ impl Database {
         let shared = self.shared();
         let own = shared.ledger.iter().filter(|row| row.starts_with(tag));
         own.cloned().collect()
+    }
+
+    /// From now on nobody may become this role, or no setting takes this value.
+    pub fn forbid(&self, what: &str) {
+        self.shared().forbidden.insert(what.to_owned());
+    }
+
+    /// Takes back all that was forbidden.
+    pub fn allow_everything(&self) {
+        self.shared().forbidden.clear();
     }
 
     /// How many advisory locks are held, by anybody.

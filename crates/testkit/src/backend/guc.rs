@@ -316,6 +316,23 @@ pub(super) fn unrecognized(name: &str) -> Failure {
     Failure::new("42704", text)
 }
 
+/// A membership was revoked, a role dropped, or a value is no longer known, as time zones may be.
+pub(super) fn forbidden(name: &str, value: &str) -> Failure {
+    match name.to_ascii_lowercase().as_str() {
+        "role" => {
+            let text = format!("permission denied to set role \"{value}\"");
+            Failure::new("42501", text)
+        }
+        "session_authorization" => {
+            Failure::new("22023", format!("role \"{value}\" does not exist"))
+        }
+        _ => {
+            let text = format!("invalid value for parameter \"{name}\": \"{value}\"");
+            Failure::new("22023", text)
+        }
+    }
+}
+
 fn fact(name: &str) -> Failure {
     Failure::new("55P02", format!("parameter \"{name}\" cannot be changed"))
 }

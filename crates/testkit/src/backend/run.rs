@@ -49,7 +49,10 @@ impl Backend {
             Sql::Savepoint(name) => self.savepoint(name)?,
             Sql::Release(name) => self.release(name)?,
             Sql::RollbackTo(name) => self.rollback_to(name)?,
-            Sql::CopyOut { lines, first, what } => self.copy_out(*lines, *first, what),
+            Sql::CopyOut { lines, first, what } => {
+                self.see(sql);
+                self.copy_out(*lines, *first, what);
+            }
             Sql::Die => {
                 return Err(Failure {
                     fatal: true,

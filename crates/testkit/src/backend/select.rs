@@ -158,6 +158,7 @@ impl Backend {
             values: vec![vec![Some(value)]],
             tag: Tag::Plain(word),
         };
+        self.see(sql);
         match sql {
             Sql::Show(name) => Ok(plain(self.show(name)?, "SHOW")),
             Sql::Fetch(count, name) => self.fetch(*count, name),

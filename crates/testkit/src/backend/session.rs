@@ -234,6 +234,9 @@ impl Backend {
     pub(super) fn acceptable(&mut self, name: &str, value: &str) -> Result<String, Failure> {
         let values = &self.session.state.values;
         self.defaults.may_become(values, name, value)?;
+        if self.database.shared().forbidden.contains(value) {
+            return Err(super::guc::forbidden(name, value));
+        }
         self.defaults.accept(name, value)
     }
 

@@ -7,7 +7,7 @@ use weir_testkit::say::say;
 use super::world::World;
 use crate::driver::memory::End;
 
-const HIT: &str = "E(22012 error cancelled)";
+const HIT: &str = "E(57014 canceling statement due to user request)";
 
 /// One server, a client whose query it is working on, and one that waits for it.
 fn busy() -> (World, usize, usize) {
@@ -321,6 +321,28 @@ fn a_cancel_is_not_sent_again_to_the_next_query() {
     go_on(&mut world);
     go_on_for(&mut world, CANCEL_AGAIN);
     assert!(world.cancels.is_empty());
+}
+
+#[test]
+fn a_cancel_is_not_sent_again_to_the_next_client() {
+    let mut world = World::new(1, "default_pool_size = 1\nquery_wait_notify = 0");
+    let (one, other) = (world.login(), world.login());
+    world.advance(Duration::from_secs(1));
+    world.callers[one].say(&say().query("row one"));
+    world.callers[one].serve();
+    world.turn(0);
+    world.request_cancel(one);
+    // The cancel comes before the query, and everything up to the next client's query in one moment.
+    go_on(&mut world);
+    world.settle();
+    assert_eq!(world.callers[one].heard(), "T D(one) C(SELECT 1) Z(I)");
+    world.callers[other].say(&say().query("row other"));
+    go_on(&mut world);
+    world.servers[0].hear();
+    assert!(world.servers[0].begin());
+    go_on_for(&mut world, 2 * CANCEL_AGAIN);
+    world.settle();
+    assert_eq!(world.callers[other].heard(), "T D(other) C(SELECT 1) Z(I)");
 }
 
 #[test]

@@ -109,6 +109,6 @@ fn a_cancel_that_peers_sent_on_finds_its_client() {
     world.settle();
     assert_eq!(
         world.callers[client].heard(),
-        "E(22012 error cancelled) Z(E)"
+        "E(57014 canceling statement due to user request) Z(E)"
     );
 }

@@ -15,7 +15,9 @@ use crate::driver::memory::{End, Peer};
 use crate::global::lock;
 
 /// In the error of every statement that was cancelled.
-pub(super) const CANCELLED: &str = "cancelled";
+pub(super) const CANCELLED: &str = "canceling statement due to user request";
+/// In the error of every statement that took too long.
+pub(super) const TIMED_OUT: &str = "canceling statement due to statement timeout";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -61,6 +63,8 @@ pub(super) struct Postgres {
     inbox: Vec<u8>,
     /// The message that is being worked on: what a cancel hits.
     running: Option<Vec<u8>>,
+    /// What ends it instead of its own result.
+    interruption: Option<&'static str>,
     outbox: Vec<u8>,
     /// Everything it was asked to run.
     pub(super) asked: Vec<String>,
@@ -93,6 +97,7 @@ impl Postgres {
             stage: Stage::Opening,
             inbox: Vec::new(),
             running: None,
+            interruption: None,
             outbox: Vec::new(),
             asked: Vec::new(),
             heard: 0,
@@ -198,7 +203,10 @@ impl Postgres {
         }
         self.check_settings(&text(&message));
         let message = self.questioned(message);
-        self.backend.feed(&message);
+        match self.interruption.take() {
+            Some(text) => drop(self.backend.interrupt(&message, text)),
+            None => self.backend.feed(&message),
+        }
         let mut sent = self.backend.take_sent();
         if !sent.is_empty() {
             sent = self.answered(sent);
@@ -329,19 +337,24 @@ impl Postgres {
 
     /// The signal of a cancel request arrives. True if it hit something.
     pub(super) fn signal(&mut self) -> bool {
+        self.strike(CANCELLED)
+    }
+
+    /// What runs fails with this. True if something ran.
+    pub(super) fn strike(&mut self, text: &'static str) -> bool {
         if self.stage == Stage::Up && self.backend.is_copying() {
-            self.backend.feed(&say().copy_fail(CANCELLED));
+            self.backend.interrupt(&[], text);
             self.outbox.append(&mut self.backend.take_sent());
             return true;
         }
-        let Some(running) = &mut self.running else {
+        let can_fail = [tag::QUERY, tag::PARSE, tag::BIND, tag::EXECUTE];
+        let Some(running) = &self.running else {
             return false;
         };
-        match running[0] {
-            tag::QUERY => *running = say().query(&format!("error {CANCELLED}")).into_bytes(),
-            tag::EXECUTE => *running = say().execute(CANCELLED, 0).into_bytes(),
-            _ => return false,
+        if !can_fail.contains(&running[0]) {
+            return false;
         }
+        self.interruption = Some(text);
         self.was_hit = true;
         true
     }
@@ -391,6 +404,7 @@ impl Postgres {
             let settings: Vec<_> = settings.map(|(n, v)| (n.as_str(), v.as_str())).collect();
             self.backend = Backend::open(database, self.user(), &settings);
             self.backend.set_process(self.pid);
+            self.backend.watch();
         }
         for (name, value) in self.backend.greeting() {
             encode::parameter_status(&mut out, name.as_bytes(), value.as_bytes()).unwrap();
