@@ -54,6 +54,8 @@ cargo test "${EVERYTHING[@]}" --no-fail-fast -- --exact \
 	--skip nobody_sees_another_clients_answer || failed+=("cargo test")
 say "Lanes of a pool on threads, in orders that shuttle chooses"
 cargo test -p weir-pool --features model --test model || failed+=("model of the lanes")
+say "The simulator of the workers: 500 seeds that stay the same, then fresh ones for a minute (cargo xtask sim)"
+"${CARGO_TARGET_DIR:-target}/debug/xtask" sim || failed+=("simulator")
 wait "$poison" || failed+=("poison")
 cat "$poison_output"
 

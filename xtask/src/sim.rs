@@ -1,24 +1,40 @@
-//! `cargo xtask sim`: the seeded simulator of whole workers, by the seeds that are asked for, and
+//! `cargo xtask sim`: the seeded simulator of whole workers, by fixed seeds and by fresh ones for a time, and
 //! `cargo xtask sim advisor`: simulated pools that find their size.
 
-use anyhow::{Result, bail};
+use std::process::Command;
+use std::time::Duration;
 
-use crate::workspace::cargo;
+use anyhow::{Context, Result, bail};
+use weir_lab::clock;
+
+use crate::workspace::{cargo, root};
+
+/// Seconds of fresh seeds unless told otherwise.
+const FRESH: u64 = 60;
 
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Flags {
     #[command(subcommand)]
     other: Option<Other>,
-    /// How many seeds
-    #[arg(default_value_t = 500)]
-    seeds: u64,
-    /// The first seed
-    #[arg(long, default_value_t = 0)]
-    from: u64,
-    /// Only this one; a failure names it
-    #[arg(long, conflicts_with_all = ["seeds", "from"])]
-    seed: Option<u64>,
+    /// Only these seeds: `7`, or `0..20000`; without any flag 500 seeds that stay the same, then fresh ones for a minute
+    #[arg(long, conflicts_with_all = ["hours", "seconds", "fresh"])]
+    seeds: Option<String>,
+    /// Only fresh seeds, for so many hours
+    #[arg(long, conflicts_with = "seconds")]
+    hours: Option<f64>,
+    /// Only fresh seeds, for so many seconds
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Only fresh seeds, for a minute
+    #[arg(long, conflicts_with_all = ["hours", "seconds"])]
+    fresh: bool,
+    /// Name every seed that fails in a line of its own; shrink none
+    #[arg(long)]
+    list: bool,
+    /// Threads; one for each core unless given
+    #[arg(long)]
+    threads: Option<usize>,
 }
 
 #[derive(clap::Subcommand)]
@@ -37,24 +53,76 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     if let Some(Other::Advisor { quick }) = &flags.other {
         return advisor(*quick);
     }
+    if let Some(seeds) = &flags.seeds {
+        return simulate(flags, seeds, None);
+    }
+    let time = match (flags.hours, flags.seconds, flags.fresh) {
+        (Some(hours), ..) => Some(Duration::try_from_secs_f64(hours * 3600.0)?.as_secs()),
+        (None, Some(seconds), _) => Some(seconds),
+        (None, None, true) => Some(FRESH),
+        (None, None, false) => None,
+    };
+    if time.is_none() {
+        simulate(flags, "0..500", None)?;
+    }
+    simulate(flags, &fresh(), Some(time.unwrap_or(FRESH)))
+}
+
+/// Seeds that nobody has run: from the time of day on, in microseconds.
+fn fresh() -> String {
+    format!("{}..", clock::since_epoch().as_micros())
+}
+
+/// Runs the unit tests that are the simulator, with optimisations and their own checks.
+fn simulate(flags: &Flags, seeds: &str, seconds: Option<u64>) -> Result<()> {
+    println!("simulator at {}: seeds {seeds}", commit());
     let mut command = cargo();
     command
         .args([
             "test",
+            "--profile",
+            "sim",
+            "--quiet",
             "-p",
             "weir-proxy",
             "--lib",
-            "worker::tests::simulator",
         ])
-        .env("WEIR_SIM_FROM", flags.from.to_string())
-        .env("WEIR_SIM_SEEDS", flags.seeds.to_string());
-    if let Some(seed) = flags.seed {
-        command.env("WEIR_SIM_SEED", seed.to_string());
+        .args([
+            "nobody_gets_anothers_answer_whatever_happens",
+            "--",
+            "--nocapture",
+        ])
+        // Each configuration would read the system's certificates, which take longer than everything else.
+        .env("LDAPTLS_CACERT", "/dev/null")
+        .env("WEIR_SIM_LOUD", "1")
+        .env("WEIR_SIM_SEEDS", seeds);
+    if let Some(seconds) = seconds {
+        command.env("WEIR_SIM_SECONDS", seconds.to_string());
     }
-    if !command.status()?.success() {
-        bail!("the simulator found something");
+    if flags.list {
+        command.env("WEIR_SIM_LIST", "1");
+    }
+    if let Some(threads) = flags.threads {
+        command.env("WEIR_SIM_THREADS", threads.to_string());
+    }
+    if !command.status().context("cargo")?.success() {
+        bail!(
+            "the simulator at {} found something: see the seeds above",
+            commit()
+        );
     }
     Ok(())
+}
+
+/// The commit that is built, and whether it is all.
+fn commit() -> String {
+    let mut git = Command::new("git");
+    git.args(["describe", "--always", "--dirty", "--abbrev=12"]);
+    let told = git.current_dir(root()).output();
+    let told = told.map(|told| String::from_utf8_lossy(&told.stdout).trim().to_owned());
+    told.ok()
+        .filter(|commit| !commit.is_empty())
+        .unwrap_or_else(|| "an unknown commit".to_owned())
 }
 
 fn advisor(is_quick: bool) -> Result<()> {

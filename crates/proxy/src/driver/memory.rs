@@ -19,6 +19,8 @@ use crate::global::lock;
 use crate::listen::Accepted;
 use crate::socket::{Socket, Stream, Target, TcpOptions};
 
+/// Too many open files.
+const EMFILE: i32 = 24;
 /// A closed connection's backlog is given up after this time.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -208,6 +210,10 @@ pub(crate) struct MemoryDriver {
     capacity: usize,
     /// Which connection comes first in the next turn.
     pub(crate) first: usize,
+    /// There are no descriptors for more connections.
+    pub(crate) is_short: bool,
+    /// That was told since the last wait.
+    told_short: bool,
 }
 
 impl MemoryDriver {
@@ -312,6 +318,7 @@ impl Driver for MemoryDriver {
 
     fn wait(&mut self, now: Moment, _: Option<Duration>) -> io::Result<()> {
         self.now = now;
+        self.told_short = false;
         for (key, conn) in &mut self.conns {
             if !conn.backlog.is_empty() {
                 conn.flush();
@@ -346,6 +353,12 @@ impl Driver for MemoryDriver {
                 return Some(completion);
             }
         }
+        let waits = !self.suspended && !self.arrivals.is_empty();
+        if waits && self.is_short {
+            self.moves -= 1;
+            let told = std::mem::replace(&mut self.told_short, true);
+            return (!told).then(|| Completion::AcceptFailed(io::Error::from_raw_os_error(EMFILE)));
+        }
         if !self.suspended
             && let Some(accepted) = self.arrivals.pop_front()
         {
@@ -363,6 +376,9 @@ impl Driver for MemoryDriver {
     }
 
     fn connect(&mut self, _: &Target, owner: Owner) -> io::Result<Key> {
+        if self.is_short {
+            return Err(io::Error::from_raw_os_error(EMFILE));
+        }
         let (stream, peer) = Peer::pair(self.capacity);
         stream.pipe().link = Link::Pending;
         self.dialled.push((owner, peer));

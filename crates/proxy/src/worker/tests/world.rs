@@ -228,6 +228,12 @@ impl World {
 
     /// Another configuration in force, made from these lines as the first one.
     pub(super) fn reload(&mut self, lines: &str) {
+        self.reload_unsettled(lines);
+        self.settle();
+    }
+
+    /// The same, before any worker knows of it.
+    pub(super) fn reload_unsettled(&self, lines: &str) {
         let before = self.global.settled();
         let setup = setup(lines, "\"ann\" \"\"\n\"bob\" \"\"\n");
         self.global
@@ -236,7 +242,6 @@ impl World {
             let sent = self.global.mailbox(lane).unwrap().send(Message::Settings);
             assert!(sent.is_ok());
         }
-        self.settle();
     }
 
     fn made(lanes: usize, lines: &str, room: usize, users: &str) -> Self {
@@ -664,6 +669,40 @@ impl World {
                 assert!(matches!(server.stage, Stage::Idle), "all servers are idle");
             }
         }
+    }
+
+    /// What the workers' clients and servers wait for, a line for each.
+    pub(super) fn holdings(&self) -> String {
+        let mut lines = String::new();
+        for worker in &self.workers {
+            for (index, client) in &worker.clients {
+                let pin = client.session.pin();
+                lines += &format!(
+                    "\n  client {index}: lease {:?}, ticket {:?}, stalled {}, held {}, input {}, pin {pin:?}",
+                    client.lease,
+                    client.ticket,
+                    client.stalled,
+                    client.held,
+                    client.input.len()
+                );
+            }
+            for (index, server) in &worker.servers {
+                let session = &server.session;
+                lines += &format!(
+                    "\n  server {index} ({}): leased {}, to {:?}, free {}, untouched {}, awaits {}, repeats {}, input {}, doomed {:?}",
+                    server.facts.pid,
+                    matches!(server.stage, Stage::Leased),
+                    server.lease,
+                    session.is_free(),
+                    session.is_untouched(),
+                    session.awaits_required(),
+                    session.has_to_repeat(),
+                    server.input.len(),
+                    server.doomed
+                );
+            }
+        }
+        lines
     }
 
     /// Bytes that the workers hold for somebody who does not take them.

@@ -1,9 +1,14 @@
 //! What the simulator has found, each as the shortest conversation that shows it.
 
 use weir_testkit::backend::Database;
+use weir_testkit::program::Topic;
 use weir_testkit::say::say;
 
+use super::super::postgres::{Postgres, TIMED_OUT};
 use super::super::world::World;
+use super::plan::{Op, Person, Plan, What};
+use super::shrink;
+use crate::driver::memory::End;
 
 const STYLE: (&str, &str) = ("DateStyle", "SQL, DMY");
 
@@ -35,4 +40,85 @@ fn what_returns_to_a_value_given_at_startup_is_not_reported_on_the_way() {
         let heard = world.ask(client, &say().query(sql));
         assert_eq!(heard, format!("C({tag}) Z(I)"));
     }
+}
+
+/// Runs a plan that the shrinker printed.
+fn replay(plan: &Plan) {
+    if let Err(failure) = shrink::attempt(plan) {
+        panic!("{failure}");
+    }
+}
+
+/// A client about whose statements nothing is special.
+fn exposed(topics: &[Topic]) -> Person {
+    Person {
+        is_exposed: true,
+        topics: topics.to_vec(),
+        is_checked: false,
+        is_struck: true,
+        large: 0,
+    }
+}
+
+fn plan(people: Vec<Person>, ops: &[(What, usize, u64)]) -> Plan {
+    let ops = ops.iter().map(|(what, who, seed)| Op {
+        what: *what,
+        who: *who,
+        seed: *seed,
+    });
+    Plan {
+        seed: 0,
+        lanes: 1,
+        places: 1,
+        room: 1 << 20,
+        people,
+        options: Vec::new(),
+        ops: ops.collect(),
+    }
+}
+
+/// The timeout hit what Weir sent to put the next client's settings in place. The request was sent again, and what the
+/// client had sent behind it was forgotten.
+#[test]
+fn a_client_is_served_after_its_settings_were_interrupted() {
+    let ops = [
+        (What::Act, 2, 0xe7d1_0420_94d6_7264),
+        (What::Act, 5, 0x9369_03f5_1569_4c1d),
+        (What::Turn, 1, 0x4d22_7c1b_70ab_935e),
+        (What::Settle, 0, 0),
+        (What::Act, 5, 0x938c_456c_ccb4_d7f3),
+        (What::Client, 2, 0xa753_d793_1ec3_1097),
+        (What::Turn, 3, 0x8eb1_0ce3_3acf_e1b0),
+        (What::Server, 2, 0x061f_e1c6_20f0_11a6),
+        (What::Hit, 2, 0xa5e7_5049_3d49_b63e),
+    ];
+    replay(&plan(vec![exposed(&[]); 6], &ops));
+}
+
+/// The timeout hit the UNLISTEN of a connection that listens for clients, which then went back to the pool.
+#[test]
+fn a_server_that_refused_an_unlisten_serves_nobody_else() {
+    let mut world = world();
+    let client = world.dial("ann", &[]);
+    world.settle();
+    world.ask(client, &say().query("LISTEN a"));
+    world.callers[client].leave(End::Orderly);
+    for _ in 0..8 {
+        world.turn(0);
+        for server in &mut world.servers {
+            server.hear();
+            while server.begin() {
+                let is_hit = server
+                    .asked
+                    .last()
+                    .is_some_and(|sql| sql == "UNLISTEN \"a\"");
+                assert!(!is_hit || server.strike(TIMED_OUT));
+                server.finish();
+            }
+            server.speak(usize::MAX);
+        }
+    }
+    world.settle();
+    let silent = |server: &Postgres| !server.is_alive() || server.backend.holds_nothing();
+    assert!(world.servers.iter().all(silent));
 }

@@ -12,7 +12,7 @@ const STEPS: usize = 2500;
 const CHECKED: &str = "session_state_check = always";
 
 /// One thing that happens.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Op {
     pub(super) what: What,
     /// A client.
@@ -32,28 +32,76 @@ pub(super) enum What {
     Client,
     /// A client does not read, or reads again.
     Deafen,
+    /// A role is taken away, a value is known no longer, or all is as it was.
+    Decree,
     Fault,
+    /// The statement that a server runs takes too long, whosever it is.
+    Hit,
     /// Time passes to the next deadline.
     Leap,
-    /// An administrator pauses, resumes, or has servers made anew.
+    /// An administrator pauses, resumes, kills, or has servers made anew.
     Order,
     Pass,
+    /// Another configuration comes into force.
+    Reload,
     /// Some server hears, works or speaks.
     Server,
     /// Everything happens that can; only a shrunk plan has it.
     Settle,
+    /// A worker runs out of descriptors, or has some again.
+    Shortage,
     /// Some worker has a turn.
     Turn,
     Vanish,
 }
 
+/// Faults that any plan may have.
+const FAULTS: [What; 7] = [
+    What::AskCancel,
+    What::Deafen,
+    What::Fault,
+    What::Order,
+    What::Reload,
+    What::Shortage,
+    What::Vanish,
+];
+/// Faults that only clients survive whose twins are told later.
+const STRIKES: [What; 2] = [What::Decree, What::Hit];
+/// How often a kind of fault comes, beside about 400 other operations: mostly never, or often.
+const RATES: [usize; 5] = [0, 0, 5, 12, 24];
+
+impl What {
+    /// True if only somebody's misfortune or an administrator brings it about.
+    pub(super) fn is_fault(self) -> bool {
+        FAULTS.contains(&self) || STRIKES.contains(&self)
+    }
+
+    /// True if it happens by itself when everything that can happen does.
+    pub(super) fn is_done_by_settling(self) -> bool {
+        matches!(self, Self::Client | Self::Server | Self::Turn)
+    }
+
+    /// True if it is done by one client.
+    pub(super) fn is_personal(self) -> bool {
+        matches!(
+            self,
+            Self::Act | Self::AskCancel | Self::Deafen | Self::Vanish
+        )
+    }
+}
+
 /// What is special about a client.
 #[derive(Debug, Clone)]
 pub(super) struct Person {
-    pub(super) cancels: bool,
+    /// It cancels, and bears errors that its twin cannot know.
+    pub(super) is_exposed: bool,
     pub(super) topics: Vec<Topic>,
     /// Its session is asked for at every release.
     pub(super) is_checked: bool,
+    /// Its statements may fail for reasons outside of its session.
+    pub(super) is_struck: bool,
+    /// Bytes of its longest rows; 0: they are short.
+    pub(super) large: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -64,7 +112,7 @@ pub(super) struct Plan {
     /// Bytes that fit into a connection.
     pub(super) room: usize,
     pub(super) people: Vec<Person>,
-    options: Vec<&'static str>,
+    pub(super) options: Vec<&'static str>,
     pub(super) ops: Vec<Op>,
 }
 
@@ -77,44 +125,81 @@ impl Plan {
             "server_reset_query_always = 1",
             CHECKED,
         ];
+        let is_struck = dice.below(2) == 0;
+        let room = *dice.pick(&[48, 600, 20_000, 1 << 20]);
+        let large = *dice.pick(&[0, 0, 20_000, 40_000]);
         let mut people: Vec<_> = (0..2 + dice.below(6)).map(|_| person(dice)).collect();
         let options: Vec<_> = options.into_iter().filter(|_| dice.below(4) == 0).collect();
         for person in &mut people {
             person.is_checked = options.contains(&CHECKED);
+            person.is_struck = is_struck;
+            person.is_exposed |= is_struck;
+            // A long row would take all operations to pass.
+            person.large = if room > 600 { large } else { 0 };
         }
+        let weights = weights(is_struck, dice);
         Self {
             seed,
             lanes: 1 + dice.below(3),
             places: 1 + dice.below(4),
-            room: *dice.pick(&[48, 600, 1 << 20]),
+            room,
             options,
-            ops: (0..STEPS).map(|_| op(dice, people.len())).collect(),
+            ops: (0..STEPS)
+                .map(|_| op(&weights, dice, people.len()))
+                .collect(),
             people,
         }
     }
 
-    /// For the configuration.
+    /// For the configuration, but for the number of servers.
     pub(super) fn lines(&self) -> String {
-        let mut lines = format!(
-            "default_pool_size = {}\nserver_login_retry = 1\nquery_wait_notify = 0\nsession_state = track\nmax_prepared_statements = 2\n",
-            self.places
-        );
+        let mut lines = "server_login_retry = 1\nquery_wait_notify = 0\nsession_state = track\n\
+                         max_prepared_statements = 2\n"
+            .to_owned();
         for option in &self.options {
             writeln!(lines, "{option}").unwrap();
         }
         lines
     }
 
-    /// For people.
-    pub(super) fn summary(&self) -> String {
+    /// As a value to be pasted into `found.rs`.
+    pub(super) fn source(&self) -> String {
         let Self {
+            seed,
             lanes,
             places,
             room,
+            people,
             options,
-            ..
+            ops,
         } = self;
-        format!("{lanes} workers, {places} servers at most, {room} bytes of room, {options:?}")
+        let ops = ops.iter().map(|Op { what, who, seed }| {
+            format!("        Op {{ what: What::{what:?}, who: {who}, seed: {seed:#x} }},\n")
+        });
+        let people: String = people.iter().map(Person::source).collect();
+        format!(
+            "Plan {{\n    seed: {seed},\n    lanes: {lanes},\n    places: {places},\n    room: {room},\n    \
+             people: vec![\n{people}    ],\n    options: vec!{options:?},\n    ops: vec![\n{}    ],\n}}",
+            ops.collect::<String>(),
+        )
+    }
+}
+
+impl Person {
+    fn source(&self) -> String {
+        let Self {
+            is_exposed,
+            topics,
+            is_checked,
+            is_struck,
+            large,
+        } = self;
+        let topics = topics.iter().map(|topic| format!("Topic::{topic:?}"));
+        let topics = topics.collect::<Vec<_>>().join(", ");
+        format!(
+            "        Person {{ is_exposed: {is_exposed}, topics: vec![{topics}], is_checked: {is_checked}, \
+             is_struck: {is_struck}, large: {large} }},\n"
+        )
     }
 }
 
@@ -133,28 +218,42 @@ fn person(dice: &mut Dice) -> Person {
     let topics = of.iter().copied().filter(|_| dice.below(2) == 0);
     Person {
         topics: topics.collect(),
-        cancels: dice.below(4) == 0,
+        is_exposed: dice.below(4) == 0,
         is_checked: false,
+        is_struck: false,
+        large: 0,
     }
 }
 
-fn op(dice: &mut Dice, people: usize) -> Op {
-    let what = match dice.below(400) {
-        0..60 => What::Act,
-        60..150 => What::Client,
-        150..260 => What::Turn,
-        260..370 => What::Server,
-        370..380 => What::Pass,
-        380..388 => What::Cancel,
-        388..391 => What::AskCancel,
-        391..393 => What::Vanish,
-        393..395 => What::Deafen,
-        395..398 => What::Fault,
-        398 => What::Order,
-        _ => What::Leap,
-    };
+/// How often each operation comes.
+fn weights(is_struck: bool, dice: &mut Dice) -> Vec<(What, usize)> {
+    let mut weights = vec![
+        (What::Act, 60),
+        (What::Client, 90),
+        (What::Turn, 110),
+        (What::Server, 110),
+        (What::Pass, 10),
+        (What::Cancel, 8),
+        (What::Leap, 1),
+    ];
+    let strikes: &[What] = if is_struck { &STRIKES } else { &[] };
+    let faults = FAULTS.iter().chain(strikes);
+    weights.extend(faults.map(|fault| (*fault, *dice.pick(&RATES))));
+    weights
+}
+
+fn op(weights: &[(What, usize)], dice: &mut Dice, people: usize) -> Op {
+    let mut at = dice.below(weights.iter().map(|(_, weight)| weight).sum());
+    let mut found = What::Turn;
+    for (what, weight) in weights {
+        if at < *weight {
+            found = *what;
+            break;
+        }
+        at -= weight;
+    }
     Op {
-        what,
+        what: found,
         who: dice.below(people),
         seed: dice.roll(),
     }

@@ -1,0 +1,177 @@
+//! Runs seeds on all cores: a fixed range, or fresh ones for as long as there is time.
+
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::plan::Plan;
+use super::shrink;
+use crate::global::lock;
+
+/// Seeds that a plain `cargo test` runs; CI runs more of them in a build that is faster.
+const FIXED: Range<u64> = 0..100;
+/// Findings after which a run ends: mostly they are the same one.
+const FINDINGS_MAX: usize = 5;
+/// Characters of a failure in a list.
+const LINE: usize = 400;
+/// Between two lines about the progress.
+const REPORT: Duration = Duration::from_secs(10);
+
+/// Seeds to run, from the environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Order {
+    /// `WEIR_SIM_SEEDS=A..B`; the end is open when there is a time.
+    seeds: Range<u64>,
+    /// `WEIR_SIM_SECONDS`: seeds are taken until then.
+    time: Option<Duration>,
+    /// `WEIR_SIM_THREADS`, or one for each core.
+    threads: usize,
+    /// `WEIR_SIM_LOUD`: the progress is printed.
+    is_loud: bool,
+    /// `WEIR_SIM_LIST`: every seed that fails is named, in a line, and none is shrunk.
+    lists: bool,
+}
+
+impl Order {
+    pub(super) fn from_environment() -> Self {
+        let read = |name: &str| std::env::var(name).ok();
+        let number = |name: &str| read(name).and_then(|text| text.parse::<u64>().ok());
+        let time = number("WEIR_SIM_SECONDS").map(Duration::from_secs);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = number("WEIR_SIM_THREADS").and_then(|many| usize::try_from(many).ok());
+        Self {
+            seeds: read("WEIR_SIM_SEEDS").map_or(FIXED, |text| range(&text)),
+            time,
+            threads: threads.unwrap_or(cores),
+            is_loud: read("WEIR_SIM_LOUD").is_some(),
+            lists: read("WEIR_SIM_LIST").is_some(),
+        }
+    }
+}
+
+/// `7`, `7..9` or `7..`.
+fn range(text: &str) -> Range<u64> {
+    let number = |text: &str| {
+        let parsed = text.parse::<u64>();
+        parsed.unwrap_or_else(|_| panic!("WEIR_SIM_SEEDS is no range of seeds: {text}"))
+    };
+    match text.split_once("..") {
+        None => number(text)..number(text) + 1,
+        Some((from, "")) => number(from)..u64::MAX,
+        Some((from, to)) => number(from)..number(to),
+    }
+}
+
+/// Operations that a simulation performed.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) ops: u64,
+    pub(super) faults: u64,
+}
+
+/// Sums over all threads.
+#[derive(Debug, Default)]
+struct Totals {
+    seeds: AtomicU64,
+    ops: AtomicU64,
+    faults: AtomicU64,
+}
+
+impl Totals {
+    fn add(&self, tally: Tally) {
+        self.seeds.fetch_add(1, Ordering::Relaxed);
+        self.ops.fetch_add(tally.ops, Ordering::Relaxed);
+        self.faults.fetch_add(tally.faults, Ordering::Relaxed);
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "shown to people")]
+    fn line(&self, elapsed: Duration) -> String {
+        let seeds = self.seeds.load(Ordering::Relaxed);
+        let ops = self.ops.load(Ordering::Relaxed);
+        let share = self.faults.load(Ordering::Relaxed) as f64 * 100.0 / ops.max(1) as f64;
+        let seconds = elapsed.as_secs_f64();
+        format!(
+            "{seeds} seeds in {seconds:.0} s ({:.0} a second), {ops} operations, {share:.1} % of them faults",
+            seeds as f64 / seconds
+        )
+    }
+}
+
+/// Runs them all; panics if one fails, after the shortest plans that fail alike were printed.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no part of a simulation: it says when to stop taking seeds"
+)]
+pub(super) fn run(order: &Order) {
+    let start = Instant::now();
+    let next = AtomicU64::new(order.seeds.start);
+    let totals = Totals::default();
+    let findings = Mutex::new(Vec::new());
+    let is_over = AtomicBool::new(false);
+    let reported = Mutex::new(start);
+    let work = || {
+        while !is_over.load(Ordering::Relaxed) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            let elapsed = start.elapsed();
+            if seed >= order.seeds.end || order.time.is_some_and(|time| elapsed >= time) {
+                return;
+            }
+            match one(seed, order.lists) {
+                Ok(tally) => totals.add(tally),
+                Err(finding) => {
+                    eprintln!("{finding}");
+                    let mut findings = lock(&findings);
+                    findings.push(seed);
+                    let enough = findings.len() >= FINDINGS_MAX && !order.lists;
+                    is_over.fetch_or(enough, Ordering::Relaxed);
+                }
+            }
+            let mut last = lock(&reported);
+            if order.is_loud && last.elapsed() > REPORT {
+                *last = Instant::now();
+                eprintln!("{}", totals.line(elapsed));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..order.threads {
+            scope.spawn(work);
+        }
+    });
+    if order.is_loud {
+        eprintln!("{}", totals.line(start.elapsed()));
+    }
+    let findings = lock(&findings);
+    assert!(
+        findings.is_empty(),
+        "{} seeds failed: {findings:?}",
+        findings.len()
+    );
+}
+
+/// Runs one seed; if it fails, the story of the shortest plan that fails alike.
+fn one(seed: u64, lists: bool) -> Result<Tally, String> {
+    let plan = Plan::new(seed);
+    shrink::attempt(&plan).map_err(|failure| {
+        if lists {
+            let line = failure.replace('\n', " ");
+            return format!(
+                "seed {seed}: {}",
+                line.chars().take(LINE).collect::<String>()
+            );
+        }
+        format!("\n{}\n", shrink::explain(&plan, &failure))
+    })
+}
+
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_named_alone_or_as_a_range_that_may_be_open() {
+        assert_eq!(range("7"), 7..8);
+        assert_eq!(range("7..9"), 7..9);
+        assert_eq!(range("7.."), 7..u64::MAX);
+    }
+}
