@@ -132,11 +132,24 @@ impl Postgres {
     /// Logged in and between two requests of anybody, with nothing on its way.
     pub(super) fn is_at_rest(&self) -> bool {
         self.stage == Stage::Up
-            && self.inbox.is_empty()
-            && self.running.is_none()
+            && self.hears_nothing_new()
             && self.outbox.is_empty()
             && self.peer.unread() == 0
             && self.backend.is_at_rest()
+    }
+
+    /// True if nothing is left to work on but data of a COPY that failed, which PostgreSQL ignores.
+    fn hears_nothing_new(&self) -> bool {
+        let late = [tag::COPY_DATA, tag::COPY_DONE, tag::COPY_FAIL];
+        let is_late = |message: &[u8]| message.first().is_none_or(|first| late.contains(first));
+        let mut rest = self.inbox.as_slice();
+        while let Ok(Some(message)) = frame(rest, Side::Frontend) {
+            if !is_late(message.raw) {
+                return false;
+            }
+            rest = &rest[message.raw.len()..];
+        }
+        is_late(rest) && self.running.as_deref().is_none_or(is_late)
     }
 
     /// Hears, works and speaks as far as it can. True if anything moved.

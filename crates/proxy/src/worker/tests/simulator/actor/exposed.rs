@@ -221,7 +221,8 @@ impl Actor {
     }
 }
 
-/// The error that an answer to this message begins with, perhaps behind the description of its rows; and what follows it.
+/// The error that an answer to this message begins with, perhaps behind a notice or the description of its rows; and what
+/// follows it.
 fn imposed_on(message: u8, answer: &[u8]) -> Option<(Frame<'_>, &[u8])> {
     if [tag::FLUSH, tag::COPY_DATA].contains(&message) {
         return None;
@@ -229,7 +230,8 @@ fn imposed_on(message: u8, answer: &[u8]) -> Option<(Frame<'_>, &[u8])> {
     let first = |bytes| frame(bytes, Side::Backend).ok().flatten();
     let mut rest = answer;
     let mut found = first(rest)?;
-    if message == tag::QUERY && found.header.tag == b'T' {
+    let is_ahead = |tag| tag == b'N' || (message == tag::QUERY && tag == b'T');
+    while is_ahead(found.header.tag) {
         rest = &rest[found.raw.len()..];
         found = first(rest)?;
     }
