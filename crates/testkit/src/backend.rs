@@ -113,7 +113,7 @@ pub struct Backend {
     closed: bool,
     process: u32,
     witness: Witness,
-    /// What the next message fails with.
+    /// Error of the next message.
     interruption: Option<&'static str>,
 }
 

@@ -163,7 +163,7 @@ impl Speaker {
         Step { bytes, text, waits }
     }
 
-    /// One statement in one request, which is answered as a whole: nothing is left for a later one to end.
+    /// Says one statement in one request, which is answered as a whole: nothing is left for a later one to end.
     pub fn next_alone(&mut self, twin: &Backend, dice: &mut Dice) -> Step {
         self.serial += 1;
         let sql = self.statement(twin, dice);

@@ -212,7 +212,7 @@ pub(crate) struct MemoryDriver {
     pub(crate) first: usize,
     /// There are no descriptors for more connections.
     pub(crate) is_short: bool,
-    /// That was told since the last wait.
+    /// True if the shortage was told since the last wait.
     told_short: bool,
 }
 

@@ -63,7 +63,7 @@ pub(super) struct Postgres {
     inbox: Vec<u8>,
     /// The message that is being worked on: what a cancel hits.
     running: Option<Vec<u8>>,
-    /// What ends it instead of its own result.
+    /// Error that ends the running message instead of its own result.
     interruption: Option<&'static str>,
     outbox: Vec<u8>,
     /// Everything it was asked to run.
@@ -353,7 +353,7 @@ impl Postgres {
         self.strike(CANCELLED)
     }
 
-    /// What runs fails with this. True if something ran.
+    /// Makes the running message fail with this text. True if something ran.
     pub(super) fn strike(&mut self, text: &'static str) -> bool {
         if self.stage == Stage::Up && self.backend.is_copying() {
             self.backend.interrupt(&[], text);

@@ -671,7 +671,7 @@ impl World {
         }
     }
 
-    /// What the workers' clients and servers wait for, a line for each.
+    /// State of the workers' clients and servers, a line for each.
     pub(super) fn holdings(&self) -> String {
         let mut lines = String::new();
         for worker in &self.workers {

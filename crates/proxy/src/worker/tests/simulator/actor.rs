@@ -37,7 +37,7 @@ pub(super) struct Actor {
     /// What its twin committed.
     database: Database,
     expected: Vec<u8>,
-    /// What its twin had at each statement that shows whose it is, in the order in which it runs.
+    /// State of the twin at each statement that shows whose it is, in the order in which it runs.
     sights: BTreeMap<String, VecDeque<Vec<String>>>,
     /// Bytes that were compared.
     compared: usize,
@@ -53,7 +53,7 @@ pub(super) struct Actor {
     left: bool,
     /// Connections of its cancel requests.
     askers: Vec<usize>,
-    /// What an exposed one has in flight.
+    /// Request of an exposed client that is not answered.
     pending: Option<Pending>,
     /// Bytes that an exposed one has judged.
     judged: usize,

@@ -67,7 +67,7 @@ const FAULTS: [What; 7] = [
 ];
 /// Faults that only clients survive whose twins are told later.
 const STRIKES: [What; 2] = [What::Decree, What::Hit];
-/// How often a kind of fault comes, beside about 400 other operations: mostly never, or often.
+/// Weights of a kind of fault, beside about 400 other operations: mostly never, or often.
 const RATES: [usize; 5] = [0, 0, 5, 12, 24];
 
 impl What {
@@ -93,12 +93,12 @@ impl What {
 /// What is special about a client.
 #[derive(Debug, Clone)]
 pub(super) struct Person {
-    /// It cancels, and bears errors that its twin cannot know.
+    /// True if the client cancels, and bears errors that its twin cannot know.
     pub(super) is_exposed: bool,
     pub(super) topics: Vec<Topic>,
     /// Its session is asked for at every release.
     pub(super) is_checked: bool,
-    /// Its statements may fail for reasons outside of its session.
+    /// True if statements may fail for reasons outside of the session.
     pub(super) is_struck: bool,
     /// Bytes of its longest rows; 0: they are short.
     pub(super) large: usize,
@@ -225,7 +225,7 @@ fn person(dice: &mut Dice) -> Person {
     }
 }
 
-/// How often each operation comes.
+/// Weights of all operations.
 fn weights(is_struck: bool, dice: &mut Dice) -> Vec<(What, usize)> {
     let mut weights = vec![
         (What::Act, 60),

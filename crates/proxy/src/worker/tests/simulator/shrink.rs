@@ -1,4 +1,4 @@
-//! What to do about a failure: find a smaller plan that fails as well, and tell its story.
+//! Shrinks a failure: finds a smaller plan that fails as well, and tells its story.
 //!
 //! Clients go first, for each that stays multiplies the orders in which things can happen. Then operations, in ever smaller
 //! pieces; then bytes: everything moves at once, connections have room, options and topics go.
@@ -133,7 +133,7 @@ impl Shrinker {
         fails
     }
 
-    /// One client alone, two of them, or as few as possible.
+    /// Keeps one client alone, two of them, or as few as possible.
     fn clients(&mut self, least: &mut Plan) {
         let many = least.people.len();
         let alone = (0..many).map(|one| vec![one]);
@@ -211,7 +211,7 @@ impl Shrinker {
     }
 }
 
-/// What the others do is left out.
+/// Leaves out everything that the other clients do.
 fn keep_people(plan: &mut Plan, stays: impl Fn(usize) -> bool) {
     plan.ops
         .retain(|op| !op.what.is_personal() || stays(op.who));

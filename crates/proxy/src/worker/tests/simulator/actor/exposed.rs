@@ -19,7 +19,7 @@ use super::{Actor, hides, is_fatal, may_change};
 #[derive(Debug)]
 pub(super) struct Pending {
     bytes: Vec<u8>,
-    /// What its twin had when it was sent.
+    /// State of the twin when it was sent.
     before: Vec<String>,
     /// Statements of it that a server ran.
     ran: usize,
@@ -192,7 +192,7 @@ impl Actor {
                 .any(|code| line.contains(code))
     }
 
-    /// Its connection was ended, with one fatal error behind the last answer or within the next one.
+    /// Checks an ended connection: one fatal error behind the last answer or within the next one.
     fn check_end(&self, body: &[u8]) {
         let fresh = &body[self.judged..];
         let last = (0..=fresh.len())
