@@ -314,7 +314,8 @@ impl Answer {
         } else {
             Settings::clone(before)
         };
-        self.change(&mut settings, user, Settings::unset);
+        let is_default = |name: &str, value: &str| is_default(name, value, user);
+        self.change(&mut settings, is_default, Settings::unset);
         settings
     }
 
@@ -339,14 +340,23 @@ impl Answer {
             Some(value) => settings.set(name, value),
             None => settings.unset(name),
         };
-        self.change(&mut settings, user, unset);
+        // A client that began with a role and has given it up is not back at its start.
+        let is_default = |name: &str, value: &str| {
+            is_default(name, value, user) && startup.get(name).is_none()
+        };
+        self.change(&mut settings, is_default, unset);
         settings
     }
 
-    fn change(&self, settings: &mut Settings, user: &str, unset: impl Fn(&mut Settings, &str)) {
+    fn change(
+        &self,
+        settings: &mut Settings,
+        is_default: impl Fn(&str, &str) -> bool,
+        unset: impl Fn(&mut Settings, &str),
+    ) {
         for (name, value) in &self.settings {
             match value {
-                Some(value) if !is_default(name, value, user) => settings.set(name, value),
+                Some(value) if !is_default(name, value) => settings.set(name, value),
                 _ => unset(settings, name),
             }
         }
@@ -399,5 +409,21 @@ mod tests {
         assert!(surprises(&of(&[]), &of(&[("work_mem", "5120")]), &of(&[])));
         let set = of(&[("work_mem", "6MB")]);
         assert!(surprises(&set, &of(&[("work_mem", "5120")]), &start));
+    }
+
+    #[test]
+    fn a_role_from_the_start_that_was_given_up_stays_given_up() {
+        let answer = Answer {
+            settings: vec![("role".into(), Some("none".into()))],
+            ..Answer::default()
+        };
+        let question = Question::default();
+        let start = Settings::from_pairs([("role", "ra")]);
+        let found = answer.of_client(&question, &start, &start, "app");
+        assert_eq!(found.get("role"), Some("none"));
+        let nothing = Settings::default();
+        let found = answer.of_client(&question, &nothing, &nothing, "app");
+        assert_eq!(found.get("role"), None);
+        assert_eq!(answer.of_server(&question, &start, "app").get("role"), None);
     }
 }
