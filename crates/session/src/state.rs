@@ -341,9 +341,8 @@ impl Answer {
             None => settings.unset(name),
         };
         // A client that began with a role and has given it up is not back at its start.
-        let is_default = |name: &str, value: &str| {
-            is_default(name, value, user) && startup.get(name).is_none()
-        };
+        let is_default =
+            |name: &str, value: &str| is_default(name, value, user) && startup.get(name).is_none();
         self.change(&mut settings, is_default, unset);
         settings
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_sql::Resets;
 use weir_wire::encode;
 use weir_wire::frame::{Header, Side, header};
 use weir_wire::frontend::tag;
@@ -454,6 +455,13 @@ impl<'i> Work<'_, '_, 'i, '_> {
         self.note_local(text);
         self.return_to_startup();
         let effects = self.effects_of_query(message);
+        if let Some(effects) = &effects
+            && effects.resets == Resets::Session
+            && !self.link.server.queue.is_ours()
+        {
+            // Requests in front decide if a DISCARD ALL can succeed.
+            return self.stall();
+        }
         let sequences = effects.as_ref().map(|effects| effects.sequences);
         self.clean_sequences(sequences.unwrap_or_default());
         if self.link.server.queue.awaits_required() {

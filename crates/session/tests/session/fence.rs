@@ -205,6 +205,20 @@ fn what_comes_behind_discard_all_waits_for_the_values_from_the_start() {
 }
 
 #[test]
+fn a_discard_all_that_cannot_succeed_is_followed_by_nothing() {
+    let mut pair = Pair::new(&[("work_mem", "5MB")]);
+    pair.begins(&say().query("begin").query("discard all"));
+    pair.replies(DONE).unwrap();
+    assert_eq!(pair.goes_on(), ["begin"], "its outcome decides");
+    pair.replies(b"C\0\0\0\x0aBEGIN\0Z\0\0\0\x05T").unwrap();
+    assert_eq!(pair.goes_on(), ["discard all"]);
+    let mut pair = Pair::new(&[("work_mem", "5MB")]);
+    pair.begins(&say().query("select 1; discard all"));
+    pair.replies(DONE).unwrap();
+    assert_eq!(pair.goes_on(), ["select 1; discard all"]);
+}
+
+#[test]
 fn a_sync_that_a_failed_copy_may_have_eaten_keeps_no_server() {
     let mut pair = Pair::new(&[]);
     pair.begins(&say().parse("", "copy").run("").sync());

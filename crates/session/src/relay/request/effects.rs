@@ -201,7 +201,7 @@ impl Work<'_, '_, '_, '_> {
         }
         let Link { client, server, .. } = &mut *self.link;
         server.may_load |= effects.reasons.contains(Reason::Library);
-        server.discards |= effects.resets == Resets::Session && !client.startup.is_empty();
+        server.discards |= discards(effects, server.status()) && !client.startup.is_empty();
         if self.link.rules.state == StatePolicy::Session {
             self.link.server.spoiled |= effects.certain.iter().any(spoils);
             return;
@@ -287,6 +287,12 @@ impl Work<'_, '_, '_, '_> {
         let entry = Expected::new(Kind::Parse, Duty::Forward).with_unnamed(effect);
         self.expect(entry.with_undo(Undo::Refused(reasons)));
     }
+}
+
+/// True if DISCARD ALL can succeed: by itself, and outside of a transaction block.
+fn discards(effects: &Effects, status: TransactionStatus) -> bool {
+    let is_alone = effects.statements <= 1 && status == TransactionStatus::Idle;
+    effects.resets == Resets::Session && is_alone
 }
 
 /// Whether nothing takes away what is held for this reason.
