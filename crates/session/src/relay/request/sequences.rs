@@ -1,6 +1,7 @@
 //! Requests that read or move sequences ([`crate::sequences`]).
 
 use weir_sql::{Reason, Sequences};
+use weir_wire::backend::TransactionStatus;
 
 use super::{Link, Work};
 use crate::expected::Duty;
@@ -43,10 +44,11 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// If the client has done nothing here yet.
+    /// If the client has done nothing here yet. A failed transaction reads nothing, and would refuse this.
     fn discard_sequences(&mut self) {
         let server = &mut *self.link.server;
-        if server.is_fresh && !server.needs_sync && server.queue.is_plain() {
+        let can_run = server.status() != TransactionStatus::Failed && server.queue.is_plain();
+        if server.is_fresh && !server.needs_sync && can_run {
             // A constant text fits.
             let sql = "DISCARD SEQUENCES".to_owned();
             let _ = server.require(sql, Duty::Swallow, self.to_server.insert());
@@ -93,7 +95,6 @@ mod tests {
     use std::sync::Arc;
 
     use weir_sql::{Functions, Judge};
-    use weir_wire::backend::TransactionStatus;
     use weir_wire::encode;
 
     use super::*;
@@ -351,5 +352,21 @@ mod tests {
         sent(&pool, &mut a, &mut s, "BEGIN", true);
         answer(&mut a, &mut s, "BEGIN", TransactionStatus::InTransaction);
         assert!(s.is_fresh);
+    }
+
+    #[test]
+    fn a_failed_transaction_is_not_asked_to_discard() {
+        for (status, discards) in [
+            (TransactionStatus::InTransaction, true),
+            (TransactionStatus::Failed, false),
+        ] {
+            let (pool, mut a, mut s) = (Arc::default(), client(1), server());
+            s.ask("SET work_mem = '1MB'", &mut Vec::new()).unwrap();
+            sent(&pool, &mut a, &mut s, "BEGIN", true);
+            answer(&mut a, &mut s, "BEGIN", status);
+            s.has_foreign_sequences = true;
+            let told = sent(&pool, &mut a, &mut s, READ, false);
+            assert_eq!(told.contains("DISCARD SEQUENCES"), discards, "{told:?}");
+        }
     }
 }
