@@ -96,6 +96,8 @@ pub(super) fn renamed(entry: &Expected, body: &[u8]) -> Option<Vec<u8>> {
     let about_names = [
         SqlState::DUPLICATE_PSTATEMENT,
         SqlState::INVALID_SQL_STATEMENT_NAME,
+        // A Bind with too few or too many parameters.
+        SqlState::PROTOCOL_VIOLATION,
     ];
     if !about_names
         .iter()

@@ -523,6 +523,17 @@ fn cor_14_a_second_deallocate_fails_in_the_clients_words() {
 }
 
 #[test]
+fn a_wrong_number_of_parameters_is_told_under_the_clients_name() {
+    let mut wire = two_prepared();
+    assert_eq!(wire.asks(&say().run("a").sync()), "Bweir_1 E S");
+    let told = |name| {
+        format!("bind message supplies 0 parameters, but prepared statement \"{name}\" requires 1")
+    };
+    let heard = wire.replies(&error("08P01", &told("weir_1"), "exec_bind_message"));
+    assert_eq!(heard, format!("E(08P01 {}) Z(I)", told("a")));
+}
+
+#[test]
 fn cor_14_a_deallocate_that_is_skipped_takes_nothing() {
     let mut wire = two_prepared();
     let deallocate = say().parse("", "deallocate a").bind("", "");
