@@ -9,6 +9,7 @@
     reason = "test output: a failing suite has to show the logs of the processes it started"
 )]
 
+pub mod answer;
 pub mod child;
 pub mod clock;
 pub mod drivers;

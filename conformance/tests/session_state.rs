@@ -9,8 +9,6 @@
 //! `SESSION_STATE_ONLY=text` plays only the scripts whose name holds it. `SESSION_STATE_SEED` repeats a run of the random
 //! programs, `SESSION_STATE_SECONDS` (default 15) says how long the crowd is at work: 120 for the whole test.
 
-#[path = "session_state/answer.rs"]
-mod answer;
 #[path = "session_state/crowd.rs"]
 mod crowd;
 #[path = "session_state/kinds/cursors.rs"]

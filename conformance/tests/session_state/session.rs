@@ -7,12 +7,12 @@ use anyhow::Context;
 use anyhow::Result;
 use anyhow::ensure;
 use weir_conformance::Raw;
+use weir_conformance::answer;
+use weir_conformance::answer::Answer;
+use weir_conformance::answer::Parameters;
 use weir_conformance::frontend;
 use weir_conformance::raw::Message;
 
-use crate::answer;
-use crate::answer::Answer;
-use crate::answer::Parameters;
 use crate::script::Action;
 
 /// How long a client waits for any byte; longer than `query_wait_timeout` of the suite's pools.

@@ -21,10 +21,10 @@ use weir_conformance::Kind;
 use weir_conformance::Postgres;
 use weir_conformance::Raw;
 use weir_conformance::Weir;
+use weir_conformance::answer::Answer;
 use weir_conformance::postgres;
 use weir_conformance::wait_until;
 
-use crate::answer::Answer;
 use crate::script::Action;
 use crate::script::Script;
 use crate::script::Step;

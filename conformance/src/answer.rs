@@ -1,26 +1,28 @@
-//! What a client was told, in a form that two databases of one cluster agree on.
+//! Answers of a server in a form that two databases of one or of two clusters agree on.
 
 use std::collections::BTreeMap;
 
 use anyhow::Context;
 use anyhow::Result;
-use weir_conformance::raw::Message;
+
+use crate::raw::Message;
 
 /// The last `ParameterStatus` of each name.
-pub(crate) type Parameters = BTreeMap<String, String>;
+pub type Parameters = BTreeMap<String, String>;
 
-/// One step's outcome.
+/// Outcome of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub struct Answer {
     /// The messages, one line each, without `ParameterStatus` and notifications.
-    pub(crate) lines: Vec<String>,
-    /// What the client knows of its settings after the step.
-    pub(crate) parameters: Parameters,
+    pub lines: Vec<String>,
+    /// Last `ParameterStatus` of each name, as of the end of the step.
+    pub parameters: Parameters,
 }
 
 impl Answer {
     /// Says where two answers differ; empty when they agree.
-    pub(crate) fn difference(&self, other: &Self) -> String {
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> String {
         let mut text = String::new();
         if self.lines != other.lines {
             text.push_str(&format!(
@@ -43,14 +45,18 @@ impl Answer {
     }
 
     /// True when the step failed with this SQLSTATE.
-    pub(crate) fn failed_with(&self, state: &str) -> bool {
+    #[must_use]
+    pub fn failed_with(&self, state: &str) -> bool {
         let begin = format!("E ERROR {state} ");
         self.lines.iter().any(|line| line.starts_with(&begin))
     }
 }
 
-/// One line for a message that every client sees alike.
-pub(crate) fn line(message: &Message) -> Result<String> {
+/// Line for a message that every client sees alike.
+///
+/// # Errors
+/// When the message is not well formed.
+pub fn line(message: &Message) -> Result<String> {
     let body = match message.tag {
         b'T' => return described(&message.body),
         b'D' => format!("[{}]", values(&message.body)?),
@@ -58,7 +64,7 @@ pub(crate) fn line(message: &Message) -> Result<String> {
         b'C' => String::from_utf8_lossy(&message.body)
             .trim_end_matches('\0')
             .to_owned(),
-        b'Z' | b't' => message.body.escape_ascii().to_string(),
+        b't' => types(&message.body)?,
         b'R' | b'K' => String::new(),
         _ => message.body.escape_ascii().to_string(),
     };
@@ -67,7 +73,10 @@ pub(crate) fn line(message: &Message) -> Result<String> {
 }
 
 /// Name and value of a `ParameterStatus`.
-pub(crate) fn parameter(body: &[u8]) -> Result<(String, String)> {
+///
+/// # Errors
+/// When the message is not well formed.
+pub fn parameter(body: &[u8]) -> Result<(String, String)> {
     let mut parts = body.split(|byte| *byte == 0);
     let mut next = || -> Result<String> {
         let part = parts.next().context("short ParameterStatus")?;
@@ -97,22 +106,36 @@ fn column(name: &[u8], numbers: &[u8]) -> Result<String> {
         .and_then(<[u8]>::split_first_chunk)
         .context("description cut short")?;
     let oid = i32::from_be_bytes(*oid);
-    // A type that was made by a script has another oid each time.
-    let made = oid >= 16_384;
-    let oid = if made {
-        "made".to_owned()
-    } else {
-        oid.to_string()
-    };
     let (length, rest) = rest.split_first_chunk().context("no length")?;
     let (modifier, format) = rest.split_first_chunk().context("no modifier")?;
     Ok(format!(
-        "{}:{oid}/{}/{}/{}",
+        "{}:{}/{}/{}/{}",
         name.escape_ascii(),
+        type_name(oid),
         i16::from_be_bytes(*length),
         i32::from_be_bytes(*modifier),
         format.escape_ascii()
     ))
+}
+
+/// Oids of a `ParameterDescription`.
+fn types(body: &[u8]) -> Result<String> {
+    let mut rest = body.get(2..).context("no count")?;
+    let mut texts = Vec::new();
+    while let Some((oid, tail)) = rest.split_first_chunk::<4>() {
+        texts.push(type_name(i32::from_be_bytes(*oid)));
+        rest = tail;
+    }
+    Ok(texts.join(" "))
+}
+
+/// Oid of a type of PostgreSQL; a type that a script has made has another one each time.
+fn type_name(oid: i32) -> String {
+    if oid >= 16_384 {
+        "made".to_owned()
+    } else {
+        oid.to_string()
+    }
 }
 
 fn values(body: &[u8]) -> Result<String> {
