@@ -1,0 +1,45 @@
+//! Differential fuzzer: random programs of several clients, direct and by way of Weir, with every answer compared.
+//!
+//! A program is played one step at a time, each step at PostgreSQL first and then at Weir, on two clusters of the same
+//! content: in transaction pooling, with one to three servers and one to four workers. Each answer has to be the same:
+//! messages, rows, tags, errors, the status in `ReadyForQuery`, reported settings and notifications; so has each session,
+//! as far as it can be asked, what new clients find on the servers, and in the end every row of every table. What the
+//! documentation names as different is listed in `differential/known.rs`.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `DIFFERENTIAL_SEED` | plays only the program of this seed, and prints it |
+//! | `DIFFERENTIAL_PROGRAM` | plays only the program in this file |
+//! | `DIFFERENTIAL_SECONDS` | length of a run, 60 by default: fixed seeds first, then fresh ones |
+//! | `DIFFERENTIAL_WITHOUT`, `DIFFERENTIAL_ONLY` | topics to leave out or to take, as `roles,types` |
+//! | `DIFFERENTIAL_FAULTS` | faults after which a run ends, 1 by default |
+//! | `DIFFERENTIAL_THREADS` | pairs of clusters, each at work on every n-th seed, 1 by default |
+//!
+//! A program that goes another way is made shorter and printed, in a form that can be put into `differential/found.rs`.
+
+#[path = "differential/batches.rs"]
+mod batches;
+#[path = "differential/client.rs"]
+mod client;
+#[path = "differential/found.rs"]
+mod found;
+#[path = "differential/generate.rs"]
+mod generate;
+#[path = "differential/known.rs"]
+mod known;
+#[path = "differential/play.rs"]
+mod play;
+#[path = "differential/probe.rs"]
+mod probe;
+#[path = "differential/program.rs"]
+mod program;
+#[path = "differential/run.rs"]
+mod run;
+#[path = "differential/shrink.rs"]
+mod shrink;
+#[path = "differential/statements.rs"]
+mod statements;
+#[path = "differential/topics.rs"]
+mod topics;
+#[path = "differential/world.rs"]
+mod world;

@@ -1,0 +1,172 @@
+//! Programs that random runs have found, made short: each was answered in another way by an earlier Weir.
+
+/// Name and text of each program.
+pub(crate) const FOUND: &[(&str, &str)] = &[
+    (
+        "a role from the start that is given up",
+        "
+        pool 2 workers 1
+        client A user=app; options=-c role=ra -c work_mem=8MB
+        A: set role none
+        A asks settings
+        ",
+    ),
+    (
+        "DISCARD ALL in a transaction block",
+        "
+        pool 2 workers 2
+        client A user=app; DateStyle=ISO, YMD
+        A: begin
+        A: discard all
+        A: rollback
+        A> query: begin | query: discard all | query: rollback | sync
+        A asks settings
+        ",
+    ),
+    (
+        "DISCARD ALL beside other statements",
+        "
+        pool 1 workers 2
+        client A user=app; TimeZone=UTC
+        A: select set_config('TimeZone', 'Asia/Tokyo', false) ;; commit ;; discard all
+        A asks settings
+        ",
+    ),
+    (
+        "DISCARD SEQUENCES in a failed transaction",
+        "
+        pool 3 workers 4
+        client A user=postgres
+        client B user=postgres
+        A> parse -: select set_config('search_path', 'two, public', false) | sync
+        B: begin read only
+        B> bind - a | sync
+        B: select setval('s2', 7)
+        ",
+    ),
+    (
+        "a wrong number of parameters",
+        "
+        pool 1 workers 2
+        client A user=postgres
+        A> parse c unknown: select f($1) | sync
+        A> bind - c | sync
+        ",
+    ),
+    (
+        "parameter types after ALTER TABLE",
+        "
+        pool 3 workers 2
+        client A user=app
+        client B user=app; application_name=one
+        A: select set_config('work_mem', '6MB', false) ;; deallocate q ;; drop domain amount; create domain amount as text
+        A> parse b: insert into d1 values (7, $1) | bind - b: 2.25 | sync
+        admin: alter table d1 alter column v type int using 1
+        A asks names
+        ",
+    ),
+];
+
+/// Programs with a fault of Weir that is not mended yet: name, text and fault. They are not played.
+pub(crate) const NOT_YET: &[(&str, &str, &str)] = &[
+    (
+        "NOTIFY between UNLISTEN and LISTEN",
+        "
+        pool 2 workers 1
+        client A user=postgres
+        A: listen n2
+        A: unlisten * ;; notify n2, '46' ;; listen n2
+        ",
+        "the client does not hear its own notification",
+    ),
+    (
+        "DISCARD ALL in a batch that fails later",
+        "
+        pool 2 workers 2
+        client A user=app; IntervalStyle=sql_standard
+        A> parse -: discard all | bind - - | execute - 0 | bind - b | flush
+        A: rollback
+        ",
+        "the client is told the server's value of a setting that it began with",
+    ),
+    (
+        "a custom setting beside a setting of any name",
+        "
+        pool 1 workers 2
+        client A user=app
+        A: select set_config('work_mem', setting, false) from pg_settings where name = 'work_mem' ;; set my.var to 'it''s'
+        A leaves
+        ",
+        "the value leaks to the next client and is lost for its owner",
+    ),
+    (
+        "a custom setting beside an update of pg_settings",
+        "
+        pool 3 workers 4
+        client A user=app
+        A: set app.x to 'it''s' ;; update pg_settings set setting = '0' where name = 'extra_float_digits'
+        ",
+        "the value leaks to the next client and is lost for its owner",
+    ),
+    (
+        "a custom setting beside a block",
+        "
+        pool 1 workers 1
+        client A user=app
+        A: do $$ begin null; end $$ ;; set app.tenant to 'b'
+        ",
+        "the value leaks to the next client and is lost for its owner",
+    ),
+    (
+        "a custom setting beside DEALLOCATE ALL",
+        "
+        pool 2 workers 1
+        client A user=app
+        A: select set_config('app.x', 'z', false) ;; deallocate all
+        ",
+        "the value leaks to the next client and is lost for its owner",
+    ),
+    (
+        "a function that sets",
+        "
+        pool 1 workers 1
+        client A user=postgres
+        A: select login('it''s')
+        ",
+        "the value leaks to the next client and is lost for its owner",
+    ),
+    (
+        "a trigger that sets",
+        "
+        pool 2 workers 2
+        client A user=postgres
+        A copies 7: copy trig from stdin with (format csv)
+        ",
+        "the value leaks to the next client and is lost for its owner",
+    ),
+    (
+        "errors of an outdated statement",
+        "
+        pool 2 workers 1
+        client A user=app
+        client B user=app
+        B> parse b: select count(*) from d1 where v = $1 | sync
+        A: begin
+        admin: drop table d1
+        B> parse b int8: select k, v, $1::text from w order by 1, 2 | sync
+        ",
+        "a name that is taken is told after what the statement of that name lacks: 42P01 in place of 42P05",
+    ),
+    (
+        "currval behind an INSERT on trial",
+        "
+        pool 1 workers 1
+        client A user=app
+        client B user=app
+        A: select nextval('s')
+        B: insert into ids (v) values ('x') returning id
+        B: select currval('s')
+        ",
+        "B is told A's value; PostgreSQL says 55000",
+    ),
+];

@@ -1,0 +1,114 @@
+//! The few differences that the documentation names, and the topics whose faults are not mended yet.
+
+use weir_conformance::answer::Answer;
+
+use crate::program::Act;
+
+/// Comparison of one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Alike,
+    Differs,
+    /// Documented; the sides have gone separate ways.
+    Known(&'static str),
+}
+
+/// PostgreSQL's words for a statement whose columns have changed.
+pub(crate) const OUTDATED: &str = "0A000 cached plan must not change result type";
+
+const SEQUENCE: &str = "currval and lastval may be refused (docs/internals/sequences.md)";
+const TAKEN: &str = "a setting whose privilege or role was taken away cannot be set on another server: \
+     the statement is refused and not run (docs/internals/session-state.md)";
+const GONE_ROLE: &str = "PostgreSQL itself goes on under the oid of a role that is gone";
+
+/// Weir learns that a start-up value is refused with the client's first statement.
+pub(crate) const LOGIN: &str = "a login that PostgreSQL refuses for a start-up value";
+
+const DESCRIBED: &str = "Describe of a statement that cannot be parsed any more is an error: PostgreSQL says so \
+     at Bind, if it returns no rows (docs/internals/prepared-statements.md)";
+
+/// SQLSTATEs of a statement that cannot be parsed any more.
+const MISSING: [&str; 7] = [
+    "25P02", "42P01", "42703", "42704", "42804", "42883", "3F000",
+];
+
+const CACHED: &str = "PostgreSQL itself may see within a transaction that a role was revoked, or not: \
+     that depends on what its session has in its caches";
+
+/// SQLSTATEs with which a server refuses a setting that has been taken away.
+const REFUSED: [&str; 4] = ["42501", "42704", "22023", "0LP01"];
+
+/// True if a statement of the administrator takes away what settings of clients may rest on.
+pub(crate) fn is_risk(sql: &str) -> bool {
+    sql.starts_with("revoke") || sql.starts_with("drop role") || sql.starts_with("alter role")
+}
+
+/// Judges two answers that are not alike.
+pub(crate) fn judge(act: &Act, expected: &Answer, found: &Answer, is_at_risk: bool) -> Verdict {
+    let text = format!("{act:?}");
+    let reads_sequence = text.contains("currval") || text.contains("lastval");
+    // Errors that only one side has.
+    let error = |one: &Answer, other: &Answer| {
+        let mut lines = one.lines.iter();
+        let found = lines.find(|line| line.starts_with("E ") && !other.lines.contains(line));
+        found.cloned()
+    };
+    let (ours, theirs) = (error(expected, found), error(found, expected));
+    let state = theirs.as_deref().and_then(|line| line.split(' ').nth(2));
+    if reads_sequence && ours.is_none() && state == Some("55000") {
+        return Verdict::Known(SEQUENCE);
+    }
+    if is_described_alike(expected, found) || has_temporary_schema(expected, found) {
+        return Verdict::Alike;
+    }
+    let describes = text.contains("Describe(83") || text.contains("Ask(Names");
+    if describes && ours.is_none() && state.is_some_and(|state| MISSING.contains(&state)) {
+        return Verdict::Known(DESCRIBED);
+    }
+    if is_at_risk {
+        let is_stale = |line: &String| line.contains("OID") || line.contains("role with");
+        if ours.as_ref().is_some_and(is_stale) {
+            return Verdict::Known(GONE_ROLE);
+        }
+        let is_cached = |line: &String| line.contains(" 42501 permission denied to set role");
+        if theirs.is_none() && ours.as_ref().is_some_and(is_cached) {
+            return Verdict::Known(CACHED);
+        }
+        if ours != theirs && state.is_some_and(|state| REFUSED.contains(&state)) {
+            return Verdict::Known(TAKEN);
+        }
+    }
+    Verdict::Differs
+}
+
+/// The temporary schema that a server has made for an earlier client is there: PostgreSQL never drops it.
+fn has_temporary_schema(expected: &Answer, found: &Answer) -> bool {
+    let differing: Vec<_> = expected
+        .lines
+        .iter()
+        .zip(&found.lines)
+        .filter(|(ours, theirs)| ours != theirs)
+        .collect();
+    expected.lines.len() == found.lines.len()
+        && expected.parameters == found.parameters
+        && differing.iter().all(|(ours, theirs)| {
+            let names = "schema \"pg_temp\" does not exist";
+            let is_missing = |line: &str| line.contains("does not exist");
+            (ours.contains(names) && is_missing(theirs))
+                || (theirs.contains(names) && is_missing(ours))
+        })
+}
+
+/// PostgreSQL describes the parameters of a statement before it says that its columns have changed or cannot be had.
+fn is_described_alike(expected: &Answer, found: &Answer) -> bool {
+    let mut lines: Vec<&String> = Vec::new();
+    for line in &expected.lines {
+        let is_next = found.lines.get(lines.len()) == Some(line);
+        let is_described = lines.last().is_some_and(|last| last.starts_with('t'));
+        if line.starts_with("E ") && is_described && !is_next {
+            lines.pop();
+        }
+        lines.push(line);
+    }
+    expected.parameters == found.parameters && lines == found.lines.iter().collect::<Vec<_>>()
+}

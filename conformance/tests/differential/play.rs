@@ -1,0 +1,497 @@
+//! Plays a program step by step on both sides and compares every answer.
+//!
+//! A client that has no server and cannot get one, because others keep all of them, could only wait. So before it acts
+//! the first of the others lets go, on both sides: it ends its transaction, then its session state, then its connection.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+use weir_conformance::answer::Answer;
+use weir_conformance::wait_until;
+
+use crate::client::Client;
+use crate::known;
+use crate::known::Verdict;
+use crate::probe;
+use crate::program::Act;
+use crate::program::Item;
+use crate::program::Part;
+use crate::program::Program;
+use crate::program::Step;
+use crate::program::letter;
+use crate::world::Side;
+use crate::world::Stage;
+use crate::world::World;
+
+/// Longest wait for a server that may be released by itself: it is being asked, or kept while nobody wants it.
+const RELEASE_WAIT: Duration = Duration::from_millis(40);
+/// Longest wait for a query to sleep or to end.
+const SLEEP_WAIT: Duration = Duration::from_secs(20);
+
+/// Outcome of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All steps were answered alike.
+    Alike,
+    /// Weir differed as documented, so the rest cannot be compared.
+    Known(&'static str),
+    /// Both sides differ.
+    Fault(Fault),
+}
+
+/// First difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// Place of the step in the program; its length for what is compared at the end.
+    pub(crate) step: usize,
+    /// All answers up to the difference.
+    pub(crate) transcript: String,
+}
+
+/// Plays a program in databases of its own.
+pub(crate) fn play(world: &mut World, program: &Program) -> Result<Outcome> {
+    let mut stage = world.stage(program.pool, program.workers)?;
+    let mut play = Play {
+        stage: &mut stage,
+        program,
+        clients: program.clients.iter().map(|_| None).collect(),
+        starts: program.clients.clone(),
+        last: None,
+        is_at_risk: false,
+        transcript: Vec::new(),
+    };
+    let outcome = play.all();
+    let (transcript, step) = (play.transcript.join("\n"), program.steps.len());
+    let outcome = match outcome {
+        Ok((_, Verdict::Alike)) => Outcome::Alike,
+        Ok((_, Verdict::Known(reason))) => Outcome::Known(reason),
+        Ok((step, Verdict::Differs)) => {
+            let transcript = format!("{transcript}\nlog of Weir:\n{}", stage.log());
+            Outcome::Fault(Fault { step, transcript })
+        }
+        Err(error) => Outcome::Fault(Fault {
+            step,
+            transcript: format!("{transcript}\n{error:#}\nlog of Weir:\n{}", stage.log()),
+        }),
+    };
+    stage.close()?;
+    Ok(outcome)
+}
+
+/// Connections of one client to both sides.
+struct Pair {
+    oracle: Client,
+    subject: Client,
+}
+
+struct Play<'a, 'b> {
+    stage: &'a mut Stage<'b>,
+    program: &'a Program,
+    clients: Vec<Option<Pair>>,
+    /// Start-up parameters of the clients.
+    starts: Vec<Vec<(String, String)>>,
+    /// Client that acted last, who therefore can act again.
+    last: Option<usize>,
+    /// The administrator has taken something away on which a client's settings may rest.
+    is_at_risk: bool,
+    transcript: Vec<String>,
+}
+
+impl Play<'_, '_> {
+    /// Plays until the sides differ; the place of the step, and in which way.
+    fn all(&mut self) -> Result<(usize, Verdict)> {
+        let program = self.program;
+        for (place, step) in program.steps.iter().enumerate() {
+            let verdict = match step.who {
+                None => self.admin(step)?,
+                Some(client) => self.turn(client, &step.act, &step.to_string())?,
+            };
+            if verdict != Verdict::Alike {
+                return Ok((place, verdict));
+            }
+        }
+        Ok((program.steps.len(), self.end()?))
+    }
+
+    /// Compares all sessions, what newcomers find, and all tables.
+    fn end(&mut self) -> Result<Verdict> {
+        let rollback = Act::Query(vec!["rollback".to_owned()]);
+        let mut order: Vec<usize> = (0..self.clients.len()).collect();
+        // Whoever keeps a server first, so that nobody has to let go before being asked.
+        let sight = self.stage.sight()?;
+        order.sort_by_key(|client| !self.holds(*client, &sight.pinned));
+        for client in order {
+            if self.clients.get(client).is_some_and(Option::is_none) {
+                continue;
+            }
+            let mut acts = vec![rollback.clone()];
+            acts.extend(Part::ALL.map(Act::Ask));
+            acts.push(Act::Leave);
+            for act in acts {
+                let text = format!("end of {}: {act:?}", letter(client));
+                let verdict = self.turn(client, &act, &text)?;
+                if verdict != Verdict::Alike {
+                    return Ok(verdict);
+                }
+            }
+        }
+        let verdict = self.newcomers()?;
+        if verdict != Verdict::Alike {
+            return Ok(verdict);
+        }
+        self.tables()
+    }
+
+    /// New clients on all servers find nothing of the old ones.
+    fn newcomers(&mut self) -> Result<Verdict> {
+        let begin = Act::Query(vec!["begin".to_owned()]);
+        let count = usize::try_from(self.program.pool)?;
+        let first = self.starts.first().context("no clients")?;
+        // The user, by whom the pool is found, and nothing else.
+        let start: Vec<_> = first.iter().take(1).cloned().collect();
+        self.starts = vec![start; count];
+        self.clients = (0..count).map(|_| None).collect();
+        self.last = None;
+        for client in 0..count {
+            for act in [
+                begin.clone(),
+                Act::Ask(Part::Settings),
+                Act::Ask(Part::Temporary),
+            ] {
+                let verdict = self.turn(client, &act, &format!("newcomer {client}"))?;
+                if verdict != Verdict::Alike {
+                    return Ok(verdict);
+                }
+            }
+        }
+        for client in 0..count {
+            self.turn(client, &Act::Leave, "newcomer leaves")?;
+        }
+        Ok(Verdict::Alike)
+    }
+
+    fn tables(&mut self) -> Result<Verdict> {
+        let expected = self.stage.oracle.content()?;
+        let found = self.stage.subject.content()?;
+        let verdict = if expected == found {
+            Verdict::Alike
+        } else {
+            Verdict::Differs
+        };
+        if verdict == Verdict::Differs {
+            let only = |one: &[String], other: &[String]| {
+                let rows = one.iter().filter(|row| !other.contains(row));
+                rows.cloned().collect::<Vec<_>>().join(" / ")
+            };
+            let (ours, theirs) = (only(&expected, &found), only(&found, &expected));
+            self.transcript.push(format!(
+                "tables\n    PostgreSQL: {ours}\n    Weir:       {theirs}"
+            ));
+        }
+        Ok(verdict)
+    }
+
+    fn admin(&mut self, step: &Step) -> Result<Verdict> {
+        let Act::Query(texts) = &step.act else {
+            anyhow::bail!("the administrator only queries");
+        };
+        let sql = texts.join("; ");
+        self.is_at_risk |= known::is_risk(&sql);
+        let mut answers = Vec::new();
+        for side in [&mut self.stage.oracle, &mut self.stage.subject] {
+            let answer = side.admin.query(&sql);
+            answers.push(match answer {
+                Ok(rows) => format!("{rows:?}"),
+                Err(error) => format!("{error:#}"),
+            });
+        }
+        let is_alike = answers.first() == answers.last();
+        self.transcript
+            .push(format!("{step}\n    {}", answers.join("\n    ")));
+        Ok(if is_alike {
+            Verdict::Alike
+        } else {
+            Verdict::Differs
+        })
+    }
+
+    /// Lets one client act, after others have made room.
+    fn turn(&mut self, client: usize, act: &Act, text: &str) -> Result<Verdict> {
+        if let Act::Ask(part) = act
+            && !self.can_ask(client, *part)
+        {
+            return Ok(Verdict::Alike);
+        }
+        if matches!(act, Act::Leave | Act::Vanish)
+            && self.clients.get(client).is_some_and(Option::is_none)
+        {
+            return Ok(Verdict::Alike);
+        }
+        while self.last != Some(client) {
+            let Some((holder, lettings_go)) = self.obstacle(client)? else {
+                break;
+            };
+            for act in lettings_go {
+                let text = format!("({} lets go: {act:?})", letter(holder));
+                let verdict = self.act(holder, &act, &text)?;
+                if verdict != Verdict::Alike {
+                    return Ok(verdict);
+                }
+            }
+        }
+        self.last = Some(client);
+        self.act(client, act, text)
+    }
+
+    fn can_ask(&self, client: usize, part: Part) -> bool {
+        let Some(Some(pair)) = self.clients.get(client) else {
+            return part != Part::Names;
+        };
+        let is_idle = pair.oracle.is_idle();
+        match part {
+            // Describe of a name that is not there would end the transaction; channels are documented to differ in one.
+            Part::Names | Part::Channels => is_idle,
+            _ => pair.oracle.can_ask(),
+        }
+    }
+
+    /// True if a client keeps its server.
+    fn holds(&self, client: usize, pinned: &std::collections::BTreeMap<u16, String>) -> bool {
+        let Some(Some(pair)) = self.clients.get(client) else {
+            return false;
+        };
+        !pair.oracle.is_idle()
+            || pair
+                .subject
+                .port()
+                .is_ok_and(|port| pinned.contains_key(&port))
+    }
+
+    /// A client in whose favour all servers would have to be released, and what makes it do so.
+    fn obstacle(&mut self, client: usize) -> Result<Option<(usize, Vec<Act>)>> {
+        let pool = usize::try_from(self.program.pool)?;
+        let mut sight = self.stage.sight()?;
+        // A server that is being asked about its state may turn out to be kept.
+        let settled = wait_until("released servers", RELEASE_WAIT, || {
+            sight = self.stage.sight()?;
+            Ok(sight
+                .linked
+                .iter()
+                .all(|port| self.is_holder(*port, &sight.pinned)))
+        });
+        drop(settled);
+        let count = self.clients.len();
+        let holders: Vec<usize> = (0..count)
+            .filter(|other| self.user(*other) == self.user(client))
+            .filter(|other| self.holds(*other, &sight.pinned))
+            .collect();
+        if holders.contains(&client) || holders.len() < pool {
+            return Ok(None);
+        }
+        let holder = *holders.first().context("no holder")?;
+        let pair = self.clients.get(holder).and_then(Option::as_ref);
+        let pair = pair.context("no such client")?;
+        let query = |sql: &str| Act::Query(vec![sql.to_owned()]);
+        let acts = if pair.oracle.is_in_batch() {
+            vec![Act::Batch(vec![Item::Sync])]
+        } else if !pair.oracle.is_idle() {
+            vec![query("rollback")]
+        } else {
+            let reason = pair
+                .subject
+                .port()
+                .ok()
+                .and_then(|port| sight.pinned.get(&port));
+            match reason.map(String::as_str) {
+                Some("temporary object") => vec![query("discard temp")],
+                Some("advisory lock") => vec![query("select pg_advisory_unlock_all()")],
+                Some("cursor with hold") => vec![query("close all")],
+                Some("listen") => vec![query("unlisten *")],
+                _ => vec![Act::Leave],
+            }
+        };
+        Ok(Some((holder, acts)))
+    }
+
+    /// Each user has a pool.
+    fn user(&self, client: usize) -> Option<&(String, String)> {
+        self.starts.get(client).and_then(|start| start.first())
+    }
+
+    fn is_holder(&self, port: u16, pinned: &std::collections::BTreeMap<u16, String>) -> bool {
+        let mut pairs = self.clients.iter().flatten();
+        let pair = pairs.find(|pair| pair.subject.port().is_ok_and(|own| own == port));
+        pinned.contains_key(&port) || pair.is_some_and(|pair| !pair.oracle.is_idle())
+    }
+
+    /// Acts on both sides and compares.
+    fn act(&mut self, client: usize, act: &Act, text: &str) -> Result<Verdict> {
+        let before = match self.is_at_risk {
+            // Unless a client keeps a table to itself.
+            true => self.stage.subject.content().ok(),
+            false => None,
+        };
+        let marker = format!("step {}", self.transcript.len());
+        let Some(pair) = self.take(client)? else {
+            return Ok(Verdict::Known(known::LOGIN));
+        };
+        if matches!(act, Act::Leave | Act::Vanish) {
+            self.leave(pair, act, text)?;
+            return Ok(Verdict::Alike);
+        }
+        let Pair {
+            mut oracle,
+            mut subject,
+        } = pair;
+        let expected = attempt(&mut oracle, &mut self.stage.oracle, act, &marker);
+        let mut heard = expected.1;
+        let found = attempt(&mut subject, &mut self.stage.subject, act, &marker);
+        let (expected, found) = (expected.0, found.0);
+        let alike = expected.difference(&found).is_empty();
+        let mut verdict = if alike {
+            Verdict::Alike
+        } else {
+            known::judge(act, &expected, &found, self.is_at_risk)
+        };
+        self.note(text, &expected, &found);
+        if verdict == Verdict::Alike && oracle.is_idle() && !is_lost(&expected) {
+            heard = oracle.heard(0)?;
+            let theirs = subject.heard(heard.len())?;
+            if heard != theirs {
+                self.transcript.push(format!(
+                    "    notifications\n    PostgreSQL: {heard:?}\n    Weir:       {theirs:?}"
+                ));
+                verdict = Verdict::Differs;
+            }
+        } else {
+            heard.clear();
+        }
+        if let (Verdict::Known(_), Some(before)) = (&verdict, before)
+            && before != self.stage.subject.content()?
+        {
+            self.transcript
+                .push("    the statement that Weir refused has changed tables".to_owned());
+            verdict = Verdict::Differs;
+        }
+        let is_outdated = expected
+            .lines
+            .iter()
+            .any(|line| line.contains(known::OUTDATED));
+        if !is_lost(&expected)
+            && let Some(place) = self.clients.get_mut(client)
+        {
+            *place = Some(Pair { oracle, subject });
+        }
+        if verdict == Verdict::Alike && is_outdated && !is_lost(&expected) {
+            return self.prepare_anew(client);
+        }
+        Ok(verdict)
+    }
+
+    /// Drops all names of a client, as drivers do when they are told that a statement is outdated.
+    fn prepare_anew(&mut self, client: usize) -> Result<Verdict> {
+        let mut items: Vec<Item> = probe::NAMES
+            .iter()
+            .map(|name| Item::Close(b'S', (*name).to_owned()))
+            .collect();
+        items.push(Item::Sync);
+        self.act(client, &Act::Batch(items), "(closes its statements)")
+    }
+
+    /// The client's connections, made if it has none.
+    fn take(&mut self, client: usize) -> Result<Option<Pair>> {
+        let start = self.starts.get(client).context("no such client")?;
+        let place = self.clients.get_mut(client).context("no such client")?;
+        if let Some(pair) = place.take() {
+            return Ok(Some(pair));
+        }
+        let database = &self.stage.database;
+        let oracle = Client::connect(self.stage.oracle.port, database, start);
+        if oracle.is_err() && self.is_at_risk {
+            return Ok(None);
+        }
+        let oracle = oracle.context("PostgreSQL")?;
+        let subject = Client::connect(self.stage.subject.port, database, start).context("Weir")?;
+        let told = Answer {
+            lines: Vec::new(),
+            parameters: oracle.parameters.clone(),
+        };
+        let found = Answer {
+            lines: Vec::new(),
+            parameters: subject.parameters.clone(),
+        };
+        let difference = told.difference(&found);
+        anyhow::ensure!(
+            difference.is_empty(),
+            "login of {}:\n{difference}",
+            letter(client)
+        );
+        Ok(Some(Pair { oracle, subject }))
+    }
+
+    fn leave(&mut self, pair: Pair, act: &Act, text: &str) -> Result<()> {
+        self.transcript.push(text.to_owned());
+        self.last = None;
+        if *act == Act::Leave {
+            pair.oracle.leave();
+            pair.subject.leave();
+        } else {
+            pair.oracle.vanish()?;
+            pair.subject.vanish()?;
+        }
+        let open = self.clients.iter().flatten();
+        let open = open.filter(|pair| !pair.oracle.is_idle()).count();
+        self.stage.settle(open)
+    }
+
+    fn note(&mut self, text: &str, expected: &Answer, found: &Answer) {
+        let difference = expected.difference(found);
+        if difference.is_empty() && text.starts_with("end of") {
+            return;
+        }
+        self.transcript.push(if difference.is_empty() {
+            format!("{text}\n    both: {}", expected.lines.join(" / "))
+        } else {
+            format!("{text}\n{}", difference.trim_end())
+        });
+    }
+}
+
+/// Answer of one side, and nothing heard yet.
+fn attempt(client: &mut Client, side: &mut Side, act: &Act, marker: &str) -> (Answer, Vec<String>) {
+    let lines = try_act(client, side, act, marker);
+    let lines = lines.unwrap_or_else(|error| vec![format!("lost: {error:#}")]);
+    let answer = Answer {
+        lines,
+        parameters: client.parameters.clone(),
+    };
+    (answer, Vec::new())
+}
+
+fn try_act(client: &mut Client, side: &mut Side, act: &Act, marker: &str) -> Result<Vec<String>> {
+    match act {
+        Act::Ask(part) => probe::ask(client, *part),
+        Act::Batch(items) => client.batch(items),
+        Act::Cancel(texts) => {
+            client.begin(&format!("{} /* {marker}. */", texts.join("; ")))?;
+            wait_until("the query's sleep", SLEEP_WAIT, || {
+                Ok(client.has_news()? || side.waits(&format!("/* {marker}. */"))?)
+            })?;
+            if !client.has_news()? {
+                client.cancel(side.port)?;
+            }
+            client.end()
+        }
+        Act::Copy { sql, data } => client.copy(sql, data),
+        Act::Query(texts) => client.simple(&texts.join("; ")),
+        Act::Stray => client.cancel(side.port).map(|()| Vec::new()),
+        Act::Leave | Act::Vanish => Ok(Vec::new()),
+    }
+}
+
+/// True if the connection has ended.
+fn is_lost(answer: &Answer) -> bool {
+    let mut lines = answer.lines.iter();
+    lines.any(|line| line.starts_with("lost: ") || line.starts_with("E FATAL"))
+}
