@@ -9,6 +9,7 @@ mod accept;
 mod ci;
 mod demo;
 mod docs;
+mod mutants;
 mod sim;
 mod sqlstate;
 mod table;
@@ -44,6 +45,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Put known faults into a copy of the tree, and check that the tests find each
+    Mutants(mutants::Flags),
     /// Run the seeded simulator: workers between clients and servers, with faults
     Sim(sim::Flags),
     /// Write the SQLSTATE table of crates/wire from PostgreSQL's errcodes.txt
@@ -73,6 +76,7 @@ fn run(task: Task) -> Result<()> {
         Task::Demo(flags) => demo::run(&flags),
         Task::Docs { check: true } => docs::check(),
         Task::Docs { check: false } => docs::write(),
+        Task::Mutants(flags) => mutants::run(&flags),
         Task::Sim(flags) => sim::run(&flags),
         Task::Sqlstate { errcodes } => sqlstate::write(&errcodes),
         Task::Tidy => tidy::run(),
