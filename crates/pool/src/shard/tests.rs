@@ -500,6 +500,20 @@ fn a_lifetime_ends_not_before_its_time_and_within_a_tenth_after() {
 }
 
 #[test]
+fn a_server_whose_lifetime_ends_in_use_is_closed_on_release() {
+    let mut pool = pool(1, of_size(1));
+    let shard = &mut pool.shards[0];
+    serve(shard, Moment(1), 1, 1);
+    let young = Moment(3_599 * SECOND);
+    assert_eq!(shard.checkin(young, ServerId(1)), Checkin::Idle);
+    let granted = Checkout::Granted(ServerId(1));
+    assert_eq!(shard.checkout(young, ClientId(2)), granted);
+    let old = Moment(3_961 * SECOND);
+    let closed = Checkin::Close(CloseReason::Lifetime);
+    assert_eq!(shard.checkin(old, ServerId(1)), closed);
+}
+
+#[test]
 fn idle_servers_beyond_the_minimum_are_closed() {
     let mut pool = pool(
         1,
