@@ -676,6 +676,24 @@ fn a_paused_pool_lets_clients_wait_and_closes_what_nobody_uses() {
     start(shard, Moment(6), 3);
 }
 
+/// The pause is set for all workers at once, and each hears of it in its own time.
+#[test]
+fn a_paused_pool_gives_no_server_before_its_worker_has_heard_of_the_pause() {
+    let mut pool = pool(1, of_size(1));
+    let shard = &mut pool.shards[0];
+    serve(shard, Moment(1), 1, 1);
+    assert_eq!(shard.checkin(Moment(2), ServerId(1)), Checkin::Idle);
+    shard.shared().set_paused(true);
+    let _ = ticket(shard.checkout(Moment(3), ClientId(2)));
+    assert!(matches!(
+        shard.poll(Moment(3)),
+        Some(Action::Close {
+            reason: CloseReason::Paused,
+            ..
+        })
+    ));
+}
+
 #[test]
 fn servers_of_one_burst_are_not_closed_in_one_moment() {
     let mut pool = pool(
