@@ -694,6 +694,23 @@ fn a_paused_pool_gives_no_server_before_its_worker_has_heard_of_the_pause() {
     ));
 }
 
+/// A worker that ends, or a leave to connect that is lost on the way, must not cost the pool a place.
+#[test]
+fn a_leave_to_connect_that_is_dropped_gives_all_its_places_back() {
+    let mut pool = pool(1, of_size(1));
+    let shard = &mut pool.shards[0];
+    let _ = ticket(shard.checkout(Moment(1), ClientId(1)));
+    let Some(Action::Connect(token)) = shard.poll(Moment(1)) else {
+        panic!("no connect")
+    };
+    let before = (shard.shared().servers(), pool.database.used());
+    assert_eq!((before, pool.host.logins()), ((1, 1), 1));
+    drop(token);
+    let after = (shard.shared().servers(), pool.database.used());
+    assert_eq!((after, pool.host.logins()), ((0, 0), 0));
+    assert_eq!(shard.shared().staying(), 0);
+}
+
 #[test]
 fn servers_of_one_burst_are_not_closed_in_one_moment() {
     let mut pool = pool(
