@@ -112,6 +112,8 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         record(check.name, &|| check.run());
     }
     if !flags.checks {
+        // In a build directory of its own, with two small packages: about a minute.
+        record("mutants", &|| verdict(&mut own(&["mutants", "--short"])));
         record("tests", &|| {
             verdict(Command::new("make").arg("test").current_dir(root()))
         });

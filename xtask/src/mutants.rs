@@ -7,6 +7,7 @@ mod tree;
 mod trial;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -51,6 +52,16 @@ fn directory() -> PathBuf {
     target_directory().join("mutants")
 }
 
+/// Keeps a second run out of the copies, for as long as the file is open.
+fn lock() -> Result<File> {
+    std::fs::create_dir_all(directory())?;
+    let file = File::create(directory().join("lock"))?;
+    if file.try_lock().is_err() {
+        bail!("another run uses {}", directory().display());
+    }
+    Ok(file)
+}
+
 /// # Errors
 /// When a fault survives its tests, or an entry of the list is unusable.
 pub(crate) fn run(flags: &Flags) -> Result<()> {
@@ -64,6 +75,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         println!("{}", report::listing(&mutants));
         return Ok(());
     }
+    let _lock = lock()?;
     // Neighbours in the same file rebuild the least.
     mutants.sort_by(|a, b| (&a.file, &a.id).cmp(&(&b.file, &b.id)));
     let baseline = baseline(&mutants)?;
