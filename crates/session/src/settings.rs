@@ -327,6 +327,33 @@ mod tests {
     }
 
     #[test]
+    fn a_role_is_given_back_first_and_taken_on_last_as_the_sessions_user() {
+        let ours = settings(&[
+            ("role", "tenant"),
+            ("session_authorization", "app"),
+            ("timezone", "UTC"),
+        ]);
+        assert_eq!(
+            Settings::default().statements_to(&ours),
+            r#"SET "timezone" TO E'UTC';SET "session_authorization" TO E'app';SET "role" TO E'tenant'"#
+        );
+        assert_eq!(
+            ours.statements_to(&settings(&[("timezone", "CET")])),
+            r#"RESET "session_authorization";RESET "role";SET "timezone" TO E'CET'"#
+        );
+    }
+
+    #[test]
+    fn a_value_that_may_say_only_a_part_keeps_nothing_of_the_one_before() {
+        let have = settings(&[("datestyle", "SQL, DMY")]);
+        let want = settings(&[("datestyle", "ISO")]);
+        assert_eq!(
+            have.statements_to(&want),
+            r#"RESET "datestyle";SET "datestyle" TO E'ISO'"#
+        );
+    }
+
+    #[test]
     fn quotes_and_backslashes_cannot_leave_the_literal() {
         let want = settings(&[("application_name", r"a'; drop table t; --\")]);
         let sql = Settings::default().statements_to(&want);
