@@ -116,3 +116,34 @@ fn our_own_answers_wait_for_their_turn() {
     );
     assert!(queue.is_quiet());
 }
+
+#[test]
+fn a_queue_that_owes_a_reply_copies_or_skips_is_not_quiet() {
+    let mut owing = queue(&[Kind::Parse]);
+    assert!(!owing.is_quiet());
+    owing.skip_to_sync();
+    assert!(owing.is_empty() && !owing.is_quiet(), "it skips");
+    for state in [CopyState::Both, CopyState::Out] {
+        let mut copying = queue(&[Kind::Query]);
+        copying.start_copy(state);
+        copying.pop();
+        assert!(copying.is_empty() && !copying.is_quiet(), "{state:?}");
+        copying.end_copy();
+        assert!(copying.is_quiet());
+    }
+}
+
+#[test]
+fn the_end_of_copied_out_data_is_not_taken_for_that_of_data_sent_ahead() {
+    // COPY t TO STDOUT; COPY t FROM STDIN, and the data of the second one sent at once.
+    let mut queue = queue(&[Kind::Query, Kind::CopyEnd]);
+    queue.start_copy(CopyState::Out);
+    queue.complete_copy();
+    assert_eq!(kinds(&queue), [Kind::Query, Kind::CopyEnd]);
+    queue.start_copy_in();
+    assert_eq!(queue.copy(), CopyState::In { open: false });
+    queue.complete_copy();
+    assert_eq!(kinds(&queue), [Kind::Query]);
+    queue.pop();
+    assert!(queue.is_quiet());
+}
