@@ -60,3 +60,23 @@ fn replace(settings: &mut Arc<Settings>, new: Settings) {
         *settings = Arc::new(new);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{Answer, Question};
+
+    #[test]
+    fn a_question_that_failed_answers_nothing_and_the_client_keeps_its_server() {
+        let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
+        let own = Settings::from_pairs([("app.tenant", "a")]);
+        client.settings = Arc::new(own.clone());
+        let mut answer = Answer::default();
+        answer.fail();
+        let asked = (Question::everything(), answer);
+        server.asked.push_back(Box::new(asked));
+        learn(&mut client, &mut server);
+        assert!(client.held.contains(Reason::Unknown));
+        assert_eq!(*client.settings, own);
+    }
+}
