@@ -627,6 +627,26 @@ fn a_rollback_after_the_client_left_takes_its_settings_along() {
 }
 
 #[test]
+fn cor_02_a_batch_that_its_client_never_ended_is_rolled_back() {
+    let mut pair = Pair::new();
+    let before = pair.pooler.servers[0]
+        .backend
+        .setting("application_name")
+        .map(str::to_owned);
+    let batch = say().parse("", "set application_name me").run("").flush();
+    pair.pooler.client_sends(0, &batch);
+    pair.pooler.deliver_all();
+    let backend = &pair.pooler.servers[0].backend;
+    assert_eq!(backend.setting("application_name"), Some("me"));
+    pair.pooler.client_leaves(0);
+    pair.pooler.deliver_all();
+    let server = &pair.pooler.servers[0];
+    let after = server.backend.setting("application_name");
+    assert_eq!(after, before.as_deref());
+    assert!(server.session.is_free());
+}
+
+#[test]
 fn cor_13_the_unnamed_statement_outlives_a_failed_function_call() {
     let mut pair = Pair::with(2, 1, 10, Cuts::Whole);
     pair.say(say().parse("", "rollback").function_call(0));
