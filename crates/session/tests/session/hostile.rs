@@ -6,7 +6,8 @@ use weir_session::client::Client;
 use weir_session::login::{
     BindingPolicy, Credentials, LoginPlan, LoginStep, ServerLogin, Transport,
 };
-use weir_session::relay::{self, Link};
+use weir_session::relay::{self, Link, ServerFault};
+use weir_session::server::Server;
 use weir_session::splice::Splice;
 use weir_session::statement::Registry;
 use weir_sql::{Functions, Judge};
@@ -35,6 +36,78 @@ fn server_bytes() -> impl Strategy<Value = Vec<u8>> {
         [&[tag][..], &len.to_be_bytes(), &body].concat()
     });
     prop::collection::vec(message, 0..12).prop_map(|messages| messages.concat())
+}
+
+/// A message of a server.
+fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(body.len() + 4).unwrap();
+    [&[tag][..], &len.to_be_bytes(), body].concat()
+}
+
+#[test]
+fn a_reply_to_another_request_than_the_one_in_front_is_a_fault_and_reaches_nobody() {
+    let replies: [(u8, &[u8]); 6] = [
+        (b'2', b""),
+        (b'3', b""),
+        (b'n', b""),
+        (b's', b""),
+        (b'C', b"SELECT 1\0"),
+        (b'Z', b"I"),
+    ];
+    for (tag, body) in replies {
+        let (mut client, mut server) = (Client::default(), new_server());
+        let mut link = Link {
+            client: &mut client,
+            server: &mut server,
+            registry: &mut Registry::new(0, 1),
+            judge: &mut Judge::new(Functions::default()),
+            proven: &std::sync::Arc::default(),
+            rules: rules(1),
+        };
+        let input = say().parse("a", "row x").run("a").sync();
+        let (mut buffer, mut answers) = (Vec::new(), Vec::new());
+        let mut out = Splice::new(&input, &mut buffer);
+        relay::requests(&mut link, &input, &mut out, &mut answers).unwrap();
+        let reply = message(tag, body);
+        let mut buffer = Vec::new();
+        let mut out = Splice::new(&reply, &mut buffer);
+        let result = relay::replies(&mut client, &mut server, &reply, &mut out);
+        assert_eq!(result, Err(ServerFault::OutOfPlace(tag)));
+        assert!(out.finish().is_empty(), "{}", char::from(tag));
+        assert!(!server.is_free());
+    }
+}
+
+/// What a server at rest says of its own accord; how much of it was dealt with.
+fn unasked(server: &mut Server, input: &[u8]) -> Result<usize, ServerFault> {
+    let mut buffer = Vec::new();
+    let mut out = Splice::new(input, &mut buffer);
+    let replied = relay::replies(&mut Client::default(), server, input, &mut out)?;
+    Ok(replied.consumed)
+}
+
+#[test]
+fn a_server_that_announces_its_end_or_is_not_understood_is_not_free() {
+    let mut ending = new_server();
+    let last_word = message(b'E', b"SFATAL\0VFATAL\0C57P01\0Mbye\0\0");
+    assert_eq!(unasked(&mut ending, &last_word), Ok(last_word.len()));
+    assert!(ending.is_dying() && !ending.is_free());
+    let mut strange = new_server();
+    let row = message(b'D', &[0, 0]);
+    assert!(unasked(&mut strange, &row).is_err());
+    assert!(!strange.is_free());
+}
+
+#[test]
+fn a_server_whose_long_notice_has_not_ended_is_not_free() {
+    let mut server = new_server();
+    let text = "x".repeat(3 * relay::STREAM_MIN);
+    let notice = message(b'N', format!("SNOTICE\0M{text}\0\0").as_bytes());
+    let (most, last) = notice.split_at(notice.len() - 1);
+    assert_eq!(unasked(&mut server, most), Ok(most.len()));
+    assert!(!server.is_free(), "one byte is to come");
+    assert_eq!(unasked(&mut server, last), Ok(1));
+    assert!(server.is_free());
 }
 
 proptest! {
