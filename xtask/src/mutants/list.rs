@@ -128,14 +128,20 @@ pub(super) fn read() -> Result<Vec<Mutant>> {
 }
 
 /// # Errors
-/// Names the first entry that does not fit the tree, or whose id is taken.
+/// Names all entries that do not fit the tree, or whose id is taken.
 pub(super) fn check(mutants: &[Mutant]) -> Result<()> {
     let mut ids = BTreeSet::new();
+    let mut wrong = Vec::new();
     for mutant in mutants {
-        mutant.check()?;
-        if !ids.insert(&mutant.id) {
-            bail!("{}: two faults have this id", mutant.id);
+        if let Err(error) = mutant.check() {
+            wrong.push(format!("{error:#}"));
         }
+        if !ids.insert(&mutant.id) {
+            wrong.push(format!("{}: two faults have this id", mutant.id));
+        }
+    }
+    if !wrong.is_empty() {
+        bail!("{}", wrong.join("\n"));
     }
     Ok(())
 }

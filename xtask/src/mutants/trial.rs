@@ -212,6 +212,8 @@ fn cargo_test(tree: &Tree, tests: &Tests, by: &str) -> Command {
         // Backtraces of faults are of no use, and without them the build is faster and smaller.
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("CARGO_INCREMENTAL", "1")
+        // What one fault made fail must not be tried again on the next.
+        .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
         .env("RUST_BACKTRACE", "0");
     command
 }
