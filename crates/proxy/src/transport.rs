@@ -369,6 +369,21 @@ mod tests {
     }
 
     #[test]
+    fn a_servers_certificate_is_verified_as_far_as_the_mode_says() {
+        for (mode, verify) in [
+            ("prefer", Verify::None),
+            ("require", Verify::None),
+            ("verify-ca", Verify::Ca),
+            ("verify-full", Verify::Full),
+        ] {
+            let settings = settings(&format!("server_tls_sslmode={mode}"));
+            let tls = settings.pool("shop", "ann").unwrap().tls;
+            assert_eq!(connector_options(&tls).verify, verify, "{mode}");
+            assert_eq!(is_required(tls.sslmode), mode != "prefer", "{mode}");
+        }
+    }
+
+    #[test]
     fn every_mistake_in_tls_settings_is_told_with_its_database() {
         let settings = settings("server_tls_sslmode=verify-ca server_tls_ca_file=/nowhere/ca.crt");
         let errors = Transport::load(&settings).err().unwrap();

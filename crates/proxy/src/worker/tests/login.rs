@@ -422,3 +422,18 @@ fn sec_21_a_client_that_sends_without_end_while_it_waits_is_not_listened_to() {
     assert!(stage.world.callers[client].is_closed());
     stage.end(client, true);
 }
+
+#[test]
+fn sec_41_whoever_no_line_of_the_hba_file_is_for_is_refused() {
+    let rules = "auth_type = hba\nauth_hba_file = hba\n; hba local all bob trust";
+    let mut world = World::new(1, rules);
+    for (user, expected) in [
+        ("bob", "Z(I)"),
+        ("ann", "E(FATAL 28000 no authentication method is found)"),
+    ] {
+        let client = world.dial(user, &[]);
+        world.settle();
+        let heard = world.callers[client].heard();
+        assert!(heard.ends_with(expected), "{user}: {heard}");
+    }
+}

@@ -178,6 +178,27 @@ fn max_pools_is_how_many_users_of_a_database_there_may_be() {
 }
 
 #[test]
+fn limits_on_clients_refuse_the_one_too_many_and_let_in_the_next_when_one_has_gone() {
+    for limit in [
+        "max_client_conn",
+        "max_db_client_connections",
+        "max_user_client_connections",
+    ] {
+        let mut world = World::new(1, &format!("{limit} = 2"));
+        let (first, second) = (world.login(), world.login());
+        let third = world.dial("ann", &[]);
+        world.settle();
+        let heard = world.callers[third].heard();
+        assert!(heard.ends_with(&format!("({limit}))")), "{heard}");
+        assert_eq!(world.ask(first, &row()), ROW);
+        world.ask(first, &say().terminate());
+        let next = world.login();
+        assert_eq!(world.ask(next, &row()), ROW, "{limit}");
+        assert_eq!(world.ask(second, &row()), ROW, "{limit}");
+    }
+}
+
+#[test]
 fn server_reset_query_runs_between_sessions_and_always_if_that_is_wished() {
     let lines = "pool_mode = session\ndefault_pool_size = 1\nserver_reset_query = row clean";
     let mut world = World::new(1, lines);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use weir_auth::userlist::UserList;
 use weir_pool::{Moment, Shard};
+use weir_route::Hba;
 use weir_stats::{Endpoint, Snapshot};
 use weir_testkit::backend::Database;
 use weir_testkit::reading::{messages, outline};
@@ -749,8 +750,19 @@ fn setup(lines: &str, users: &str) -> Setup {
     Setup {
         settings: Arc::new(loaded),
         users: Arc::new(users),
-        access: Access::default(),
+        access: access(lines),
         transport: Arc::new(transport),
+    }
+}
+
+/// What lines that begin with `; hba ` say, as an auth_hba_file.
+fn access(lines: &str) -> Access {
+    let rules = lines.lines().filter_map(|line| line.strip_prefix("; hba "));
+    let rules: Vec<_> = rules.collect();
+    let hba = Hba::parse("hba", &rules.join("\n")).unwrap();
+    Access {
+        hba: (!rules.is_empty()).then(|| Arc::new(hba)),
+        ..Access::default()
     }
 }
 
