@@ -201,3 +201,26 @@ impl Drop for Connecting {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn while_logins_fail_the_next_one_waits_a_pause_after_the_one_before_began() {
+        let gate = Arc::new(HostGate::new(4));
+        let longest = Duration::from_secs(15);
+        gate.failed(Moment(1), Moment(2), longest, &mut Random::new(1));
+        let reopens = gate.closed_until().unwrap();
+        let first = gate.enter(reopens).unwrap();
+        let shut = gate.enter(reopens).unwrap_err();
+        let GateShut::Until(next) = shut else {
+            panic!("{shut:?}")
+        };
+        assert!(next > reopens);
+        let second = gate.enter(next).unwrap();
+        assert!(gate.succeeded(), "that ends the pauses");
+        assert!(gate.enter(next).is_ok());
+        drop((first, second));
+    }
+}
