@@ -100,6 +100,42 @@ fn cor_24_a_server_goes_when_a_cancel_to_it_never_ends() {
 }
 
 #[test]
+fn cor_24_a_server_goes_after_its_query_when_a_cancel_of_it_was_given_up() {
+    let (mut world, one, other) = busy();
+    world.request_cancel(one);
+    go_on(&mut world);
+    // server_connect_timeout gives the cancel up while the query still runs: the signal may come at any time.
+    go_on_for(&mut world, Duration::from_secs(16));
+    assert_eq!(world.callers[one].heard(), "");
+    world.settle();
+    assert_eq!(world.callers[one].heard(), "T D(one) C(SELECT 1) Z(I)");
+    assert_eq!(
+        world.ask(other, &say().query("row other")),
+        "T D(other) C(SELECT 1) Z(I)"
+    );
+    let last = world.servers.last().unwrap();
+    assert_eq!(last.asked, ["row other"], "on a new server");
+}
+
+#[test]
+fn cor_24_of_two_cancels_both_have_to_be_over_before_the_server_is_given_away() {
+    let (mut world, one, other) = busy();
+    for _ in 0..2 {
+        world.request_cancel(one);
+        go_on(&mut world);
+    }
+    assert_eq!(world.cancels.len(), 2);
+    world.settle();
+    assert_eq!(world.callers[one].heard(), "T D(one) C(SELECT 1) Z(I)");
+    assert_eq!(world.ask(other, &say().query("row other")), "");
+    for expected in ["", "T D(other) C(SELECT 1) Z(I)"] {
+        world.cancels.remove(0).peer.end(End::Orderly);
+        world.settle();
+        assert_eq!(world.callers[other].heard(), expected);
+    }
+}
+
+#[test]
 fn a_cancel_of_an_idle_client_reaches_no_server() {
     let mut world = World::new(1, "default_pool_size = 1");
     world.cancels_at_once = false;
@@ -149,6 +185,22 @@ fn cor_25_a_cancel_of_a_waiting_client_is_answered_without_a_server() {
     assert_eq!(world.callers[one].heard(), "T D(one) C(SELECT 1) Z(I)");
     assert_eq!(world.callers[other].heard(), "T D(next) C(SELECT 1) Z(I)");
     assert_eq!(world.servers[0].asked, ["row one", "row next"]);
+}
+
+#[test]
+fn cor_25_a_cancelled_waiter_leaves_its_place_in_the_queue_to_the_next() {
+    let mut world = World::new(1, "default_pool_size = 1\nquery_wait_notify = 0");
+    let (holder, waiter, next) = (world.login(), world.login(), world.login());
+    world.ask(holder, &say().query("begin"));
+    world.ask(waiter, &say().query("row waiter"));
+    world.request_cancel(waiter);
+    world.settle();
+    assert!(world.callers[waiter].heard().ends_with("Z(I)"));
+    world.ask(next, &say().query("row next"));
+    world.ask(holder, &say().query("commit"));
+    let heard = world.callers[next].heard();
+    assert_eq!(heard, "T D(next) C(SELECT 1) Z(I)");
+    assert_eq!(world.servers[0].asked, ["begin", "commit", "row next"]);
 }
 
 #[test]
