@@ -98,3 +98,17 @@ fn a_slow_client_that_leaves_frees_its_server() {
         "T D(x) C(SELECT 1) Z(I)"
     );
 }
+
+#[test]
+fn a_client_that_was_held_back_while_it_waited_is_read_again_when_it_gets_its_server() {
+    let mut world = World::new(1, "default_pool_size = 1\nquery_wait_notify = 0");
+    let (holder, waiter) = (world.login(), world.login());
+    world.ask(holder, &say().query("begin"));
+    let long = format!("row {}", "x".repeat(1000));
+    let said = (0..300).fold(say(), |said, _| said.query(&long));
+    assert_eq!(world.ask(waiter, &said), "");
+    assert!(world.buffered_max() <= KEPT_MAX, "{}", world.buffered_max());
+    world.ask(holder, &say().query("commit"));
+    let heard = world.callers[waiter].heard();
+    assert_eq!(heard.matches("Z(I)").count(), 300);
+}
