@@ -147,3 +147,16 @@ fn the_end_of_copied_out_data_is_not_taken_for_that_of_data_sent_ahead() {
     queue.pop();
     assert!(queue.is_quiet());
 }
+
+#[test]
+fn a_queue_whose_sync_a_failed_copy_may_have_eaten_is_not_quiet_before_it_is_settled() {
+    let mut queue = queue(&[Kind::Query]);
+    queue.start_copy_in();
+    let sync = Expected::new(Kind::Sync, Duty::Forward);
+    assert!(queue.expect(sync).is_some());
+    queue.end_copy();
+    queue.pop();
+    assert!(queue.is_empty() && !queue.is_quiet());
+    assert!(queue.take_stray());
+    assert!(queue.is_quiet());
+}
