@@ -37,9 +37,11 @@ use crate::settled::Settled;
 use crate::sizing::{Sizing, TurnsByHost};
 use crate::worker::{Retired, Standing, Trials};
 
+mod database;
 mod purpose;
 mod sizes;
 
+pub(crate) use database::DatabaseState;
 pub(crate) use purpose::Purpose;
 
 /// Accounts that auth_query found and that are kept.
@@ -81,6 +83,8 @@ pub(crate) struct GlobalPool {
     pub(crate) trials: Mutex<Trials>,
     /// Statements that its servers have prepared.
     pub(crate) proven: Arc<Proven>,
+    /// Shared by all pools of the database.
+    pub(crate) database_state: Arc<DatabaseState>,
     /// What the last client's own SCRAM login left for ours.
     pub(crate) pass_through: Mutex<Option<PassThrough>>,
     /// The secret that the last client of this user logged in with, if it is not in the auth_file.
@@ -480,6 +484,9 @@ impl Global {
         if settings.is_auto && is_new(&name.0) {
             tracing::info!("registered new auto-database: {}", name.0);
         }
+        let of_database = pools.iter().find(|((database, ..), _)| *database == name.0);
+        let database_state =
+            of_database.map_or_else(Arc::default, |(_, pool)| Arc::clone(&pool.database_state));
         let (database, user) = self.quotas_of(&settings);
         let gate = self.gate(&settings, &settled.settings);
         let policy = policy(&settings, &settled.settings);
@@ -500,6 +507,7 @@ impl Global {
             pinned: AtomicU32::new(0),
             trials: Mutex::default(),
             proven: Arc::default(),
+            database_state,
             pass_through: Mutex::default(),
             learnt: Mutex::default(),
             retired: Mutex::default(),

@@ -41,6 +41,7 @@
 
 pub mod channels;
 pub mod client;
+pub mod custom;
 pub mod expected;
 pub mod fault;
 pub mod hello;

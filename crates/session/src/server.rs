@@ -12,6 +12,7 @@ use weir_wire::frontend;
 use weir_wire::sqlstate::SqlState;
 
 use crate::client::{Client, Parsed};
+use crate::custom::CustomNames;
 use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Required, Undo, UnnamedEffect};
 use crate::repeat::Repeat;
 use crate::settings::{Reported, Settings};
@@ -73,6 +74,8 @@ pub struct Server {
     pub(crate) plans_locally: bool,
     /// What it has to be asked before it goes to anybody else.
     pub(crate) question: Question,
+    /// A question that the server did not answer: it is put again after the next transaction.
+    pub(crate) unanswered: Option<Box<Question>>,
     /// Questions on their way, with what was answered so far; boxed, since few sessions have any.
     pub(crate) asked: VecDeque<Box<(Question, Answer)>>,
     /// Statements bound since the last Sync.
@@ -177,6 +180,7 @@ impl Server {
             reported,
             plans_locally: false,
             question: Question::default(),
+            unanswered: None,
             asked: VecDeque::new(),
             bound: 0,
             has_past: false,
@@ -368,8 +372,8 @@ impl Server {
     }
 
     /// Before a free server goes to anybody else: asks what its client has left there, if it may have left anything.
-    /// True if the answer has to come first.
-    pub fn ask_state(&mut self, out: &mut Vec<u8>) -> bool {
+    /// True if the answer has to come first. `names` are those of custom settings that were seen in the database.
+    pub fn ask_state(&mut self, names: &CustomNames, out: &mut Vec<u8>) -> bool {
         if self.question.is_nothing() {
             return false;
         }
@@ -381,6 +385,7 @@ impl Server {
         if self.has_own_names {
             question.add_statements();
         }
+        question.settle(names, &self.settings);
         // Names in it come from a message of the client, and are far shorter than one.
         if self
             .ask_for(&question.sql(&self.settings), Duty::Learn, out)
@@ -391,6 +396,26 @@ impl Server {
         self.asked
             .push_back(Box::new((question, Answer::default())));
         true
+    }
+
+    /// A transaction of the client is over: what was not answered before it is asked again.
+    #[inline]
+    pub(crate) fn ask_again(&mut self) {
+        if let Some(question) = self.unanswered.take() {
+            self.question.join(*question);
+        }
+    }
+
+    /// True if nothing that the client has sent is in a transaction that goes on: what comes next begins one.
+    pub(crate) fn is_outside(&self) -> bool {
+        let runs = |entry: &Expected| {
+            entry.duty == Duty::Forward
+                && matches!(
+                    entry.kind,
+                    Kind::Execute | Kind::FunctionCall | Kind::Query | Kind::CopyEnd
+                )
+        };
+        self.status == TransactionStatus::Idle && !self.queue.iter().any(runs)
     }
 
     /// Its process id, which notifications that were said on it show.
@@ -422,6 +447,8 @@ impl Server {
     /// What a client that holds `held` may hold by the time of its next request, as far as that can be asked.
     pub(crate) fn may_hold(&self, held: Reasons) -> Reasons {
         let asked = self.asked.iter().map(|asked| asked.0.reasons());
+        let unanswered = (self.unanswered.iter()).map(|question| question.reasons());
+        let asked = asked.chain(unanswered);
         asked.fold(held.union(self.question.reasons()), Reasons::union)
     }
 
@@ -440,6 +467,7 @@ impl Server {
     pub fn is_settings_unsure(&self) -> bool {
         self.plans_locally
             || self.question.is_about_settings()
+            || self.unanswered.is_some()
             || (self.asked.iter()).any(|asked| asked.0.is_about_settings())
     }
 
@@ -664,6 +692,7 @@ impl Server {
         self.forget_session();
         self.has_own_names = false;
         self.question = Question::default();
+        self.unanswered = None;
         self.lent = None;
         self.asked.clear();
         self.discards = false;

@@ -6,14 +6,19 @@
 
 use std::collections::HashSet;
 use std::fmt::Write;
+use std::sync::Arc;
 
-use weir_sql::{Asks, Effects, Reason, Reasons};
+use weir_sql::{Effects, Reason, Reasons};
 use weir_wire::backend::DataRow;
 
+use crate::custom::{CustomNames, Known, is_custom};
 use crate::settings::{Settings, push_literal};
 
 /// More names than this in one question, and all settings are asked for.
 const NAMES_MAX: usize = 16;
+
+/// More names than this in one question are not kept: the client keeps its server.
+const NAMES_KEPT_MAX: usize = 512;
 
 /// Settings that belong to a transaction, though `pg_settings` calls their source a session.
 const OF_TRANSACTIONS: [&str; 3] = [
@@ -42,14 +47,29 @@ const ALL_SETTINGS: &str = "SELECT 's', name, setting FROM pg_catalog.pg_setting
 const STATEMENTS: &str =
     "SELECT 'n', name, '' FROM pg_catalog.pg_prepared_statements WHERE NOT from_sql";
 
+/// Custom settings to ask for, beside those in the question itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Customs {
+    /// All that will be known by the time of the question.
+    Known,
+    /// These.
+    Asked(Arc<Known>),
+}
+
 /// What the server has to be asked when the transaction is over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Question {
     /// Settings that may have changed, by name.
     names: Vec<Box<str>>,
-    /// Any setting may have changed. Even then those of an extension that is not loaded, whose names have a dot, are found
-    /// by their names only: the server has no list of them.
+    /// Any setting that the server lists may have changed. It does not list custom ones (`app.tenant`): these are found by
+    /// their names only.
     all: bool,
+    /// Any custom setting may have changed: all names that were seen in the database are asked for.
+    customs: Option<Customs>,
+    /// A setting may have changed whose name is not kept: the client keeps its server.
+    is_partial: bool,
+    /// `RESET ALL` by itself: no custom setting is left, whatever its name.
+    resets_all: bool,
     /// What may have come or gone that pins.
     reasons: Reasons,
     /// No statement gave a reason to ask.
@@ -65,6 +85,7 @@ impl Question {
     pub fn everything() -> Self {
         Self {
             all: true,
+            customs: Some(Customs::Known),
             reasons: askable(),
             ..Self::default()
         }
@@ -106,19 +127,20 @@ impl Question {
 
     /// A statement with these effects was sent; `held` is what may keep the client on its server so far.
     pub fn add(&mut self, effects: &Effects, held: Reasons) {
-        match &effects.asks {
-            Asks::Nothing => {}
-            Asks::Settings(names) => names.iter().for_each(|name| self.add_name(name)),
-            Asks::All => self.all = true,
-        }
+        self.all |= effects.asks.all;
+        (effects.asks.names.iter()).for_each(|name| self.add_name(name));
         if effects.frees {
             self.reasons = union(self.reasons, held);
             // What an EXECUTE did in the meantime was not asked about.
-            self.all |= held.contains(Reason::Prepared);
+            if held.contains(Reason::Prepared) {
+                self.add_unseen();
+            }
         }
         if effects.unseen || effects.reasons.contains(Reason::Unknown) {
             self.reasons = askable();
+            self.add_unseen();
         }
+        self.resets_all &= !effects.certain.contains(Reason::Setting);
         self.reasons = union(self.reasons, effects.reasons);
     }
 
@@ -127,8 +149,60 @@ impl Question {
         if self.names.iter().any(|known| **known == *name) {
             return;
         }
+        if self.names.len() >= NAMES_KEPT_MAX {
+            self.is_partial = true;
+            return;
+        }
         self.names.push(name.into());
         self.all |= self.names.len() > NAMES_MAX;
+    }
+
+    /// Code that nobody has seen was run: it may have changed any setting.
+    fn add_unseen(&mut self) {
+        self.all = true;
+        self.customs = Some(Customs::Known);
+    }
+
+    /// `RESET ALL` was sent by itself, outside a transaction.
+    pub(crate) fn reset_all(&mut self) {
+        self.resets_all = true;
+    }
+
+    /// True if the session has no custom setting, whatever was not known of it before.
+    pub(crate) fn has_reset_all(&self) -> bool {
+        self.resets_all
+    }
+
+    /// True if a setting may have changed that it does not ask for.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.is_partial
+    }
+
+    /// Asks for all of the other question, too, which was not answered.
+    pub(crate) fn join(&mut self, other: Self) {
+        self.all |= other.all;
+        other.names.iter().for_each(|name| self.add_name(name));
+        if other.customs.is_some() {
+            self.customs = Some(Customs::Known);
+        }
+        self.is_partial |= other.is_partial;
+        // An error in between may have kept the other one's from its effect.
+        self.resets_all = false;
+        self.reasons = union(self.reasons, other.reasons);
+        self.is_check &= other.is_check;
+        self.reports |= other.reports;
+        self.statements |= other.statements;
+    }
+
+    /// Settles which custom names it asks for, and tells the database's list of those that it has itself.
+    pub(crate) fn settle(&mut self, names: &CustomNames, known: &Settings) {
+        let of_settings = known.iter().map(|(name, _)| name);
+        names.add(self.names.iter().map(|name| &**name).chain(of_settings));
+        if self.customs.is_some() {
+            let all = names.known();
+            self.is_partial |= all.is_partial;
+            self.customs = Some(Customs::Asked(all));
+        }
     }
 
     /// Something that pins for this reason may have come or gone.
@@ -154,11 +228,12 @@ impl Question {
     /// Something has failed, so it is not known which of the names were set: only what the session really has counts.
     pub(crate) fn widen(&mut self) {
         self.all |= !self.names.is_empty();
+        self.resets_all = false;
     }
 
     /// The one statement that asks it. Its rows have three columns: what it is about (`s`: a setting, `p`: something that
     /// pins, `n`: a statement, `r`: a report, which says nothing), a name, and a value. `known` is what was set before.
-    pub fn sql(&self, known: &Settings) -> String {
+    pub(crate) fn sql(&self, known: &Settings) -> String {
         let mut sql = String::new();
         let mut ask = |part: &str| {
             if !sql.is_empty() {
@@ -170,11 +245,14 @@ impl Question {
             ask(ALL_SETTINGS);
             ask(&current("role"));
             ask(&current("session_authorization"));
-            let dotted = |name: &&str| name.contains('.');
-            let before = known.iter().map(|(name, _)| name).filter(dotted);
-            let named = self.names.iter().map(|name| &**name).filter(dotted);
+            let before = known.iter().map(|(name, _)| name);
+            let named = self.names.iter().map(|name| &**name);
             let named = named.filter(|name| known.get(name).is_none());
-            before.chain(named).for_each(|name| ask(&current(name)));
+            let is_new = |name: &&str| known.get(name).is_none() && !self.has_name(name);
+            let others = self.customs().iter().map(|name| &**name).filter(is_new);
+            let all = before.chain(named).chain(others);
+            all.filter(|name| is_custom(name))
+                .for_each(|name| ask(&current(name)));
         } else {
             self.names.iter().for_each(|name| ask(&current(name)));
         }
@@ -190,6 +268,19 @@ impl Question {
             ask("SELECT 'r', '', pg_catalog.pg_stat_force_next_flush()::pg_catalog.text");
         }
         sql
+    }
+}
+
+impl Question {
+    fn has_name(&self, name: &str) -> bool {
+        self.names.iter().any(|known| **known == *name)
+    }
+
+    fn customs(&self) -> &[Box<str>] {
+        match &self.customs {
+            Some(Customs::Asked(known)) => &known.names,
+            Some(Customs::Known) | None => &[],
+        }
     }
 }
 

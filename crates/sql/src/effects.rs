@@ -2,17 +2,29 @@
 
 use crate::reason::{Reason, Reasons};
 
-/// Which settings the server must be asked for when the transaction is over.
+/// Settings that the server must be asked for when the transaction is over. Nothing else can have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Asks {
-    /// No setting can have changed.
-    #[default]
-    Nothing,
-    /// Exactly these, in lower case; nothing else can have changed. `role` and
-    /// `session_authorization` are names too.
-    Settings(Box<[Box<str>]>),
-    /// Everything.
-    All,
+pub struct Asks {
+    /// All settings that the server lists. It lists none of an application's own (`app.tenant`).
+    pub all: bool,
+    /// These, in lower case, listed or not. `role` and `session_authorization` are names too.
+    pub names: Box<[Box<str>]>,
+}
+
+impl Asks {
+    /// Just these settings.
+    pub fn of<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
+        Self {
+            all: false,
+            names: names.into_iter().map(|name| name.as_ref().into()).collect(),
+        }
+    }
+
+    /// True if no setting can have changed.
+    #[inline]
+    pub fn is_nothing(&self) -> bool {
+        !self.all && self.names.is_empty()
+    }
 }
 
 /// Which settings return to the values that the client started with.
@@ -110,7 +122,7 @@ pub struct Effects {
 impl Effects {
     /// Whether nothing can come of it in a session that is not pinned.
     pub fn is_harmless(&self) -> bool {
-        self.asks == Asks::Nothing
+        self.asks.is_nothing()
             && self.resets == Resets::Nothing
             && self.resets_locally == Resets::Nothing
             && self.reasons.is_empty()
@@ -130,11 +142,8 @@ impl Effects {
     /// What either may do. Statements stay those of the first that has any.
     #[must_use]
     pub(crate) fn join(mut self, other: Self) -> Self {
-        match other.asks {
-            Asks::Nothing => {}
-            Asks::Settings(names) => names.iter().for_each(|name| self.ask(name)),
-            Asks::All => self.asks = Asks::All,
-        }
+        self.asks.all |= other.asks.all;
+        other.asks.names.iter().for_each(|name| self.ask(name));
         self.resets.join(other.resets);
         self.resets_locally.join(other.resets_locally);
         self.returns.extend(other.returns);
@@ -154,11 +163,11 @@ impl Effects {
     }
 
     pub(crate) fn ask(&mut self, name: &str) {
-        add(&mut self.asks, name);
+        push(&mut self.asks.names, name);
     }
 
     pub(crate) fn ask_all(&mut self) {
-        self.asks = Asks::All;
+        self.asks.all = true;
     }
 
     pub(crate) fn reset(&mut self, name: &str) {
@@ -223,14 +232,6 @@ impl Resets {
             (_, Self::Names(names)) => names.iter().for_each(|name| self.add(name)),
             (_, other) => *self = other,
         }
-    }
-}
-
-fn add(asks: &mut Asks, name: &str) {
-    match asks {
-        Asks::Nothing => *asks = Asks::Settings([name.into()].into()),
-        Asks::Settings(names) => push(names, name),
-        Asks::All => {}
     }
 }
 

@@ -15,7 +15,7 @@
 //! let mut judge = Judge::new(Functions::default());
 //! assert!(judge.effects(b"UPDATE t SET a = 1", false).is_none());
 //! let effects = judge.effects(b"SET TIME ZONE 'UTC'", false).unwrap();
-//! assert_eq!(effects.asks, Asks::Settings(["timezone".into()].into()));
+//! assert_eq!(effects.asks, Asks::of(["timezone"]));
 //! ```
 
 mod cache;

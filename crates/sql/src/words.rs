@@ -1,7 +1,7 @@
 //! What the words of a text alone say of its effects: never less than the parse tree, sometimes
 //! more. It clears the calls of functions without a parse, and stands in where there is no tree.
 
-use crate::effects::{Asks, Effects, Resets, Sequences};
+use crate::effects::{Effects, Resets, Sequences};
 use crate::functions::{Functions, Kind, Meaning};
 use crate::lex::{Lexer, Token, Unclear};
 use crate::reason::Reason;
@@ -329,9 +329,6 @@ pub(crate) fn call(kind: Kind, effects: &mut Effects) {
             effects.leaves(Reason::Function);
             effects.wants_new = true;
         }
-        Kind::TrigramLimit if effects.asks != Asks::All => {
-            effects.ask("pg_trgm.similarity_threshold");
-        }
-        Kind::TrigramLimit => {}
+        Kind::TrigramLimit => effects.ask("pg_trgm.similarity_threshold"),
     }
 }

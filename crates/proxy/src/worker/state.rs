@@ -75,7 +75,10 @@ impl<D: Driver> Worker<D> {
             server.is_checked = true;
         }
         let mut message = Vec::new();
-        if !server.session.ask_state(&mut message) {
+        if !server
+            .session
+            .ask_state(&pool.global.database_state.names, &mut message)
+        {
             return false;
         }
         pool.counters.state_questions += 1;

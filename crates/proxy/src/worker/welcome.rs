@@ -40,6 +40,8 @@ impl<D: Driver> Worker<D> {
         client.pool = pool_index;
         client.phase = Phase::Welcome;
         client.is_newcomer = true;
+        let names = asked.iter().map(|(name, _)| name);
+        pool.global.database_state.names.add(names);
         client.session = Session::new(asked, Arc::default());
         pool.clients += 1;
         pool.shard.clients(self.now, pool.clients);

@@ -68,6 +68,7 @@ mod tests {
     use weir_wire::encode;
 
     use super::*;
+    use crate::custom::CustomNames;
     use crate::relay::{Link, SequencePolicy, begin, requests};
     use crate::server::Server;
     use crate::settings::Reported;
@@ -233,7 +234,7 @@ mod tests {
         ];
         let asks = |version, state, texts| {
             let mut out = Vec::new();
-            after(version, state, texts).ask_state(&mut out);
+            after(version, state, texts).ask_state(&CustomNames::default(), &mut out);
             String::from_utf8(out).unwrap().contains("flush")
         };
         assert!(asks("15.18 (Debian)", StatePolicy::Track, &reads));

@@ -16,8 +16,19 @@ pub(super) fn learn(client: &mut Client, server: &mut Server) {
     };
     let (question, answer) = *asked;
     if answer.is_bad() {
-        // Nothing is known, so the client keeps its server; the next request asks again.
-        return client.held.insert(Reason::Unknown);
+        // Nothing is known, so the client keeps its server. The names in the question are known nowhere else: it is put
+        // again after the client's next transaction, and not before, since it may fail each time.
+        client.held.insert(Reason::Unknown);
+        match &mut server.unanswered {
+            Some(before) => before.join(question),
+            none => *none = Some(Box::new(question)),
+        }
+        return;
+    }
+    if question.is_partial() {
+        client.certain.insert(Reason::Setting);
+    } else if question.has_reset_all() {
+        client.certain.remove(Reason::Setting);
     }
     if question.is_about_settings() {
         let user = server.default_of("session_authorization").unwrap_or("");
@@ -63,8 +74,170 @@ fn replace(settings: &mut Arc<Settings>, new: Settings) {
 
 #[cfg(test)]
 mod tests {
+    use weir_sql::{Functions, Judge};
+    use weir_wire::backend::TransactionStatus;
+    use weir_wire::encode;
+
     use super::*;
+    use crate::custom::CustomNames;
+    use crate::relay::{Link, Rules, SequencePolicy, StatePolicy, replies, requests};
+    use crate::splice::Splice;
     use crate::state::{Answer, Question};
+    use crate::statement::{Proven, Registry};
+
+    /// A client on a server of its own.
+    #[derive(Default)]
+    struct Pair {
+        client: Client,
+        names: CustomNames,
+        server: Option<Server>,
+    }
+
+    impl Pair {
+        fn server(&mut self) -> &mut Server {
+            (self.server).get_or_insert_with(|| Server::new(Arc::default()))
+        }
+
+        /// Sends a simple query; the server says that it is done.
+        fn run(&mut self, text: &str) {
+            self.server();
+            let mut message = Vec::new();
+            encode::query(&mut message, text.as_bytes()).unwrap();
+            let (mut buffer, proven) = (Vec::new(), Arc::<Proven>::default());
+            let mut link = Link {
+                client: &mut self.client,
+                server: self.server.as_mut().unwrap(),
+                registry: &mut Registry::new(0, 1),
+                judge: &mut Judge::new(Functions::default()),
+                proven: &proven,
+                rules: Rules {
+                    max_prepared: 10,
+                    tracks_unnamed: true,
+                    prepare_unnamed: 0,
+                    refuse_simple_query: false,
+                    message_max: u32::MAX,
+                    state: StatePolicy::Track,
+                    sequences: SequencePolicy::Learn,
+                },
+            };
+            let mut out = Splice::new(&message, &mut buffer);
+            requests(&mut link, &message, &mut out, &mut Vec::new()).unwrap();
+            self.reply(|message| encode::command_complete(message, b"SET").unwrap());
+        }
+
+        fn reply(&mut self, write: impl Fn(&mut Vec<u8>)) {
+            let (mut message, mut buffer) = (Vec::new(), Vec::new());
+            write(&mut message);
+            encode::ready_for_query(&mut message, TransactionStatus::Idle).unwrap();
+            let mut out = Splice::new(&message, &mut buffer);
+            let server = self.server.as_mut().unwrap();
+            replies(&mut self.client, server, &message, &mut out).unwrap();
+        }
+
+        /// Text of the question that is put to the server, if any.
+        fn question(&mut self) -> Option<String> {
+            let mut question = Vec::new();
+            let server = self.server.as_mut().unwrap();
+            let is_asked = server.ask_state(&self.names, &mut question);
+            is_asked.then(|| String::from_utf8_lossy(&question).into_owned())
+        }
+
+        fn refuse(&mut self) {
+            let fields = [(b'V', &b"ERROR"[..]), (b'C', b"57014")];
+            self.reply(|message| encode::error_response(message, &fields).unwrap());
+        }
+
+        fn answer(&mut self, name: &str, value: &str) {
+            let row = [b"s", name.as_bytes(), value.as_bytes()].map(Some);
+            self.reply(|message| encode::data_row(message, &row).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_name_that_was_not_answered_is_asked_for_again_after_the_next_transaction() {
+        let mut pair = Pair::default();
+        pair.run("SET app.tenant = 'A'");
+        assert!(pair.question().unwrap().contains("app.tenant"));
+        pair.refuse();
+        for _ in 0..3 {
+            assert!(pair.client.pin().is_some(), "nothing is known");
+            assert_eq!(pair.question(), None, "not before its next transaction");
+            pair.run("SELECT 1");
+            assert!(pair.question().unwrap().contains("app.tenant"));
+            pair.refuse();
+        }
+        pair.run("SELECT 1");
+        assert!(pair.question().unwrap().contains("app.tenant"));
+        pair.answer("app.tenant", "A");
+        assert_eq!(pair.client.settings().get("app.tenant"), Some("A"));
+        assert_eq!(pair.client.pin(), None);
+        pair.run("SELECT 1");
+        assert_eq!(pair.question(), None);
+    }
+
+    #[test]
+    fn a_name_that_was_not_answered_stays_with_what_is_asked_next() {
+        let mut pair = Pair::default();
+        pair.run("SET app.tenant = 'A'");
+        pair.question().unwrap();
+        pair.refuse();
+        pair.run("RESET ALL; LISTEN x");
+        assert!(pair.question().unwrap().contains("app.tenant"));
+    }
+
+    #[test]
+    fn names_beside_everything_are_asked_for() {
+        for text in [
+            "RESET ALL; SET app.tenant = 'A'",
+            "SET app.tenant = 'A'; DEALLOCATE ALL",
+            "SET app.tenant = 'A'; DO $$ BEGIN END $$",
+            "CALL p(); SET app.tenant = 'A'",
+            "SELECT set_config('app.tenant', 'A', false) FROM pg_settings",
+            "BEGIN; SET app.tenant = 'A'; COMMIT; RESET ALL",
+            "SELECT 'it\\'s'; SET app.tenant = 'A'",
+        ] {
+            let mut pair = Pair::default();
+            pair.run(text);
+            let question = pair.question().unwrap();
+            assert!(question.contains("app.tenant"), "{text}: {question}");
+        }
+    }
+
+    /// Code that nobody sees may set what others have set before.
+    #[test]
+    fn names_that_the_database_knows_are_asked_for_behind_unseen_code() {
+        let mut pair = Pair::default();
+        pair.names.add(["app.tenant"]);
+        pair.run("DO $$ BEGIN PERFORM enter(); END $$");
+        assert!(pair.question().unwrap().contains("app.tenant"));
+        pair.answer("app.tenant", "A");
+        assert_eq!(pair.client.settings().get("app.tenant"), Some("A"));
+        pair.run("RESET ALL");
+        assert!(!pair.client.certain.contains(Reason::Setting));
+    }
+
+    #[test]
+    fn more_names_than_are_kept_pin() {
+        let mut pair = Pair::default();
+        for number in 0..1000 {
+            pair.names.add([format!("app.n{number}").as_str()]);
+        }
+        pair.run("DO $$ BEGIN PERFORM enter(); END $$");
+        pair.question().unwrap();
+        pair.reply(|_| {});
+        assert_eq!(
+            pair.client.pin(),
+            Some(crate::client::Pin::State(Reason::Setting))
+        );
+        pair.run("BEGIN; RESET ALL; ROLLBACK");
+        pair.question().unwrap();
+        pair.reply(|_| {});
+        assert!(pair.client.pin().is_some(), "it may have been rolled back");
+        pair.run("RESET ALL");
+        pair.question().unwrap();
+        pair.reply(|_| {});
+        assert_eq!(pair.client.pin(), None);
+    }
 
     #[test]
     fn a_question_that_failed_answers_nothing_and_the_client_keeps_its_server() {

@@ -469,7 +469,10 @@ impl Work<'_, '_> {
         }
         if duty == Duty::Forward {
             self.replied.queries += 1;
-            self.replied.transactions += u32::from(status == TransactionStatus::Idle);
+            if status == TransactionStatus::Idle {
+                self.replied.transactions += 1;
+                server.ask_again();
+            }
             if !is_held_back && server.fence.take().is_some() {
                 self.report();
             }

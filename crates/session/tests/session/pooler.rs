@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_session::client::Client;
+use weir_session::custom::CustomNames;
 use weir_session::relay::{self, Link, Lobby, Next, Rules, SequencePolicy, StatePolicy};
 use weir_session::server::{Abandoned, Server};
 use weir_session::settings::{Reported, Settings};
@@ -354,7 +355,11 @@ impl Pooler {
         let upstream = &mut self.servers[server];
         assert!(upstream.session.is_free());
         let mut question = Vec::new();
-        if upstream.lease.is_some() && upstream.session.ask_state(&mut question) {
+        if upstream.lease.is_some()
+            && upstream
+                .session
+                .ask_state(&CustomNames::default(), &mut question)
+        {
             return upstream.hear(&question);
         }
         assert!(upstream.backend.is_at_rest(), "{:?}", upstream.backend);

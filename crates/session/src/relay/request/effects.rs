@@ -193,7 +193,7 @@ impl Work<'_, '_, '_, '_> {
     /// A statement with these effects is about to be sent.
     pub(super) fn note(&mut self, effects: &Effects) {
         if self.link.rules.state == StatePolicy::Pin {
-            let changes = effects.asks != Asks::Nothing || !effects.reasons.is_empty();
+            let changes = !effects.asks.is_nothing() || !effects.reasons.is_empty();
             if changes {
                 self.link.client.set_pin(Pin::Policy);
             }
@@ -215,9 +215,12 @@ impl Work<'_, '_, '_, '_> {
         let Link { client, server, .. } = &mut *self.link;
         let held = server.may_hold(client.held_reasons());
         if held.contains(Reason::Unknown) {
-            server.question = Question::everything();
+            server.question.join(Question::everything());
         }
         server.question.add(effects, held);
+        if effects.resets == Resets::All && effects.statements == 1 && server.is_outside() {
+            server.question.reset_all();
+        }
         for reason in effects.certain.iter() {
             client.certain.insert(reason);
             server.spoiled |= spoils(reason);
@@ -337,7 +340,10 @@ fn unknown() -> Arc<Effects> {
 
 fn everything(certain: Reasons) -> Arc<Effects> {
     Arc::new(Effects {
-        asks: Asks::All,
+        asks: Asks {
+            all: true,
+            ..Asks::default()
+        },
         resets: Resets::Nothing,
         reasons: Reasons::of(Reason::Unknown).union(certain),
         certain,
@@ -354,6 +360,7 @@ mod tests {
     use weir_wire::encode;
 
     use crate::client::Client;
+    use crate::custom::CustomNames;
     use crate::relay::{Link, Rules, SequencePolicy, StatePolicy, replies, requests};
     use crate::server::Server;
     use crate::settings::Settings;
@@ -418,7 +425,7 @@ mod tests {
                 let mut out = Splice::new(&message, &mut buffer);
                 replies(&mut client, &mut server, &message, &mut out).unwrap();
                 let mut question = Vec::new();
-                server.ask_state(&mut question);
+                server.ask_state(&CustomNames::default(), &mut question);
                 String::from_utf8_lossy(&question).into_owned()
             };
             answer(&|message| encode::command_complete(message, b"SET").unwrap());
