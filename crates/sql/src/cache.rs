@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::catalogue::Catalogue;
 use crate::effects::Effects;
 use crate::functions::Functions;
 use crate::judge::{by_words, judge};
@@ -63,6 +64,11 @@ impl Judge {
             young_bytes: 0,
             harmless: Vec::new(),
         }
+    }
+
+    /// Judges by what a database's catalogue says from now on, and forgets what it said by another one.
+    pub fn set_catalogue(&mut self, catalogue: &Arc<Catalogue>) {
+        *self = Self::new(self.functions.with_catalogue(catalogue));
     }
 
     /// What the text may do to its session; nothing if it is harmless. `pinned`: whether what may

@@ -78,6 +78,15 @@ pub enum Channel {
     UnlistenAll,
 }
 
+/// A statement that gives code a name: from then on, using the name has effects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Definition {
+    /// Names of the objects concerned, without their schemas, in lower case.
+    pub names: Vec<Box<[u8]>>,
+    /// Effects of using one.
+    pub effects: Effects,
+}
+
 /// What a text may do to its session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
@@ -115,6 +124,8 @@ pub struct Effects {
     pub wants_new: bool,
     /// It names views or functions of what sessions have counted: it wants to see what its own session did.
     pub reads_statistics: bool,
+    /// Code that it defines, by which a session may be changed.
+    pub defines: Vec<Definition>,
     /// How many statements the text has; more if one holds others (CREATE RULE, BEGIN ATOMIC).
     pub statements: usize,
 }
@@ -139,6 +150,19 @@ impl Effects {
         self.is_harmless() && !self.frees
     }
 
+    /// The part that code of a database may have wherever it runs: settings, and what pins. What is known of sequences,
+    /// prepared statements and channels goes by the client's own statements.
+    #[must_use]
+    pub(crate) fn of_objects(self) -> Self {
+        Self {
+            asks: self.asks,
+            reasons: self.reasons,
+            certain: self.certain,
+            unseen: self.unseen,
+            ..Self::default()
+        }
+    }
+
     /// What either may do. Statements stay those of the first that has any.
     #[must_use]
     pub(crate) fn join(mut self, other: Self) -> Self {
@@ -158,6 +182,7 @@ impl Effects {
         self.wants_new |= other.wants_new;
         self.reads_statistics |= other.reads_statistics;
         self.names |= other.names;
+        self.defines.extend(other.defines);
         self.statements = self.statements.max(other.statements);
         self
     }

@@ -1,6 +1,9 @@
 //! Functions that are known to change their session, built-in ones and those that an administrator
 //! lists.
 
+use std::sync::Arc;
+
+use crate::catalogue::Catalogue;
 use crate::table::PerByte;
 
 /// What a word may mean for the session, wherever it stands.
@@ -8,6 +11,8 @@ use crate::table::PerByte;
 pub(crate) enum Meaning {
     /// A built-in function, if a parenthesis follows.
     Call(Kind),
+    /// Something of the database by which code is run that changes the session.
+    Catalogued,
     /// EXECUTE, where it may be about a prepared statement (EXPLAIN, CREATE TABLE AS).
     Execute,
     /// HOLD
@@ -58,6 +63,7 @@ pub(crate) enum Kind {
 /// In order. Of the manual's chapters 9.9, 9.15, 9.17, 9.28 and of contrib those that act on the
 /// session. Not those for a transaction (`pg_advisory_xact_lock`).
 const BUILT_IN: &[(&str, Kind)] = &[
+    ("connectby", Kind::RunsText),
     ("crosstab", Kind::RunsText),
     ("crosstab2", Kind::RunsText),
     ("crosstab3", Kind::RunsText),
@@ -102,6 +108,7 @@ const BUILT_IN: &[(&str, Kind)] = &[
     ("setval", Kind::MovesSequence),
     ("ts_rewrite", Kind::RunsText),
     ("ts_stat", Kind::RunsText),
+    ("xpath_table", Kind::RunsText),
 ];
 
 /// Words that are no functions.
@@ -138,6 +145,7 @@ pub struct Functions {
     sieve: Box<Sieve>,
     /// A listed name has letters beyond ASCII, whose case PostgreSQL folds by locale.
     wide: bool,
+    catalogue: Arc<Catalogue>,
 }
 
 #[derive(Clone, Debug)]
@@ -185,7 +193,26 @@ impl Functions {
             listed,
             sieve,
             wide,
+            catalogue: Arc::default(),
         }
+    }
+
+    /// These functions, and what a database's catalogue says.
+    #[must_use]
+    pub fn with_catalogue(&self, catalogue: &Arc<Catalogue>) -> Self {
+        let listed = self.listed.iter().map(|listed| listed.to_string());
+        let mut functions = Self::new(listed);
+        catalogue
+            .names()
+            .for_each(|name| functions.sieve.pass(name));
+        functions.wide |= catalogue.is_wide();
+        functions.catalogue = Arc::clone(catalogue);
+        functions
+    }
+
+    /// What the database's catalogue says.
+    pub(crate) fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
     }
 
     /// Whether a word must be looked at more closely. Never wrongly no.
@@ -222,10 +249,14 @@ impl Functions {
         let known = WORDS.iter().find(|(known, _)| known.as_bytes() == folded);
         match known {
             Some((_, meaning)) => Some(*meaning),
+            None if self.catalogue.has(folded) => Some(Meaning::Catalogued),
             None if STATISTICS.iter().any(|name| folded.starts_with(name)) => {
                 Some(Meaning::Statistics)
             }
-            None => (self.wide && !folded.is_ascii()).then_some(Meaning::Unknown),
+            None => {
+                let is_unknown = |listed: &Listed| !listed.name.is_ascii() && !folded.is_ascii();
+                (self.listed.iter().any(is_unknown)).then_some(Meaning::Unknown)
+            }
         }
     }
 
@@ -276,6 +307,18 @@ pub(crate) fn built_in(name: &[u8]) -> Option<Kind> {
         .map(|(_, kind)| *kind)
 }
 
+/// Names of built-in functions that may change the session by themselves.
+pub(crate) fn that_change() -> impl Iterator<Item = &'static str> {
+    let changes = |kind: &Kind| {
+        !matches!(
+            kind,
+            Kind::ListsChannels | Kind::MovesSequence | Kind::ReadsSequence | Kind::AdvisoryUnlock
+        )
+    };
+    let all = BUILT_IN.iter().filter(move |(_, kind)| changes(kind));
+    all.map(|(name, _)| *name)
+}
+
 /// `pg_temp`, `pg_temp_3`
 pub(crate) fn is_temporary_schema(name: &[u8]) -> bool {
     name.get(..TEMPORARY_SCHEMA.len())
@@ -284,6 +327,16 @@ pub(crate) fn is_temporary_schema(name: &[u8]) -> bool {
 
 const fn length_bit(length: usize) -> u64 {
     1 << if length < NAME_MAX { length } else { NAME_MAX }
+}
+
+impl std::fmt::Display for Listed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+        match &self.schema {
+            Some(schema) => write!(f, "{}.{}", quoted(schema), quoted(&self.name)),
+            None => f.write_str(&quoted(&self.name)),
+        }
+    }
 }
 
 impl Listed {

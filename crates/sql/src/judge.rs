@@ -63,7 +63,7 @@ pub(crate) fn by_words(text: &[u8], functions: &Functions) -> Option<Effects> {
         }
         statement.effects.note_returns(statement.end, sets);
         sets += usize::from(statement.sets);
-        all = all.join(statement.effects);
+        all = all.join(statement.effects).join(statement.code);
         all.statements += 1;
     }
     Some(all)
@@ -94,14 +94,15 @@ fn read(text: &[u8], reading: Reading, functions: &Functions) -> Effects {
     loop {
         let start = lexer.at();
         match words::statement(&mut lexer, functions) {
-            Ok(Some(statement)) => {
+            Ok(Some(mut statement)) => {
+                let code = std::mem::take(&mut statement.code);
                 let piece = text.get(start..statement.end).unwrap_or_default();
                 let is_deep = lexer.depth_max() > COMMENT_DEPTH_MAX;
                 let (end, is_set) = (statement.end, statement.sets);
                 let mut effects = parser.effects(piece, is_deep, statement);
                 effects.note_returns(end, sets);
                 sets += usize::from(is_set);
-                all = all.join(effects);
+                all = all.join(effects).join(code);
                 all.statements += 1;
             }
             Ok(None) => break,

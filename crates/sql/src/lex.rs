@@ -228,7 +228,8 @@ impl<'a> Lexer<'a> {
     }
 
     #[inline]
-    fn rest(&self) -> &'a [u8] {
+    /// What it has not read yet.
+    pub(crate) fn rest(&self) -> &'a [u8] {
         self.text.get(self.at..).unwrap_or_default()
     }
 

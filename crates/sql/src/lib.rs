@@ -19,6 +19,8 @@
 //! ```
 
 mod cache;
+mod catalogue;
+mod code;
 mod effects;
 mod functions;
 mod judge;
@@ -35,7 +37,8 @@ mod words;
 mod tests;
 
 pub use cache::Judge;
-pub use effects::{Asks, Channel, Effects, Resets, Return, Sequences};
+pub use catalogue::{Catalogue, LoadError, load_query, stamp_query};
+pub use effects::{Asks, Channel, Definition, Effects, Resets, Return, Sequences};
 pub use functions::Functions;
 pub use judge::judge;
 pub use reason::{Reason, Reasons};

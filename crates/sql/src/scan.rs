@@ -3,6 +3,8 @@
 //! The first word of each statement decides, and a few words anywhere: names of functions in front
 //! of a parenthesis, TEMP behind CREATE or INTO, names that begin with `pg_temp`.
 
+use crate::catalogue::Use;
+use crate::effects::Effects;
 use crate::functions::{Functions, Meaning};
 use crate::lex::{Item, Lexer, Reading, Token, Unclear};
 
@@ -17,9 +19,15 @@ pub fn is_harmless_while_pinned(text: &[u8], functions: &Functions) -> bool {
 }
 
 fn scan(text: &[u8], functions: &Functions, pinned: bool) -> Result<bool, Unclear> {
+    let catalogue = functions.catalogue();
+    if catalogue.always().is_some() {
+        return Ok(false);
+    }
     let mut lexer = Lexer::new(text, Reading::Strict);
     while let Some((lead, word)) = lead(&mut lexer)? {
         let harmless = match lead {
+            Lead::Frees if catalogue.on_definition().is_some() => false,
+            Lead::Create => catalogue.on_definition().is_none(),
             Lead::Declare | Lead::Harmless => true,
             Lead::Frees => !pinned,
             Lead::Prepare => is_prepare_transaction(&lexer)?,
@@ -39,11 +47,19 @@ fn is_rest_harmless(
     functions: &Functions,
     (lead, mut before): (Lead, &[u8]),
 ) -> Result<bool, Unclear> {
+    let first = before;
     while let Some(Item::Name(word)) = lexer.item()? {
+        let is_named = before.eq_ignore_ascii_case(b"execute");
+        if lead == Lead::Create && defines_code(word) && creates(first) && !is_named {
+            return Ok(false);
+        }
         if functions.may_mean(word) {
             let harmless = match functions.meaning(word) {
                 None => true,
                 Some(Meaning::Call(_)) => lexer.clone().token()? != Some(Token::Other(b'(')),
+                Some(Meaning::Catalogued) => {
+                    catalogued(word, only_reads(first), lexer, functions)?.is_harmless()
+                }
                 Some(Meaning::Execute) => !names_statement(lexer)?,
                 Some(Meaning::Hold) => lead != Lead::Declare,
                 Some(Meaning::Language) => !is_native(lexer)?,
@@ -63,6 +79,47 @@ fn is_rest_harmless(
         before = word;
     }
     Ok(true)
+}
+
+/// True for a word behind CREATE or ALTER that announces code, or objects that nobody has seen.
+pub(crate) fn defines_code(word: &[u8]) -> bool {
+    [&b"function"[..], b"procedure", b"extension"]
+        .iter()
+        .any(|known| word.eq_ignore_ascii_case(known))
+}
+
+/// True for the first word of a statement that defines objects.
+pub(crate) fn creates(first: &[u8]) -> bool {
+    first.eq_ignore_ascii_case(b"create") || first.eq_ignore_ascii_case(b"alter")
+}
+
+/// True if a statement that begins with this word cannot write, but for what functions in it do.
+pub(crate) fn only_reads(first: &[u8]) -> bool {
+    [
+        &b"select"[..],
+        b"values",
+        b"table",
+        b"show",
+        b"fetch",
+        b"declare",
+    ]
+    .iter()
+    .any(|known| first.eq_ignore_ascii_case(known))
+}
+
+/// Effects of a word that the catalogue knows.
+pub(crate) fn catalogued(
+    word: &[u8],
+    reads: bool,
+    lexer: &Lexer<'_>,
+    functions: &Functions,
+) -> Result<Effects, Unclear> {
+    let catalogue = functions.catalogue();
+    let used = catalogue.effects(word, if reads { Use::Read } else { Use::Write });
+    Ok(match lexer.clone().token()? {
+        Some(Token::Other(b'(')) => used.join(catalogue.effects(word, Use::Call)),
+        _ => used,
+    })
 }
 
 /// The words that TEMP can stand behind where it is a key word.
@@ -154,6 +211,8 @@ fn may_end_in_default(mut lexer: Lexer<'_>) -> Result<bool, Unclear> {
 pub(crate) enum Lead {
     /// CALL
     Call,
+    /// CREATE, ALTER and others that define something.
+    Create,
     /// DEALLOCATE
     Deallocate,
     /// DECLARE
@@ -209,12 +268,11 @@ impl Lead {
         match &*folded {
             b"select" | b"insert" | b"update" | b"delete" | b"begin" | b"commit" | b"end"
             | b"with" | b"merge" | b"values" | b"table" | b"start" | b"rollback" | b"abort"
-            | b"savepoint" | b"release" | b"create" | b"alter" | b"truncate" | b"copy"
-            | b"explain" | b"analyze" | b"analyse" | b"vacuum" | b"reindex" | b"cluster"
-            | b"refresh" | b"checkpoint" | b"lock" | b"fetch" | b"move" | b"grant" | b"revoke"
-            | b"reassign" | b"comment" | b"security" | b"notify" | b"show" | b"import" => {
-                Self::Harmless
-            }
+            | b"savepoint" | b"release" | b"truncate" | b"copy" | b"explain" | b"analyze"
+            | b"analyse" | b"vacuum" | b"cluster" | b"checkpoint" | b"lock" | b"fetch"
+            | b"move" | b"reassign" | b"notify" | b"show" => Self::Harmless,
+            b"create" | b"alter" | b"grant" | b"revoke" | b"comment" | b"security" | b"import"
+            | b"refresh" | b"reindex" => Self::Create,
             b"drop" | b"close" => Self::Frees,
             b"call" => Self::Call,
             b"deallocate" => Self::Deallocate,

@@ -286,22 +286,3 @@ fn set_config(call: &Value, effects: &mut Effects) {
         _ => effects.leaves(Reason::Setting),
     }
 }
-
-/// Whether a block of code may set something by a name of its own: by `set_config`, by SET of a name with a dot, or by a
-/// text that it makes.
-pub(crate) fn sets_in_code(code: &str) -> bool {
-    let code = code.to_ascii_lowercase();
-    let words: Vec<&str> = code.split_ascii_whitespace().collect();
-    let has_dot = |name: &&str| {
-        name.split(['=', ';'])
-            .next()
-            .is_some_and(|name| name.contains('.'))
-    };
-    let sets = words.windows(3).any(|words| match words {
-        ["set", "session" | "local", name] => has_dot(name),
-        ["set", name, _] => has_dot(name),
-        _ => false,
-    });
-    let makes_text = code.contains("execute") && code.contains("set");
-    sets || makes_text || code.contains("set_config")
-}

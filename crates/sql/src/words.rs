@@ -1,7 +1,10 @@
 //! What the words of a text alone say of its effects: never less than the parse tree, sometimes
 //! more. It clears the calls of functions without a parse, and stands in where there is no tree.
 
-use crate::effects::{Effects, Resets, Sequences};
+use std::borrow::Cow;
+
+use crate::code;
+use crate::effects::{Definition, Effects, Resets, Sequences};
 use crate::functions::{Functions, Kind, Meaning};
 use crate::lex::{Lexer, Token, Unclear};
 use crate::reason::Reason;
@@ -22,6 +25,8 @@ pub(crate) struct Statement {
     pub(crate) is_exact: bool,
     /// It begins with SET or RESET.
     pub(crate) sets: bool,
+    /// What code does that it runs or defines. A tree does not tell.
+    pub(crate) code: Effects,
 }
 
 /// The next statement that has words in it; nothing at the end.
@@ -38,15 +43,35 @@ pub(crate) fn statement(
         is_exact: true,
         lead,
         sets: false,
+        reads: scan::only_reads(word),
+        creates: scan::creates(word),
+        code: Code::default(),
     };
     words.lead(lexer)?;
     let end = words.rest(lexer, word)?;
+    let code = words.code();
     Ok(Some(Statement {
         end,
         effects: words.effects,
         is_exact: words.is_exact,
         sets: matches!(lead, Lead::Reset | Lead::Set),
+        code,
     }))
+}
+
+/// What a statement says of code.
+#[derive(Default)]
+struct Code {
+    /// Of the objects that it uses, and of the code in it.
+    effects: Effects,
+    /// Constants that may be code, of DO and of CREATE FUNCTION.
+    texts: Vec<Vec<u8>>,
+    language: Option<Vec<u8>>,
+    /// Names of what it defines, and whether the last of them goes on or is yet to come.
+    names: Vec<Box<[u8]>>,
+    awaits_name: bool,
+    /// It defines functions, or objects that nobody has seen.
+    defines: bool,
 }
 
 struct Words<'a> {
@@ -56,13 +81,18 @@ struct Words<'a> {
     lead: Lead,
     /// `set_config` was called.
     sets: bool,
+    /// It begins like a statement that only reads.
+    reads: bool,
+    /// It begins with CREATE or ALTER.
+    creates: bool,
+    code: Code,
 }
 
 impl Words<'_> {
     fn lead(&mut self, lexer: &Lexer<'_>) -> Result<(), Unclear> {
         let effects = &mut self.effects;
         match self.lead {
-            Lead::Declare | Lead::Harmless => {}
+            Lead::Create | Lead::Declare | Lead::Harmless => {}
             Lead::Execute => effects.names = true,
             Lead::Call | Lead::Do => effects.runs_unseen(),
             Lead::Deallocate => deallocate(effects),
@@ -142,15 +172,27 @@ impl Words<'_> {
                 Some(Token::Other(b';')) => return Ok(end),
                 Some(Token::Word(word) | Token::Quoted(word)) => {
                     self.word(word, before, lexer)?;
+                    if matches!(self.lead, Lead::Create | Lead::Do) {
+                        self.code_word(word, lexer)?;
+                    }
                     before = word;
                 }
                 Some(Token::Unicode) => self.hidden(),
-                Some(Token::Text(text)) if self.lead == Lead::Do => self.body(text),
-                Some(Token::Text(text)) if self.sets && text.eq_ignore_ascii_case(b"'seed'") => {
-                    self.effects.leaves(Reason::Seed);
-                }
-                Some(Token::Text(_) | Token::Other(_)) => {}
+                Some(Token::Text(text)) => self.text(text),
+                Some(Token::Other(_)) => {}
             }
+        }
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        if self.lead == Lead::Do {
+            self.body(text);
+        }
+        if self.lead == Lead::Do || self.code.defines {
+            self.code.texts.push(text.to_vec());
+        }
+        if self.sets && text.eq_ignore_ascii_case(b"'seed'") {
+            self.effects.leaves(Reason::Seed);
         }
     }
 
@@ -160,11 +202,18 @@ impl Words<'_> {
         }
         match self.functions.meaning(word) {
             Some(Meaning::Call(kind)) if lexer.clone().token()? == Some(Token::Other(b'(')) => {
-                if kind == Kind::SetConfig {
-                    self.set_config(lexer)?;
-                } else {
-                    call(kind, &mut self.effects);
+                match kind {
+                    Kind::SetConfig => self.set_config(lexer)?,
+                    Kind::RunsText => {
+                        self.effects.runs_unseen();
+                        self.add_code(code::run_texts(lexer, self.functions)?);
+                    }
+                    kind => call(kind, &mut self.effects),
                 }
+            }
+            Some(Meaning::Catalogued) => {
+                let effects = scan::catalogued(word, self.reads, lexer, self.functions)?;
+                self.add_code(effects);
             }
             Some(Meaning::Execute) if names_statement(lexer)? => self.effects.names = true,
             Some(Meaning::Hold) if self.lead == Lead::Declare => {
@@ -202,6 +251,79 @@ impl Words<'_> {
         Ok(())
     }
 
+    // --- code ---
+
+    fn add_code(&mut self, effects: Effects) {
+        let before = std::mem::take(&mut self.code.effects);
+        self.code.effects = before.join(effects);
+    }
+
+    /// A word of a statement that defines something, or of a DO.
+    fn code_word(&mut self, word: &[u8], lexer: &Lexer<'_>) -> Result<(), Unclear> {
+        let is = |known: &[u8]| word.eq_ignore_ascii_case(known);
+        if is(b"language") {
+            self.code.language = match lexer.clone().token()? {
+                Some(Token::Word(name) | Token::Quoted(name)) => Some(name.to_vec()),
+                Some(Token::Text(name)) => code::unquoted(name).map(Cow::into_owned),
+                _ => None,
+            };
+        }
+        if !self.creates {
+            return Ok(());
+        }
+        self.code.defines |= scan::defines_code(word);
+        if is(b"extension") {
+            self.effects.runs_unseen();
+        } else if is(b"atomic") {
+            let functions = self.functions;
+            let body = code::effects(b"sql", lexer.rest(), functions, &mut code::Seen::new());
+            self.add_code(body);
+        }
+        if NAMED_BEHIND.iter().any(|known| is(known)) {
+            self.code.awaits_name = true;
+        } else if self.code.awaits_name && !NO_NAMES.iter().any(|known| is(known)) {
+            let goes_on = lexer.clone().token()? == Some(Token::Other(b'.'));
+            self.code.awaits_name = goes_on;
+            if !goes_on {
+                self.code.names.push(word.to_ascii_lowercase().into());
+            }
+        }
+        Ok(())
+    }
+
+    /// At the end of the statement: what the code does that it runs or defines.
+    fn code(&mut self) -> Effects {
+        let catalogue = self.functions.catalogue();
+        let event = catalogue.on_definition();
+        let event = event.filter(|_| matches!(self.lead, Lead::Create | Lead::Frees));
+        for effects in [catalogue.always(), event].into_iter().flatten() {
+            self.add_code(effects.clone());
+        }
+        let texts = std::mem::take(&mut self.code.texts);
+        let otherwise: &[u8] = if self.lead == Lead::Do {
+            b"plpgsql"
+        } else {
+            b"sql"
+        };
+        let language = self.code.language.take();
+        let language = language.as_deref().unwrap_or(otherwise);
+        for text in texts {
+            let body = code::unquoted(&text).unwrap_or(Cow::Borrowed(&text));
+            let effects = code::effects(language, &body, self.functions, &mut code::Seen::new());
+            self.add_code(effects);
+        }
+        let mut effects = std::mem::take(&mut self.code.effects).of_objects();
+        let names = std::mem::take(&mut self.code.names);
+        let defined = effects.clone().join(self.effects.clone().of_objects());
+        if self.creates && !names.is_empty() && !defined.is_harmless() {
+            effects.defines.push(Definition {
+                names,
+                effects: defined,
+            });
+        }
+        effects
+    }
+
     fn temporary(&mut self) {
         self.inexact().may_leave(Reason::TemporaryObject);
     }
@@ -216,9 +338,6 @@ impl Words<'_> {
 
     /// The body of a DO, of whatever language: the words in it, in strings or not.
     fn body(&mut self, body: &[u8]) {
-        if tree::sets_in_code(&String::from_utf8_lossy(body)) {
-            self.effects.leaves(Reason::Setting);
-        }
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte >= 0x80 || *byte == b'_';
         let mut rest = body;
         while let Some(start) = rest.iter().position(is_part) {
@@ -233,6 +352,8 @@ impl Words<'_> {
     fn body_word(&mut self, word: &[u8], behind: &[u8]) {
         let effects = &mut self.effects;
         match self.functions.meaning(word) {
+            // Read with their arguments elsewhere.
+            Some(Meaning::Call(Kind::RunsText | Kind::SetConfig) | Meaning::Catalogued) => {}
             Some(Meaning::Call(kind)) => call(kind, effects),
             Some(Meaning::Execute) => effects.names = true,
             Some(Meaning::Hold) => effects.may_leave(Reason::Cursor),
@@ -259,6 +380,43 @@ impl Words<'_> {
         effects.names |= word.eq_ignore_ascii_case(b"deallocate");
     }
 }
+
+/// Words of a definition behind which the name of an object stands.
+const NAMED_BEHIND: [&[u8]; 12] = [
+    b"aggregate",
+    b"domain",
+    b"function",
+    b"into",
+    b"on",
+    b"operator",
+    b"procedure",
+    b"routine",
+    b"table",
+    b"to",
+    b"type",
+    b"view",
+];
+
+/// Words that may stand there before it, or instead of it.
+const NO_NAMES: [&[u8]; 17] = [
+    b"commit",
+    b"conflict",
+    b"delete",
+    b"each",
+    b"exists",
+    b"if",
+    b"insert",
+    b"not",
+    b"only",
+    b"or",
+    b"replace",
+    b"row",
+    b"select",
+    b"statement",
+    b"truncate",
+    b"update",
+    b"when",
+];
 
 /// The arguments of a `set_config` that counts.
 struct Config {

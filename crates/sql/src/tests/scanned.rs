@@ -119,8 +119,6 @@ fn set_elsewhere_is_harmless() {
         "ALTER DATABASE d RESET ALL",
         "ALTER SYSTEM SET work_mem = '1GB'",
         "ALTER SYSTEM RESET ALL",
-        "CREATE FUNCTION f() RETURNS int LANGUAGE sql SET search_path = a AS 'select 1'",
-        "CREATE FUNCTION f() RETURNS void LANGUAGE plpgsql AS $$ BEGIN SET a = 1; END $$",
         "MERGE INTO t USING s ON true WHEN MATCHED THEN UPDATE SET a = 1",
         "SELECT 'SET a = 1; LISTEN x'",
         "SELECT set, reset, prepare, listen FROM discard",
@@ -276,10 +274,8 @@ fn other_commands_without_effects_are_harmless() {
         "(((SELECT 1)))",
         "TABLE t",
         "VALUES (1), (2)",
-        "CREATE EXTENSION x",
         "IMPORT FOREIGN SCHEMA a FROM SERVER b INTO c",
         "CREATE RULE r AS ON INSERT TO t DO ALSO (SELECT 1; NOTIFY x)",
-        "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT 2; END",
     ]);
 }
 

@@ -1,6 +1,7 @@
 //! Step 2 by tables of texts.
 
 use super::functions;
+use crate::is_harmless;
 use crate::judge::judge;
 use crate::{Asks, Channel, Effects, Reason, Reasons, Resets, Return, Sequences};
 
@@ -471,4 +472,25 @@ fn a_mistake_in_one_statement_hides_none_of_the_others() {
     let effects = effects("SET a = 1; SELECT FROM WHERE; RESET b; LISTEN");
     assert_eq!(effects.resets, Resets::Names(names(&["b"])));
     assert!(effects.reasons.contains(Reason::Listen));
+}
+
+#[test]
+fn definitions_of_code_are_looked_at() {
+    let harmless = [
+        "CREATE FUNCTION f() RETURNS int LANGUAGE sql SET search_path = a AS 'select 1'",
+        "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT 2; END",
+        "CREATE OR REPLACE PROCEDURE p() LANGUAGE plpgsql AS $$ BEGIN COMMIT; END $$",
+        "ALTER FUNCTION f() RENAME TO g",
+    ];
+    for text in harmless {
+        assert!(!is_harmless(text.as_bytes(), &functions()), "{text}");
+        assert!(effects(text).asks.is_nothing(), "{text}");
+        assert!(effects(text).reasons.is_empty(), "{text}");
+    }
+    let text =
+        "CREATE FUNCTION s.f() RETURNS void LANGUAGE plpgsql AS $$ BEGIN SET a.b = 1; END $$";
+    let defined = &effects(text).defines;
+    assert_eq!(defined.len(), 1);
+    assert_eq!(defined[0].names, [b"f".as_slice().into()]);
+    assert_eq!(defined[0].effects.asks, Asks::of(["a.b"]));
 }

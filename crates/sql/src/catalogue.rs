@@ -1,0 +1,187 @@
+//! What the objects of a database may do to a session that uses them: functions and procedures by their bodies, tables,
+//! views and domains by the functions that their triggers, rules, defaults, policies and checks call.
+//!
+//! A [`Catalogue`] is immutable and small: it holds just the names of objects by which code is run that changes the
+//! session. Names are compared without their schemas and without case. It is read from PostgreSQL's own catalogue
+//! ([`load_query`]), and statements that define something add to it at once ([`Catalogue::with`]).
+
+use std::collections::HashMap;
+
+use crate::effects::{Definition, Effects};
+use crate::functions::NAME_MAX;
+
+mod graph;
+mod query;
+
+pub use graph::LoadError;
+pub use query::{load_query, stamp_query};
+
+/// Effects by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Catalogue {
+    entries: HashMap<Box<[u8]>, Entry>,
+    /// Effects that any statement may have: those of operators and casts, which no word shows.
+    always: Effects,
+    /// Effects of statements that define something: those of event triggers.
+    on_definition: Effects,
+    /// Effects of names beyond ASCII, which depend on encodings and locales.
+    wide: Option<Effects>,
+    /// Tells versions of the database's objects apart.
+    stamp: Box<[u8]>,
+}
+
+/// Effects of using what bears a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Entry {
+    /// By a call: the name stands before a parenthesis.
+    called: Effects,
+    /// By any use.
+    used: Effects,
+    /// By a use that may write.
+    written: Effects,
+}
+
+/// How a word is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Before a parenthesis.
+    Call,
+    /// By a statement that only reads.
+    Read,
+    /// By any other statement.
+    Write,
+}
+
+impl Catalogue {
+    /// Reads the rows of [`load_query`].
+    ///
+    /// # Errors
+    /// If there is more than is kept, or rows are not as asked for.
+    pub fn load<'r>(rows: impl IntoIterator<Item = [&'r [u8]; 5]>) -> Result<Self, LoadError> {
+        let mut graph = graph::Graph::default();
+        for row in rows {
+            graph.row(row)?;
+        }
+        graph.into_catalogue()
+    }
+
+    /// Also what these define.
+    #[must_use]
+    pub fn with<'d>(&self, definitions: impl IntoIterator<Item = &'d Definition>) -> Self {
+        let mut catalogue = self.clone();
+        for definition in definitions {
+            for name in &definition.names {
+                let entry = Entry {
+                    used: definition.effects.clone(),
+                    ..Entry::default()
+                };
+                catalogue.add(name, entry);
+            }
+        }
+        catalogue
+    }
+
+    /// True if everything that the definition does is known by now.
+    pub fn covers(&self, definition: &Definition) -> bool {
+        definition.names.iter().all(|name| {
+            let Some(entry) = self.entries.get(name) else {
+                return false;
+            };
+            let known = entry.of(Use::Call).join(entry.of(Use::Write));
+            known.clone().join(definition.effects.clone()) == known
+        })
+    }
+
+    /// Tells versions of the database's objects apart; empty if nothing was loaded.
+    pub fn stamp(&self) -> &[u8] {
+        &self.stamp
+    }
+
+    /// Number of names.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True if it knows no object that changes a session.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Names of settings in its effects.
+    pub fn settings(&self) -> impl Iterator<Item = &str> {
+        let entries = self.entries.values();
+        let effects = entries.flat_map(|entry| [&entry.called, &entry.used, &entry.written]);
+        let effects = effects.chain([&self.always, &self.on_definition]);
+        effects.flat_map(|effects| effects.asks.names.iter().map(|name| &**name))
+    }
+
+    /// Names of objects, in lower case.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.entries.keys().map(|name| &**name)
+    }
+
+    pub(crate) fn is_wide(&self) -> bool {
+        self.wide.is_some()
+    }
+
+    /// True if a use of the word (in lower case) may have effects.
+    pub(crate) fn has(&self, word: &[u8]) -> bool {
+        self.wide.is_some() && !word.is_ascii() || self.entries.contains_key(word)
+    }
+
+    /// Effects of a use of the word.
+    pub(crate) fn effects(&self, word: &[u8], how: Use) -> Effects {
+        let name: Vec<u8> = word.to_ascii_lowercase();
+        match (self.entries.get(name.as_slice()), &self.wide) {
+            (Some(entry), _) => entry.of(how),
+            (None, Some(wide)) if !word.is_ascii() => wide.clone(),
+            _ => Effects::default(),
+        }
+    }
+
+    /// Effects of the word in code, however it is used there.
+    pub(crate) fn any(&self, word: &[u8]) -> Effects {
+        self.effects(word, Use::Call)
+            .join(self.effects(word, Use::Write))
+    }
+
+    /// Effects of every statement.
+    pub(crate) fn always(&self) -> Option<&Effects> {
+        (!self.always.is_harmless()).then_some(&self.always)
+    }
+
+    /// Effects of every statement that defines something.
+    pub(crate) fn on_definition(&self) -> Option<&Effects> {
+        (!self.on_definition.is_harmless()).then_some(&self.on_definition)
+    }
+
+    fn add(&mut self, name: &[u8], entry: Entry) {
+        let name = name.get(..NAME_MAX).unwrap_or(name).to_ascii_lowercase();
+        if !name.is_ascii() {
+            let effects = entry.of(Use::Call).join(entry.of(Use::Write));
+            let before = self.wide.take().unwrap_or_default();
+            self.wide = Some(before.join(effects));
+        }
+        let known = self.entries.entry(name.into()).or_default();
+        let before = std::mem::take(known);
+        *known = Entry {
+            called: before.called.join(entry.called),
+            used: before.used.join(entry.used),
+            written: before.written.join(entry.written),
+        };
+    }
+}
+
+impl Entry {
+    fn of(&self, how: Use) -> Effects {
+        let used = self.used.clone();
+        match how {
+            Use::Call => used.join(self.called.clone()),
+            Use::Read => used,
+            Use::Write => used.join(self.written.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! The questions by which PostgreSQL's catalogue is read.
+//!
+//! All of it can be read by every user. Each question is one text, whose statements share a transaction: nothing of the
+//! session's own settings has a part in it.
+
+/// Nothing in the database comes between, and no timeout of the role.
+const PREAMBLE: &str = "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL statement_timeout = '10s'; \
+    SET LOCAL lock_timeout = '5s';";
+
+/// Numbers below are PostgreSQL's own objects (transam.h: FirstNormalObjectId).
+const OWN: &str = "16384";
+
+/// The question whose answer changes with the objects that [`load_query`] reads: one row, its first column.
+pub fn stamp_query() -> String {
+    format!("{PREAMBLE}SELECT {}", stamp())
+}
+
+/// The question whose rows make a [`super::Catalogue`]. `version` is the server's major version.
+pub fn load_query(version: u32) -> String {
+    let [functions, direct] = [functions(version), direct()];
+    let (parts, stamp) = (PARTS, stamp());
+    format!(
+        "{PREAMBLE}SELECT 'H', {stamp}, '', '', '' UNION ALL {functions}; {}; {}; {}",
+        edges(parts),
+        NAMES.replace("{own}", OWN),
+        direct
+    )
+}
+
+fn stamp() -> String {
+    let tables = [
+        ("pg_proc", "oid::text || xmin::text"),
+        ("pg_trigger", "oid::text || xmin::text"),
+        ("pg_rewrite", "oid::text || xmin::text"),
+        ("pg_attrdef", "oid::text || xmin::text"),
+        ("pg_policy", "oid::text || xmin::text"),
+        ("pg_constraint", "oid::text || xmin::text"),
+        ("pg_operator", "oid::text || xmin::text"),
+        ("pg_cast", "oid::text || xmin::text"),
+        ("pg_event_trigger", "oid::text || xmin::text"),
+    ];
+    let own = tables.map(|(table, row)| {
+        format!(
+            "(SELECT count(*) || '.' || coalesce(sum(hashtext({row})::int8), 0) FROM {table} WHERE oid >= {OWN})"
+        )
+    });
+    let more = [
+        format!(
+            "(SELECT coalesce(sum(hashtext(oid::text || relname)::int8), 0)::text FROM pg_class \
+             WHERE oid >= {OWN} AND relkind IN ('r', 'v', 'm', 'p', 'f'))"
+        ),
+        "(SELECT coalesce(sum(hashtext(inhrelid::text || inhparent::text)::int8), 0)::text FROM pg_inherits)"
+            .to_owned(),
+    ];
+    let all: Vec<_> = own.into_iter().chain(more).collect();
+    format!("concat_ws(' ', {})", all.join(", "))
+}
+
+/// Functions in languages with code; aggregates, whose functions are known by what depends on what; and functions of a
+/// row, which can be written as its column.
+fn functions(version: u32) -> String {
+    let parsed = match version >= 14 {
+        true => "coalesce(pg_get_function_sqlbody(p.oid), '')",
+        false => "''",
+    };
+    let aggregate = match version >= 11 {
+        true => "prokind = 'a'",
+        false => "proisagg",
+    };
+    format!(
+        "SELECT 'F', 'p' || p.oid, proname::text, lanname::text, \
+           prosrc || ' ; ' || {parsed} || ' ; ' || coalesce(pg_get_expr(proargdefaults, 0), '') \
+         FROM pg_proc p JOIN pg_language l ON l.oid = prolang \
+         WHERE p.oid >= {OWN} AND lanname NOT IN ('internal', 'c') \
+         UNION ALL SELECT 'N', 'p' || oid, proname::text, '', '' FROM pg_proc WHERE oid >= {OWN} AND {aggregate} \
+         UNION ALL SELECT 'A', 'p' || p.oid, '', '', '' FROM pg_proc p JOIN pg_type t ON t.oid = proargtypes[0] \
+         WHERE p.oid >= {OWN} AND pronargs = 1 AND typtype = 'c'"
+    )
+}
+
+/// Parts of objects by their class and number, and the use of an object of which they are a part.
+const PARTS: &str = "part(c, o, n) AS (\
+    SELECT 'pg_rewrite'::regclass::oid, oid, CASE ev_type WHEN '1' THEN 'r' ELSE 'w' END || ev_class FROM pg_rewrite \
+    UNION ALL SELECT 'pg_trigger'::regclass, oid, 'w' || tgrelid FROM pg_trigger WHERE NOT tgisinternal \
+    UNION ALL SELECT 'pg_attrdef'::regclass, oid, 'w' || adrelid FROM pg_attrdef \
+    UNION ALL SELECT 'pg_policy'::regclass, oid, 'r' || polrelid FROM pg_policy \
+    UNION ALL SELECT 'pg_constraint'::regclass, oid, CASE conrelid WHEN 0 THEN 't' || contypid ELSE 'w' || conrelid END \
+      FROM pg_constraint WHERE contype = 'c' \
+    UNION ALL SELECT 'pg_class'::regclass, indexrelid, 'w' || indrelid FROM pg_index \
+    UNION ALL SELECT 'pg_proc'::regclass, oid, 'p' || oid FROM pg_proc \
+    UNION ALL SELECT 'pg_type'::regclass, oid, 't' || oid FROM pg_type WHERE typtype = 'd' \
+    UNION ALL SELECT 'pg_operator'::regclass, oid, 'o' FROM pg_operator \
+    UNION ALL SELECT 'pg_cast'::regclass, oid, 'o' FROM pg_cast \
+    UNION ALL SELECT 'pg_event_trigger'::regclass, oid, 'e' FROM pg_event_trigger)";
+
+/// Who uses whom: parts that depend on functions, views on relations, anything on domains; partitions and children, which
+/// a statement reaches by the parent; and rows that a foreign key deletes or changes.
+fn edges(parts: &str) -> String {
+    format!(
+        "WITH {parts} \
+         SELECT DISTINCT 'E', n, 'p' || refobjid, '', '' FROM part JOIN pg_depend ON classid = c AND objid = o \
+           WHERE refclassid = 'pg_proc'::regclass AND refobjid >= {OWN} \
+         UNION ALL SELECT DISTINCT 'E', n, left(n, 1) || refobjid, '', '' \
+           FROM part JOIN pg_depend ON classid = c AND objid = o \
+           WHERE c = 'pg_rewrite'::regclass AND refclassid = 'pg_class'::regclass AND refobjid >= {OWN} \
+             AND n <> left(n, 1) || refobjid \
+         UNION ALL SELECT DISTINCT 'E', n, 't' || t.oid, '', '' FROM part \
+           JOIN pg_depend ON classid = c AND objid = o JOIN pg_type t ON t.oid = refobjid AND typtype = 'd' \
+           WHERE refclassid = 'pg_type'::regclass AND refobjid >= {OWN} AND n <> 't' || t.oid \
+         UNION ALL SELECT DISTINCT 'E', 'w' || attrelid, 't' || atttypid, '', '' FROM pg_attribute \
+           JOIN pg_type t ON t.oid = atttypid AND typtype = 'd' WHERE t.oid >= {OWN} AND NOT attisdropped \
+         UNION ALL SELECT 'E', kind || inhparent, kind || inhrelid, '', '' \
+           FROM pg_inherits, (VALUES ('r'), ('w')) AS kinds(kind) \
+         UNION ALL SELECT DISTINCT 'E', 'w' || confrelid, 'w' || conrelid, '', '' FROM pg_constraint \
+           WHERE contype = 'f' AND (confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd'))"
+    )
+}
+
+/// Names of relations and domains.
+const NAMES: &str = "SELECT 'N', kind || oid, relname::text, '', '' \
+    FROM pg_class, (VALUES ('r'), ('w')) AS kinds(kind) \
+    WHERE oid >= {own} AND relkind IN ('r', 'v', 'm', 'p', 'f') AND relpersistence <> 't' \
+    UNION ALL SELECT 'N', 't' || oid, typname::text, '', '' FROM pg_type WHERE typtype = 'd' AND oid >= {own}";
+
+/// Definitions that call a function by themselves that changes the session, which nothing depends on since it is
+/// PostgreSQL's own.
+fn direct() -> String {
+    let names: Vec<_> = crate::functions::that_change()
+        .map(|name| format!("'{name}'"))
+        .collect();
+    let names = names.join(", ");
+    format!(
+        "WITH f(x) AS (SELECT ':funcid (' || string_agg(oid::text, '|') || ') ' FROM pg_proc WHERE proname IN ({names})) \
+         SELECT 'D', CASE ev_type WHEN '1' THEN 'r' ELSE 'w' END || ev_class, '', '', pg_get_ruledef(oid) \
+           FROM pg_rewrite, f WHERE oid >= {OWN} AND ev_action::text || ev_qual::text ~ x \
+         UNION ALL SELECT 'D', 'w' || adrelid, '', '', pg_get_expr(adbin, adrelid) FROM pg_attrdef, f \
+           WHERE adbin::text ~ x \
+         UNION ALL SELECT 'D', 'r' || polrelid, '', '', \
+           concat_ws(' ; ', pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid)) FROM pg_policy, f \
+           WHERE concat(polqual::text, polwithcheck::text) ~ x \
+         UNION ALL SELECT 'D', CASE conrelid WHEN 0 THEN 't' || contypid ELSE 'w' || conrelid END, '', '', \
+           pg_get_constraintdef(oid) FROM pg_constraint, f WHERE contype = 'c' AND conbin::text ~ x \
+         UNION ALL SELECT 'D', 'w' || tgrelid, '', '', pg_get_triggerdef(oid) FROM pg_trigger, f \
+           WHERE NOT tgisinternal AND tgqual::text ~ x \
+         UNION ALL SELECT 'D', 't' || oid, '', '', typdefault FROM pg_type, f \
+           WHERE typtype = 'd' AND typdefaultbin::text ~ x"
+    )
+}
