@@ -29,6 +29,7 @@ mod keeping;
 mod letters;
 mod listening;
 mod login;
+mod looking;
 mod measure;
 mod moving;
 mod negotiate;

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use weir_sql::Reasons;
+use weir_sql::{Definition, Reasons};
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 use weir_wire::frontend;
@@ -74,6 +74,8 @@ pub struct Server {
     pub(crate) plans_locally: bool,
     /// What it has to be asked before it goes to anybody else.
     pub(crate) question: Question,
+    /// Code that the client is about to define, by which sessions may be changed.
+    pub(crate) defines: Vec<Definition>,
     /// A question that the server did not answer: it is put again after the next transaction.
     pub(crate) unanswered: Option<Box<Question>>,
     /// Questions on their way, with what was answered so far; boxed, since few sessions have any.
@@ -180,6 +182,7 @@ impl Server {
             reported,
             plans_locally: false,
             question: Question::default(),
+            defines: Vec::new(),
             unanswered: None,
             asked: VecDeque::new(),
             bound: 0,
@@ -371,6 +374,39 @@ impl Server {
         self.synced = false;
     }
 
+    /// Queues a question of our own about the database to a free server, and writes it. All settings of the session are
+    /// given back first; an error in answer to the question itself is of no consequence.
+    ///
+    /// # Errors
+    /// If `sql` holds a NUL or is longer than PostgreSQL takes.
+    pub fn ask_apart(&mut self, sql: &str, out: &mut Vec<u8>) -> Result<(), encode::EncodeError> {
+        let reset = self.settings.statements_to(&Settings::default());
+        if !reset.is_empty() {
+            self.ask(&reset, out)?;
+            self.settings = Arc::default();
+        }
+        self.ask_for(sql, Duty::Try, out)
+    }
+
+    /// True if the client is about to define code by which sessions may be changed.
+    #[inline]
+    pub fn has_definitions(&self) -> bool {
+        !self.defines.is_empty()
+    }
+
+    /// That code, once. It counts from before the server hears of it.
+    pub fn take_definitions(&mut self) -> Vec<Definition> {
+        std::mem::take(&mut self.defines)
+    }
+
+    /// The server's major version; 0 if it does not say.
+    pub fn version(&self) -> u32 {
+        let version = self.reported.get("server_version").unwrap_or_default();
+        let end = version.find(|letter: char| !letter.is_ascii_digit());
+        let major = version.get(..end.unwrap_or(version.len()));
+        major.and_then(|major| major.parse().ok()).unwrap_or(0)
+    }
+
     /// Before a free server goes to anybody else: asks what its client has left there, if it may have left anything.
     /// True if the answer has to come first. `names` are those of custom settings that were seen in the database.
     pub fn ask_state(&mut self, names: &CustomNames, out: &mut Vec<u8>) -> bool {
@@ -489,10 +525,7 @@ impl Server {
 
     /// Whether it can be told to report what it has counted: since PostgreSQL 15.
     pub(crate) fn can_report(&self) -> bool {
-        let version = self.reported.get("server_version").unwrap_or_default();
-        let end = version.find(|letter: char| !letter.is_ascii_digit());
-        let major = version.get(..end.unwrap_or(version.len()));
-        major.and_then(|major| major.parse().ok()).unwrap_or(0_u32) >= 15
+        self.version() >= 15
     }
 
     /// Whether it holds something that nothing takes away, so that it can serve nobody else.

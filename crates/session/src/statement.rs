@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use weir_sql::Effects;
+use weir_sql::{Effects, Judge};
 use weir_wire::encode;
 
 use crate::sql::{self, Deallocated};
@@ -81,8 +81,8 @@ pub struct Statement {
     unnamed: AtomicU32,
     /// Running it may change settings that count, for the rest of its transaction.
     pub(crate) plans_locally: bool,
-    /// What running it may do to the session; found out when it is first bound.
-    pub(crate) effects: OnceLock<Option<Arc<Effects>>>,
+    /// Effects of running it, found out when it is first bound, and by which generation of the catalogue.
+    effects: OnceLock<(u64, Option<Arc<Effects>>)>,
 }
 
 impl Statement {
@@ -97,6 +97,20 @@ impl Statement {
     pub(crate) fn text(&self) -> &[u8] {
         let mut parts = self.body.split(|byte| *byte == 0);
         parts.next().unwrap_or_default()
+    }
+
+    /// Effects of running it, by what the judge knows now.
+    pub(crate) fn effects(&self, judge: &mut Judge) -> Option<Arc<Effects>> {
+        let generation = judge.generation();
+        let (known, effects) = self
+            .effects
+            .get_or_init(|| (generation, judge.effects(self.text(), true)));
+        if *known == generation {
+            effects.clone()
+        } else {
+            // The judge remembers its verdicts.
+            judge.effects(self.text(), true)
+        }
     }
 
     fn new(id: u64, body: &[u8], context: Option<Arc<Context>>) -> Self {

@@ -26,6 +26,7 @@ const HARMLESS_COUNT: usize = 32;
 #[derive(Debug)]
 pub struct Judge {
     functions: Functions,
+    generation: u64,
     /// What was used lately. When it is full it becomes the old one, and the old one is forgotten:
     /// what is in use comes back from there in time.
     young: HashMap<Box<[u8]>, Arc<Effects>>,
@@ -59,6 +60,7 @@ impl Judge {
     pub fn new(functions: Functions) -> Self {
         Self {
             functions,
+            generation: 0,
             young: HashMap::new(),
             old: HashMap::new(),
             young_bytes: 0,
@@ -66,9 +68,17 @@ impl Judge {
         }
     }
 
-    /// Judges by what a database's catalogue says from now on, and forgets what it said by another one.
-    pub fn set_catalogue(&mut self, catalogue: &Arc<Catalogue>) {
+    /// Judges by what a database's catalogue says from now on, and forgets its verdicts by another one. Catalogues of
+    /// greater generations are later ones.
+    pub fn set_catalogue(&mut self, catalogue: &Arc<Catalogue>, generation: u64) {
         *self = Self::new(self.functions.with_catalogue(catalogue));
+        self.generation = generation;
+    }
+
+    /// The generation of the catalogue; 0: it has none.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// What the text may do to its session; nothing if it is harmless. `pinned`: whether what may

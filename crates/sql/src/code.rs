@@ -63,9 +63,7 @@ pub(crate) fn effects(
 pub(crate) fn unquoted(constant: &[u8]) -> Option<Cow<'_, [u8]>> {
     match constant {
         [b'\'', inner @ .., b'\''] => Some(undoubled(inner)),
-        [b'e' | b'E', b'\'', inner @ .., b'\''] if !inner.contains(&b'\\') => {
-            Some(undoubled(inner))
-        }
+        [b'e' | b'E', b'\'', inner @ .., b'\''] => unescaped(inner).map(Cow::Owned),
         [b'$', rest @ ..] => {
             let tag = rest.iter().position(|byte| *byte == b'$')? + 2;
             let inner = constant.get(tag..constant.len().checked_sub(tag)?)?;
@@ -73,6 +71,29 @@ pub(crate) fn unquoted(constant: &[u8]) -> Option<Cow<'_, [u8]>> {
         }
         _ => None,
     }
+}
+
+/// What stands in `E''`; none with escapes by number.
+fn unescaped(inner: &[u8]) -> Option<Vec<u8>> {
+    let mut text = Vec::with_capacity(inner.len());
+    let mut bytes = inner.iter();
+    while let Some(byte) = bytes.next() {
+        let byte = match byte {
+            // The second of two.
+            b'\'' => *bytes.next()?,
+            b'\\' => match bytes.next()? {
+                b'n' => b'\n',
+                b't' => b'\t',
+                b'r' => b'\r',
+                b'b' | b'f' => b' ',
+                b'0'..=b'7' | b'x' | b'u' | b'U' => return None,
+                other => *other,
+            },
+            other => *other,
+        };
+        text.push(byte);
+    }
+    Some(text)
 }
 
 fn undoubled(inner: &[u8]) -> Cow<'_, [u8]> {
@@ -107,7 +128,8 @@ fn is_apart(language: &[u8], code: &[u8]) -> bool {
     !reaches.iter().any(|part| holds(part))
 }
 
-fn anything() -> Effects {
+/// Effects of code that nobody can read.
+pub(crate) fn anything() -> Effects {
     let mut effects = Effects::default();
     effects.leaves(Reason::Setting);
     effects
@@ -540,6 +562,10 @@ mod tests {
             &["a.b"],
         );
         asks("begin reset app.tenant; end", &["app.tenant"]);
+        asks(
+            r"begin execute e'set app.tenant to \'A\''; end",
+            &["app.tenant"],
+        );
     }
 
     #[test]

@@ -308,9 +308,10 @@ impl Words<'_> {
         let language = self.code.language.take();
         let language = language.as_deref().unwrap_or(otherwise);
         for text in texts {
-            let body = code::unquoted(&text).unwrap_or(Cow::Borrowed(&text));
-            let effects = code::effects(language, &body, self.functions, &mut code::Seen::new());
-            self.add_code(effects);
+            let seen = &mut code::Seen::new();
+            let body = code::unquoted(&text);
+            let effects = body.map(|body| code::effects(language, &body, self.functions, seen));
+            self.add_code(effects.unwrap_or_else(code::anything));
         }
         let mut effects = std::mem::take(&mut self.code.effects).of_objects();
         let names = std::mem::take(&mut self.code.names);

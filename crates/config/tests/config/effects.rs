@@ -73,6 +73,8 @@ crates/proxy/src/worker/tests/options.rs
     login_notify_message_is_a_notice_before_the_first_query: login_notify_message
 conformance/tests/logins/client_hop.rs
     scram_takes_plain_secrets_and_verifiers_and_no_md5: auth_type
+conformance/tests/session_state/kinds/tenants.rs
+    a_function_made_elsewhere_is_found_by_looking: catalogue_refresh
 conformance/tests/operation/reload.rs
     a_reload_reads_auth_file_again: auth_file
 conformance/tests/matrix.rs

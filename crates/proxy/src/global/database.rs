@@ -1,10 +1,200 @@
 //! Facts about a database that all its pools share, whoever logs in.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use weir_pool::Moment;
 use weir_session::custom::CustomNames;
+use weir_sql::{Catalogue, Definition};
+
+use super::lock;
+
+/// Definitions that are kept until the catalogue shows them; beyond that the oldest go.
+const DEFINED_MAX: usize = 512;
+/// A definition that the catalogue does not show by then was rolled back, or replaced by another one.
+const DEFINED_FOR: Duration = Duration::from_secs(600);
 
 /// Facts about one database, as all workers know it.
 #[derive(Debug, Default)]
 pub(crate) struct DatabaseState {
     /// Names of custom settings that were seen in it.
     pub(crate) names: CustomNames,
+    /// Of the catalogue; 0: nothing was read.
+    generation: AtomicU64,
+    /// A server was asked for the catalogue, whether it could tell or not.
+    is_loaded: AtomicBool,
+    /// When a server is asked next whether the catalogue has changed.
+    next_look: AtomicU64,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// What a server said.
+    loaded: Arc<Catalogue>,
+    /// What clients have defined since, and when.
+    defined: Vec<(Definition, Moment)>,
+    /// Both.
+    current: Arc<Catalogue>,
+}
+
+impl DatabaseState {
+    /// The generation of the catalogue; 0: nothing was read.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// True if a server was asked for the catalogue, whether it could tell or not.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.is_loaded.load(Ordering::Acquire)
+    }
+
+    /// The database is elsewhere from now on: the next server reads the catalogue before it is used.
+    pub(crate) fn forget(&self) {
+        self.is_loaded.store(false, Ordering::Release);
+    }
+
+    /// The catalogue, and its generation.
+    pub(crate) fn catalogue(&self) -> (Arc<Catalogue>, u64) {
+        let known = lock(&self.known);
+        (Arc::clone(&known.current), self.generation())
+    }
+
+    /// The version of the database's objects that was read.
+    pub(crate) fn stamp(&self) -> Box<[u8]> {
+        lock(&self.known).loaded.stamp().into()
+    }
+
+    /// True for one caller each time that it is time to look.
+    #[inline]
+    pub(crate) fn is_look_due(&self, now: Moment, every: Duration) -> bool {
+        let due = self.next_look.load(Ordering::Relaxed);
+        due <= now.0 && self.take_look(due, now.plus(every))
+    }
+
+    #[cold]
+    fn take_look(&self, due: u64, next: Moment) -> bool {
+        let order = Ordering::Relaxed;
+        (self.next_look)
+            .compare_exchange(due, next.0, order, order)
+            .is_ok()
+    }
+
+    /// A server was asked: what it said, or nothing new if it could not say.
+    pub(crate) fn learn(&self, catalogue: Option<Catalogue>, now: Moment, every: Duration) {
+        self.next_look.store(now.plus(every).0, Ordering::Relaxed);
+        let mut known = lock(&self.known);
+        if let Some(catalogue) = catalogue {
+            self.names.add(catalogue.settings());
+            known.defined.retain(|(definition, at)| {
+                !catalogue.covers(definition) && now.since(*at) < DEFINED_FOR
+            });
+            known.loaded = Arc::new(catalogue);
+        }
+        self.settle(&mut known);
+        self.is_loaded.store(true, Ordering::Release);
+    }
+
+    /// Clients are about to define code.
+    pub(crate) fn define(&self, definitions: Vec<Definition>, now: Moment) {
+        let mut known = lock(&self.known);
+        for definition in definitions {
+            let is_known = |known: &Catalogue| known.covers(&definition);
+            if is_known(&known.current) {
+                continue;
+            }
+            let settings = definition.effects.asks.names.iter();
+            self.names.add(settings.map(|name| &**name));
+            if known.defined.len() >= DEFINED_MAX {
+                known.defined.remove(0);
+            }
+            known.defined.push((definition, now));
+        }
+        self.next_look.store(0, Ordering::Relaxed);
+        self.settle(&mut known);
+    }
+
+    fn settle(&self, known: &mut Known) {
+        let defined = known.defined.iter().map(|(definition, _)| definition);
+        let current = known.loaded.with(defined);
+        if *known.current != current {
+            known.current = Arc::new(current);
+            self.generation.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVERY: Duration = Duration::from_secs(15);
+
+    fn catalogue(rows: &[[&str; 5]]) -> Catalogue {
+        let rows = rows.iter().map(|row| row.map(str::as_bytes));
+        Catalogue::load(rows).unwrap()
+    }
+
+    fn definition(name: &str) -> Definition {
+        let mut definition = Definition {
+            names: vec![name.as_bytes().into()],
+            ..Definition::default()
+        };
+        definition.effects.asks = weir_sql::Asks::of(["app.tenant"]);
+        definition
+    }
+
+    #[test]
+    fn one_of_all_workers_looks() {
+        let database = DatabaseState::default();
+        let now = Moment(5);
+        assert!(database.is_look_due(now, EVERY));
+        assert!(!database.is_look_due(now, EVERY));
+        assert!(database.is_look_due(now.plus(EVERY), EVERY));
+    }
+
+    #[test]
+    fn a_definition_counts_until_the_catalogue_shows_it() {
+        let database = DatabaseState::default();
+        database.learn(Some(catalogue(&[["H", "1", "", "", ""]])), Moment(1), EVERY);
+        let before = database.generation();
+        database.define(vec![definition("login")], Moment(2));
+        assert!(database.generation() > before);
+        assert!(database.is_look_due(Moment(3), EVERY), "at once");
+        // Its transaction is not over yet.
+        database.learn(Some(catalogue(&[["H", "1", "", "", ""]])), Moment(3), EVERY);
+        assert_eq!(database.catalogue().0.len(), 1);
+        let code = "begin set app.tenant = 'A'; end";
+        let rows = [
+            ["H", "2", "", "", ""],
+            ["F", "p1", "login", "plpgsql", code],
+        ];
+        database.learn(Some(catalogue(&rows)), Moment(4), EVERY);
+        assert_eq!(database.catalogue().0.len(), 1);
+        let rows = [["H", "3", "", "", ""]];
+        database.learn(Some(catalogue(&rows)), Moment(5), EVERY);
+        assert!(database.catalogue().0.is_empty());
+    }
+
+    #[test]
+    fn a_definition_that_came_to_nothing_is_forgotten_in_time() {
+        let database = DatabaseState::default();
+        database.define(vec![definition("login")], Moment(1));
+        let later = Moment(1).plus(DEFINED_FOR);
+        database.learn(Some(catalogue(&[["H", "1", "", "", ""]])), later, EVERY);
+        assert!(database.catalogue().0.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_read_changes_nothing() {
+        let database = DatabaseState::default();
+        database.learn(None, Moment(1), EVERY);
+        assert!(database.is_loaded(), "it was tried");
+        database.forget();
+        assert!(!database.is_loaded());
+        database.learn(None, Moment(1), EVERY);
+        assert!(!database.is_look_due(Moment(2), EVERY));
+    }
 }

@@ -4,6 +4,7 @@ use weir_config::{PoolMode, PoolSettings, StateCheck};
 use weir_session::fault::Fault;
 
 use super::Worker;
+use super::looking;
 use super::pooling::{has_timeouts, rules};
 use super::slots::Stage;
 use super::state;
@@ -35,7 +36,10 @@ impl<D: Driver> Worker<D> {
             pool.has_timeouts = has_timeouts(&settings);
             if pool.settings.session_state_functions != settings.session_state_functions {
                 pool.judge = state::judge(&settings);
+                pool.refresh_judge();
             }
+            let every = settled.settings.global.catalogue_refresh;
+            pool.looks = looking::interval(every, pool.rules.state, pool.global.purpose);
             pool.checks = state::checks(&settings);
             self.has_checks |= pool.checks != StateCheck::Off;
             pool.reset_always = settled.settings.global.server_reset_query_always;
@@ -46,6 +50,7 @@ impl<D: Driver> Worker<D> {
             if moved || is_removed {
                 lock(&pool.global.welcomes).clear();
                 pool.global.proven.clear();
+                pool.global.database_state.forget();
                 pool.shard.recycle(self.now);
                 self.close_listener_of(index);
                 self.hurry(index);

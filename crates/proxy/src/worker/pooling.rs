@@ -14,6 +14,7 @@ use weir_wire::sqlstate::SqlState;
 
 use super::Worker;
 use super::listening::listener_of;
+use super::looking;
 use super::relay::server_index;
 use super::slots::{Pool, Server};
 use super::state;
@@ -37,12 +38,15 @@ impl<D: Driver> Worker<D> {
         let settings = global.settings();
         let shared = Arc::clone(&global.shared);
         let seed = self.global.next_id();
+        let rules = rules(&settings, &settled.settings);
+        let every = settled.settings.global.catalogue_refresh;
         let mut pool = Pool {
             counted: None,
             shard: Shard::new(shared, global.policy(&settled.settings), self.lane, seed),
-            rules: rules(&settings, &settled.settings),
+            rules,
             judge: state::judge(&settings),
             checks: state::checks(&settings),
+            looks: looking::interval(every, rules.state, global.purpose),
             draw: seed,
             pins: BTreeMap::new(),
             reset_always: settled.settings.global.server_reset_query_always,

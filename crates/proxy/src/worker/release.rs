@@ -114,6 +114,9 @@ impl<D: Driver> Worker<D> {
 
     /// Gives a free, clean server to the pool.
     pub(super) fn check_in(&mut self, server_index: usize) {
+        if self.looks_again(server_index) {
+            return;
+        }
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
@@ -219,6 +222,7 @@ impl<D: Driver> Worker<D> {
         }
         match result {
             Ok(replied) => {
+                self.hear(server_index, input.get(..replied.consumed).unwrap_or(input));
                 if replied.consumed == input.len() {
                     self.after_our_request(server_index);
                 }
@@ -293,6 +297,16 @@ impl<D: Driver> Worker<D> {
             }
             Stage::Testing(Test::Role(client)) => self.role_answered(server_index, client),
             Stage::Testing(Test::Connect) => self.server_is_up(server_index),
+            Stage::Testing(Test::Load { is_new: true }) => {
+                self.looked(server_index, Test::Load { is_new: true });
+                self.server_is_up(server_index);
+            }
+            Stage::Testing(test @ (Test::Look | Test::Load { .. })) => {
+                self.test_passed(pool_index, server_index);
+                if !self.looked(server_index, test) {
+                    self.put_back(server_index);
+                }
+            }
             other => {
                 if let Some(server) = self.servers.get_mut(server_index) {
                     server.stage = other;

@@ -451,6 +451,9 @@ impl<D: Driver> Worker<D> {
 
     /// The server is ready for its first client.
     pub(super) fn server_is_up(&mut self, index: usize) {
+        if self.loads_first(index) {
+            return;
+        }
         self.arm_server(index, None);
         let Some(server) = self.servers.get_mut(index) else {
             return;
@@ -632,10 +635,12 @@ impl<D: Driver> Worker<D> {
             self.driver.abort(server.key);
         }
         if let Some(pool) = self.pools.get_mut(server.pool) {
-            if matches!(server.stage, Stage::Testing(Test::Connect)) {
+            if let Stage::Testing(test @ (Test::Connect | Test::Load { is_new: true })) =
+                server.stage
+            {
                 let kind = FailureKind::Rejected;
                 *lock(&pool.global.last_error) = Some(LastError {
-                    text: Test::Connect.failure().to_owned(),
+                    text: test.failure().to_owned(),
                     body: None,
                 });
                 pool.shard

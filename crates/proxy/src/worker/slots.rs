@@ -231,6 +231,13 @@ pub(super) enum Test {
     Check(usize),
     /// `connect_query`.
     Connect,
+    /// What the database's functions and relations do to a session; `is_new`: before its first use.
+    Load {
+        /// It has just logged in.
+        is_new: bool,
+    },
+    /// Whether that has changed.
+    Look,
     /// Whether the role and its defaults are those that the session began with; before this client gets it, if any.
     Role(Option<usize>),
     /// An empty query after a cancel, so that a late one hits nobody.
@@ -246,6 +253,7 @@ impl Test {
             Self::Check(_) | Self::Ping => "test query failed",
             Self::Role(_) => "role check failed",
             Self::Connect => "exec_on_connect query failed",
+            Self::Load { .. } | Self::Look => "catalogue query failed",
             Self::Reset => "reset query failed",
         }
     }
@@ -308,6 +316,8 @@ pub(super) struct Server {
     pub(super) cancelled_at: Option<(Moment, u64)>,
     /// Time at which an abandoned server is closed if it is not free; none if it is not abandoned.
     pub(super) cleaning_until: Option<Moment>,
+    /// What it says about its database, while it is asked.
+    pub(super) heard: Option<Vec<u8>>,
     /// A client may have left something in its session that only `server_reset_query` takes away.
     pub(super) is_used: bool,
     /// It was just asked about its session, though no statement gave a reason to.
@@ -354,6 +364,7 @@ impl Server {
             cancels: 0,
             cancelled_at: None,
             cleaning_until: None,
+            heard: None,
             is_used: false,
             is_checked: false,
             kept: Kept::No,
@@ -385,6 +396,8 @@ pub(super) struct Pool {
     pub(super) judge: Judge,
     /// How often to look for what no statement shows.
     pub(super) checks: StateCheck,
+    /// How often to look at what the database's functions do, if at all.
+    pub(super) looks: Option<Duration>,
     /// The state of the draws for that.
     pub(super) draw: u64,
     /// Pins since the process began, by reason.

@@ -193,7 +193,10 @@ impl<D: Driver> Worker<D> {
             return self.login_timed_out(index);
         }
         match server.stage {
-            Stage::Testing(test) => self.close_server(index, test.failure()),
+            Stage::Testing(test) => {
+                self.gave_up_looking(index, test);
+                self.close_server(index, test.failure());
+            }
             Stage::Cleaning => self.clean_on(index),
             Stage::Listening(listener) => self.check_listener(index, listener),
             Stage::BeingCancelled => self.close_server(index, "cancel_wait_timeout"),

@@ -269,10 +269,7 @@ fn prepared(
         .filter(|_| client.maps_names.unwrap_or(rules.max_prepared > 0))
         .and_then(|(_, statement)| statement);
     let statement = known.ok_or(Stop::Nothing)?;
-    let effects = statement
-        .effects
-        .get_or_init(|| judge.effects(statement.text(), true));
-    effects.clone().ok_or(Stop::Nothing)
+    statement.effects(judge).ok_or(Stop::Nothing)
 }
 
 /// The statement in a Bind without values, for the unnamed portal.

@@ -21,7 +21,7 @@ fn function(id: &'static str, name: &'static str, code: &'static str) -> Row {
 
 fn judge(rows: &[Row]) -> Judge {
     let mut judge = Judge::new(Functions::default());
-    judge.set_catalogue(&Arc::new(load(rows)));
+    judge.set_catalogue(&Arc::new(load(rows)), 1);
     judge
 }
 
@@ -194,7 +194,7 @@ fn a_definition_counts_at_once() {
         assert!(!catalogue.covers(&effects.defines[0]), "{text}");
         catalogue = catalogue.with(&effects.defines);
         assert!(catalogue.covers(&effects.defines[0]), "{text}");
-        judge.set_catalogue(&Arc::new(catalogue.clone()));
+        judge.set_catalogue(&Arc::new(catalogue.clone()), 2);
         asks(&mut judge, &format!("UPDATE {name} SET a = 1"));
     }
     is_harmless(

@@ -432,7 +432,7 @@ fn statements_are_counted() {
 #[test]
 fn both_readings_of_a_backslash_count() {
     let text = "SELECT '\\'; SET a = 1; --'\n; SET b = 1";
-    assert_eq!(effects(text).asks, Asks::of(&["a", "b"]));
+    assert_eq!(effects(text).asks, Asks::of(["a", "b"]));
     let text = "SELECT '\\'; --'; LOAD 'x'";
     assert!(
         effects(text).reasons.contains(Reason::Library),
@@ -444,7 +444,7 @@ fn both_readings_of_a_backslash_count() {
 fn texts_in_other_encodings_lose_nothing() {
     let functions = functions();
     let effects = judge(b"SET a = 'gr\xfcn'", &functions);
-    assert_eq!(effects.asks, Asks::of(&["a"]));
+    assert_eq!(effects.asks, Asks::of(["a"]));
     let effects = judge(b"SET gr\xfcn.a = 'x'", &functions);
     assert!(effects.asks.all);
     let effects = judge(b"SELECT E'\x83\\'; SET a = 1; --'", &functions);
@@ -457,12 +457,12 @@ fn beyond_the_limits_words_decide() {
     let text =
         format!("SET TIME ZONE {padding} 'UTC'; CREATE TEMP TABLE {padding} t () ON COMMIT DROP");
     let effects = effects(&text);
-    assert_eq!(effects.asks, Asks::of(&["timezone"]));
+    assert_eq!(effects.asks, Asks::of(["timezone"]));
     assert!(effects.reasons.contains(Reason::TemporaryObject));
     assert!(effects.certain.is_empty());
     let many = "SET a = 1; RESET b; SET ROLE x;".repeat(1000);
     let effects = judge(many.as_bytes(), &functions());
-    assert_eq!(effects.asks, Asks::of(&["a", "b", "role"]));
+    assert_eq!(effects.asks, Asks::of(["a", "b", "role"]));
     assert_eq!(effects.resets, Resets::Names(names(&["b"])));
     assert_eq!(effects.statements, 3000);
 }

@@ -26,6 +26,9 @@ const LARGE_OBJECT_FUNCTIONS: [u32; 17] = [
 /// `set_config`, which may be given any name.
 const SET_CONFIG: u32 = 2078;
 
+/// The number of the first function that is not PostgreSQL's own (FirstNormalObjectId).
+const FIRST_OWN: u32 = 16_384;
+
 impl Work<'_, '_, '_, '_> {
     /// What a simple query may do, if anything.
     pub(super) fn effects_of_query(&mut self, message: Message) -> Option<Arc<Effects>> {
@@ -99,11 +102,7 @@ impl Work<'_, '_, '_, '_> {
         if !self.is_judging() {
             return None;
         }
-        let judge = &mut *self.link.judge;
-        let effects = statement
-            .effects
-            .get_or_init(|| judge.effects(statement.text(), true));
-        effects.clone()
+        statement.effects(self.link.judge)
     }
 
     fn judge(&mut self, text: &[u8]) -> Option<Arc<Effects>> {
@@ -123,11 +122,7 @@ impl Work<'_, '_, '_, '_> {
         let effects = if name.is_empty() {
             client.unnamed_effects().cloned()
         } else if let Some((_, Some(statement))) = client.statement(name) {
-            let judge = &mut *self.link.judge;
-            let effects = statement
-                .effects
-                .get_or_init(|| judge.effects(statement.text(), true));
-            effects.clone()
+            statement.effects(self.link.judge)
         } else if client.own_names.is_some() {
             return self.note_own(portal, name);
         } else {
@@ -186,6 +181,8 @@ impl Work<'_, '_, '_, '_> {
         match number {
             Some(SET_CONFIG) => self.note(&unknown()),
             Some(number) if LARGE_OBJECT_FUNCTIONS.contains(&number) => {}
+            // Of the database, which nobody knows by its number.
+            Some(FIRST_OWN..) => self.note(&unknown()),
             _ => self.note(&everything(Reasons::EMPTY)),
         }
     }
@@ -218,6 +215,9 @@ impl Work<'_, '_, '_, '_> {
             server.question.join(Question::everything());
         }
         server.question.add(effects, held);
+        if !effects.defines.is_empty() {
+            server.defines.extend(effects.defines.iter().cloned());
+        }
         if effects.resets == Resets::All && effects.statements == 1 && server.is_outside() {
             server.question.reset_all();
         }

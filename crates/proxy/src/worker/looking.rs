@@ -1,0 +1,179 @@
+//! Reading from a server what the functions, triggers and views of its database may do to a session.
+//!
+//! The first server of a database reads it before it is used. Later one server in `catalogue_refresh` is asked whether
+//! anything has changed, when it goes back to its pool. What cannot be read is logged, and tried again then.
+
+use std::time::Duration;
+
+use weir_pool::ServerId;
+use weir_session::relay::StatePolicy;
+use weir_sql::{Catalogue, load_query, stamp_query};
+use weir_wire::backend::{self, DataRow, ErrorFields};
+use weir_wire::frame::{Side, frame};
+
+use super::Worker;
+use super::slots::{Pool, Stage, Test};
+use crate::driver::Driver;
+use crate::global::Purpose;
+
+/// Bytes of an answer.
+const ANSWER_MAX: usize = 64 * 1024 * 1024;
+
+/// How long a server may take to answer.
+const LOOK_MAX: Duration = Duration::from_secs(15);
+
+impl<D: Driver> Worker<D> {
+    /// Whether a server that has logged in has to read the catalogue first: nobody has read it yet.
+    pub(super) fn loads_first(&mut self, server_index: usize) -> bool {
+        let Some(server) = self.servers.get(server_index) else {
+            return false;
+        };
+        let pool = self.pools.get(server.pool);
+        let is_due = pool
+            .is_some_and(|pool| pool.looks.is_some() && !pool.global.database_state.is_loaded());
+        is_due && self.look(server_index, Test::Load { is_new: true })
+    }
+
+    /// Whether a free server is asked whether the catalogue has changed.
+    #[inline]
+    pub(super) fn looks_again(&mut self, server_index: usize) -> bool {
+        let Some(server) = self.servers.get(server_index) else {
+            return false;
+        };
+        let Some(pool) = self.pools.get(server.pool) else {
+            return false;
+        };
+        let Some(every) = pool.looks else {
+            return false;
+        };
+        pool.global.database_state.is_look_due(self.now, every)
+            && self.look(server_index, Test::Look)
+    }
+
+    #[cold]
+    fn look(&mut self, server_index: usize, test: Test) -> bool {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return false;
+        };
+        let query = match test {
+            Test::Load { .. } => load_query(server.session.version()),
+            _ => stamp_query(),
+        };
+        let mut message = Vec::new();
+        if server.session.ask_apart(&query, &mut message).is_err() {
+            return false;
+        }
+        server.stage = Stage::Testing(test);
+        server.heard = Some(Vec::new());
+        self.driver.send(server.key, &message);
+        if !matches!(test, Test::Load { is_new: true })
+            && let Some(pool) = self.pools.get_mut(server.pool)
+        {
+            pool.shard.test_started(ServerId(server_index as u64));
+        }
+        self.arm_server(server_index, Some(LOOK_MAX));
+        true
+    }
+
+    /// Keeps what a server says about the catalogue.
+    pub(super) fn hear(&mut self, server_index: usize, bytes: &[u8]) {
+        if let Some(server) = self.servers.get_mut(server_index)
+            && let Some(heard) = &mut server.heard
+            && heard.len() <= ANSWER_MAX
+        {
+            heard.extend_from_slice(bytes);
+        }
+    }
+
+    /// A server has not answered in time: others are used without its answer.
+    pub(super) fn gave_up_looking(&mut self, server_index: usize, test: Test) {
+        if let Test::Load { .. } = test {
+            self.looked(server_index, test);
+        }
+    }
+
+    /// A server has answered; true if it has to be asked more.
+    pub(super) fn looked(&mut self, server_index: usize, test: Test) -> bool {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return false;
+        };
+        let heard = server.heard.take().unwrap_or_default();
+        let Some(pool) = self.pools.get(server.pool) else {
+            return false;
+        };
+        let (database, state) = (&pool.global.database, &pool.global.database_state);
+        let rows = rows(&heard);
+        if test == Test::Look {
+            let stamp = rows.ok().and_then(|rows| rows.first().map(|row| row[0]));
+            let has_changed = stamp.is_some_and(|stamp| *stamp != *state.stamp());
+            return has_changed && self.look(server_index, Test::Load { is_new: false });
+        }
+        let catalogue =
+            rows.and_then(|rows| Catalogue::load(rows).map_err(|error| error.to_string()));
+        match &catalogue {
+            Ok(catalogue) => tracing::debug!(
+                "database \"{database}\": {} names of functions and relations by which a session may be changed",
+                catalogue.len()
+            ),
+            Err(why) => tracing::warn!(
+                "database \"{database}\": it is not known which functions and relations change a session: {why}"
+            ),
+        }
+        state.learn(catalogue.ok(), self.now, pool.looks.unwrap_or(LOOK_MAX));
+        false
+    }
+}
+
+impl Pool {
+    /// Judges by the catalogue as it is now.
+    #[cold]
+    pub(super) fn refresh_judge(&mut self) {
+        let (catalogue, generation) = self.global.database_state.catalogue();
+        self.judge.set_catalogue(&catalogue, generation);
+    }
+}
+
+/// How often the servers of a pool look, if they do.
+pub(super) fn interval(
+    every: Option<Duration>,
+    state: StatePolicy,
+    purpose: Purpose,
+) -> Option<Duration> {
+    let follows = matches!(
+        state,
+        StatePolicy::Pin | StatePolicy::Refuse | StatePolicy::Track
+    );
+    every.filter(|_| follows && purpose == Purpose::Clients)
+}
+
+/// The rows of an answer, each with five columns, or why there are none.
+fn rows(answer: &[u8]) -> Result<Vec<[&[u8]; 5]>, String> {
+    if answer.len() > ANSWER_MAX {
+        return Err("the answer is too long".to_owned());
+    }
+    let mut rows = Vec::new();
+    let mut at = 0;
+    while let Ok(Some(message)) = frame(answer.get(at..).unwrap_or_default(), Side::Backend) {
+        at += message.raw.len();
+        match message.header.tag {
+            backend::tag::DATA_ROW => {
+                let row = DataRow::parse(message.body).map_err(|error| error.to_string())?;
+                let mut columns = [&b""[..]; 5];
+                for (column, value) in columns.iter_mut().zip(row) {
+                    *column = value.unwrap_or_default();
+                }
+                rows.push(columns);
+            }
+            backend::tag::ERROR_RESPONSE => {
+                let fields = ErrorFields::parse(message.body).ok();
+                let text = fields.and_then(|fields| fields.message());
+                return Err(text.map_or_else(
+                    || "the server reports an error".to_owned(),
+                    |text| String::from_utf8_lossy(text).into_owned(),
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(rows)
+}
