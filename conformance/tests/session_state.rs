@@ -47,6 +47,8 @@ mod startup;
 mod statements;
 #[path = "session_state/kinds/temporary.rs"]
 mod temporary;
+#[path = "session_state/kinds/tenants.rs"]
+mod tenants;
 #[path = "session_state/kinds/transactions.rs"]
 mod transactions;
 #[path = "session_state/world.rs"]
