@@ -282,3 +282,29 @@ fn a_function_made_elsewhere_is_found_by_looking() -> Result<()> {
     ensure!(owner.query_one(SEEN)? == "A");
     Ok(())
 }
+
+/// A server that refuses our question is asked again, for the same names.
+#[test]
+fn a_name_stays_in_the_question_until_it_is_answered() -> Result<()> {
+    let fixture = "
+        do $$ begin create role tenant_limited; exception when others then null; end $$;
+        revoke execute on function current_setting(text, boolean) from public";
+    let text = format!(
+        "B: {SEEN}
+         C: {SEEN}
+         A: set role tenant_limited
+         A: set app.tenant = 'A'
+         A pinned: unknown
+         B: {SEEN}
+         A: select 1
+         A pinned: unknown
+         A: reset role
+         A free
+         B: {SEEN}
+         C: {SEEN}
+         A: {SEEN}
+         B: {SEEN}"
+    );
+    let scripts = [on_two_servers("refused", &text)];
+    check("tenants_refused", fixture, &scripts)
+}
