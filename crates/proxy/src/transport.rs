@@ -376,7 +376,9 @@ mod tests {
             ("verify-ca", Verify::Ca),
             ("verify-full", Verify::Full),
         ] {
-            let settings = settings(&format!("server_tls_sslmode={mode}"));
+            let settings = settings(&format!(
+                "server_tls_sslmode={mode} server_tls_ca_file=/ca.crt"
+            ));
             let tls = settings.pool("shop", "ann").unwrap().tls;
             assert_eq!(connector_options(&tls).verify, verify, "{mode}");
             assert_eq!(is_required(tls.sslmode), mode != "prefer", "{mode}");

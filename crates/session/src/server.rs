@@ -299,16 +299,18 @@ impl Server {
             // Five bytes always fit.
             let _ = encode::sync(out);
             self.queue.expect(Expected::new(Kind::Sync, duty));
+            self.needs_sync = false;
             self.synced = false;
         }
         if self.queue.is_skipping() || !self.queue.is_empty() {
             return false;
         }
-        self.broken_fence = None;
         if self.status != TransactionStatus::Idle {
-            // A constant text fits.
-            let _ = self.ask("ROLLBACK", out);
+            // Should this be interrupted, too, it is sent again. A constant text fits.
+            let _ = self.ask_for("ROLLBACK", Duty::Try, out);
+            return false;
         }
+        self.broken_fence = None;
         true
     }
 
@@ -351,12 +353,15 @@ impl Server {
         self.queue.expect(entry);
     }
 
-    /// Has the server answer to a fence that nothing of the client's follows yet.
-    pub(crate) fn end_lone_fence(&mut self, out: &mut Vec<u8>) {
+    /// Has the server answer to a fence now, where PostgreSQL would keep the answer for later: nothing of the client's
+    /// follows yet, or what comes next is `stalled` until then.
+    pub(crate) fn hear_of_fence(&mut self, stalled: bool, out: &mut Vec<u8>) {
+        // Five bytes always fit.
         if self.queue.ends_with_fence() {
-            // Five bytes always fit.
             let _ = encode::sync(out);
             self.queue.expect(Expected::new(Kind::Sync, Duty::Fence));
+        } else if stalled && !self.queue.is_fence_followed() {
+            let _ = encode::flush(out);
         }
     }
 

@@ -39,6 +39,19 @@ impl Work<'_, '_> {
         Ok(true)
     }
 
+    /// True if the client hears of the failure of the first of these requests, which are skipped (last first): one of them is
+    /// its own. What is asked on its behalf is none behind a fence, since it is asked again.
+    pub(super) fn is_for_client(skipped: &[Expected]) -> bool {
+        let is_fence = skipped
+            .last()
+            .is_some_and(|first| first.duty == Duty::Fence);
+        skipped.iter().any(|entry| match entry.duty {
+            Duty::Answer | Duty::Forward => true,
+            Duty::Fence | Duty::Swallow => false,
+            Duty::Learn | Duty::Try => !is_fence,
+        })
+    }
+
     /// A fence has failed, and all that followed it is skipped. If it was interrupted, the client hears that as if its own
     /// request had been, and the settings are sent again before anything else.
     pub(super) fn break_fence(
@@ -57,6 +70,8 @@ impl Work<'_, '_> {
             is_due: false,
         };
         server.interrupted.push((Duty::Swallow, Box::new(required)));
+        // What was asked about the client's next message is asked again.
+        server.comparison = None;
         for entry in skipped.iter_mut().rev() {
             if let Some(required) = entry.required.take() {
                 server.interrupted.push((entry.duty, required));

@@ -401,6 +401,7 @@ impl Work<'_, '_> {
         }
         let verdict = self.ends_execute(tag::COMMAND_COMPLETE)?;
         if self.server.queue.complete_inserted(body)
+            && self.server.fence.is_none()
             && !Arc::ptr_eq(&self.client.reported, &self.server.reported)
         {
             tell(self.client, self.server, self.to_client.insert());
@@ -674,8 +675,7 @@ impl Work<'_, '_> {
         let renamed = skipped
             .last()
             .and_then(|first| failure::renamed(first, body));
-        let is_ours = |entry: &Expected| matches!(entry.duty, Duty::Fence | Duty::Swallow);
-        let for_client = !skipped.iter().all(is_ours);
+        let for_client = Self::is_for_client(&skipped);
         let first = skipped.last();
         let repeats = first.is_some_and(|failed| failure::repeats(self.server, failed, body));
         self.skip_unnamed(&skipped);

@@ -201,18 +201,20 @@ pub fn requests(
         stalled: false,
         statements: StatementCounts::default(),
     };
-    if work.link.server.has_to_repeat() {
+    let at = work.streamed();
+    // Nothing of ours may stand inside of a message.
+    if work.link.client.owed == 0 && work.link.server.has_to_repeat() {
         work.link.server.resume(work.to_server.insert());
     }
     if !work.repeat()? {
         work.stalled = true;
-        return Ok(work.taken(0, false));
+        return Ok(work.taken(at, false));
     }
     work.discard_sequences_for_readers();
-    let at = work.streamed();
     let (at, terminate) = work.all(at)?;
     if work.link.server.queue.is_fenced() {
-        work.link.server.end_lone_fence(work.to_server.insert());
+        let stalled = work.stalled;
+        (work.link.server).hear_of_fence(stalled, work.to_server.insert());
     }
     Ok(work.taken(at, terminate))
 }

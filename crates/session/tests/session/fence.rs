@@ -67,6 +67,22 @@ impl Pair {
     }
 
     fn send(&mut self, begin: Begin) -> Vec<String> {
+        let sent = self.send_raw(begin);
+        let mut rest = &sent[..];
+        let mut texts = Vec::new();
+        while let Some(frame) = frame(rest, Side::Frontend).unwrap() {
+            let body = frame.body.strip_suffix(b"\0").unwrap_or(frame.body);
+            let text = match frame.header.tag {
+                b'Q' | b'P' => String::from_utf8_lossy(body).into_owned(),
+                tag => char::from(tag).to_string(),
+            };
+            texts.push(text);
+            rest = &rest[frame.raw.len()..];
+        }
+        texts
+    }
+
+    fn send_raw(&mut self, begin: Begin) -> Vec<u8> {
         let input = std::mem::take(&mut self.input);
         let (mut buffer, mut answers) = (Vec::new(), Vec::new());
         let mut out = Splice::new(&input, &mut buffer);
@@ -84,18 +100,7 @@ impl Pair {
         };
         let taken = relay::requests(&mut link, &input, &mut out, &mut answers).unwrap();
         self.input = input[taken.consumed..].to_vec();
-        let mut rest = out.finish();
-        let mut texts = Vec::new();
-        while let Some(frame) = frame(rest, Side::Frontend).unwrap() {
-            let body = frame.body.strip_suffix(b"\0").unwrap_or(frame.body);
-            let text = match frame.header.tag {
-                b'Q' | b'P' => String::from_utf8_lossy(body).into_owned(),
-                tag => char::from(tag).to_string(),
-            };
-            texts.push(text);
-            rest = &rest[frame.raw.len()..];
-        }
-        texts
+        out.finish().to_vec()
     }
 
     fn replies(&mut self, bytes: &[u8]) -> Result<String, ServerFault> {
@@ -332,8 +337,14 @@ fn an_interrupted_fence_interrupts_its_query_and_is_sent_again_before_the_next()
     // The server skips the query, too, up to a Sync.
     assert_eq!(pair.goes_on(), ["S"]);
     assert_eq!(pair.replies(b"Z\0\0\0\x05E").unwrap(), "Z(I)");
-    assert_eq!(pair.goes_on(), ["ROLLBACK", ZONE]);
+    assert_eq!(pair.goes_on(), ["ROLLBACK"]);
+    // That is interrupted as well.
+    let mut interrupted = only_error("57014");
+    interrupted.extend_from_slice(b"Z\0\0\0\x05E");
+    assert_eq!(pair.replies(&interrupted).unwrap(), "");
+    assert_eq!(pair.goes_on(), ["ROLLBACK"]);
     pair.replies(b"C\0\0\0\x0dROLLBACK\0Z\0\0\0\x05I").unwrap();
+    assert_eq!(pair.goes_on(), [ZONE]);
     assert_eq!(
         pair.goes_on(),
         [""; 0],
@@ -366,4 +377,32 @@ fn a_server_with_an_interrupted_fence_is_closed_if_its_client_leaves() {
     pair.begins_at_once(&say().query("one"));
     pair.server.abandon(&pair.client, &mut Vec::new());
     assert!(pair.replies(&only_error("57014")).is_err());
+}
+
+#[test]
+fn nothing_of_ours_stands_inside_of_a_long_query() {
+    let mut pair = Pair::new(&[("timezone", "CET")]);
+    let long = say()
+        .query(&format!("select {}", "x".repeat(40_000)))
+        .to_vec();
+    let (first, rest) = long.split_at(36_000);
+    pair.input = first.to_vec();
+    pair.send_raw(relay::begin_in_front);
+    assert_eq!(pair.replies(&only_error("57014")).unwrap(), "E(57014 no)");
+    pair.input = rest[..1000].to_vec();
+    assert_eq!(pair.send_raw(|_, _, _, _| Ok(())), rest[..1000]);
+    pair.input = rest[1000..].to_vec();
+    let sent = pair.send_raw(|_, _, _, _| Ok(()));
+    assert_eq!(sent, [&rest[1000..], b"S\0\0\0\x04"].concat());
+}
+
+#[test]
+fn what_waits_for_a_fence_behind_a_part_of_a_batch_gets_it_answered() {
+    let mut pair = Pair::new(&[("timezone", "CET")]);
+    let said = say()
+        .parse("", "insert")
+        .run("")
+        .query("PREPARE s AS SELECT 1");
+    let sent = pair.begins_at_once(&said);
+    assert_eq!(sent.last().map(String::as_str), Some("H"), "{sent:?}");
 }
