@@ -78,6 +78,8 @@ pub struct Server {
     pub(crate) defines: Vec<Definition>,
     /// A question that the server did not answer: it is put again after the next transaction.
     pub(crate) unanswered: Option<Box<Question>>,
+    /// Times that the server has interrupted the question under way.
+    pub(crate) questions_interrupted: u8,
     /// Questions on their way, with what was answered so far; boxed, since few sessions have any.
     pub(crate) asked: VecDeque<Box<(Question, Answer)>>,
     /// Statements bound since the last Sync.
@@ -184,6 +186,7 @@ impl Server {
             question: Question::default(),
             defines: Vec::new(),
             unanswered: None,
+            questions_interrupted: 0,
             asked: VecDeque::new(),
             bound: 0,
             has_past: false,
@@ -662,6 +665,12 @@ impl Server {
     pub fn awaits_required(&self) -> bool {
         let is_interrupted = !self.interrupted.is_empty() && !self.queue.is_skipping();
         self.queue.awaits_required() || self.queue.is_fence_followed() || is_interrupted
+    }
+
+    /// True if all that the server has to do is to get the client's settings back, for a client that waits for nothing.
+    pub fn is_only_resuming(&self) -> bool {
+        let is_resuming = self.awaits_required() || self.broken_fence.is_some();
+        is_resuming && !self.is_uncertain() && !self.owes_ready && !self.owes_client()
     }
 
     /// True if the client has done nothing on this lease yet.

@@ -345,6 +345,8 @@ pub struct Answer {
     pub(crate) statements: HashSet<Box<[u8]>>,
     /// Something in it could not be read, or the server refused: nothing is known.
     is_bad: bool,
+    /// That is because the server was interrupted.
+    is_interrupted: bool,
 }
 
 impl Answer {
@@ -386,6 +388,17 @@ impl Answer {
     /// The server refused the question.
     pub(crate) fn fail(&mut self) {
         self.is_bad = true;
+    }
+
+    /// The server was interrupted while it answered: it may be asked again at once.
+    pub(crate) fn interrupt(&mut self) {
+        self.is_bad = true;
+        self.is_interrupted = true;
+    }
+
+    /// True if [`Answer::interrupt`] is why nothing is known.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.is_interrupted
     }
 
     /// What pins, out of what was asked.

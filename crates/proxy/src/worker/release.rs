@@ -385,7 +385,17 @@ impl<D: Driver> Worker<D> {
             (Stage::Leased, ServerFault::Refused(_)) => "var change failed".to_owned(),
             _ => fault.to_string(),
         };
-        if let Some(index) = server.lease.take() {
+        let client = server.lease;
+        let does_without = client.is_some_and(|client| {
+            let server = self.servers.get(server_index);
+            server.is_some_and(|server| self.does_without(client, &server.session))
+        });
+        if does_without {
+            // The client is let go of with the connection.
+            return self.close_server(server_index, &reason);
+        }
+        let server = self.servers.get_mut(server_index);
+        if let Some(index) = server.and_then(|server| server.lease.take()) {
             match fault {
                 ServerFault::Refused(body) => {
                     self.refuse_client(index, body, "invalid server parameter");

@@ -664,6 +664,11 @@ impl<D: Driver> Worker<D> {
                 }
                 self.remove_client(client, Leaving::Lost, reason);
             }
+            (_, Some(client)) if self.does_without(client, &server.session) => {
+                if let Some(client) = self.clients.get_mut(client) {
+                    client.lease = None;
+                }
+            }
             (_, Some(client)) => self.lost_server(client, server.session.is_dying()),
             _ => {}
         }
@@ -698,6 +703,16 @@ impl<D: Driver> Worker<D> {
             Checkout::FailFast => self.fail_for_server(index),
         }
         self.pump(pool_index);
+    }
+
+    /// True if a client loses nothing with its server: it is idle, and only its settings were to be set there once more.
+    pub(super) fn does_without(&self, index: usize, server: &Session) -> bool {
+        self.clients.get(index).is_some_and(|client| {
+            let is_idle = client.input.is_empty() && !client.stalled && client.ticket.is_none();
+            let is_free = client.session.pin().is_none() && !client.session.is_sending_to_server();
+            let is_ready = matches!(client.phase, Phase::Ready) && !server.is_dying();
+            is_ready && is_idle && is_free && server.is_only_resuming()
+        })
     }
 
     /// A client's server is gone. If PostgreSQL said a last word the client has it already.

@@ -93,7 +93,7 @@ impl Work<'_, '_> {
 }
 
 /// True if the error interrupts a statement without saying anything against it.
-fn is_interrupt(body: &[u8]) -> bool {
+pub(super) fn is_interrupt(body: &[u8]) -> bool {
     let fields = backend::ErrorFields::parse(body).ok();
     let code = fields.and_then(|fields| fields.sqlstate());
     code.is_some_and(|code| INTERRUPTS.contains(&code))

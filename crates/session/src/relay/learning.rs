@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_sql::{Reason, Reasons};
 
 use crate::client::Client;
-use crate::server::Server;
+use crate::server::{INTERRUPTED_MAX, Server};
 use crate::settings::Settings;
 use crate::state::surprises;
 
@@ -15,6 +15,11 @@ pub(super) fn learn(client: &mut Client, server: &mut Server) {
         return;
     };
     let (question, answer) = *asked;
+    if answer.is_interrupted() && server.questions_interrupted < INTERRUPTED_MAX {
+        server.questions_interrupted += 1;
+        return server.question.join(question);
+    }
+    server.questions_interrupted = 0;
     if answer.is_bad() {
         // Nothing is known, so the client keeps its server. The names in the question are known nowhere else: it is put
         // again after the client's next transaction, and not before, since it may fail each time.
@@ -143,7 +148,11 @@ mod tests {
         }
 
         fn refuse(&mut self) {
-            let fields = [(b'V', &b"ERROR"[..]), (b'C', b"57014")];
+            self.fail(b"53200");
+        }
+
+        fn fail(&mut self, code: &[u8]) {
+            let fields = [(b'V', &b"ERROR"[..]), (b'C', code)];
             self.reply(|message| encode::error_response(message, &fields).unwrap());
         }
 
@@ -173,6 +182,27 @@ mod tests {
         assert_eq!(pair.client.pin(), None);
         pair.run("SELECT 1");
         assert_eq!(pair.question(), None);
+    }
+
+    #[test]
+    fn an_interrupted_question_is_asked_again_at_once_but_not_for_ever() {
+        let mut pair = Pair::default();
+        pair.run("SET app.tenant = 'A'");
+        for _ in 0..8 {
+            assert!(pair.question().unwrap().contains("app.tenant"));
+            pair.fail(b"57014");
+            assert_eq!(pair.client.pin(), None);
+        }
+        pair.question().unwrap();
+        pair.answer("app.tenant", "A");
+        assert_eq!(pair.client.settings().get("app.tenant"), Some("A"));
+        pair.run("SET app.tenant = 'B'");
+        for _ in 0..9 {
+            pair.question().unwrap();
+            pair.fail(b"57014");
+        }
+        assert_eq!(pair.question(), None);
+        assert!(pair.client.pin().is_some(), "nothing is known");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use weir_wire::frame::{FrameError, Header, Side, header};
 use weir_wire::sqlstate::SqlState;
 
 use super::request::tell;
-use super::{STREAM_MIN, failure, is_too_long, learning, shape};
+use super::{STREAM_MIN, failure, fencing, is_too_long, learning, shape};
 use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::fault::Fault;
@@ -613,7 +613,11 @@ impl Work<'_, '_> {
                 if duty == Duty::Learn
                     && let Some(asked) = self.server.asked.front_mut()
                 {
-                    asked.1.fail();
+                    if fencing::is_interrupt(body) {
+                        asked.1.interrupt();
+                    } else {
+                        asked.1.fail();
+                    }
                 }
                 if duty == Duty::Swallow && !self.server.dying && !self.server.tolerant {
                     return Err(ServerFault::Refused(body.into()));
