@@ -44,6 +44,7 @@ impl Config {
             ("max_client_conn", "400"),
             // Tests of it turn it on; scripted servers do not know the question.
             ("role_check_delay", "0"),
+            ("catalogue_refresh", "0"),
         ];
         let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned()));
         Self {

@@ -115,6 +115,7 @@ impl World {
         let mut config = Config::new()
             .set("query_wait_timeout", "10")
             .set("query_wait_notify", "0")
+            .set("catalogue_refresh", "15")
             .set("max_prepared_statements", "100")
             .userlist("\"postgres\" \"\"\n\"owner\" \"\"\n");
         for (key, value) in settings {

@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
-use weir_pool::ServerId;
+use weir_pool::{Moment, ServerId};
 use weir_session::relay::StatePolicy;
+use weir_session::server::Server as ServerSession;
 use weir_sql::{Catalogue, load_query, stamp_query};
 use weir_wire::backend::{self, DataRow, ErrorFields};
 use weir_wire::frame::{Side, frame};
@@ -125,6 +126,30 @@ impl<D: Driver> Worker<D> {
 }
 
 impl Pool {
+    /// Judges by the catalogue as it is now, if that has changed.
+    #[inline]
+    pub(super) fn keep_judge_fresh(&mut self) {
+        if self.judge.generation() != self.global.database_state.generation() {
+            self.refresh_judge();
+        }
+    }
+
+    /// Tells all workers of code that a client defines: others may use it as soon as the server has heard of it.
+    #[inline]
+    pub(super) fn share_definitions(&self, session: &mut ServerSession, now: Moment) {
+        if session.has_definitions() {
+            self.define(session, now);
+        }
+    }
+
+    #[cold]
+    fn define(&self, session: &mut ServerSession, now: Moment) {
+        let definitions = session.take_definitions();
+        if self.looks.is_some() {
+            self.global.database_state.define(definitions, now);
+        }
+    }
+
     /// Judges by the catalogue as it is now.
     #[cold]
     pub(super) fn refresh_judge(&mut self) {

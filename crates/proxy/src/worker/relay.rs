@@ -382,9 +382,7 @@ impl<D: Driver> Worker<D> {
         } else {
             Ok(())
         };
-        if pool.judge.generation() != pool.global.database_state.generation() {
-            pool.refresh_judge();
-        }
+        pool.keep_judge_fresh();
         let mut link = Link {
             client: &mut client.session,
             server: &mut server.session,
@@ -399,13 +397,7 @@ impl<D: Driver> Worker<D> {
             return input.len();
         }
         let taken = relay::requests(&mut link, input, &mut out, &mut self.answers);
-        if server.session.has_definitions() {
-            // Other clients may use it as soon as the server has heard of it.
-            let definitions = server.session.take_definitions();
-            if pool.looks.is_some() {
-                pool.global.database_state.define(definitions, self.now);
-            }
-        }
+        pool.share_definitions(&mut server.session, self.now);
         if let Ok(taken) = &taken {
             // Where a request of ours is repeated, what the client sent goes on waiting for it.
             client.stalled = taken.stalled || (client.stalled && input.is_empty());
