@@ -18,7 +18,7 @@ use weir_auth::secret::{Secret, ServerSecret};
 use weir_auth::stored::StoredSecret;
 use weir_auth::throttle::{Rules, Source, Throttle};
 use weir_auth::userlist::UserList;
-use weir_config::{AuthLookup, LoadBalanceHosts, PoolMode, PoolSettings, Settings, SizingMode};
+use weir_config::{AuthLookup, PoolSettings, Settings, SizingMode};
 use weir_pool::{HostGate, Moment, Policy, Quota, Shared};
 use weir_session::settings::{Reported, Settings as Asked};
 use weir_session::statement::Proven;
@@ -39,10 +39,12 @@ use crate::worker::{Retired, Standing, Trials};
 
 mod database;
 mod purpose;
+mod shown;
 mod sizes;
 
 pub(crate) use database::DatabaseState;
 pub(crate) use purpose::Purpose;
+pub(crate) use shown::{balance_name, mode_name};
 
 /// Accounts that auth_query found and that are kept.
 const ACCOUNTS_MAX: usize = 10_000;
@@ -160,19 +162,6 @@ pub(crate) fn policy(pool: &PoolSettings, settings: &Settings) -> Arc<Policy> {
         limits_assigned: finds_size(pool),
         keep_min_without_clients: pool.is_user_forced,
     })
-}
-
-/// The names that PgBouncer's SHOW uses.
-pub(crate) fn mode_name(mode: PoolMode) -> &'static str {
-    mode.as_str()
-}
-
-pub(crate) fn balance_name(pool: &PoolSettings) -> &'static str {
-    match pool.load_balance_hosts {
-        _ if pool.hosts.len() < 2 => "",
-        LoadBalanceHosts::Disable => "disable",
-        LoadBalanceHosts::RoundRobin => "round-robin",
-    }
 }
 
 /// A client that can be cancelled.
