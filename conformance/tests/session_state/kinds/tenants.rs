@@ -1,7 +1,5 @@
 //! Ways to say whose rows a session sees: the row-level security of most applications goes by a setting of their own.
 
-#![expect(clippy::too_many_lines, reason = "flat tables of scripts")]
-
 use anyhow::Result;
 use anyhow::ensure;
 use weir_conformance::Raw;
