@@ -105,6 +105,11 @@ fn cor_01_work_before_a_terminate_is_finished_or_given_up_in_time() -> Result<()
     raw.send(&frontend::query(
         "insert into sink select 'mine' from pg_sleep(0.3)",
     ))?;
+    // A client that leaves while it waits for a server (one is asked about its role and its database) is dropped.
+    wait_until("the server to work", DRAINED, || {
+        let runs = "select count(*) from pg_stat_activity where state = 'active' and query like 'insert into sink%'";
+        Ok(direct.query_one(runs)? == "1")
+    })?;
     raw.terminate();
     wait_until("the insert", DRAINED, || {
         Ok(direct.query_one("select count(*) from sink")? == "1")
