@@ -11,6 +11,7 @@
 //! | `DIFFERENTIAL_SEED` | plays only the program of this seed, and prints it |
 //! | `DIFFERENTIAL_PROGRAM` | plays only the program in this file |
 //! | `DIFFERENTIAL_SECONDS` | length of a run, 60 by default: fixed seeds first, then fresh ones |
+//! | `DIFFERENTIAL_FROM` | first of the fresh seeds, to repeat a run: a seed is a program for one choice of topics |
 //! | `DIFFERENTIAL_WITHOUT`, `DIFFERENTIAL_ONLY` | topics to leave out or to take, as `roles,types` |
 //! | `DIFFERENTIAL_FAULTS` | faults after which a run ends, 1 by default |
 //! | `DIFFERENTIAL_THREADS` | pairs of clusters, each at work on every n-th seed, 1 by default |

@@ -126,7 +126,7 @@ impl Run {
             topics,
             length: Duration::from_secs(number("DIFFERENTIAL_SECONDS")?.unwrap_or(60)),
             begun,
-            fresh: begun.as_secs() * 10_000,
+            fresh: number("DIFFERENTIAL_FROM")?.unwrap_or(begun.as_secs() * 10_000),
             faults_max: number("DIFFERENTIAL_FAULTS")?.unwrap_or(1),
             played: AtomicU64::new(0),
             faults: AtomicU64::new(0),
@@ -152,6 +152,10 @@ impl Run {
                 Outcome::Known(reason) => reason,
                 Outcome::Fault(fault) => {
                     self.faults.fetch_add(1, Ordering::Relaxed);
+                    eprintln!(
+                        "seed {seed} differs at step {}; it is made short",
+                        fault.step
+                    );
                     let report = self.report(&mut world, seed, program, fault)?;
                     eprintln!("{report}");
                     faults.push(report);
