@@ -174,6 +174,9 @@ fn make(cluster: &Postgres, database: &str) -> Result<Raw> {
 fn pooler(postgres: u16, pool: u32, workers: u32) -> Result<Pooler> {
     let config = Config::to(postgres)
         .set("default_pool_size", &pool.to_string())
+        // As by default: `Config::new` turns these off for scripted servers.
+        .set("catalogue_refresh", "15")
+        .set("role_check_delay", "1")
         .set("query_wait_timeout", "20")
         .set("query_wait_notify", "0")
         .set(
