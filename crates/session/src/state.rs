@@ -168,6 +168,11 @@ impl Question {
         self.resets_all = true;
     }
 
+    /// Code of which nobody knows what it sets was sent behind a `RESET ALL` that has not been answered.
+    pub(crate) fn forget_reset_all(&mut self) {
+        self.resets_all = false;
+    }
+
     /// True if the session has no custom setting, whatever was not known of it before.
     pub(crate) fn has_reset_all(&self) -> bool {
         self.resets_all

@@ -105,6 +105,11 @@ mod tests {
 
         /// Sends a simple query; the server says that it is done.
         fn run(&mut self, text: &str) {
+            self.send(text);
+            self.reply(|message| encode::command_complete(message, b"SET").unwrap());
+        }
+
+        fn send(&mut self, text: &str) {
             self.server();
             let mut message = Vec::new();
             encode::query(&mut message, text.as_bytes()).unwrap();
@@ -127,7 +132,6 @@ mod tests {
             };
             let mut out = Splice::new(&message, &mut buffer);
             requests(&mut link, &message, &mut out, &mut Vec::new()).unwrap();
-            self.reply(|message| encode::command_complete(message, b"SET").unwrap());
         }
 
         fn reply(&mut self, write: impl Fn(&mut Vec<u8>)) {
@@ -182,6 +186,18 @@ mod tests {
         assert_eq!(pair.client.pin(), None);
         pair.run("SELECT 1");
         assert_eq!(pair.question(), None);
+    }
+
+    #[test]
+    fn a_late_answer_to_reset_all_says_nothing_of_what_was_run_behind_it() {
+        let mut pair = Pair::default();
+        pair.run("RESET ALL");
+        assert!(pair.question().is_some());
+        // Its text is made while it runs, so nobody knows what it sets.
+        pair.send("DO $$ BEGIN EXECUTE current_setting('a.b'); END $$");
+        pair.reply(|_| {});
+        pair.reply(|message| encode::command_complete(message, b"DO").unwrap());
+        assert!(pair.client.certain.contains(Reason::Setting));
     }
 
     #[test]

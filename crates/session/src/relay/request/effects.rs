@@ -221,6 +221,11 @@ impl Work<'_, '_, '_, '_> {
         if effects.resets == Resets::All && effects.statements == 1 && server.is_outside() {
             server.question.reset_all();
         }
+        if effects.certain.contains(Reason::Setting) {
+            server.question.forget_reset_all();
+            let asked = server.asked.iter_mut();
+            asked.for_each(|asked| asked.0.forget_reset_all());
+        }
         for reason in effects.certain.iter() {
             client.certain.insert(reason);
             server.spoiled |= spoils(reason);
