@@ -81,6 +81,12 @@ impl Judge {
         self.generation
     }
 
+    /// Effects of calling a function of the database by its number, as far as the catalogue knows any.
+    pub fn function(&self, number: u32) -> Option<Arc<Effects>> {
+        let effects = self.functions.catalogue().function(number);
+        effects.cloned().map(Arc::new)
+    }
+
     /// What the text may do to its session; nothing if it is harmless. `pinned`: whether what may
     /// end a pin counts too.
     pub fn effects(&mut self, text: &[u8], pinned: bool) -> Option<Arc<Effects>> {

@@ -20,6 +20,8 @@ pub use query::{load_query, stamp_query};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalogue {
     entries: HashMap<Box<[u8]>, Entry>,
+    /// Functions by number, which the protocol's FunctionCall goes by.
+    numbers: HashMap<u32, Effects>,
     /// Effects that any statement may have: those of operators and casts, which no word shows.
     always: Effects,
     /// Effects of statements that define something: those of event triggers.
@@ -90,6 +92,11 @@ impl Catalogue {
             let known = entry.of(Use::Call).join(entry.of(Use::Write));
             known.clone().join(definition.effects.clone()) == known
         })
+    }
+
+    /// Effects of calling the function of this number, if any.
+    pub(crate) fn function(&self, number: u32) -> Option<&Effects> {
+        self.numbers.get(&number)
     }
 
     /// Tells versions of the database's objects apart; empty if nothing was loaded.

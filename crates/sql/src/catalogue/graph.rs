@@ -146,6 +146,17 @@ impl Graph {
         };
         catalogue.always = effects_of(b"o");
         catalogue.on_definition = effects_of(b"e");
+        for (id, number) in &self.numbers {
+            let oid = id
+                .strip_prefix(b"p")
+                .and_then(|oid| std::str::from_utf8(oid).ok());
+            let oid = oid.and_then(|oid| oid.parse().ok());
+            let node = self.nodes.get(*number);
+            let effects = node.map(|node| &node.effects);
+            if let (Some(oid), Some(effects)) = (oid, effects.filter(|it| !it.is_harmless())) {
+                catalogue.numbers.insert(oid, effects.clone());
+            }
+        }
         let mut kinds = vec![b' '; self.nodes.len()];
         for (id, number) in &self.numbers {
             if let (Some(kind), Some(first)) = (kinds.get_mut(*number), id.first()) {

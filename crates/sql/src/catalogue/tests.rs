@@ -213,6 +213,18 @@ fn rows_of_another_kind_are_refused() {
 }
 
 #[test]
+fn functions_are_known_by_number_too() {
+    let judge = judge(&[
+        STAMP,
+        function("p17000", "login", SETS),
+        function("p17001", "f", ""),
+    ]);
+    let names = judge.function(17_000).unwrap().asks.names.clone();
+    assert_eq!(*names, ["app.tenant".into()]);
+    assert_eq!(judge.function(17_001), None);
+}
+
+#[test]
 fn names_of_settings_are_told() {
     let catalogue = load(&[STAMP, function("p1", "login", SETS)]);
     assert!(catalogue.settings().any(|name| name == "app.tenant"));

@@ -26,9 +26,6 @@ const LARGE_OBJECT_FUNCTIONS: [u32; 17] = [
 /// `set_config`, which may be given any name.
 const SET_CONFIG: u32 = 2078;
 
-/// The number of the first function that is not PostgreSQL's own (FirstNormalObjectId).
-const FIRST_OWN: u32 = 16_384;
-
 impl Work<'_, '_, '_, '_> {
     /// What a simple query may do, if anything.
     pub(super) fn effects_of_query(&mut self, message: Message) -> Option<Arc<Effects>> {
@@ -181,9 +178,10 @@ impl Work<'_, '_, '_, '_> {
         match number {
             Some(SET_CONFIG) => self.note(&unknown()),
             Some(number) if LARGE_OBJECT_FUNCTIONS.contains(&number) => {}
-            // Of the database, which nobody knows by its number.
-            Some(FIRST_OWN..) => self.note(&unknown()),
-            _ => self.note(&everything(Reasons::EMPTY)),
+            number => {
+                let known = number.and_then(|number| self.link.judge.function(number));
+                self.note(&known.unwrap_or_else(|| everything(Reasons::EMPTY)));
+            }
         }
     }
 
