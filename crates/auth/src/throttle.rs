@@ -1,4 +1,4 @@
-//! How often somebody may do what only attackers do often: fail to log in, or send cancels for others to judge.
+//! Limits on what only attackers do often: failed logins, and cancel requests that others have to judge.
 //!
 //! Everything is counted per source, never per the user who is tried: nobody can lock out somebody
 //! else, unless both come from the same place (SEC-67). The argument for the rules is in

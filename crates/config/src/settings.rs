@@ -67,7 +67,7 @@ pub struct PoolSettings {
     pub session_state_check: StateCheck,
     /// Functions that change session state from within.
     pub session_state_functions: Vec<FunctionName>,
-    /// What sequences gave a client.
+    /// Treatment of values that a client got from sequences.
     pub sequence_values: SequenceValues,
     /// Clients of this pool that may be pinned to a server.
     pub max_pinned: u32,

@@ -228,7 +228,7 @@ impl<'a> Between<'a> {
         self.more(|sample| of(sample).as_secs_f64() * 1e6)
     }
 
-    /// What a group of processes used. Unknown if no look found all of it from the middle of the window on: a busy machine
+    /// Processor time that a group of processes used. Unknown if no look found all of it from the middle of the window on: a busy machine
     /// may let us look only before a process works and after its end, and then what it used is in no book.
     fn usage(&self, of: impl Fn(&Sample) -> Reading + Copy) -> Option<Usage> {
         if !self.late.iter().any(|sample| of(sample).is_whole) {

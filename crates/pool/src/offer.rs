@@ -1,4 +1,4 @@
-//! What a lane publishes of the servers that it can give to others.
+//! Servers that a lane can give to others, as it publishes them.
 
 use crate::moment::Moment;
 

@@ -1,4 +1,4 @@
-//! What passes between a lane and its engine: leave to connect, and servers on their way to other lanes.
+//! Values that pass between a lane and its engine: leave to connect, and servers on their way to other lanes.
 
 use crate::gate::Connecting;
 use crate::moment::Moment;

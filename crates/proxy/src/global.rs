@@ -81,7 +81,7 @@ pub(crate) struct GlobalPool {
     pub(crate) lanes: AtomicUsize,
     /// Clients that are pinned to their servers, on all workers.
     pub(crate) pinned: AtomicU32,
-    /// What its clients may keep others waiting for; touched only by clients on trial while others wait.
+    /// Time for which its clients may keep others waiting; touched only by clients on trial while others wait.
     pub(crate) trials: Mutex<Trials>,
     /// Statements that its servers have prepared.
     pub(crate) proven: Arc<Proven>,

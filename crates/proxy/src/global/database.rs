@@ -20,7 +20,7 @@ const DEFINED_FOR: Duration = Duration::from_secs(600);
 pub(crate) struct DatabaseState {
     /// Names of custom settings that were seen in it.
     pub(crate) names: CustomNames,
-    /// Of the catalogue; 0: nothing was read.
+    /// Version of the catalogue; 0: nothing was read.
     generation: AtomicU64,
     /// A server was asked for the catalogue, whether it could tell or not.
     is_loaded: AtomicBool,
@@ -31,7 +31,7 @@ pub(crate) struct DatabaseState {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// What a server said.
+    /// Answer of a server.
     loaded: Arc<Catalogue>,
     /// What clients have defined since, and when.
     defined: Vec<(Definition, Moment)>,

@@ -17,9 +17,9 @@ const KEPT_MAX: Duration = Duration::from_secs(1);
 /// Why a free server is with a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// It is not kept: in use, or with nobody.
+    /// The server is not kept: in use, or without a client.
     No,
-    /// Its client keeps it though others have waited since then, to see by its next request whether it reads.
+    /// The client keeps its server though others have waited since then: the next request shows if it reads.
     OnTrial(Moment),
     /// Its client keeps it while nobody waits.
     Unneeded,

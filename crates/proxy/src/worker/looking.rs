@@ -20,7 +20,7 @@ use crate::global::Purpose;
 /// Bytes of an answer.
 const ANSWER_MAX: usize = 64 * 1024 * 1024;
 
-/// How long a server may take to answer.
+/// Longest time that a server may take to answer.
 const LOOK_MAX: Duration = Duration::from_secs(15);
 
 impl<D: Driver> Worker<D> {
