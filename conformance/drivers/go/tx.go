@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,16 @@ import (
 // that begin with # are remarks; FAIL marks what the program itself holds to be wrong.
 
 const txClients = 6
+
+// txServers returns the number of servers that a client can reach. A scenario that shows a change of servers asks until
+// it has seen as many.
+func txServers() int {
+	servers, err := strconv.Atoi(os.Getenv("TX_SERVERS"))
+	if err != nil {
+		return 1
+	}
+	return servers
+}
 
 // txClient is one client of a scenario. Its methods panic with a broken step, which ends the scenario for it.
 type txClient struct {

@@ -59,12 +59,12 @@ func (c *txClient) rows(ctx context.Context, conn pgxQueryer, query string, valu
 	return all
 }
 
-// Shows that servers change from statement to statement, without which nothing here means much.
+// pgxMoves asks until servers have changed, without which nothing here means much.
 func pgxMoves(ctx context.Context, c *txClient) {
 	conn := c.pgx(ctx, "")
 	defer conn.Close(ctx)
 	servers := map[int]bool{}
-	for range 30 {
+	for len(servers) < txServers() {
 		servers[c.number32(ctx, conn, "select pg_backend_pid()")] = true
 	}
 	c.remark(fmt.Sprint("servers ", len(servers)))

@@ -4,6 +4,8 @@
 
 const CLIENTS = 6;
 const MILLISECONDS_MAX = 120_000;
+// Servers that a client can reach: a scenario that shows a change of servers asks until it has seen as many.
+const SERVERS = Number(process.env.TX_SERVERS ?? 1);
 
 class Client {
   constructor(scenario, number, meeting) {
@@ -92,4 +94,4 @@ async function run(scenarios) {
   process.exit(good ? 0 : 1);
 }
 
-module.exports = { CLIENTS, run };
+module.exports = { CLIENTS, SERVERS, run };

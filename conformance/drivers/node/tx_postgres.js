@@ -25,11 +25,11 @@ function queue() {
 }
 
 tx.run({
-  // Shows that servers change from statement to statement, without which nothing here means much.
+  // Asks until servers have changed, without which nothing here means much.
   async moves(client) {
     const sql = connect();
     const servers = new Set();
-    for (let i = 0; i < 30; i++) servers.add((await sql`select pg_backend_pid() as pid`)[0].pid);
+    do servers.add((await sql`select pg_backend_pid() as pid`)[0].pid); while (servers.size < tx.SERVERS);
     client.remark(`servers ${servers.size}`);
     await sql.end();
   },

@@ -13,6 +13,8 @@ import traceback
 
 CLIENTS = 6
 SECONDS_MAX = 120
+# Servers that a client can reach: a scenario that shows a change of servers asks until it has seen as many.
+SERVERS = int(os.environ.get("TX_SERVERS", "1"))
 
 
 class Client:

@@ -103,9 +103,14 @@ impl Runs {
     }
 }
 
-/// One of the PG* variables that say where the server is.
+/// Value of an environment variable, empty if it is not set.
 pub fn variable(name: &str) -> String {
     env::var(name).unwrap_or_default()
+}
+
+/// Number of servers that a client can reach. A scenario that shows a change of servers asks until it has seen as many.
+pub fn reachable_servers() -> usize {
+    variable("TX_SERVERS").parse().unwrap_or(1)
 }
 
 /// Turns an async function of a client into what [`Runs::scenario`] takes.

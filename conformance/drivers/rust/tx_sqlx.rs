@@ -18,6 +18,7 @@ use sqlx::postgres::PgPoolOptions;
 use crate::harness::CLIENTS;
 use crate::harness::Client;
 use crate::harness::Runs;
+use crate::harness::reachable_servers;
 use crate::scenarios;
 
 pub async fn run(runs: &mut Runs) {
@@ -58,7 +59,7 @@ fn state<T>(outcome: Result<T, sqlx::Error>) -> Option<String> {
 async fn moves(client: &mut Client) -> Result<()> {
     let mut conn = connect().await?;
     let mut servers = HashSet::new();
-    for _ in 0..30 {
+    while servers.len() < reachable_servers() {
         servers.insert(
             sqlx::query_scalar::<_, i32>("select pg_backend_pid()")
                 .fetch_one(&mut conn)

@@ -25,6 +25,7 @@ use tokio_postgres::SimpleQueryMessage;
 use crate::harness::CLIENTS;
 use crate::harness::Client;
 use crate::harness::Runs;
+use crate::harness::reachable_servers;
 use crate::harness::variable;
 use crate::scenarios;
 
@@ -88,7 +89,7 @@ fn state<T>(outcome: Result<T, Error>) -> Option<String> {
 async fn moves(client: &mut Client) -> Result<()> {
     let conn = connect().await?;
     let mut servers = HashSet::new();
-    for _ in 0..30 {
+    while servers.len() < reachable_servers() {
         servers.insert(
             conn.query_one("select pg_backend_pid()", &[])
                 .await?
