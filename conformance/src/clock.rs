@@ -29,6 +29,11 @@ pub fn since_1970() -> Duration {
     now.unwrap_or_default()
 }
 
+/// Limit for what Weir does without waiting. A machine with four busy loops per core needs seconds for what takes
+/// milliseconds alone. No time-out of Weir's that could be mistaken for "at once" is shorter by default: the shortest is
+/// `server_connect_timeout`, 15 s.
+pub const SOON: Duration = Duration::from_secs(12);
+
 /// Polls `condition` until it holds or `limit` has passed; the error names `what` was waited for.
 ///
 /// # Errors

@@ -31,6 +31,7 @@ pub mod tls;
 pub mod tools;
 pub mod weir;
 
+pub use clock::SOON;
 pub use clock::wait_until;
 pub use ini::PoolOptions;
 pub use postgres::Postgres;

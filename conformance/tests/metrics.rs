@@ -348,6 +348,6 @@ fn a_scrape_costs_little_with_hundreds_of_clients() -> Result<()> {
         "{CLIENTS} clients, {} bytes: {each:?} of processor time each 100 ms",
         page.len()
     );
-    ensure!(each < Duration::from_millis(100), "{each:?}");
+    ensure!(each < Duration::from_millis(300), "{each:?}");
     Ok(())
 }

@@ -1,13 +1,12 @@
 //! Clients that vanish or misuse COPY: the server is cleaned or closed, and nobody else notices.
 
-use std::time::Duration;
-
 use anyhow::Context;
 use anyhow::Result;
 use anyhow::ensure;
 use weir_conformance::PoolOptions;
 use weir_conformance::Postgres;
 use weir_conformance::Raw;
+use weir_conformance::SOON;
 use weir_conformance::Target;
 use weir_conformance::clock;
 use weir_conformance::frontend;
@@ -16,9 +15,6 @@ use weir_conformance::wait_until;
 use crate::support;
 use crate::support::MIB;
 use crate::support::Meter;
-
-/// A server abandoned in mid-query is drained for a second at most; then it is closed.
-const DRAINED: Duration = Duration::from_secs(5);
 
 fn vanish(raw: Raw, by_reset: bool) -> Result<()> {
     if by_reset {
@@ -33,7 +29,7 @@ fn next_is_served(target: &Target, database: &str, token: &str) -> Result<()> {
     let mut next = Raw::connect(target.port(), database)?;
     let value = next.query_one(&format!("select '{token}'"))?;
     ensure!(value == token, "wanted {token}, got {value}");
-    ensure!(begun.elapsed() < DRAINED, "took {:?}", begun.elapsed());
+    ensure!(begun.elapsed() < SOON, "took {:?}", begun.elapsed());
     next.terminate();
     Ok(())
 }
@@ -83,7 +79,7 @@ fn cor_01_a_client_that_vanishes_in_mid_query_leaves_nothing_behind() -> Result<
                    from pg_stat_activity where datname = 'cor_01' and state <> 'idle'";
     let mut observer = Raw::connect(postgres.port(), "postgres")?;
     let mut left = String::new();
-    let ended = wait_until("the end of abandoned queries", DRAINED, || {
+    let ended = wait_until("the end of abandoned queries", SOON, || {
         left = observer.query_one(running)?;
         Ok(left.is_empty())
     });
@@ -106,12 +102,12 @@ fn cor_01_work_before_a_terminate_is_finished_or_given_up_in_time() -> Result<()
         "insert into sink select 'mine' from pg_sleep(0.3)",
     ))?;
     // A client that leaves while it waits for a server (one is asked about its role and its database) is dropped.
-    wait_until("the server to work", DRAINED, || {
+    wait_until("the server to work", SOON, || {
         let runs = "select count(*) from pg_stat_activity where state = 'active' and query like 'insert into sink%'";
         Ok(direct.query_one(runs)? == "1")
     })?;
     raw.terminate();
-    wait_until("the insert", DRAINED, || {
+    wait_until("the insert", SOON, || {
         Ok(direct.query_one("select count(*) from sink")? == "1")
     })?;
     for sql in ["select pg_sleep(60)", "begin; select pg_sleep(60)"] {
@@ -179,7 +175,7 @@ fn cor_02_a_client_that_vanishes_inside_a_streamed_message_costs_its_server() ->
                 .with_context(|| format!("cut at {cut}"))?;
         }
     }
-    wait_until("one backend", DRAINED, || {
+    wait_until("one backend", SOON, || {
         Ok(backends(&postgres, "cor_02_streamed", "true")? <= 1)
     })?;
     target.check_healthy()
@@ -343,23 +339,17 @@ fn cor_23_a_good_bye_inside_a_transaction_releases_its_locks() -> Result<()> {
         raw.query("begin")?;
         raw.query("insert into locked values ('foreign')")?;
         raw.query("lock table locked in access exclusive mode")?;
-        let begun = clock::now();
         if round % 2 == 0 {
             raw.terminate();
         } else {
             vanish(raw, true)?;
         }
         let mut observer = Raw::connect(postgres.port(), "cor_23")?;
-        wait_until("the end of the locks", DRAINED, || {
+        wait_until("the end of the locks", SOON, || {
             let count = observer
                 .query_one("select count(*) from pg_locks where relation = 'locked'::regclass")?;
             Ok(count == "0")
         })?;
-        ensure!(
-            begun.elapsed() < Duration::from_secs(2),
-            "took {:?}",
-            begun.elapsed()
-        );
         next_is_served(&target, "cor_23", &format!("next {round}"))?;
     }
     let mut raw = Raw::connect(target.port(), "cor_23")?;

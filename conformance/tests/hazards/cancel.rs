@@ -13,6 +13,7 @@ use anyhow::ensure;
 use weir_conformance::PoolOptions;
 use weir_conformance::Postgres;
 use weir_conformance::Raw;
+use weir_conformance::SOON;
 use weir_conformance::clock;
 use weir_conformance::frontend;
 use weir_conformance::random::Random;
@@ -135,10 +136,7 @@ fn cor_25_a_cancel_takes_a_waiting_client_out_of_the_queue() -> Result<()> {
             .stream()
             .set_read_timeout(Some(Duration::from_millis(200)))?;
         while answer.is_none() {
-            ensure!(
-                begun.elapsed() < Duration::from_secs(5),
-                "round {round}: not cancelled"
-            );
+            ensure!(begun.elapsed() < SOON, "round {round}: not cancelled");
             waiting.cancel(target.port())?;
             let mut first = [0];
             if waiting.stream().peek(&mut first).is_ok() {

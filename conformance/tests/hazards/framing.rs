@@ -8,6 +8,7 @@ use anyhow::ensure;
 use weir_conformance::PoolOptions;
 use weir_conformance::Postgres;
 use weir_conformance::Raw;
+use weir_conformance::SOON;
 use weir_conformance::clock;
 use weir_conformance::frontend;
 use weir_conformance::scripted;
@@ -16,7 +17,6 @@ use weir_conformance::scripted::Scripted;
 use crate::support;
 use crate::support::MIB;
 use crate::support::Meter;
-use crate::support::PROMPT;
 use crate::support::SMUGGLED;
 
 /// What a client may send after its login.
@@ -185,7 +185,7 @@ fn cor_30_unknown_message_types_are_refused_without_a_server() -> Result<()> {
                 "{text}"
             );
             ensure!(
-                begun.elapsed() < PROMPT,
+                begun.elapsed() < SOON,
                 "type {tag} took {:?}",
                 begun.elapsed()
             );

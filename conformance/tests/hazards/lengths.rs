@@ -7,6 +7,7 @@ use anyhow::Result;
 use anyhow::ensure;
 use weir_conformance::PoolOptions;
 use weir_conformance::Raw;
+use weir_conformance::SOON;
 use weir_conformance::Target;
 use weir_conformance::clock;
 use weir_conformance::frontend;
@@ -15,7 +16,6 @@ use weir_conformance::scripted::Scripted;
 use crate::support;
 use crate::support::MIB;
 use crate::support::Meter;
-use crate::support::PROMPT;
 use crate::support::SMUGGLED;
 
 /// `PQ_SMALL_MESSAGE_LIMIT` of PostgreSQL.
@@ -105,7 +105,7 @@ fn refuse(target: &Target, phase: (&str, &[&str]), tag: u8, length: u32) -> Resu
     let bytes = [support::head(tag, length), support::smuggled()].concat();
     raw.send(&bytes)?;
     support::refused(&mut raw, "08P01")?;
-    ensure!(begun.elapsed() < PROMPT, "took {:?}", begun.elapsed());
+    ensure!(begun.elapsed() < SOON, "took {:?}", begun.elapsed());
     Ok(())
 }
 
@@ -127,7 +127,7 @@ fn sec_21_hostile_lengths_are_refused_at_startup() -> Result<()> {
             raw.send(&[&length.to_be_bytes()[..], &[0, 3, 0, 0], b"user\0x\0\0"].concat())?;
             support::refused(&mut raw, "08P01")
                 .with_context(|| format!("a start-up packet of {length}"))?;
-            ensure!(begun.elapsed() < PROMPT, "took {:?}", begun.elapsed());
+            ensure!(begun.elapsed() < SOON, "took {:?}", begun.elapsed());
         }
     }
     meter.check_growth(MIB)?;
@@ -154,7 +154,7 @@ fn sec_21_hostile_lengths_are_refused_during_authentication() -> Result<()> {
             raw.send(&[support::head(b'p', length), support::smuggled()].concat())?;
             support::refused(&mut raw, "08P01")
                 .with_context(|| format!("a password of {length} with {auth_type}"))?;
-            ensure!(begun.elapsed() < PROMPT, "took {:?}", begun.elapsed());
+            ensure!(begun.elapsed() < SOON, "took {:?}", begun.elapsed());
         }
         meter.check_growth(2 * MIB)?;
         meter.check_cpu(Duration::from_millis(500))?;
@@ -192,7 +192,7 @@ fn sec_20_a_rewritten_length_never_wraps() -> Result<()> {
         )?;
         drop(raw);
     }
-    weir_conformance::wait_until("the closing of cut servers", PROMPT * 5, || {
+    weir_conformance::wait_until("the closing of cut servers", SOON, || {
         Ok(server.connections() > 0)
     })?;
     support::check_serves(&mut target)?;
@@ -266,7 +266,7 @@ fn hostile_reply(target: &mut Target, tag: u8, length: u32) -> Result<()> {
     let mut raw = Raw::connect(target.port(), "postgres")?;
     raw.send(&frontend::query(&format!("!{tag:02x}{length:08x}")))?;
     support::refused(&mut raw, "08006")?;
-    ensure!(meter.elapsed() < PROMPT, "took {:?}", meter.elapsed());
+    ensure!(meter.elapsed() < SOON, "took {:?}", meter.elapsed());
     // What was declared is a thousand times as much; the log's lines and the allocator's habits need a little.
     meter.check_growth(4 * MIB)?;
     support::check_serves(target)

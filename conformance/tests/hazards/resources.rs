@@ -8,6 +8,7 @@ use anyhow::Result;
 use anyhow::ensure;
 use weir_conformance::PoolOptions;
 use weir_conformance::Raw;
+use weir_conformance::SOON;
 use weir_conformance::clock;
 use weir_conformance::frontend;
 use weir_conformance::scripted;
@@ -94,7 +95,7 @@ fn cor_42_clients_that_stall_in_their_login_are_shown_out() -> Result<()> {
         "scram-sha-256",
         "\"postgres\" \"secret\"\n",
         &[
-            "client_login_timeout = 1",
+            "client_login_timeout = 8",
             "max_client_conn = 1000",
             "listen_backlog = 1000",
         ],
@@ -119,7 +120,7 @@ fn cor_42_clients_that_stall_in_their_login_are_shown_out() -> Result<()> {
     }
     wait_until(
         "a hundred clients at the door",
-        Duration::from_secs(1),
+        Duration::from_secs(6),
         || Ok(support::open_files(pid)? > files + 100),
     )?;
     // Somebody who does not stall is asked for the password at once.
@@ -129,7 +130,7 @@ fn cor_42_clients_that_stall_in_their_login_are_shown_out() -> Result<()> {
     let asked = honest.read_message()?;
     ensure!(asked.tag == b'R', "{}", asked.error());
     ensure!(
-        at.elapsed() < Duration::from_secs(1),
+        at.elapsed() < Duration::from_secs(4),
         "took {:?}",
         at.elapsed()
     );
@@ -143,7 +144,7 @@ fn cor_42_clients_that_stall_in_their_login_are_shown_out() -> Result<()> {
             .with_context(|| format!("stage {}", number % 8))?;
     }
     let took = begun.elapsed();
-    ensure!(took < Duration::from_secs(15), "took {took:?}");
+    ensure!(took < Duration::from_secs(60), "took {took:?}");
     wait_until(
         "the return of the open files",
         Duration::from_secs(20),
@@ -178,7 +179,7 @@ fn cor_42_a_trickling_login_ends_at_the_absolute_deadline() -> Result<()> {
     }
     let took = begun.elapsed();
     ensure!(
-        took > Duration::from_millis(700) && took < Duration::from_secs(4),
+        took > Duration::from_millis(700) && took < SOON,
         "took {took:?}"
     );
     support::check_serves(&mut target)
@@ -265,11 +266,7 @@ fn cor_44_no_file_for_a_server_connection_does_not_mark_the_server_down() -> Res
         "{}",
         support::describe(&answer)
     );
-    ensure!(
-        begun.elapsed() < Duration::from_secs(5),
-        "took {:?}",
-        begun.elapsed()
-    );
+    ensure!(begun.elapsed() < SOON, "took {:?}", begun.elapsed());
     holder.query("rollback")?;
     support::check_serves(&mut target)
 }

@@ -8,6 +8,7 @@ use anyhow::Result;
 use anyhow::ensure;
 use weir_conformance::PoolOptions;
 use weir_conformance::Raw;
+use weir_conformance::SOON;
 use weir_conformance::Target;
 use weir_conformance::clock;
 use weir_conformance::frontend;
@@ -17,7 +18,6 @@ use weir_conformance::scripted::Scripted;
 use crate::support;
 use crate::support::MIB;
 use crate::support::Meter;
-use crate::support::PROMPT;
 
 const LOGIN: [(&str, &str); 2] = [("user", "postgres"), ("database", "postgres")];
 
@@ -69,7 +69,7 @@ fn sec_24_no_options_string_keeps_the_parser_busy() -> Result<()> {
         raw.read_until_ready()
             .with_context(|| format!("options {:.40}", options.escape_debug()))?;
         ensure!(
-            begun.elapsed() < PROMPT,
+            begun.elapsed() < SOON,
             "{options:.40} took {:?}",
             begun.elapsed()
         );

@@ -12,6 +12,7 @@ use anyhow::ensure;
 use weir_conformance::Kind;
 use weir_conformance::PoolOptions;
 use weir_conformance::Raw;
+use weir_conformance::SOON;
 use weir_conformance::Target;
 use weir_conformance::TempDir;
 use weir_conformance::clock;
@@ -20,8 +21,6 @@ use weir_conformance::process;
 use weir_conformance::raw::Message;
 
 pub(crate) const MIB: u64 = 1024 * 1024;
-/// A refusal takes microseconds; this is for a machine that does other things too.
-pub(crate) const PROMPT: Duration = Duration::from_secs(2);
 /// A query that must never run.
 pub(crate) const SMUGGLED: &[u8] = b"select 'smuggled'";
 
@@ -140,7 +139,7 @@ pub(crate) fn check_serves(target: &mut Target) -> Result<()> {
     ensure!(value.contains("served"), "a normal client got {value}");
     raw.terminate();
     ensure!(
-        begun.elapsed() < Duration::from_secs(5),
+        begun.elapsed() < SOON,
         "a normal client took {:?}",
         begun.elapsed()
     );

@@ -6,6 +6,7 @@ use anyhow::ensure;
 use weir_conformance::PoolOptions;
 use weir_conformance::Postgres;
 use weir_conformance::Raw;
+use weir_conformance::SOON;
 use weir_conformance::frontend::message;
 use weir_conformance::scripted::Scripted;
 
@@ -49,7 +50,7 @@ fn sec_46_nobody_says_where_it_comes_from() -> Result<()> {
         b"PROXY TCP4 10.0.0.1 10.0.0.2 5432 6432\r\n",
         v2,
     ] {
-        let mut raw = Raw::tcp(target.port(), support::PROMPT * 5)?;
+        let mut raw = Raw::tcp(target.port(), SOON)?;
         raw.send(header)?;
         // Its first bytes are no length of a start-up packet.
         let words = raw.read_to_close()?;

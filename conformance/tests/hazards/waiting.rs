@@ -10,6 +10,7 @@ use anyhow::Result;
 use anyhow::ensure;
 use weir_conformance::PoolOptions;
 use weir_conformance::Raw;
+use weir_conformance::SOON;
 use weir_conformance::clock;
 use weir_conformance::frontend;
 use weir_conformance::scripted;
@@ -60,7 +61,7 @@ fn cor_49_a_batch_that_waits_too_long_gets_one_error_in_place_of_its_first_reply
         ensure!(words[0].field(b'S').as_deref() == Some("FATAL"));
         let waited = begun.elapsed();
         ensure!(
-            waited > Duration::from_millis(900) && waited < Duration::from_secs(4),
+            waited > Duration::from_millis(900) && waited < SOON,
             "waited {waited:?}"
         );
     }
@@ -85,10 +86,7 @@ fn cor_49_a_batch_cancelled_while_it_waits_is_skipped_up_to_its_sync() -> Result
         let begun = clock::now();
         // The first cancel may overtake the batch.
         while raw.stream().peek(&mut [0]).is_err() {
-            ensure!(
-                begun.elapsed() < Duration::from_secs(5),
-                "cut {cut}: not cancelled"
-            );
+            ensure!(begun.elapsed() < SOON, "cut {cut}: not cancelled");
             raw.cancel(target.port())?;
         }
         raw.stream()
@@ -128,18 +126,14 @@ fn cor_49_a_login_does_not_wait_for_a_busy_pool() -> Result<()> {
     let options = PoolOptions::default()
         .pool_size(1)
         .env("WEIR_WORKERS", "4")
-        .setting("client_login_timeout = 3");
+        .setting("client_login_timeout = 30");
     let mut target = support::start(server.port(), &options)?;
     let mut holder = Raw::connect(target.port(), "postgres")?;
     holder.query("begin")?;
     for number in 0..8 {
         let begun = clock::now();
         Raw::connect(target.port(), "postgres").with_context(|| format!("login {number}"))?;
-        ensure!(
-            begun.elapsed() < Duration::from_secs(1),
-            "took {:?}",
-            begun.elapsed()
-        );
+        ensure!(begun.elapsed() < SOON, "took {:?}", begun.elapsed());
     }
     holder.query("rollback")?;
     support::check_serves(&mut target)
@@ -246,11 +240,7 @@ fn cor_50_refusals_for_good_are_told_at_once() -> Result<()> {
             );
             let text = words[0].error();
             ensure!(text.contains("refused by script"), "{text}");
-            ensure!(
-                begun.elapsed() < Duration::from_secs(2),
-                "took {:?}",
-                begun.elapsed()
-            );
+            ensure!(begun.elapsed() < SOON, "took {:?}", begun.elapsed());
         }
         // Not one attempt per client: the failure is remembered.
         let attempts = attempts.load(Ordering::SeqCst);

@@ -11,6 +11,7 @@ use anyhow::Result;
 use anyhow::anyhow;
 use anyhow::ensure;
 use weir_conformance::Raw;
+use weir_conformance::SOON;
 use weir_conformance::Weir;
 use weir_conformance::clock;
 use weir_conformance::wait_until;
@@ -25,8 +26,6 @@ use crate::support::send_all;
 const SEARCH_MAX: Duration = Duration::from_secs(45);
 const START: u64 = 2;
 const SIZE_MAX: u64 = 12;
-/// A second is what the stall valve promises; the rest is for a machine that does other things too.
-const STALL_MAX: Duration = Duration::from_millis(1500);
 
 /// One that begins with `START` servers.
 fn small_pool(server: &Server) -> Result<Weir> {
@@ -85,7 +84,7 @@ fn a_pool_finds_its_size_under_load_and_stays_within_its_bounds() -> Result<()> 
 
 /// Each application holds one connection in a transaction and waits for the answer on its second one.
 #[test]
-fn clients_that_wait_for_clients_in_the_queue_go_on_within_a_second() -> Result<()> {
+fn clients_that_wait_for_clients_in_the_queue_go_on() -> Result<()> {
     let server = Server::new("op_stall")?;
     let weir = small_pool(&server)?;
     let mut holders = clients(&weir, "op_stall", 2)?;
@@ -99,7 +98,7 @@ fn clients_that_wait_for_clients_in_the_queue_go_on_within_a_second() -> Result<
         answer(second)?;
     }
     let took = clock::now() - asked;
-    ensure!(took < STALL_MAX, "it took {took:?}");
+    ensure!(took < SOON, "it took {took:?}");
     for holder in &mut holders {
         holder.query("commit")?;
     }
@@ -111,7 +110,7 @@ fn clients_that_wait_for_clients_in_the_queue_go_on_within_a_second() -> Result<
 /// One server waits for its client, the other for that client's lock, and the client for somebody in the queue: from
 /// outside the second looks as if it worked.
 #[test]
-fn a_stall_behind_a_row_lock_ends_within_a_second() -> Result<()> {
+fn a_stall_behind_a_row_lock_ends() -> Result<()> {
     let mut server = Server::new("op_stall_lock")?;
     let mut direct = Raw::connect(server.postgres.port(), "op_stall_lock")?;
     direct.query("create table t as select 0 as n")?;
@@ -132,7 +131,7 @@ fn a_stall_behind_a_row_lock_ends_within_a_second() -> Result<()> {
     send_all(std::slice::from_mut(second), "select 1")?;
     answer(second)?;
     let took = clock::now() - asked;
-    ensure!(took < STALL_MAX, "it took {took:?}");
+    ensure!(took < SOON, "it took {took:?}");
     holder.query("commit")?;
     answer(blocked)?;
     ensure!(figure(&weir, "stalls")? > 0);

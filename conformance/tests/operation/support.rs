@@ -11,6 +11,7 @@ use anyhow::ensure;
 use weir_conformance::Config;
 use weir_conformance::Postgres;
 use weir_conformance::Raw;
+use weir_conformance::SOON;
 use weir_conformance::Weir;
 use weir_conformance::clock;
 use weir_conformance::frontend;
@@ -158,10 +159,7 @@ pub(crate) fn took(begun: Instant, limit: Duration) -> Result<()> {
     // Timers may be coarse, never early by more than that.
     let early = limit.saturating_sub(Duration::from_millis(20));
     ensure!(time >= early, "after {time:?} already, not {limit:?}");
-    ensure!(
-        time < limit + Duration::from_secs(3),
-        "only after {time:?}, not {limit:?}"
-    );
+    ensure!(time < limit + SOON, "only after {time:?}, not {limit:?}");
     Ok(())
 }
 
