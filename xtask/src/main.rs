@@ -7,6 +7,7 @@
 
 mod accept;
 mod ci;
+mod cost;
 mod demo;
 mod docs;
 mod mutants;
@@ -37,6 +38,8 @@ enum Task {
     AcceptAuto(accept::Flags),
     /// Everything that CI checks: format, lints, docs, tidy, licences, then all tests
     Ci(ci::Flags),
+    /// Compare what a transaction costs two builds of Weir, and PgBouncer, by turns
+    Cost(cost::Flags),
     /// Show a pgbench run through Weir beside the same run direct
     Demo(demo::Flags),
     /// Write docs/reference from the tables in the code
@@ -73,6 +76,7 @@ fn run(task: Task) -> Result<()> {
     match task {
         Task::AcceptAuto(flags) => accept::run(&flags),
         Task::Ci(flags) => ci::run(&flags),
+        Task::Cost(flags) => cost::run(&flags),
         Task::Demo(flags) => demo::run(&flags),
         Task::Docs { check: true } => docs::check(),
         Task::Docs { check: false } => docs::write(),
