@@ -16,6 +16,7 @@ use std::time::Duration;
 use anyhow::Context;
 use anyhow::Result;
 use anyhow::anyhow;
+use anyhow::bail;
 use anyhow::ensure;
 use weir_conformance::clock;
 
@@ -66,11 +67,12 @@ fn random_programs_are_answered_as_by_postgresql() -> Result<()> {
     }
     if let Some(program) = wanted(&topics)? {
         eprintln!("{program}");
-        let outcome = play::play(&mut World::start()?, &program)?;
-        if let Outcome::Fault(fault) = &outcome {
-            eprintln!("{}", fault.transcript);
+        let mut world = World::start()?;
+        for play in 1..=number("DIFFERENTIAL_PLAYS")?.unwrap_or(1) {
+            if let Outcome::Fault(fault) = play::play(&mut world, &program)? {
+                bail!("the sides differ in play {play}\n{}", fault.transcript);
+            }
         }
-        ensure!(!matches!(outcome, Outcome::Fault(_)), "the sides differ");
         return Ok(());
     }
     let run = Run::from_env(topics)?;

@@ -251,9 +251,10 @@ impl Client {
         self.sequences.end_trial();
     }
 
-    /// It has run something that may have moved a sequence.
-    pub(crate) fn inserted(&mut self) {
-        self.sequences.moved();
+    /// Records that the client has run something that may have moved a sequence; `is_foreign` is true if the server may
+    /// hold values of other clients.
+    pub(crate) fn inserted(&mut self, is_foreign: bool) {
+        self.sequences.moved(is_foreign);
         if self.sequences.keeps_moved() {
             self.certain.insert(Reason::Sequence);
         }

@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn what_is_known_of_its_use_of_sequences_arrives() {
         let mut client = client();
-        client.sequences.moved();
+        client.sequences.moved(false);
         assert!(client.export().is_none(), "on trial");
         client.sequences.end_trial();
         client.sequences.reads = true;

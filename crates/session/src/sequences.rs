@@ -115,13 +115,28 @@ impl Use {
         self.policy == SequencePolicy::Refuse
     }
 
-    /// It may just have moved one.
-    pub(crate) fn moved(&mut self) {
+    /// True if a statement with this text may begin the client's trial.
+    #[inline]
+    pub(crate) fn is_tried_by(&self, text: &[u8]) -> bool {
+        self.trial == Trial::Untried
+            && self.policy == SequencePolicy::Learn
+            && !self.reads
+            && may_insert(text)
+    }
+
+    /// Ends the client's trial, also one that has not begun.
+    pub(crate) fn try_never(&mut self) {
+        self.trial = Trial::Over;
+    }
+
+    /// Records that the client may have moved a sequence on a server where others may have left values, or not. Only
+    /// without these can a read be right, so only then there is a trial.
+    pub(crate) fn moved(&mut self, is_foreign: bool) {
         if self.is_refused() {
             return;
         }
         self.has_moved = true;
-        if self.policy == SequencePolicy::Learn && self.trial == Trial::Untried {
+        if !is_foreign && self.policy == SequencePolicy::Learn && self.trial == Trial::Untried {
             self.trial = Trial::Due;
         }
     }
@@ -164,6 +179,15 @@ impl Use {
     }
 }
 
+/// True if a text begins with a verb whose tag [`may_move`] knows.
+fn may_insert(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    [&b"INSERT"[..], b"COPY", b"MERGE"].iter().any(|verb| {
+        text.get(..verb.len())
+            .is_some_and(|word| word.eq_ignore_ascii_case(verb))
+    })
+}
+
 /// Whether a statement with this tag may have moved a sequence that its text does not name.
 #[inline]
 pub(crate) fn may_move(tag: &[u8]) -> bool {
@@ -194,11 +218,34 @@ mod tests {
     fn only_the_first_move_is_a_trial() {
         let mut used = Use::default();
         assert!(!used.is_on_trial());
-        used.moved();
+        used.moved(false);
         assert!(used.is_on_trial());
         used.end_trial();
-        used.moved();
+        used.moved(false);
         assert!(!used.is_on_trial() && used.has_moved);
+    }
+
+    #[test]
+    fn a_move_among_values_of_others_is_no_trial() {
+        let mut used = Use::default();
+        used.moved(true);
+        assert!(used.has_moved && used.is_tried_by(b"INSERT") && !used.is_on_trial());
+        used.moved(false);
+        assert!(used.is_on_trial());
+    }
+
+    #[test]
+    fn verbs_of_what_may_insert_are_told_apart() {
+        for text in [
+            "insert into t values (1)",
+            " \n COPY t from stdin",
+            "Merge into t",
+        ] {
+            assert!(may_insert(text.as_bytes()), "{text}");
+        }
+        for text in ["", "in", "select 1", "update t set a = 1"] {
+            assert!(!may_insert(text.as_bytes()), "{text}");
+        }
     }
 
     #[test]
@@ -219,7 +266,7 @@ mod tests {
     fn a_pool_that_pins_keeps_each_client_and_tries_none() {
         let (readers, mut used) = (Readers::default(), Use::default());
         used.refresh(SequencePolicy::Pin, &readers, || unreachable!());
-        used.moved();
+        used.moved(false);
         assert!(used.keeps_moved() && used.has_moved && !used.is_on_trial());
     }
 
@@ -228,7 +275,7 @@ mod tests {
         let (readers, mut used) = (Readers::default(), Use::default());
         readers.learn("web");
         used.refresh(SequencePolicy::Refuse, &readers, || "web".to_owned());
-        used.moved();
+        used.moved(false);
         assert!(!used.keeps_moved() && !used.has_moved && !used.is_on_trial());
     }
 

@@ -105,6 +105,8 @@ pub struct Server {
     pub(crate) has_foreign_sequences: bool,
     /// The client has not yet done anything on this lease, but for beginning a transaction.
     pub(crate) is_fresh: bool,
+    /// True if the client may have moved a sequence in this lease.
+    pub(crate) has_moved_sequence: bool,
     /// The same for the transaction.
     pub(crate) is_beginning: bool,
     /// Nothing has been done on it since its sequences were discarded for the client.
@@ -200,6 +202,7 @@ impl Server {
             lent: None,
             has_foreign_sequences: false,
             is_fresh: true,
+            has_moved_sequence: false,
             is_beginning: true,
             is_emptied: false,
             spoiled: false,

@@ -386,7 +386,10 @@ impl Work<'_, '_> {
             b"ALTER DATABASE\0" | b"ALTER ROLE\0" | b"CREATE ROLE\0" | b"DROP ROLE\0" => {
                 self.server.alters_roles = true;
             }
-            tag if sequences::may_move(tag) && self.is_clients() => self.client.inserted(),
+            tag if sequences::may_move(tag) && self.is_clients() => {
+                self.client.inserted(self.server.has_foreign_sequences);
+                self.server.has_moved_sequence = true;
+            }
             b"BEGIN\0" => return self.ends_execute(tag::COMMAND_COMPLETE),
             b"DEALLOCATE ALL\0" if self.is_clients() => {
                 self.server.forget_statements();

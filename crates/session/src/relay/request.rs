@@ -93,6 +93,7 @@ fn begin_by(
     client.leave_own_names();
     server.may_load = false;
     server.is_fresh = true;
+    server.has_moved_sequence = false;
     server.returning.clear();
     server.bound = 0;
     client.wants_new = false;
@@ -465,7 +466,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
             return self.stall();
         }
         let sequences = effects.as_ref().map(|effects| effects.sequences);
-        self.clean_sequences(sequences.unwrap_or_default());
+        let text_or_part = text.unwrap_or_else(|| self.body(message));
+        let begins_trial = self.link.client.sequences.is_tried_by(text_or_part);
+        self.clean_sequences(sequences.unwrap_or_default(), begins_trial);
         if self.link.server.queue.awaits_required() {
             return self.stall();
         }

@@ -116,17 +116,19 @@ impl Work<'_, '_, '_, '_> {
             return true;
         }
         let client = &mut *self.link.client;
+        let mut begins_trial = false;
         let effects = if name.is_empty() {
             client.unnamed_effects().cloned()
-        } else if let Some((_, Some(statement))) = client.statement(name) {
-            statement.effects(self.link.judge)
+        } else if let Some((_, Some(known))) = client.statement(name) {
+            begins_trial = client.sequences.is_tried_by(known.text());
+            known.effects(self.link.judge)
         } else if client.own_names.is_some() {
             return self.note_own(portal, name);
         } else {
             client.has_untracked_effects.then(unknown)
         };
         let sequences = effects.as_ref().map(|effects| effects.sequences);
-        self.clean_sequences(sequences.unwrap_or_default());
+        self.clean_sequences(sequences.unwrap_or_default(), begins_trial);
         if self.link.server.queue.awaits_required() {
             return self.stall();
         }
@@ -145,7 +147,7 @@ impl Work<'_, '_, '_, '_> {
     fn note_own(&mut self, portal: &[u8], name: &[u8]) -> bool {
         let all = self.effects_of_own(name);
         all.iter()
-            .for_each(|effects| self.clean_sequences(effects.sequences));
+            .for_each(|effects| self.clean_sequences(effects.sequences, false));
         if self.link.server.queue.awaits_required() {
             return self.stall();
         }

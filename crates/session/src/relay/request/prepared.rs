@@ -90,21 +90,26 @@ impl Work<'_, '_, '_, '_> {
             Some((_, None)) | None => {}
         }
         let statement = self.intern(definition);
-        if let Some(effects) = self.effects_of(&statement) {
-            if let Some(reasons) = self.refusal_of(&effects) {
-                self.link.server.needs_sync = true;
-                self.refuse_parse(name, reasons);
-                return true;
-            }
-            // Here, since nothing can be put in front of its Bind in the same batch.
-            self.clean_sequences(effects.sequences);
-            if self.link.server.queue.awaits_required() {
-                return self.stall();
-            }
-            if effects.names && !self.share_names(&effects, statement.text(), false) {
+        let effects = self.effects_of(&statement);
+        if let Some(effects) = &effects
+            && let Some(reasons) = self.refusal_of(effects)
+        {
+            self.link.server.needs_sync = true;
+            self.refuse_parse(name, reasons);
+            return true;
+        }
+        // Here, since nothing can be put in front of its Bind in the same batch.
+        let sequences = effects.as_ref().map(|effects| effects.sequences);
+        let begins_trial = self.link.client.sequences.is_tried_by(statement.text());
+        self.clean_sequences(sequences.unwrap_or_default(), begins_trial);
+        if self.link.server.queue.awaits_required() {
+            return self.stall();
+        }
+        if let Some(effects) = &effects {
+            if effects.names && !self.share_names(effects, statement.text(), false) {
                 return false;
             }
-            self.lend_channels(&effects, begins);
+            self.lend_channels(effects, begins);
         }
         self.link.server.needs_sync = true;
         self.statements.client_parses += 1;

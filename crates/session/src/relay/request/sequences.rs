@@ -13,7 +13,7 @@ impl Link<'_> {
     pub(super) fn look_at_sequences(&mut self) {
         let Link { client, server, .. } = self;
         if self.rules.state != StatePolicy::Track {
-            return client.end_trial();
+            return client.sequences.try_never();
         }
         let reported = &client.reported;
         let application = || reported.get("application_name").unwrap_or("").to_owned();
@@ -27,28 +27,37 @@ impl Link<'_> {
 }
 
 impl Work<'_, '_, '_, '_> {
-    /// What others left, or the client itself before it got newer values elsewhere, is not for a client whose application
-    /// reads: a statement may read without a word of it in its text.
+    /// Discards what others left, or the client itself before it got newer values elsewhere, for a client whose
+    /// application reads: a statement may read without a word of it in its text. So too for a client that keeps its
+    /// server, for whatever reason: its read may come in any later transaction, when it has values of its own.
     #[inline]
     pub(super) fn discard_sequences_for_readers(&mut self) {
-        if self.link.client.sequences.keeps_moved() && self.link.server.has_foreign_sequences {
+        let Link { client, server, .. } = &*self.link;
+        if server.has_foreign_sequences
+            && (client.sequences.keeps_moved() || client.pin().is_some())
+        {
             self.discard_sequences();
         }
     }
 
-    /// What currval says is the client's own, or nothing at all: then PostgreSQL says so. The message that reads has to wait
-    /// if [`crate::expected::Queue::awaits_required`] afterwards.
-    pub(super) fn clean_sequences(&mut self, sequences: Sequences) {
-        if sequences != Sequences::Untouched && self.link.server.has_foreign_sequences {
+    /// Discards what others left if a statement reads or moves a sequence by its text, or may begin the client's trial:
+    /// currval then tells the client's own value, or PostgreSQL says that there is none. The message has to wait if
+    /// [`crate::expected::Queue::awaits_required`] afterwards.
+    #[inline]
+    pub(super) fn clean_sequences(&mut self, sequences: Sequences, begins_trial: bool) {
+        if (sequences != Sequences::Untouched || begins_trial)
+            && self.link.server.has_foreign_sequences
+        {
             self.discard_sequences();
         }
     }
 
-    /// If the client has done nothing here yet. A failed transaction reads nothing, and would refuse this.
+    /// If the client has done nothing here yet but BEGIN, or nothing that moves a sequence in its earlier transactions. A failed transaction reads nothing, and would refuse this.
     fn discard_sequences(&mut self) {
         let server = &mut *self.link.server;
         let can_run = server.status() != TransactionStatus::Failed && server.queue.is_plain();
-        if server.is_fresh && !server.needs_sync && can_run {
+        let has_none = server.is_fresh || server.is_beginning && !server.has_moved_sequence;
+        if has_none && !server.needs_sync && can_run {
             // A constant text fits.
             let sql = "DISCARD SEQUENCES".to_owned();
             let _ = server.require(sql, Duty::Swallow, self.to_server.insert());
@@ -63,7 +72,7 @@ impl Work<'_, '_, '_, '_> {
         if sequences == Sequences::Untouched {
             return;
         }
-        self.clean_sequences(sequences);
+        self.clean_sequences(sequences, false);
         if self.link.client.sequences.is_refused() {
             return;
         }
@@ -85,7 +94,8 @@ impl Work<'_, '_, '_, '_> {
         }
         client.moves_sequences = true;
         if sequences == Sequences::Moves {
-            client.inserted();
+            client.inserted(server.has_foreign_sequences);
+            server.has_moved_sequence = true;
         }
     }
 }
@@ -318,12 +328,76 @@ mod tests {
     }
 
     #[test]
+    fn a_trial_begins_without_values_of_others() {
+        for steps in [
+            &[(INSERT, "INSERT 0 1", TransactionStatus::Idle)][..],
+            &[
+                ("BEGIN", "BEGIN", TransactionStatus::InTransaction),
+                (INSERT, "INSERT 0 1", TransactionStatus::InTransaction),
+                ("COMMIT", "COMMIT", TransactionStatus::Idle),
+            ],
+        ] {
+            let (pool, mut a, mut b, mut s) = (Arc::default(), client(1), client(2), server());
+            sent(&pool, &mut a, &mut s, "SELECT nextval('s')", true);
+            answer(&mut a, &mut s, "SELECT 1", TransactionStatus::Idle);
+            for (number, (text, tag, status)) in steps.iter().enumerate() {
+                let told = sent(&pool, &mut b, &mut s, text, number == 0);
+                assert_eq!(told.contains("DISCARD SEQUENCES"), *text == INSERT);
+                answer(&mut b, &mut s, tag, *status);
+            }
+            assert!(b.is_on_trial() && !s.has_foreign_sequences);
+        }
+    }
+
+    #[test]
+    fn a_pinned_client_finds_no_values_of_others() {
+        let (pool, mut a, mut b, mut s) = (Arc::default(), client(1), client(2), server());
+        sent(&pool, &mut a, &mut s, "SELECT nextval('s')", true);
+        answer(&mut a, &mut s, "SELECT 1", TransactionStatus::Idle);
+        sent(&pool, &mut b, &mut s, "SELECT 1", true);
+        answer(&mut b, &mut s, "SELECT 1", TransactionStatus::Idle);
+        b.set_pin(Pin::State(Reason::TemporaryObject));
+        let told = sent(&pool, &mut b, &mut s, "SELECT 2", false);
+        assert!(told.contains("DISCARD SEQUENCES"), "{told:?}");
+        answer(&mut b, &mut s, "SELECT 1", TransactionStatus::Idle);
+        let told = sent(&pool, &mut b, &mut s, "SELECT 3", false);
+        assert!(!told.contains("DISCARD"), "once: {told:?}");
+    }
+
+    #[test]
+    fn a_pinned_client_keeps_what_it_moved() {
+        let (pool, mut a, mut b, mut s) = (Arc::default(), client(1), client(2), server());
+        sent(&pool, &mut a, &mut s, "SELECT nextval('s')", true);
+        answer(&mut a, &mut s, "SELECT 1", TransactionStatus::Idle);
+        sent(&pool, &mut b, &mut s, "/**/ INSERT INTO t VALUES (1)", true);
+        answer(&mut b, &mut s, "INSERT 0 1", TransactionStatus::Idle);
+        b.set_pin(Pin::State(Reason::TemporaryObject));
+        let told = sent(&pool, &mut b, &mut s, READ, false);
+        assert!(!told.contains("DISCARD"), "{told:?}");
+    }
+
+    #[test]
+    fn nobody_is_tried_among_values_of_others() {
+        let (pool, mut a, mut b, mut s) = (Arc::default(), client(1), client(2), server());
+        sent(&pool, &mut a, &mut s, "SELECT nextval('s')", true);
+        answer(&mut a, &mut s, "SELECT 1", TransactionStatus::Idle);
+        // Its text does not begin with the verb, so nothing is discarded in front.
+        let told = sent(&pool, &mut b, &mut s, "/**/ INSERT INTO t VALUES (1)", true);
+        assert!(!told.contains("DISCARD"), "{told:?}");
+        answer(&mut b, &mut s, "INSERT 0 1", TransactionStatus::Idle);
+        assert!(b.is_plain() && !b.is_on_trial());
+        let told = sent(&pool, &mut b, &mut s, READ, true);
+        assert!(told.contains("DISCARD SEQUENCES"), "{told:?}");
+        assert!(pool.readers.has(""));
+    }
+
+    #[test]
     fn a_reader_finds_no_values_of_others_whatever_it_sends() {
         let (pool, mut a, mut b, mut s) = (Arc::default(), client(1), client(2), server());
         sent(&pool, &mut a, &mut s, INSERT, true);
         answer(&mut a, &mut s, "INSERT 0 1", TransactionStatus::Idle);
         let told = sent(&pool, &mut b, &mut s, INSERT, true);
-        assert!(!told.contains("DISCARD"), "{told:?}");
+        assert!(told.contains("DISCARD SEQUENCES"), "its trial: {told:?}");
         answer(&mut b, &mut s, "INSERT 0 1", TransactionStatus::Idle);
         pool.readers.learn("");
         let told = sent(&pool, &mut a, &mut s, INSERT, true);

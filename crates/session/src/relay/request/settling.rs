@@ -98,12 +98,9 @@ impl Work<'_, '_, '_, '_> {
             return true;
         }
         // Here, since nothing can be put in front of its Bind in the same batch.
-        self.clean_sequences(
-            effects
-                .as_ref()
-                .map(|effects| effects.sequences)
-                .unwrap_or_default(),
-        );
+        let sequences = effects.as_ref().map(|effects| effects.sequences);
+        let begins_trial = self.link.client.sequences.is_tried_by(definition);
+        self.clean_sequences(sequences.unwrap_or_default(), begins_trial);
         if self.link.server.queue.awaits_required() {
             return self.stall();
         }
