@@ -172,7 +172,8 @@ pub(crate) const NOT_YET: &[(&str, &str, &str)] = &[
         A> parse -: discard all | bind - - | execute - 0 | bind - b | flush
         A: rollback
         ",
-        "the client is told the server's value of a setting that it began with",
+        "until its next statement the client is told the server's value of a setting that it began with \
+         (docs/internals/session-state.md)",
     ),
     (
         "errors of an outdated statement",
@@ -194,6 +195,7 @@ pub(crate) const NOT_YET: &[(&str, &str, &str)] = &[
         client A user=app; DateStyle=SQL, DMY
         A: reset all ;; set work_mem to '10MB' /* {y*70000} */
         ",
-        "values from the start are not set again, and the client is told the server's",
+        "until its next statement the client is told the server's value of a setting that it began with \
+         (docs/internals/session-state.md)",
     ),
 ];

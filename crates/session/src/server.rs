@@ -89,6 +89,8 @@ pub struct Server {
     pub(crate) has_past: bool,
     /// The client has discarded all, so its start-up values have to be set behind its batch.
     pub(crate) discards: bool,
+    /// True if the client has run a text that was not read, which may have reset what the client began with.
+    pub(crate) ran_unread: bool,
     /// Portals of the client whose statements reset something, with what sets its own values then.
     pub(crate) returning: Vec<(Box<[u8]>, Vec<String>)>,
     /// The number of the client that used it last.
@@ -194,6 +196,7 @@ impl Server {
             bound: 0,
             has_past: false,
             discards: false,
+            ran_unread: false,
             returning: Vec::new(),
             user: 0,
             number: 0,

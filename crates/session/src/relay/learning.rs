@@ -109,10 +109,25 @@ mod tests {
             self.reply(|message| encode::command_complete(message, b"SET").unwrap());
         }
 
-        fn send(&mut self, text: &str) {
-            self.server();
+        /// Sends a simple query in two parts, so that it is passed on before all of it is here; the server says that it is
+        /// done.
+        fn run_unread(&mut self, text: &str) {
             let mut message = Vec::new();
             encode::query(&mut message, text.as_bytes()).unwrap();
+            let (first, rest) = message.split_at(40_000);
+            assert!(!self.pass(first).is_empty() && !self.pass(rest).is_empty());
+            self.reply(|message| encode::command_complete(message, b"SET").unwrap());
+        }
+
+        /// Returns what the server gets.
+        fn send(&mut self, text: &str) -> String {
+            let mut message = Vec::new();
+            encode::query(&mut message, text.as_bytes()).unwrap();
+            self.pass(&message)
+        }
+
+        fn pass(&mut self, message: &[u8]) -> String {
+            self.server();
             let (mut buffer, proven) = (Vec::new(), Arc::<Proven>::default());
             let mut link = Link {
                 client: &mut self.client,
@@ -130,8 +145,9 @@ mod tests {
                     sequences: SequencePolicy::Learn,
                 },
             };
-            let mut out = Splice::new(&message, &mut buffer);
-            requests(&mut link, &message, &mut out, &mut Vec::new()).unwrap();
+            let mut out = Splice::new(message, &mut buffer);
+            requests(&mut link, message, &mut out, &mut Vec::new()).unwrap();
+            String::from_utf8_lossy(out.finish()).into_owned()
         }
 
         fn reply(&mut self, write: impl Fn(&mut Vec<u8>)) {
@@ -186,6 +202,32 @@ mod tests {
         assert_eq!(pair.client.pin(), None);
         pair.run("SELECT 1");
         assert_eq!(pair.question(), None);
+    }
+
+    #[test]
+    fn what_a_text_that_was_not_read_has_reset_is_set_before_the_next_statement() {
+        let mut startup = Settings::default();
+        startup.set("DateStyle", "SQL, DMY");
+        let mut pair = Pair {
+            client: Client::new(Arc::new(startup), Arc::default()),
+            ..Pair::default()
+        };
+        pair.server().settings = Arc::clone(&pair.client.settings);
+        pair.run_unread(&format!(
+            "RESET ALL; SET a.b = 1 /*{}*/",
+            "y".repeat(70_000)
+        ));
+        assert!(pair.question().is_some());
+        assert_eq!(pair.send("SELECT now()"), "", "nothing is known yet");
+        // All values are the server's own.
+        pair.reply(|message| encode::command_complete(message, b"SELECT 0").unwrap());
+        let told = pair.send("SELECT now()");
+        assert!(
+            told.contains("SQL, DMY") && !told.contains("now"),
+            "{told:?}"
+        );
+        pair.reply(|message| encode::command_complete(message, b"SET").unwrap());
+        assert!(pair.send("SELECT now()").contains("now"));
     }
 
     #[test]

@@ -95,6 +95,7 @@ fn begin_by(
     server.is_fresh = true;
     server.has_moved_sequence = false;
     server.returning.clear();
+    server.ran_unread = false;
     server.bound = 0;
     client.wants_new = false;
     client.leases += 1;
@@ -348,7 +349,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
 
     /// Deals with one message; false if more of it has to come first.
     fn message(&mut self, message: Message) -> Result<bool, ClientFault> {
-        if self.link.server.awaits_required() {
+        if self.link.server.awaits_required() || !self.return_behind_unread() {
             return Ok(self.stall());
         }
         if self.link.client.subscriptions.is_some() && self.waits_to_hear(message.header.tag) {

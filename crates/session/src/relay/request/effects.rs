@@ -35,7 +35,12 @@ impl Work<'_, '_, '_, '_> {
         let body = self.body(message);
         let effects = match body.strip_suffix(b"\0").filter(|_| message.is_whole()) {
             Some(text) => self.judge(text),
-            None => Some(unseen(body)),
+            None => {
+                let effects = unseen(body);
+                self.link.server.ran_unread |=
+                    effects.names && !self.link.client.startup.is_empty();
+                Some(effects)
+            }
         };
         if effects.is_none() {
             self.note_plain();

@@ -4,11 +4,14 @@
 //! ([`crate::inserted`]), and by requests of our own behind an Execute. DISCARD ALL cannot stand beside anything else in a
 //! text, so there they are set behind the query.
 
+use std::sync::Arc;
+
 use weir_sql::{Effects, Resets};
+use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 use weir_wire::frontend::{self, tag};
 
-use super::{HEAD, Message, Work};
+use super::{HEAD, Link, Message, Work};
 use crate::expected::{Duty, Expected, Kind};
 use crate::inserted::{self, Inserted, Piece};
 use crate::relay::ClientFault;
@@ -114,6 +117,37 @@ impl Work<'_, '_, '_, '_> {
         ] {
             self.expect(Expected::new(kind, Duty::Try));
         }
+    }
+
+    /// Sets what the client began with, and a text that was not read has reset, before anything else of the client's runs.
+    /// False if that, or the question behind the text, has not been answered yet. Where the client has sent more without
+    /// waiting for the text, or is in a transaction, nothing is known in time, and its messages go on.
+    #[inline]
+    pub(super) fn return_behind_unread(&mut self) -> bool {
+        !self.link.server.ran_unread || self.return_what_is_learnt()
+    }
+
+    #[cold]
+    fn return_what_is_learnt(&mut self) -> bool {
+        let Link { client, server, .. } = &mut *self.link;
+        if !server.queue.is_ours() {
+            return true;
+        }
+        if !server.queue.is_empty() {
+            return false;
+        }
+        if server.status() != TransactionStatus::Idle || !server.question.is_nothing() {
+            return true;
+        }
+        server.ran_unread = false;
+        let changes = server.settings.changes_to(&client.settings);
+        if changes.is_empty() {
+            return true;
+        }
+        server.settings = Arc::clone(&client.settings);
+        // The values were on a server before, so they hold no NUL.
+        let _ = server.require(changes.join(";"), Duty::Swallow, self.to_server.insert());
+        false
     }
 
     /// Behind a DISCARD ALL. Not while a COPY may be going on, which would take it for its data.
