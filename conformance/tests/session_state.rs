@@ -19,6 +19,8 @@ mod discard;
 mod functions;
 #[path = "session_state/kinds/hidden.rs"]
 mod hidden;
+#[path = "session_state/kinds/listed.rs"]
+mod listed;
 #[path = "session_state/kinds/locks.rs"]
 mod locks;
 #[path = "session_state/member.rs"]

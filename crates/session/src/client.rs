@@ -596,6 +596,11 @@ impl Client {
         if all {
             return found.into_iter().collect();
         }
+        self.all_statements()
+    }
+
+    /// Every name that it has given to a statement.
+    pub(crate) fn all_statements(&self) -> Vec<Mentioned> {
         let names = self.names.iter();
         names
             .map(|(name, known)| (Arc::clone(name), known.statement.clone()))

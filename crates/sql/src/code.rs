@@ -260,6 +260,7 @@ impl Walk<'_> {
             Some(Meaning::TemporarySchema) => self.effects.may_leave(Reason::TemporaryObject),
             Some(Meaning::Language) if is_native(lexer)? => self.effects.leaves(Reason::Library),
             Some(Meaning::Settings) => self.effects.ask_all(),
+            Some(Meaning::Statements) => self.effects.list_statements(),
             Some(Meaning::Listed | Meaning::Unknown) => self.effects.leaves(Reason::Function),
             None
             | Some(

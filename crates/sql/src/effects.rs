@@ -109,6 +109,8 @@ pub struct Effects {
     /// It deals with prepared statements by name (PREPARE, EXECUTE, DEALLOCATE): the names are those of the
     /// protocol, too.
     pub names: bool,
+    /// It reads `pg_prepared_statements`: `names` is set, too.
+    pub lists_statements: bool,
     /// What it does with sequences.
     pub sequences: Sequences,
     /// All that the text does, in order, if that is nothing but LISTEN and UNLISTEN; else none.
@@ -150,8 +152,8 @@ impl Effects {
         self.is_harmless() && !self.frees
     }
 
-    /// The part that code of a database may have wherever it runs: settings, and what pins. What is known of sequences,
-    /// prepared statements and channels goes by the client's own statements.
+    /// The part that code of a database may have wherever it runs: settings, what pins, and the list of prepared
+    /// statements. What is known of sequences, names of statements and channels goes by the client's own statements.
     #[must_use]
     pub(crate) fn of_objects(self) -> Self {
         Self {
@@ -159,6 +161,8 @@ impl Effects {
             reasons: self.reasons,
             certain: self.certain,
             unseen: self.unseen,
+            names: self.lists_statements,
+            lists_statements: self.lists_statements,
             ..Self::default()
         }
     }
@@ -182,6 +186,7 @@ impl Effects {
         self.wants_new |= other.wants_new;
         self.reads_statistics |= other.reads_statistics;
         self.names |= other.names;
+        self.lists_statements |= other.lists_statements;
         self.defines.extend(other.defines);
         self.statements = self.statements.max(other.statements);
         self
@@ -215,6 +220,11 @@ impl Effects {
                 });
             }
         }
+    }
+
+    pub(crate) fn list_statements(&mut self) {
+        self.names = true;
+        self.lists_statements = true;
     }
 
     pub(crate) fn runs_unseen(&mut self) {

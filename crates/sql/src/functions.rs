@@ -25,6 +25,8 @@ pub(crate) enum Meaning {
     Language,
     /// The view of all settings: an UPDATE of it sets them.
     Settings,
+    /// The view of prepared statements, or its function.
+    Statements,
     /// A view or function of what sessions have counted.
     Statistics,
     /// A name that begins with `pg_temp`.
@@ -112,10 +114,12 @@ const BUILT_IN: &[(&str, Kind)] = &[
 ];
 
 /// Words that are no functions.
-const WORDS: [(&str, Meaning); 6] = [
+const WORDS: [(&str, Meaning); 8] = [
     ("execute", Meaning::Execute),
     ("hold", Meaning::Hold),
     ("language", Meaning::Language),
+    ("pg_prepared_statement", Meaning::Statements),
+    ("pg_prepared_statements", Meaning::Statements),
     ("pg_settings", Meaning::Settings),
     ("temp", Meaning::Temporary),
     ("temporary", Meaning::Temporary),

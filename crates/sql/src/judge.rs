@@ -142,16 +142,18 @@ impl Parser<'_> {
         let escapes = self.reading == Reading::Escaping;
         let tree = tree::effects(&text, escapes, self.functions);
         // Only words tell these.
-        let (wants_new, reads_statistics, names) = (
+        let (wants_new, reads_statistics, names, lists_statements) = (
             words.effects.wants_new,
             words.effects.reads_statistics,
             words.effects.names,
+            words.effects.lists_statements,
         );
         tree.map_or(words.effects, |tree| Effects {
             statements: 0,
             wants_new: wants_new || tree.wants_new,
             reads_statistics,
             names,
+            lists_statements,
             ..tree
         })
     }

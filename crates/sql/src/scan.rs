@@ -67,6 +67,7 @@ fn is_rest_harmless(
                 Some(
                     Meaning::Listed
                     | Meaning::Settings
+                    | Meaning::Statements
                     | Meaning::Statistics
                     | Meaning::TemporarySchema
                     | Meaning::Unknown,

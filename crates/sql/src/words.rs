@@ -223,6 +223,7 @@ impl Words<'_> {
             Some(Meaning::TemporarySchema) => self.temporary(),
             Some(Meaning::Language) if is_native(lexer)? => self.effects.leaves(Reason::Library),
             Some(Meaning::Settings) => self.effects.ask_all(),
+            Some(Meaning::Statements) => self.effects.list_statements(),
             Some(Meaning::Statistics) => self.effects.reads_statistics = true,
             None
             | Some(
@@ -362,6 +363,7 @@ impl Words<'_> {
                 effects.may_leave(Reason::TemporaryObject);
             }
             Some(Meaning::Listed) => effects.leaves(Reason::Function),
+            Some(Meaning::Statements) => effects.list_statements(),
             // What has no name in here is asked about anyway.
             None
             | Some(

@@ -122,15 +122,17 @@ const NAMES: &str = "SELECT 'N', kind || oid, relname::text, '', '' \
     WHERE oid >= {own} AND relkind IN ('r', 'v', 'm', 'p', 'f') AND relpersistence <> 't' \
     UNION ALL SELECT 'N', 't' || oid, typname::text, '', '' FROM pg_type WHERE typtype = 'd' AND oid >= {own}";
 
-/// Definitions that call a function by themselves that changes the session, which nothing depends on since it is
-/// PostgreSQL's own.
+/// Definitions that call a function by themselves that changes the session, or that read the list of prepared statements.
+/// Nothing depends on these, since they are PostgreSQL's own.
 fn direct() -> String {
     let names: Vec<_> = crate::functions::that_change()
+        .chain(["pg_prepared_statement"])
         .map(|name| format!("'{name}'"))
         .collect();
     let names = names.join(", ");
     format!(
-        "WITH f(x) AS (SELECT ':funcid (' || string_agg(oid::text, '|') || ') ' FROM pg_proc WHERE proname IN ({names})) \
+        "WITH f(x) AS (SELECT ':(funcid (' || string_agg(oid::text, '|') || ')|relid ' || \
+           'pg_catalog.pg_prepared_statements'::regclass::oid || ') ' FROM pg_proc WHERE proname IN ({names})) \
          SELECT 'D', CASE ev_type WHEN '1' THEN 'r' ELSE 'w' END || ev_class, '', '', pg_get_ruledef(oid) \
            FROM pg_rewrite, f WHERE oid >= {OWN} AND ev_action::text || ev_qual::text ~ x \
          UNION ALL SELECT 'D', 'w' || adrelid, '', '', pg_get_expr(adbin, adrelid) FROM pg_attrdef, f \

@@ -317,6 +317,28 @@ fn who_reads_what_sessions_counted_is_known() {
 }
 
 #[test]
+fn who_reads_the_list_of_statements_is_known() {
+    for text in [
+        "TABLE pg_prepared_statements",
+        "SELECT count(*) FROM Pg_Catalog.\"pg_prepared_statements\" p",
+        "SELECT name FROM pg_prepared_statement()",
+        "CREATE TEMP TABLE t AS SELECT * FROM pg_prepared_statements",
+        "DO $$ BEGIN PERFORM 1 FROM pg_prepared_statements; END $$",
+    ] {
+        let effects = effects(text);
+        assert!(effects.lists_statements && effects.names, "{text}");
+    }
+    for text in [
+        "SELECT 'pg_prepared_statements'",
+        "SELECT * FROM pg_prepared_xacts",
+    ] {
+        assert!(!effects(text).lists_statements, "{text}");
+    }
+    let reads = effects("TABLE pg_prepared_statements");
+    assert!(reads.reasons.is_empty() && reads.asks.is_nothing());
+}
+
+#[test]
 fn what_a_library_would_take_away_cannot_move() {
     reasons("SET plpgsql.foo = 1", &[], &[Reason::Library]);
     reasons("RESET plpgsql.foo", &[], &[Reason::Library]);

@@ -6,6 +6,9 @@
 //! the client prepares from then on keeps its name. The server answers for itself; when the transaction is over it is
 //! asked which of the client's names it has. With the lease this ends: the names are ours again, and the server forgets
 //! all statements in front of whatever comes next.
+//!
+//! A text that reads `pg_prepared_statements` may mean every name. Before it, all of the client's statements get their own
+//! names, and copies under names of ours are closed, so that the view shows what it would show directly.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,8 +18,8 @@ use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 use weir_wire::frontend;
 
-use super::{Message, Work};
-use crate::client::{Parsed, key};
+use super::{Link, Message, Work};
+use crate::client::{Mentioned, Parsed, key};
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
 use crate::sql;
 use crate::statement::{NAME_PREFIX, Statement};
@@ -26,6 +29,8 @@ use crate::statement::{NAME_PREFIX, Statement};
 pub(crate) struct OwnNames {
     /// As far as the server has said.
     pub(crate) known: HashMap<Arc<[u8]>, Arc<Statement>>,
+    /// Those that were prepared to be listed, and not compared with what the client goes by.
+    unchecked: HashMap<Arc<[u8]>, Arc<Statement>>,
 }
 
 impl Work<'_, '_, '_, '_> {
@@ -39,7 +44,9 @@ impl Work<'_, '_, '_, '_> {
             // A Sync of ours in between would end what the fence holds back.
             return self.stall();
         }
-        self.hide_others(text);
+        if !effects.lists_statements {
+            self.hide_others(text);
+        }
         // DEALLOCATE by itself is known by the client's names (see `deallocate`).
         if sql::deallocated(text).is_some() {
             return true;
@@ -49,8 +56,16 @@ impl Work<'_, '_, '_, '_> {
             return self.stall();
         }
         let fails = queue.is_empty() && self.link.server.status() == TransactionStatus::Failed;
-        let named = self.link.client.statements_in(text);
-        let prepares = effects.unseen || effects.reasons.contains(Reason::Prepared);
+        let mut named = self.link.client.statements_in(text);
+        if !fails && self.link.client.own_names.is_some() {
+            named.iter().for_each(|(name, _)| self.use_listed(name));
+            named = self.link.client.statements_in(text);
+        }
+        let lists = effects.lists_statements || named.iter().any(|one| self.lists_statements(one));
+        if lists {
+            self.hide_all();
+        }
+        let prepares = lists || effects.unseen || effects.reasons.contains(Reason::Prepared);
         if fails || named.is_empty() && !prepares {
             return true;
         }
@@ -60,10 +75,48 @@ impl Work<'_, '_, '_, '_> {
                 self.note_named(&name, statement.as_ref());
             }
             if let Some(statement) = statement {
-                self.give_own_name(name, &statement);
+                self.give_own_name(name, &statement, true);
             }
         }
+        if lists {
+            self.give_all_names();
+        }
         true
+    }
+
+    /// Statements that are only listed neither run nor return anything.
+    fn give_all_names(&mut self) {
+        for (name, statement) in self.link.client.all_statements() {
+            if let Some(statement) = statement {
+                self.give_own_name(name, &statement, false);
+            }
+        }
+    }
+
+    /// A statement that was only listed is about to be used: it gets our name again, by which what it returns is compared
+    /// as always.
+    pub(super) fn use_listed(&mut self, name: &[u8]) {
+        let Link { client, server, .. } = &mut *self.link;
+        let own = client.own_names.as_mut();
+        // In a failed transaction nothing could be prepared in its place.
+        let fails = server.queue.is_empty() && server.status() == TransactionStatus::Failed;
+        let Some(own) = own.filter(|_| !fails && !server.queue.is_skipping()) else {
+            return;
+        };
+        let Some((name, statement)) = own.unchecked.remove_entry(key(name)) else {
+            return;
+        };
+        own.known.remove(&name);
+        let Some((_, None)) = client.statement(&name) else {
+            return;
+        };
+        let undo = Undo::Closed(Arc::clone(&name), None, Parsed::of(&statement));
+        let parsed = Parsed::of(&statement);
+        client.remember(Arc::clone(&name), Some(statement), parsed);
+        // A name of the client's holds no NUL.
+        let kind = frontend::Kind::Statement;
+        let _ = encode::close(self.to_server.insert(), kind, &name);
+        self.expect(Expected::new(Kind::Close, Duty::Swallow).with_undo(undo));
     }
 
     /// The same for a statement that is about to be bound, or described. It knows what it means by a name from when it is
@@ -96,7 +149,7 @@ impl Work<'_, '_, '_, '_> {
             && self.link.client.own_names.is_some()
             && self.has_statement(&name)
         {
-            self.give_own_name(name, &known);
+            self.give_own_name(name, &known, true);
         }
         true
     }
@@ -127,10 +180,21 @@ impl Work<'_, '_, '_, '_> {
         {
             return;
         }
+        self.hide_all();
+    }
+
+    /// Closes every statement under a name of ours.
+    fn hide_all(&mut self) {
         for statement in self.link.server.prepared.all() {
             self.link.server.prepared.lose(&statement);
             self.close_ours(&statement, false);
         }
+    }
+
+    /// True if EXECUTE of this statement reads `pg_prepared_statements`.
+    fn lists_statements(&mut self, (_, statement): &Mentioned) -> bool {
+        let effects = statement.as_ref().and_then(|known| self.effects_of(known));
+        effects.is_some_and(|effects| effects.lists_statements)
     }
 
     /// A text may run what is behind this name.
@@ -166,7 +230,7 @@ impl Work<'_, '_, '_, '_> {
     }
 
     /// Prepares a statement of the client's under the client's name. If that fails it keeps ours.
-    fn give_own_name(&mut self, name: Arc<[u8]>, statement: &Arc<Statement>) {
+    fn give_own_name(&mut self, name: Arc<[u8]>, statement: &Arc<Statement>, is_used: bool) {
         let is_first = !self.link.server.needs_sync;
         self.link.server.has_own_names = true;
         let parsed = self.link.client.parsed(&name);
@@ -183,7 +247,10 @@ impl Work<'_, '_, '_, '_> {
         self.expect(Expected::new(Kind::Parse, Duty::Swallow).with_undo(undo));
         if statement.needs_description() {
             // What it returns is compared with what the client goes by.
-            self.describe_own(statement, name, Duty::Swallow);
+            match self.link.client.own_names.as_mut().filter(|_| !is_used) {
+                Some(own) => drop(own.unchecked.insert(key(&name).into(), statement)),
+                None => self.describe_own(statement, name, Duty::Swallow),
+            }
         }
         after.iter().for_each(|sql| self.run(sql));
         if is_first {
@@ -369,6 +436,40 @@ mod tests {
         assert_ne!(told, ["P p"]);
         let told = sent_by_rule(0, &mut other, &mut server, &[parse("q", "y")]);
         assert_ne!(told, ["P q"]);
+    }
+
+    #[test]
+    fn the_view_of_statements_shows_the_clients_own_and_no_others() {
+        let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
+        let foreign = Registry::new(0, 1).private(b"select 'secret'\0\0\0");
+        server.prepared.add(&foreign, 10, 0, Default::default());
+        let close = format!("C S{}", String::from_utf8_lossy(&foreign.name));
+        let own = Registry::new(0, 1).private(b"select 1\0\0\0");
+        client.remember(b"p".as_slice().into(), Some(own), Parsed::known(1));
+        let list = "table pg_prepared_statements";
+        let told = sent(&mut client, &mut server, &[query(list)]);
+        let listing = format!("Q {list}");
+        assert_eq!(told, [&close, "P p", "S ", &listing]);
+        // Used, it is one of ours again, so that its columns are compared.
+        let mut bind = Vec::new();
+        encode::bind_head(&mut bind, b"", b"p", 6).unwrap();
+        bind.extend_from_slice(&[0; 6]);
+        let told = sent(&mut client, &mut server, &[bind]);
+        assert_eq!(told.first().map(String::as_str), Some("C Sp"));
+        assert!(
+            told.iter().any(|one| one.starts_with("P weir_")),
+            "{told:?}"
+        );
+        // What comes next keeps its name, too, and the server forgets all of it.
+        let told = sent(&mut client, &mut server, &[parse("q", "select 2")]);
+        assert_eq!(told.first().map(String::as_str), Some("P q"));
+        assert_eq!(server.forget_own_names(), Some("DEALLOCATE ALL"));
+
+        // A client without statements of its own sees none.
+        let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
+        server.prepared.add(&foreign, 10, 0, Default::default());
+        let told = sent(&mut client, &mut server, &[parse("", list)]);
+        assert_eq!(told, [&close, "P "]);
     }
 
     #[test]

@@ -274,6 +274,7 @@ impl Work<'_, '_, '_, '_> {
             Ok(None) if !message.is_whole() => return Ok(false),
             _ => return Err(ClientFault::Malformed(tag::BIND)),
         };
+        self.use_listed(head.statement);
         if self.is_unsettled(head.statement, true) {
             return Ok(self.stall());
         }
@@ -352,6 +353,9 @@ impl Work<'_, '_, '_, '_> {
         let describe = frontend::Describe::parse(self.body(message))
             .map_err(|_| ClientFault::Malformed(tag::DESCRIBE))?;
         let statement = describe.kind == frontend::Kind::Statement;
+        if statement {
+            self.use_listed(describe.name);
+        }
         if statement && self.is_unsettled(describe.name, true) {
             return Ok(self.stall());
         }
