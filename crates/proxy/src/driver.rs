@@ -27,6 +27,9 @@ pub(crate) use memory::MemoryStream;
 /// The driver's name of a connection; valid until it is closed, detached or ended.
 pub(crate) type Key = usize;
 
+/// No connection: everything that is done to it has no effect.
+pub(crate) const GONE: Key = Key::MAX;
+
 /// Whose connection it is; the engine's name, given back with each completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {

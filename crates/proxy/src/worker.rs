@@ -257,7 +257,7 @@ impl<D: Driver> Worker<D> {
             Completion::Ended(owner, error) => match owner {
                 Owner::Client(index) => self.client_ended(index, error.as_ref()),
                 Owner::Server(index) => self.server_ended(index, error.as_ref()),
-                Owner::Cancel(index) => self.cancel_over(index, true),
+                Owner::Cancel(index) => self.cancel_ended(index, error.as_ref()),
                 Owner::Nobody => {}
             },
         }

@@ -17,7 +17,7 @@ use super::client::Leaving;
 use super::secure::Securing;
 use super::slots::{Phase, Stage, Test};
 use super::timers::Timer;
-use crate::driver::{Driver, Key, Owner};
+use crate::driver::{Driver, GONE, Key, Owner};
 use crate::listen::Accepted;
 use crate::socket::{Stream, Target};
 use crate::transport::Outgoing;
@@ -303,7 +303,23 @@ impl<D: Driver> Worker<D> {
         self.driver.send(canceller.key, &message);
     }
 
-    /// A cancel's connection is closed. `ended`: by PostgreSQL, so the signal was sent.
+    /// The other side has ended a cancel's connection. PostgreSQL closes it in order once the signal is sent; a connection
+    /// that breaks, or ends before the request was sent on it, says nothing of the kind.
+    pub(super) fn cancel_ended(&mut self, index: usize, error: Option<&std::io::Error>) {
+        let canceller = self.cancellers.get(index);
+        let is_sent = canceller.is_some_and(|known| matches!(known.carrying, Carrying::Sent));
+        if let Some(error) = error {
+            tracing::debug!("the connection of a cancel request broke: {error}");
+        }
+        if let Some(canceller) = self.cancellers.get_mut(index) {
+            // The driver has let go of it, and may give its number to another connection.
+            canceller.key = GONE;
+        }
+        self.cancel_over(index, is_sent && error.is_none());
+    }
+
+    /// A cancel's connection is closed. `ended`: by PostgreSQL, so the signal was sent. If it was not, a request that was sent
+    /// may still arrive: its server serves nobody else.
     pub(super) fn cancel_over(&mut self, index: usize, ended: bool) {
         let Some(canceller) = self.cancellers.try_remove(index) else {
             return;

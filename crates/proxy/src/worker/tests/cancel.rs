@@ -118,6 +118,25 @@ fn cor_24_a_server_goes_after_its_query_when_a_cancel_of_it_was_given_up() {
 }
 
 #[test]
+fn cor_24_a_server_goes_after_its_query_when_the_connection_of_a_cancel_broke() {
+    let (mut world, one, other) = busy();
+    world.request_cancel(one);
+    go_on(&mut world);
+    // It was sent, and may still be read.
+    world.cancels.remove(0).peer.end(End::Reset);
+    go_on(&mut world);
+    assert_eq!(world.callers[one].heard(), "");
+    world.settle();
+    assert_eq!(world.callers[one].heard(), "T D(one) C(SELECT 1) Z(I)");
+    assert_eq!(
+        world.ask(other, &say().query("row other")),
+        "T D(other) C(SELECT 1) Z(I)"
+    );
+    let last = world.servers.last().unwrap();
+    assert_eq!(last.asked, ["row other"], "on a new server");
+}
+
+#[test]
 fn cor_24_of_two_cancels_both_have_to_be_over_before_the_server_is_given_away() {
     let (mut world, one, other) = busy();
     for _ in 0..2 {
