@@ -12,6 +12,8 @@ mod cancel;
 mod console;
 #[path = "hazards/framing.rs"]
 mod framing;
+#[path = "hazards/goodbye.rs"]
+mod goodbye;
 #[path = "hazards/hostile_server.rs"]
 mod hostile_server;
 #[path = "hazards/lengths.rs"]

@@ -25,7 +25,7 @@ mod shape;
 
 pub use alone::Lobby;
 pub use fresh::wants_new;
-pub use idle::{Idle, Next, idle};
+pub use idle::{Idle, Next, idle, says_goodbye};
 pub use reply::{Replied, ServerFault, replies};
 pub use request::{StatementCounts, Taken, begin, begin_in_front, requests};
 

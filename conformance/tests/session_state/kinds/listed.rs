@@ -1,5 +1,7 @@
 //! `pg_prepared_statements`: the client's own statements, under its own names, and nobody else's.
 
+#![expect(clippy::too_many_lines, reason = "a flat table of scripts")]
+
 use anyhow::Result;
 
 use crate::script::on_one_server;

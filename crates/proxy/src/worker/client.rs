@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering;
 use weir_session::client::Client as Session;
 use weir_session::fault::Fault;
 use weir_session::hello::Opening;
+use weir_session::relay;
 use weir_stats::Blame;
 
 use super::Worker;
 use super::measure::code_of;
 use super::slots::{Client, Guards, Identity, Phase};
-use crate::driver::{Driver, Owner};
+use crate::driver::{Driver, GONE, Owner};
 use crate::listen::Accepted;
 use crate::mailbox::Message;
 
@@ -249,7 +250,37 @@ impl<D: Driver> Worker<D> {
             None => "client unexpected eof".to_owned(),
             Some(error) => format!("client connection lost: {error}"),
         };
+        if self.has_said_goodbye(index) {
+            return self.finish_requests(index);
+        }
         self.remove_client(index, Leaving::Lost, &reason);
+    }
+
+    /// True if the client's requests wait for a server or an answer, and a Terminate behind them: PostgreSQL would have executed
+    /// them before it read that. Not if its answers have been waiting for it to read, where PostgreSQL would fail to send them.
+    fn has_said_goodbye(&self, index: usize) -> bool {
+        let client = self.clients.get(index);
+        client.is_some_and(|client| {
+            matches!(client.phase, Phase::Ready)
+                && !client.blocked
+                && relay::says_goodbye(&client.session, &client.input)
+        })
+    }
+
+    /// The connection is gone, and the requests are not: they are executed as if it was still there, and what they return is
+    /// dropped. The Terminate behind them ends the client; until then its deadlines hold.
+    fn finish_requests(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        // The driver has let go of it, and may give its number to another connection.
+        client.key = GONE;
+        client.held = false;
+        if let Some(server) = client.lease.and_then(|server| self.servers.get(server)) {
+            // It may have waited for the client to read.
+            self.driver.resume(server.key);
+        }
+        tracing::debug!("a client has left behind requests that are still to be executed");
     }
 
     /// Tells a client what went wrong and, since all but a cancel are fatal, ends it.

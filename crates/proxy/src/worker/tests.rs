@@ -7,6 +7,7 @@ mod fairness;
 mod fence;
 mod flow;
 mod fresh;
+mod goodbye;
 mod inquiry;
 mod keeping;
 mod lanes;

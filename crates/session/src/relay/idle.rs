@@ -116,6 +116,23 @@ pub fn idle(
     }
 }
 
+/// True if a Terminate is in what a client has sent, behind whole messages.
+pub fn says_goodbye(client: &Client, input: &[u8]) -> bool {
+    let mut rest = usize::try_from(client.owed)
+        .ok()
+        .and_then(|owed| input.get(owed..));
+    while let Some(bytes) = rest {
+        let Ok(Some(header)) = header(bytes, Side::Frontend) else {
+            return false;
+        };
+        if header.tag == tag::TERMINATE {
+            return true;
+        }
+        rest = bytes.get(header.total_len()..);
+    }
+    false
+}
+
 /// Drops a message of a batch that has failed; returns how much of it is here.
 fn refuse(client: &mut Client, rest: &[u8], total: usize, to_client: &mut Vec<u8>) -> usize {
     let here = rest.len().min(total);
