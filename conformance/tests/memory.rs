@@ -28,6 +28,7 @@ use weir_conformance::Postgres;
 use weir_conformance::Raw;
 use weir_conformance::Target;
 use weir_conformance::frontend;
+use weir_conformance::process;
 use weir_conformance::tools;
 use weir_conformance::wait_until;
 
@@ -40,6 +41,13 @@ const PEAK_MAX_STREAM: u64 = 64 * MIB;
 const PEAK_MAX_STALLED: u64 = 256 * MIB;
 /// Clients that stop reading.
 const STALLED: usize = 1000;
+/// Clients of a burst, and how many statements of 1 KiB each of them prepares.
+const BURST_CLIENTS: usize = 50;
+const BURST_STATEMENTS: usize = 1000;
+/// What such a burst takes at least: its texts.
+const BURST_MIN: u64 = 48 * MIB;
+/// What may be left of it; glibc's allocator keeps nearly all.
+const BURST_REST_MAX: u64 = 24 * MIB;
 /// Rows of 8 KiB in each of their results: 2 MiB, 2 GiB in all.
 const STALLED_ROWS: u32 = 256;
 
@@ -147,6 +155,52 @@ fn clients_that_stop_reading_need_little_memory() -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Statements that nobody has any more: their memory goes back to the system, though other connections go on.
+#[test]
+fn a_burst_of_prepared_statements_gives_its_memory_back() -> Result<()> {
+    let _turn = one_at_a_time();
+    let postgres = Postgres::start(&weir_conformance::postgres::Options::default())?;
+    let options = PoolOptions::default()
+        .pool_size(4)
+        .setting("max_prepared_statements = 100")
+        .setting("stats_period = 1");
+    let mut target = Target::start(&postgres, &options)?;
+    let mut other = Raw::connect(target.port(), "postgres")?;
+    if target.kind() != Kind::Weir {
+        return Ok(());
+    }
+    other.query("select 'warm'")?;
+    let begin = process::rss(target.pid()?)?;
+    let mut clients = Vec::new();
+    for client in 0..BURST_CLIENTS {
+        let mut raw = Raw::connect(target.port(), "postgres")?;
+        for first in (0..BURST_STATEMENTS).step_by(50) {
+            let statements = first..first + 50;
+            let parses = statements.map(|number| {
+                let text = format!("select {client}, {number} -- {}", "x".repeat(1000));
+                frontend::parse(&format!("s{number}"), &text, &[])
+            });
+            let mut batch = parses.collect::<Vec<_>>().concat();
+            batch.extend(frontend::sync());
+            raw.ask(&batch)?;
+        }
+        clients.push(raw);
+    }
+    let burst = process::rss(target.pid()?)?.saturating_sub(begin);
+    ensure!(burst > BURST_MIN, "only {} MiB more", burst / MIB);
+    clients.into_iter().for_each(Raw::terminate);
+    wait_until(
+        "the memory of the burst given back",
+        Duration::from_secs(120),
+        || {
+            ensure!(other.query_one("select 'usable'")? == "usable");
+            let rest = process::rss(target.pid()?)?.saturating_sub(begin);
+            Ok(rest < BURST_REST_MAX)
+        },
+    )?;
+    target.check_healthy()
 }
 
 /// These tests move gigabytes through the kernel's socket memory: side by side they would slow each other down.

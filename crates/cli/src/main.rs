@@ -29,6 +29,10 @@ use clap::Parser;
 
 use crate::args::{Cli, Command};
 
+/// Gives memory back after a burst, which glibc's does not (`docs/internals/decisions/allocator.md`).
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     if pgbouncer::is_meant() {
         return pgbouncer::main().into();

@@ -102,6 +102,8 @@ fn manners(args: &args::Run, prepared: &Prepared, user: &str) -> Result<(), Mann
         }
         // The directory stays: paths may be relative to it.
         nix::unistd::daemon(true, false).map_err(MannerError::Fork)?;
+        // The allocator's thread stays behind in the parent. Without it memory goes back later, so a failure is none of ours.
+        let _ = tikv_jemalloc_ctl::background_thread::write(true);
     }
     Ok(())
 }
