@@ -89,6 +89,8 @@ pub struct Server {
     pub(crate) has_past: bool,
     /// The client has discarded all, so its start-up values have to be set behind its batch.
     pub(crate) discards: bool,
+    /// True if a statement may be there under the name of [`crate::statement::Registry::victim`].
+    pub(crate) has_victim: bool,
     /// True if the client has run a text that was not read, which may have reset what the client began with.
     pub(crate) ran_unread: bool,
     /// Portals of the client whose statements reset something, with what sets its own values then.
@@ -196,6 +198,7 @@ impl Server {
             bound: 0,
             has_past: false,
             discards: false,
+            has_victim: false,
             ran_unread: false,
             returning: Vec::new(),
             user: 0,

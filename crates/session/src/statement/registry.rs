@@ -185,7 +185,7 @@ impl Registry {
         Arc::clone(&self.nobody)
     }
 
-    /// A name for what is prepared only to be deallocated.
+    /// A name for what is prepared only to be deallocated, or to be in the way of another statement of that name.
     pub(crate) fn victim(&self) -> Arc<Statement> {
         Arc::clone(&self.victim)
     }

@@ -89,8 +89,11 @@ impl Upstream {
         names
     }
 
+    /// Names on the server but for that of the empty statement that was in the way of a text under a name that is taken:
+    /// the text's failure leaves it there.
     pub(crate) fn really_prepared(&self) -> Vec<Vec<u8>> {
-        self.backend.prepared().map(<[u8]>::to_vec).collect()
+        let names = self.backend.prepared().map(<[u8]>::to_vec);
+        names.filter(|name| name != b"weir_deallocate").collect()
     }
 }
 

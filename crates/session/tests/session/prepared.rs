@@ -472,6 +472,17 @@ fn who_leaves_has_nothing_said_again() {
     assert!(wire.server.is_free(), "nothing is left to be done");
 }
 
+#[test]
+fn a_name_that_is_taken_is_refused_whatever_has_become_of_its_statement() {
+    let mut wire = two_prepared();
+    // The statement that has the name is not put to the server again: it might fail by now, with another error.
+    let parse = say().parse("a", "select 'another'").sync();
+    assert_eq!(
+        wire.asks(&parse),
+        "Cweir_deallocate Pweir_deallocate Pweir_deallocate S"
+    );
+}
+
 // --- DEALLOCATE by the extended protocol ---
 
 #[test]

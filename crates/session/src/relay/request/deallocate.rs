@@ -18,7 +18,7 @@ use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
 use crate::inserted::{Inserted, Piece};
 use crate::relay::ClientFault;
 use crate::sql::{self, Deallocated};
-use crate::statement::put_parse;
+use crate::statement::{Statement, put_parse};
 use crate::unnamed;
 
 /// Prepares something and deallocates it; the first of the two answers is not for the client.
@@ -187,16 +187,27 @@ impl Work<'_, '_, '_, '_> {
         if !self.has_statement(key(&name)) || self.link.server.queue.is_skipping() {
             return Ok(Some(entry));
         }
-        let out = self.to_server.insert();
-        // One that was not deallocated after all may be there; a constant name fits.
-        let _ = encode::close(out, frontend::Kind::Statement, &ours.name);
-        put_parse(out, &ours.name, &[NOTHING]);
-        self.expect(Expected::new(Kind::Close, Duty::Swallow));
-        self.expect(Expected::new(Kind::Parse, Duty::Swallow));
+        self.put_victim(&ours);
         // As a Close: what comes behind it in the batch is skipped with it.
         let Some((statement, parsed)) = self.link.client.forget(&name) else {
             return Ok(Some(entry));
         };
         Ok(Some(entry.with_undo(Undo::Closed(name, statement, parsed))))
+    }
+
+    /// Prepares an empty statement under the name of [`crate::statement::Registry::victim`].
+    pub(super) fn put_victim(&mut self, victim: &Statement) {
+        self.close_victim(victim);
+        self.link.server.has_victim = true;
+        put_parse(self.to_server.insert(), &victim.name, &[NOTHING]);
+        self.expect(Expected::new(Kind::Parse, Duty::Swallow));
+    }
+
+    /// Closes the statement of that name: an earlier batch that failed may have left one.
+    pub(super) fn close_victim(&mut self, victim: &Statement) {
+        // A constant name fits.
+        let kind = frontend::Kind::Statement;
+        let _ = encode::close(self.to_server.insert(), kind, &victim.name);
+        self.expect(Expected::new(Kind::Close, Duty::Swallow));
     }
 }

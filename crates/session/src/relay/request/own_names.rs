@@ -185,6 +185,11 @@ impl Work<'_, '_, '_, '_> {
 
     /// Closes every statement under a name of ours.
     fn hide_all(&mut self) {
+        if self.link.server.has_victim {
+            let victim = self.link.registry.victim();
+            self.close_victim(&victim);
+            self.link.server.has_victim = false;
+        }
         for statement in self.link.server.prepared.all() {
             self.link.server.prepared.lose(&statement);
             self.close_ours(&statement, false);

@@ -77,14 +77,9 @@ impl Work<'_, '_, '_, '_> {
                 self.pass_extended(message, Kind::Parse);
                 return true;
             }
-            Some((known, Some(statement))) => {
-                let (known, statement) = (Arc::clone(known), Arc::clone(statement));
-                let renamed = Renamed {
-                    ours: self.placed(name, statement),
-                    theirs: known,
-                };
+            Some((_, Some(_))) => {
                 self.link.server.needs_sync = true;
-                self.parse_duplicate(name, definition, renamed);
+                self.parse_duplicate(name, definition);
                 return true;
             }
             Some((_, None)) | None => {}
@@ -143,17 +138,14 @@ impl Work<'_, '_, '_, '_> {
         describe.is_ok_and(|next| next.kind == frontend::Kind::Statement && next.name == name)
     }
 
-    /// A name that is taken: PostgreSQL refuses (42P05), in its own words, so it is asked to prepare what it has.
-    pub(super) fn parse_duplicate(&mut self, name: &[u8], definition: &[u8], mut renamed: Renamed) {
-        renamed.theirs = name.into();
-        if self.link.server.queue.is_plain() {
-            self.ensure(&renamed.ours);
-        } else {
-            // Should the statement be forgotten by then, the client's text must not get our name.
-            self.close_ours(&renamed.ours, false);
-            self.prepare(&renamed.ours, Duty::Swallow, None);
-        }
-        put_parse(self.to_server.insert(), &renamed.ours.name, &[definition]);
+    /// Has PostgreSQL refuse a name that is taken (42P05), in its own words, whatever has become of the statement that has
+    /// it: the text is prepared under a name of ours that an empty statement has.
+    pub(super) fn parse_duplicate(&mut self, name: &[u8], definition: &[u8]) {
+        let ours = self.link.registry.victim();
+        self.put_victim(&ours);
+        put_parse(self.to_server.insert(), &ours.name, &[definition]);
+        let theirs = name.into();
+        let renamed = Renamed { ours, theirs };
         self.expect(Expected::new(Kind::Parse, Duty::Forward).with_renamed(Some(renamed)));
     }
 
