@@ -162,6 +162,41 @@ pub(crate) const FOUND: &[(&str, &str)] = &[
         B> parse b int8: select k, v, $1::text from w order by 1, 2 | sync
         ",
     ),
+    (
+        "a list of statements of which one cannot be prepared any more",
+        "
+        pool 3 workers 2
+        client A user=app
+        A> parse a: select $1::amount | sync
+        A> parse -: set TimeZone to default | bind - - | sync
+        admin: drop domain amount; create domain amount as text
+        A asks statements
+        ",
+    ),
+    (
+        "a listed statement that is closed",
+        "
+        pool 1 workers 1
+        client A user=app
+        A: create function pg_temp.own() returns int language sql as 'select 5'
+        A> parse a: select * from t where k = $1 order by 1, 2 | sync
+        A asks statements
+        A> close S a | sync
+        A asks names
+        ",
+    ),
+    (
+        "a list of statements after a setting and ALTER TABLE",
+        "
+        pool 2 workers 2
+        client A user=postgres
+        client B user=postgres
+        A> parse b: select coalesce(v, $1) from d1 order by 1 | sync
+        A: set TimeZone to 'UTC'
+        B> parse -: alter table d1 alter column v type timestamp using '2020-01-02 03:04:05' | bind - - | execute - 0 | sync
+        A asks statements
+        ",
+    ),
 ];
 
 /// Programs with a fault of Weir that is not mended yet: name, text and fault. They are not played.

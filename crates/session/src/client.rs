@@ -567,6 +567,7 @@ impl Client {
     pub(crate) fn owns_only(&mut self, names: &HashSet<Box<[u8]>>) {
         if let Some(own) = &mut self.own_names {
             own.known.retain(|name, _| names.contains(&**name));
+            own.unchecked.retain(|name, _| names.contains(&**name));
         }
     }
 

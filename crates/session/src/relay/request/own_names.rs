@@ -21,7 +21,7 @@ use weir_wire::frontend;
 use super::{Link, Message, Work};
 use crate::client::{Mentioned, Parsed, key};
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
-use crate::sql;
+use crate::sql::{self, Deallocated};
 use crate::statement::{NAME_PREFIX, Statement};
 
 /// Statements that a client's server has under the client's own names.
@@ -30,7 +30,7 @@ pub(crate) struct OwnNames {
     /// As far as the server has said.
     pub(crate) known: HashMap<Arc<[u8]>, Arc<Statement>>,
     /// Those that were prepared to be listed, and not compared with what the client goes by.
-    unchecked: HashMap<Arc<[u8]>, Arc<Statement>>,
+    pub(crate) unchecked: HashMap<Arc<[u8]>, Arc<Statement>>,
 }
 
 impl Work<'_, '_, '_, '_> {
@@ -48,7 +48,8 @@ impl Work<'_, '_, '_, '_> {
             self.hide_others(text);
         }
         // DEALLOCATE by itself is known by the client's names (see `deallocate`).
-        if sql::deallocated(text).is_some() {
+        if let Some(deallocated) = sql::deallocated(text) {
+            self.forget_listed(&deallocated);
             return true;
         }
         let queue = &self.link.server.queue;
@@ -60,6 +61,16 @@ impl Work<'_, '_, '_, '_> {
         if !fails && self.link.client.own_names.is_some() {
             named.iter().for_each(|(name, _)| self.use_listed(name));
             named = self.link.client.statements_in(text);
+            if let Some(own) = self
+                .link
+                .client
+                .own_names
+                .as_mut()
+                .filter(|_| effects.unseen)
+            {
+                // It may deallocate what it does not name.
+                own.unchecked.clear();
+            }
         }
         let lists = effects.lists_statements || named.iter().any(|one| self.lists_statements(one));
         if lists {
@@ -90,6 +101,17 @@ impl Work<'_, '_, '_, '_> {
             if let Some(statement) = statement {
                 self.give_own_name(name, &statement, false);
             }
+        }
+    }
+
+    /// Forgets which statements were only listed, where they are about to be taken away: a name must not come back.
+    fn forget_listed(&mut self, deallocated: &Deallocated) {
+        let Some(own) = &mut self.link.client.own_names else {
+            return;
+        };
+        match deallocated {
+            Deallocated::One(name) => drop(own.unchecked.remove(key(name))),
+            Deallocated::All => own.unchecked.clear(),
         }
     }
 
@@ -246,7 +268,9 @@ impl Work<'_, '_, '_, '_> {
         };
         self.link.client.remember_own(Arc::clone(&name));
         let (before, after) = statement.literals(&self.link.client.settings);
-        before.iter().for_each(|sql| self.run(sql));
+        // In a batch of the client's that is skipped with it, the client hears why.
+        let duty = if is_first { Duty::Swallow } else { Duty::Try };
+        before.iter().for_each(|sql| self.run_for(duty, sql));
         statement.put_parse(self.to_server.insert(), &name);
         let undo = Undo::Owned(Arc::clone(&name), Arc::clone(&statement), true);
         self.expect(Expected::new(Kind::Parse, Duty::Swallow).with_undo(undo));
@@ -257,7 +281,7 @@ impl Work<'_, '_, '_, '_> {
                 None => self.describe_own(statement, name, Duty::Swallow),
             }
         }
-        after.iter().for_each(|sql| self.run(sql));
+        after.iter().for_each(|sql| self.run_for(duty, sql));
         if is_first {
             // Nothing of the client's is skipped should it fail. Five bytes always fit.
             let _ = encode::sync(self.to_server.insert());

@@ -10,7 +10,7 @@ use weir_wire::frontend::{self, BindHead, tag};
 
 use super::meaning::Meaning;
 use super::{HEAD, Message, Work};
-use crate::client::{Parsed, Pin, Rest};
+use crate::client::{Parsed, Pin, Rest, key};
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
 use crate::relay::{ClientFault, Link, STATEMENT_MAX, STATEMENTS_MAX};
 use crate::statement::{Copy, NAME_PREFIX, Statement, put_parse};
@@ -398,7 +398,8 @@ impl Work<'_, '_, '_, '_> {
         if close.kind == frontend::Kind::Statement && close.name.is_empty() {
             entry = entry.with_unnamed(self.define_unnamed(unnamed::NONE, &[], None));
         } else if close.kind == frontend::Kind::Statement && self.tracks_names() {
-            if self.link.client.own_names.is_some() {
+            if let Some(own) = &mut self.link.client.own_names {
+                own.unchecked.remove(key(close.name));
                 self.link.server.question.add_reason(Reason::Prepared);
             }
             let Link { client, .. } = &mut *self.link;

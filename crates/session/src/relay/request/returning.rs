@@ -99,6 +99,11 @@ impl Work<'_, '_, '_, '_> {
 
     /// Runs one statement of our own among the client's requests of the extended protocol: if it fails, so do they.
     pub(super) fn run(&mut self, sql: &str) {
+        self.run_for(Duty::Try, sql);
+    }
+
+    /// As [`Work::run`]. With [`Duty::Swallow`] the client is told nothing of a failure.
+    pub(super) fn run_for(&mut self, duty: Duty, sql: &str) {
         let out = self.to_server.insert();
         put_parse(out, NAME, &[sql.as_bytes(), &[0, 0, 0]]);
         // Constant names fit, and so does what stands behind them.
@@ -115,7 +120,7 @@ impl Work<'_, '_, '_, '_> {
             Kind::Close,
             Kind::Close,
         ] {
-            self.expect(Expected::new(kind, Duty::Try));
+            self.expect(Expected::new(kind, duty));
         }
     }
 

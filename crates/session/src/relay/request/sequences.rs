@@ -32,10 +32,14 @@ impl Work<'_, '_, '_, '_> {
     /// server, for whatever reason: its read may come in any later transaction, when it has values of its own.
     #[inline]
     pub(super) fn discard_sequences_for_readers(&mut self) {
-        let Link { client, server, .. } = &*self.link;
-        if server.has_foreign_sequences
-            && (client.sequences.keeps_moved() || client.pin().is_some())
-        {
+        let Link {
+            client,
+            server,
+            rules,
+            ..
+        } = &*self.link;
+        let keeps = || rules.state == StatePolicy::Track && client.pin().is_some();
+        if server.has_foreign_sequences && (client.sequences.keeps_moved() || keeps()) {
             self.discard_sequences();
         }
     }
