@@ -27,6 +27,9 @@ pub(crate) const LOGIN: &str = "a login that PostgreSQL refuses for a start-up v
 const DESCRIBED: &str = "Describe of a statement that cannot be parsed any more is an error: PostgreSQL says so \
      at Bind, if it returns no rows (docs/internals/prepared-statements.md)";
 
+const UNBOUND: &str = "a statement that cannot be parsed any more fails with that, also if a parameter is bad: \
+     PostgreSQL reads parameters first (docs/internals/prepared-statements.md)";
+
 /// SQLSTATEs of a statement that cannot be parsed any more.
 const MISSING: [&str; 7] = [
     "25P02", "42P01", "42703", "42704", "42804", "42883", "3F000",
@@ -64,6 +67,15 @@ pub(crate) fn judge(act: &Act, expected: &Answer, found: &Answer, is_at_risk: bo
     let describes = text.contains("Describe(83") || text.contains("Ask(Names");
     if describes && ours.is_none() && state.is_some_and(|state| MISSING.contains(&state)) {
         return Verdict::Known(DESCRIBED);
+    }
+    let is_bad_value = |line: &String| {
+        line.split(' ')
+            .nth(2)
+            .is_some_and(|code| code.starts_with("22"))
+    };
+    let is_missing = state.is_some_and(|state| MISSING.contains(&state));
+    if text.contains("Bind") && ours.as_ref().is_some_and(is_bad_value) && is_missing {
+        return Verdict::Known(UNBOUND);
     }
     if is_at_risk {
         let is_stale = |line: &String| line.contains("OID") || line.contains("role with");
