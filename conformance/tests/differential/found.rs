@@ -209,7 +209,7 @@ pub(crate) const NOT_YET: &[(&str, &str, &str)] = &[
         A: listen n2
         A: unlisten * ;; notify n2, '46' ;; listen n2
         ",
-        "the client does not hear its own notification",
+        "the client may hear its own notification twice (docs/concepts/listen-notify.md)",
     ),
     (
         "DISCARD ALL in a batch that fails later",

@@ -54,6 +54,17 @@ impl Subscriptions {
         self.channels.contains(channel)
     }
 
+    /// True if the transaction in progress on the client's own server has ended this: what that server says of the channel
+    /// comes of a LISTEN behind it, and is not told here any more.
+    pub(crate) fn is_ending(&self, channel: &[u8]) -> bool {
+        let ends = |asked: &Request| match asked {
+            Request::Listen(_) => false,
+            Request::Unlisten(name) => **name == *channel,
+            Request::UnlistenAll => true,
+        };
+        !self.is_doubtful && self.asked.iter().any(ends)
+    }
+
     /// Whether a request would change nothing.
     #[must_use]
     pub fn is_so(&self, request: &Request) -> bool {
@@ -175,6 +186,21 @@ mod tests {
             unlistens: channels.to_vec(),
             ..Effects::default()
         }
+    }
+
+    #[test]
+    fn a_channel_ends_with_an_unlisten_in_the_transaction() {
+        let mut subscriptions = Subscriptions::default();
+        let unlisten_a = weir_sql::Channel::Unlisten(b"a".as_slice().into());
+        subscriptions.note(&unlisten(&[unlisten_a]));
+        assert!(subscriptions.is_ending(b"a") && !subscriptions.is_ending(b"b"));
+        subscriptions.doubt();
+        assert!(!subscriptions.is_ending(b"a"));
+        subscriptions.transaction_over();
+        subscriptions.note(&unlisten(&[weir_sql::Channel::UnlistenAll]));
+        assert!(subscriptions.is_ending(b"b"));
+        subscriptions.transaction_over();
+        assert!(!subscriptions.is_ending(b"b"));
     }
 
     #[test]

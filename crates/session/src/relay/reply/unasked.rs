@@ -24,7 +24,7 @@ impl Work<'_, '_> {
         } = &*self.client;
         if subscriptions
             .as_ref()
-            .is_some_and(|own| own.contains(told.channel))
+            .is_some_and(|own| own.contains(told.channel) && !own.is_ending(told.channel))
         {
             return Verdict::Drop;
         }
