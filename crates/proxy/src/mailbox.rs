@@ -2,9 +2,8 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use crossbeam_channel::Sender;
 use mio::Waker;
 use weir_auth::kdf::ScramKeys;
 use weir_pool::{Moment, Parcel, Scope};
@@ -20,6 +19,9 @@ use crate::orders::{Refusal, Task};
 use crate::resolve::Resolved;
 use crate::socket::Stream;
 use crate::worker::{Answered, Arrival, Asking, Forward, Heard, Leaver};
+
+mod channel;
+mod sync;
 
 /// Messages that a worker may have waiting.
 const MESSAGES_MAX: usize = 4096;
@@ -129,100 +131,12 @@ pub(crate) enum Message {
 }
 
 /// The sending half.
-#[derive(Clone, Debug)]
-pub(crate) struct Mailbox {
-    sender: Sender<Message>,
-    bell: Arc<Bell>,
-}
-
-/// Wakes the worker once for any number of messages.
-#[derive(Debug)]
-struct Bell {
-    rung: AtomicBool,
-    retry: AtomicBool,
-    waker: Arc<Waker>,
-}
+pub(crate) type Mailbox = channel::Mailbox<Message>;
 
 /// The receiving half.
-pub(crate) struct Letters {
-    receiver: Receiver<Message>,
-    bell: Arc<Bell>,
-}
+pub(crate) type Letters = channel::Letters<Message>;
 
-/// A mailbox whose letters wake this worker.
+/// Makes a mailbox whose messages wake this worker.
 pub(crate) fn mailbox(waker: Arc<Waker>) -> (Mailbox, Letters) {
-    let (sender, receiver) = bounded(MESSAGES_MAX);
-    let bell = Arc::new(Bell {
-        rung: AtomicBool::new(false),
-        retry: AtomicBool::new(false),
-        waker,
-    });
-    (
-        Mailbox {
-            sender,
-            bell: Arc::clone(&bell),
-        },
-        Letters { receiver, bell },
-    )
-}
-
-impl Mailbox {
-    /// Sends, or gives the message back if the mailbox is full.
-    pub(crate) fn send(&self, message: Message) -> Result<(), Message> {
-        self.sender.try_send(message).map_err(|error| match error {
-            TrySendError::Full(message) | TrySendError::Disconnected(message) => message,
-        })?;
-        self.bell.ring();
-        Ok(())
-    }
-
-    /// Sends something that must arrive: waits for room. Never from a worker.
-    pub(crate) fn send_waiting(&self, message: Message) {
-        if self.sender.send(message).is_ok() {
-            self.bell.ring();
-        }
-    }
-
-    /// A place was released that somebody may be waiting for.
-    pub(crate) fn retry(&self) {
-        self.bell.retry.store(true, Ordering::SeqCst);
-        self.bell.ring();
-    }
-}
-
-impl Bell {
-    fn ring(&self) {
-        if !self.rung.swap(true, Ordering::SeqCst) {
-            // A waker fails only when the worker is gone.
-            let _ = self.waker.wake();
-        }
-    }
-}
-
-impl Letters {
-    /// Whether anything has come since the last call; call [`Letters::next`] until it is empty then.
-    #[inline]
-    pub(crate) fn have_come(&self) -> bool {
-        self.bell.rung.load(Ordering::Relaxed) && self.bell.rung.swap(false, Ordering::SeqCst)
-    }
-
-    pub(crate) fn next(&self) -> Option<Message> {
-        self.receiver.try_recv().ok()
-    }
-
-    /// How many messages wait to be read.
-    pub(crate) fn waiting(&self) -> usize {
-        self.receiver.len()
-    }
-
-    /// Whether anything waits to be read.
-    #[cfg(test)]
-    pub(crate) fn are_waiting(&self) -> bool {
-        self.bell.rung.load(Ordering::SeqCst)
-    }
-
-    /// Whether waiters should look again.
-    pub(crate) fn take_retry(&self) -> bool {
-        self.bell.retry.swap(false, Ordering::SeqCst)
-    }
+    channel::mailbox(MESSAGES_MAX, waker)
 }

@@ -1,0 +1,132 @@
+//! Bounded channel with one wakeup for any number of messages. Knows nothing of what is sent; never blocks its receiver.
+//!
+//! The receiver clears `rung` before it reads, and a sender sets it after it has written. So each message is read in the
+//! turn that cleared the flag, or wakes the receiver again. `tests/mailbox.rs` tries this in orders that shuttle chooses.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::sync::{AtomicBool, Receiver, Sender, TrySendError, Waker, bounded};
+
+/// The sending half.
+pub(crate) struct Mailbox<T> {
+    sender: Sender<T>,
+    bell: Arc<Bell>,
+}
+
+/// The receiving half.
+pub(crate) struct Letters<T> {
+    receiver: Receiver<T>,
+    bell: Arc<Bell>,
+}
+
+/// Wakes the worker once for any number of messages.
+#[derive(Debug)]
+struct Bell {
+    rung: AtomicBool,
+    retry: AtomicBool,
+    waker: Arc<Waker>,
+}
+
+/// Makes a channel for `capacity` messages, which wake by this waker.
+pub(crate) fn mailbox<T>(capacity: usize, waker: Arc<Waker>) -> (Mailbox<T>, Letters<T>) {
+    let (sender, receiver) = bounded(capacity);
+    let bell = Arc::new(Bell {
+        rung: AtomicBool::new(false),
+        retry: AtomicBool::new(false),
+        waker,
+    });
+    (
+        Mailbox {
+            sender,
+            bell: Arc::clone(&bell),
+        },
+        Letters { receiver, bell },
+    )
+}
+
+// === impl Mailbox ===
+
+impl<T> Mailbox<T> {
+    /// Sends, or gives the message back if the mailbox is full.
+    pub(crate) fn send(&self, message: T) -> Result<(), T> {
+        self.sender.try_send(message).map_err(|error| match error {
+            TrySendError::Full(message) | TrySendError::Disconnected(message) => message,
+        })?;
+        self.bell.ring();
+        Ok(())
+    }
+
+    /// Sends something that must arrive: waits for room. Never from a worker.
+    pub(crate) fn send_waiting(&self, message: T) {
+        if self.sender.send(message).is_ok() {
+            self.bell.ring();
+        }
+    }
+
+    /// Tells that a place was released, for which a waiter of this worker may be waiting.
+    pub(crate) fn retry(&self) {
+        self.bell.retry.store(true, Ordering::SeqCst);
+        self.bell.ring();
+    }
+}
+
+impl<T> Clone for Mailbox<T> {
+    fn clone(&self) -> Self {
+        Self {
+            sender: self.sender.clone(),
+            bell: Arc::clone(&self.bell),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Mailbox<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mailbox")
+            .field("bell", &self.bell)
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl Letters ===
+
+impl<T> Letters<T> {
+    /// True if anything has come since the last call; call [`Letters::next`] until it is empty then.
+    #[inline]
+    pub(crate) fn have_come(&self) -> bool {
+        self.bell.rung.load(Ordering::Relaxed) && self.bell.rung.swap(false, Ordering::SeqCst)
+    }
+
+    /// Takes the oldest message, if there is one.
+    pub(crate) fn next(&self) -> Option<T> {
+        self.receiver.try_recv().ok()
+    }
+
+    /// Number of messages that wait to be read.
+    pub(crate) fn waiting(&self) -> usize {
+        self.receiver.len()
+    }
+
+    /// True if anything waits to be read.
+    #[cfg(test)]
+    pub(crate) fn are_waiting(&self) -> bool {
+        self.bell.rung.load(Ordering::SeqCst)
+    }
+
+    /// True if waiters should look again.
+    pub(crate) fn take_retry(&self) -> bool {
+        self.bell.retry.swap(false, Ordering::SeqCst)
+    }
+}
+
+// === impl Bell ===
+
+impl Bell {
+    fn ring(&self) {
+        if !self.rung.swap(true, Ordering::SeqCst) {
+            // A waker fails only when the worker is gone.
+            let _ = self.waker.wake();
+        }
+    }
+}
