@@ -14,7 +14,7 @@ use weir_testkit::backend::Database;
 use weir_testkit::cuts::{Cuts, Dice};
 use weir_testkit::program::Topic;
 
-use super::postgres::TIMED_OUT;
+use super::postgres::{Postgres, TIMED_OUT};
 use super::world::{Caller, Host, World};
 use crate::driver::memory::End;
 use crate::orders::Task;
@@ -93,8 +93,15 @@ impl Simulation {
                 }
             }
             What::Client => self.client_step(dice),
+            What::Clients => self.world.callers.iter_mut().for_each(|caller| {
+                caller.serve();
+            }),
             What::Turn => self.turn(dice),
+            What::Turns => (0..self.world.workers.len()).for_each(|lane| {
+                self.world.turn(lane);
+            }),
             What::Server => self.server_step(dice),
+            What::Servers => self.servers_step(),
             What::Settle => {
                 self.tell(|| "everything happens".to_owned());
                 self.world.settle();
@@ -157,6 +164,14 @@ impl Simulation {
         if !server.is_alive() {
             self.world.servers.remove(index);
         }
+    }
+
+    fn servers_step(&mut self) {
+        self.world.sort_out_cancels();
+        for server in &mut self.world.servers {
+            server.serve();
+        }
+        self.world.servers.retain(Postgres::is_alive);
     }
 
     fn cancel_step(&mut self, dice: &mut Dice) {

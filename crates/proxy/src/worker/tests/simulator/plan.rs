@@ -30,6 +30,8 @@ pub(super) enum What {
     Cancel,
     /// Some bytes of some client move.
     Client,
+    /// All clients send and read what they can; only a shrunk plan has it.
+    Clients,
     /// A client does not read, or reads again.
     Deafen,
     /// A role is taken away, a value is known no longer, or all is as it was.
@@ -46,12 +48,16 @@ pub(super) enum What {
     Reload,
     /// Some server hears, works or speaks.
     Server,
+    /// All servers hear, work and speak; only a shrunk plan has it.
+    Servers,
     /// Everything happens that can; only a shrunk plan has it.
     Settle,
     /// A worker runs out of descriptors, or has some again.
     Shortage,
     /// Some worker has a turn.
     Turn,
+    /// Every worker has a turn; only a shrunk plan has it.
+    Turns,
     Vanish,
 }
 
@@ -78,7 +84,17 @@ impl What {
 
     /// True if it happens by itself when everything that can happen does.
     pub(super) fn is_done_by_settling(self) -> bool {
-        matches!(self, Self::Client | Self::Server | Self::Turn)
+        self.at_once().is_some()
+    }
+
+    /// The operation that does for everybody, and at once, what this one does for one and in pieces.
+    pub(super) fn at_once(self) -> Option<Self> {
+        match self {
+            Self::Client | Self::Clients => Some(Self::Clients),
+            Self::Server | Self::Servers => Some(Self::Servers),
+            Self::Turn | Self::Turns => Some(Self::Turns),
+            _ => None,
+        }
     }
 
     /// True if it is done by one client.
@@ -91,7 +107,7 @@ impl What {
 }
 
 /// What is special about a client.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Person {
     /// True if the client cancels, and bears errors that its twin cannot know.
     pub(super) is_exposed: bool,
@@ -104,7 +120,7 @@ pub(super) struct Person {
     pub(super) large: usize,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) lanes: usize,

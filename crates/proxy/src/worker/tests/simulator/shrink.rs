@@ -26,8 +26,10 @@ const LUXURIES: [What; 12] = [
     What::Shortage,
     What::Vanish,
 ];
-/// Simulations that shrinking may cost.
-const ATTEMPTS: usize = 3000;
+/// Simulations that each way of shrinking may cost.
+const ATTEMPTS: usize = 4000;
+/// Operations that are few enough to leave out any two of them.
+const PAIRS_MAX: usize = 48;
 /// Room in which no connection fills.
 const ROOMY: usize = 1 << 20;
 
@@ -43,11 +45,18 @@ thread_local! {
 
 /// Runs a simulation; what went wrong.
 pub(super) fn attempt(plan: &Plan) -> Result<Tally, String> {
-    quietly(|| {
-        let mut simulation = Simulation::new(plan);
-        simulation.run(&plan.ops);
-        simulation.tally
-    })
+    let (outcome, tally) = run(plan);
+    outcome.map(|()| tally)
+}
+
+/// Runs a simulation; what went wrong, and the operations that were begun until then.
+fn run(plan: &Plan) -> (Result<(), String>, Tally) {
+    let mut simulation = match quietly(|| Simulation::new(plan)) {
+        Ok(simulation) => simulation,
+        Err(failure) => return (Err(failure), Tally::default()),
+    };
+    let outcome = quietly(|| simulation.run(&plan.ops));
+    (outcome, simulation.tally)
 }
 
 /// What a panic says; it is not printed.
@@ -97,6 +106,8 @@ struct Shrinker {
     kind: String,
     /// Simulations that may still be run.
     left: usize,
+    /// True if what comes behind a failure goes as soon as it is seen, and everybody moves where one of them moved.
+    is_bold: bool,
 }
 
 impl Shrinker {
@@ -104,56 +115,106 @@ impl Shrinker {
         Self {
             kind: kind(failure).to_owned(),
             left: ATTEMPTS,
+            is_bold: true,
         }
     }
 
+    /// The shorter of two ways. The bold one is quick where orders matter, but may settle on a failure that takes more.
     fn shrunk(&mut self, plan: &Plan) -> Plan {
+        let ways = [true, false].map(|is_bold| {
+            self.is_bold = is_bold;
+            self.left = ATTEMPTS;
+            self.in_rounds(plan)
+        });
+        let [first, second] = ways;
+        if second.ops.len() < first.ops.len() {
+            second
+        } else {
+            first
+        }
+    }
+
+    /// Takes away in rounds, until a round changes nothing: what went last may be what something else was needed for.
+    fn in_rounds(&mut self, plan: &Plan) -> Plan {
         let mut least = plan.clone();
-        self.clients(&mut least);
-        self.kinds(&mut least);
-        self.operations(&mut least);
-        self.bytes(&mut least);
-        self.operations(&mut least);
+        if let Some(begun) = self.fails(&least).filter(|_| self.is_bold) {
+            least.ops.truncate(begun);
+        }
+        loop {
+            let before = least.clone();
+            self.clients(&mut least);
+            self.kinds(&mut least);
+            self.operations(&mut least);
+            self.bytes(&mut least);
+            if least.ops.len() <= PAIRS_MAX {
+                self.pairs(&mut least);
+            }
+            if least == before || self.left == 0 {
+                break;
+            }
+        }
+        let begun = self.fails(&least).unwrap_or(least.ops.len());
+        least.ops.truncate(begun);
         least
     }
 
-    fn fails(&mut self, plan: &Plan) -> bool {
-        self.left = self.left.saturating_sub(1);
-        self.left > 0 && attempt(plan).is_err_and(|other| kind(&other) == self.kind)
+    /// The operations that were begun, if the plan fails as it should.
+    fn fails(&mut self, plan: &Plan) -> Option<usize> {
+        self.left = self.left.checked_sub(1)?;
+        let (outcome, tally) = run(plan);
+        let fails = outcome.is_err_and(|other| kind(&other) == self.kind);
+        fails.then(|| usize::try_from(tally.ops).expect("a list has this length"))
     }
 
-    /// Keeps the change if the plan fails with it.
+    /// Keeps the change if the plan fails with it; what comes behind the failure may go at once.
     fn keep_if(&mut self, least: &mut Plan, change: impl FnOnce(&mut Plan)) -> bool {
         let mut smaller = least.clone();
         change(&mut smaller);
-        let fails = self.fails(&smaller);
-        if fails {
-            *least = smaller;
+        if smaller == *least {
+            return false;
         }
-        fails
+        let Some(begun) = self.fails(&smaller) else {
+            return false;
+        };
+        if self.is_bold {
+            smaller.ops.truncate(begun);
+        }
+        *least = smaller;
+        true
     }
 
     /// Keeps one client alone, two of them, or as few as possible.
     fn clients(&mut self, least: &mut Plan) {
         let many = least.people.len();
-        let alone = (0..many).map(|one| vec![one]);
-        let pairs = (0..many).flat_map(|one| (0..one).map(move |other| vec![one, other]));
-        for few in alone.chain(pairs) {
+        let says = |who: &usize| {
+            let mut ops = least.ops.iter();
+            ops.any(|op| op.what.is_personal() && op.who == *who)
+        };
+        let there: Vec<_> = (0..many).filter(says).collect();
+        let alone = there.iter().map(|one| vec![*one]);
+        let pairs = there.iter().enumerate();
+        let pairs = pairs.flat_map(|(at, one)| there[..at].iter().map(|other| vec![*one, *other]));
+        let fewer = alone.chain(pairs).filter(|few| few.len() < there.len());
+        for few in fewer.collect::<Vec<_>>() {
             if self.keep_if(least, |plan| keep_people(plan, |who| few.contains(&who))) {
                 return;
             }
         }
-        for gone in 0..many {
+        for gone in there {
             self.keep_if(least, |plan| keep_people(plan, |who| who != gone));
         }
     }
 
-    /// No operation of some kind, and no order of moves that matters.
+    /// No operation of some kind, and no order of moves that matters, or only of moves of everybody.
     fn kinds(&mut self, least: &mut Plan) {
         for luxury in LUXURIES {
             self.keep_if(least, |plan| plan.ops.retain(|op| op.what != luxury));
         }
-        self.keep_if(least, |plan| plan.ops = settled(&plan.ops));
+        let moves = |plan: &Plan| plan.ops.iter().any(|op| op.what.is_done_by_settling());
+        let settles = moves(least) && self.keep_if(least, |plan| plan.ops = settled(&plan.ops));
+        if self.is_bold && moves(least) && !settles {
+            self.keep_if(least, |plan| plan.ops = at_once(&plan.ops));
+        }
     }
 
     /// Leaves out ever smaller pieces, until none of one operation can go.
@@ -164,20 +225,48 @@ impl Shrinker {
             let mut at = 0;
             while at < least.ops.len() {
                 let end = (at + size).min(least.ops.len());
-                if self.keep_if(least, |plan| drop(plan.ops.drain(at..end))) {
-                    went = true;
-                } else if size > 1
-                    && self.keep_if(least, |plan| drop(plan.ops.splice(at..end, [SETTLE])))
-                {
-                    went = true;
-                    at += 1;
-                } else {
-                    at += size;
-                }
+                let fewer = self.fewer(least, at, end);
+                went |= fewer.is_some();
+                at = fewer.unwrap_or(end);
             }
             if size > 1 || !went || self.left == 0 {
                 size /= 2;
             }
+        }
+    }
+
+    /// Leaves a piece out, or puts less in its place; where the next one begins then.
+    fn fewer(&mut self, least: &mut Plan, at: usize, end: usize) -> Option<usize> {
+        if self.keep_if(least, |plan| drop(plan.ops.drain(at..end))) {
+            return Some(at);
+        }
+        let piece = least.ops.get(at..end)?;
+        if piece.len() == 1 {
+            return None;
+        }
+        let mut less = vec![vec![SETTLE]];
+        less.extend(self.is_bold.then(|| at_once(piece)));
+        for instead in less {
+            let len = instead.len();
+            let is_less = len < end - at;
+            if is_less && self.keep_if(least, |plan| drop(plan.ops.splice(at..end, instead))) {
+                return Some(at + len);
+            }
+        }
+        None
+    }
+
+    /// Leaves out two operations at a time of which one undoes the other.
+    fn pairs(&mut self, least: &mut Plan) {
+        let mut at = 0;
+        while at < least.ops.len() {
+            let goes = (at + 1..least.ops.len()).any(|other| {
+                self.keep_if(least, |plan| {
+                    plan.ops.remove(other);
+                    plan.ops.remove(at);
+                })
+            });
+            at += usize::from(!goes);
         }
     }
 
@@ -203,10 +292,15 @@ impl Shrinker {
             }
             least.people.pop();
         }
-        for at in 0..least.ops.len() {
-            if least.ops[at].what.is_done_by_settling() {
-                self.keep_if(least, |plan| plan.ops[at] = SETTLE);
+        let mut at = 0;
+        while at < least.ops.len() {
+            let op = least.ops[at];
+            if let Some(what) = op.what.at_once() {
+                let settles = self.keep_if(least, |plan| plan.ops[at] = SETTLE);
+                let moves = Op { what, ..SETTLE };
+                let _ = settles || self.keep_if(least, |plan| plan.ops[at] = moves);
             }
+            at += 1;
         }
     }
 }
@@ -221,6 +315,23 @@ fn keep_people(plan: &mut Plan, stays: impl Fn(usize) -> bool) {
 fn settled(ops: &[Op]) -> Vec<Op> {
     let done = ops.iter().filter(|op| !op.what.is_done_by_settling());
     done.flat_map(|op| [*op, SETTLE]).collect()
+}
+
+/// Everybody moves where somebody moved, in the order of the first moves between two other things.
+fn at_once(ops: &[Op]) -> Vec<Op> {
+    let mut fewer: Vec<Op> = Vec::new();
+    let mut since = 0;
+    for op in ops {
+        let Some(what) = op.what.at_once() else {
+            fewer.push(*op);
+            since = fewer.len();
+            continue;
+        };
+        if !fewer[since..].iter().any(|before| before.what == what) {
+            fewer.push(Op { what, ..SETTLE });
+        }
+    }
+    fewer
 }
 
 /// The name of the invariant, or the beginning of what else it says.
