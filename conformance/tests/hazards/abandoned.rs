@@ -356,3 +356,37 @@ fn cor_23_a_good_bye_inside_a_transaction_releases_its_locks() -> Result<()> {
     ensure!(raw.query_one("select count(*) from locked")? == "0");
     target.check_healthy()
 }
+
+/// COPY fails while a long message of its data is on its way. What Weir then asks the server about the client's state must
+/// not stand inside of that message: its rest would be read as messages.
+#[test]
+fn cor_04_nothing_of_ours_stands_inside_of_late_copy_data() -> Result<()> {
+    let (postgres, database) = (Postgres::shared()?, "cor_04_inside");
+    postgres.create_database(database)?;
+    Raw::connect(postgres.port(), database)?.query("create table sink (a int)")?;
+    let options = PoolOptions::default()
+        .pool_size(1)
+        .setting("session_state_check = always");
+    let mut target = support::start(postgres.port(), &options)?;
+    let mut raw = Raw::connect(target.port(), database)?;
+    let mut other = Raw::connect(target.port(), database)?;
+    // The rest of the message is a message by itself.
+    let mut data = vec![b'x'; 100_000];
+    data.extend(frontend::query("create table smuggled ()"));
+    let long = frontend::copy_data(&data);
+    let (first, rest) = long.split_at(5 + 100_000);
+    raw.send(&frontend::query("copy sink from stdin"))?;
+    raw.send(&[&frontend::copy_data(b"no number\n"), first].concat())?;
+    let told = raw.read_until_ready()?;
+    ensure!(
+        support::tags(&told) == "GEZ",
+        "{}",
+        support::describe(&told)
+    );
+    raw.send(&[rest, &frontend::copy_done()].concat())?;
+    ensure!(other.query_one("select 'served'")? == "served");
+    ensure!(raw.query_one("select 'next'")? == "next");
+    let tables = "select count(*) from pg_class where relname = 'smuggled'";
+    ensure!(other.query_one(tables)? == "0", "data was run");
+    target.check_healthy()
+}

@@ -611,7 +611,10 @@ impl<D: Driver> Worker<D> {
             && client.pinned.is_none()
             && client.session.is_plain()
             && !server.session.is_uncertain();
-        if !is_plain && !self.settle_state(index, server_index) {
+        // A question of ours would stand inside of the client's message, whose rest would then be read as messages.
+        if !is_plain
+            && (client.session.is_sending_to_server() || !self.settle_state(index, server_index))
+        {
             return;
         }
         if self.clients.get(index).is_some_and(may_release) {

@@ -122,3 +122,75 @@ fn a_server_that_refused_an_unlisten_serves_nobody_else() {
     let silent = |server: &Postgres| !server.is_alive() || server.backend.holds_nothing();
     assert!(world.servers.iter().all(silent));
 }
+
+#[test]
+fn a_client_is_served_after_a_timeout_of_its_copy() {
+    let person = |topics: &[Topic], large| Person {
+        is_checked: true,
+        large,
+        ..exposed(topics)
+    };
+    let none = || person(&[], 0);
+    let plan = Plan {
+        seed: 1795389123011435,
+        lanes: 1,
+        places: 1,
+        room: 1048576,
+        people: vec![
+            none(),
+            none(),
+            none(),
+            person(&[Topic::Copy], 40000),
+            none(),
+        ],
+        options: vec!["session_state_check = always"],
+        ops: vec![
+            Op {
+                what: What::Act,
+                who: 4,
+                seed: 0x667e5dcd32e5f56,
+            },
+            Op {
+                what: What::Act,
+                who: 3,
+                seed: 0xa566f7acaf3cb5b,
+            },
+            Op {
+                what: What::Settle,
+                who: 0,
+                seed: 0x0,
+            },
+            Op {
+                what: What::Act,
+                who: 3,
+                seed: 0x964704ddc31a85c4,
+            },
+            Op {
+                what: What::Client,
+                who: 4,
+                seed: 0xb5d8e4fdce30e307,
+            },
+            Op {
+                what: What::Turns,
+                who: 0,
+                seed: 0x0,
+            },
+            Op {
+                what: What::Servers,
+                who: 0,
+                seed: 0x0,
+            },
+            Op {
+                what: What::Hit,
+                who: 0,
+                seed: 0xff587d5f7ce64216,
+            },
+            Op {
+                what: What::Servers,
+                who: 0,
+                seed: 0x0,
+            },
+        ],
+    };
+    replay(&plan);
+}
