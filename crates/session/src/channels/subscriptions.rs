@@ -19,6 +19,9 @@ pub struct Subscriptions {
     asked: Vec<Request>,
     /// Something in that transaction failed or was rolled back, perhaps those.
     is_doubtful: bool,
+    /// Channels on which the client's own server has told something since the last statement was over, if the transaction
+    /// unlistens: it listens to them, so the transaction has listened to them again.
+    heard: Vec<Channel>,
     /// Those whose transaction was committed.
     ended: Vec<Request>,
 }
@@ -52,17 +55,6 @@ impl Subscriptions {
     #[must_use]
     pub fn contains(&self, channel: &[u8]) -> bool {
         self.channels.contains(channel)
-    }
-
-    /// True if the transaction in progress on the client's own server has ended this: what that server says of the channel
-    /// comes of a LISTEN behind it, and is not told here any more.
-    pub(crate) fn is_ending(&self, channel: &[u8]) -> bool {
-        let ends = |asked: &Request| match asked {
-            Request::Listen(_) => false,
-            Request::Unlisten(name) => **name == *channel,
-            Request::UnlistenAll => true,
-        };
-        !self.is_doubtful && self.asked.iter().any(ends)
     }
 
     /// Whether a request would change nothing.
@@ -157,6 +149,24 @@ impl Subscriptions {
         self.asked.extend(unlistens.map(Request::from_sql));
     }
 
+    /// The client's own server tells a notification. True if the client hears it on the connection that listens for all.
+    pub(crate) fn hears(&mut self, channel: &[u8]) -> bool {
+        let Some(known) = self.channels.get(channel) else {
+            return false;
+        };
+        if !self.asked.is_empty() && !self.heard.contains(known) {
+            self.heard.push(Arc::clone(known));
+        }
+        true
+    }
+
+    /// A statement on the client's own server is over. Notifications of its transaction come behind it, earlier ones have
+    /// come before.
+    #[inline]
+    pub(crate) fn statement_over(&mut self) {
+        self.heard.clear();
+    }
+
     /// An error, or a ROLLBACK of some kind: what was asked for before may not have happened. To hear too much does less
     /// harm than to hear too little.
     pub(crate) fn doubt(&mut self) {
@@ -168,12 +178,23 @@ impl Subscriptions {
         self.ended.push(Request::UnlistenAll);
     }
 
-    /// The client's own server is outside of a transaction.
+    /// The client's own server is outside of a transaction. A channel to which the transaction has listened again stays
+    /// here: what was said in it is heard once, on one connection, in its order.
     pub(crate) fn transaction_over(&mut self) {
-        if !std::mem::take(&mut self.is_doubtful) {
-            self.ended.append(&mut self.asked);
+        let heard = std::mem::take(&mut self.heard);
+        if std::mem::take(&mut self.is_doubtful) {
+            self.asked.clear();
         }
-        self.asked.clear();
+        for request in std::mem::take(&mut self.asked) {
+            match request {
+                Request::Unlisten(channel) if heard.contains(&channel) => {}
+                Request::UnlistenAll if !heard.is_empty() => {
+                    let others = self.channels.iter().filter(|one| !heard.contains(one));
+                    self.ended.extend(others.cloned().map(Request::Unlisten));
+                }
+                request => self.ended.push(request),
+            }
+        }
     }
 }
 
@@ -186,21 +207,6 @@ mod tests {
             unlistens: channels.to_vec(),
             ..Effects::default()
         }
-    }
-
-    #[test]
-    fn a_channel_ends_with_an_unlisten_in_the_transaction() {
-        let mut subscriptions = Subscriptions::default();
-        let unlisten_a = weir_sql::Channel::Unlisten(b"a".as_slice().into());
-        subscriptions.note(&unlisten(&[unlisten_a]));
-        assert!(subscriptions.is_ending(b"a") && !subscriptions.is_ending(b"b"));
-        subscriptions.doubt();
-        assert!(!subscriptions.is_ending(b"a"));
-        subscriptions.transaction_over();
-        subscriptions.note(&unlisten(&[weir_sql::Channel::UnlistenAll]));
-        assert!(subscriptions.is_ending(b"b"));
-        subscriptions.transaction_over();
-        assert!(!subscriptions.is_ending(b"b"));
     }
 
     #[test]
@@ -220,5 +226,31 @@ mod tests {
         subscriptions.transaction_over();
         subscriptions.transaction_over();
         assert!(subscriptions.take_ended().is_empty());
+    }
+
+    #[test]
+    fn an_unlisten_does_not_count_if_its_transaction_listens_again() {
+        let named = |name: &[u8]| Request::Listen(name.into());
+        let unlisten = |name: &[u8]| weir_sql::Channel::Unlisten(name.into());
+        for asked in [unlisten(b"a"), weir_sql::Channel::UnlistenAll] {
+            let mut subscriptions = Subscriptions::default();
+            subscriptions.done(&named(b"a"));
+            subscriptions.done(&named(b"b"));
+            subscriptions.note(&self::unlisten(&[asked.clone(), unlisten(b"b")]));
+            // Said before the transaction.
+            assert!(subscriptions.hears(b"b"));
+            subscriptions.statement_over();
+            assert!(subscriptions.hears(b"a") && subscriptions.hears(b"a"));
+            assert!(!subscriptions.hears(b"c"));
+            subscriptions.transaction_over();
+            let ended = subscriptions.take_ended();
+            let ends_b = |request: &Request| *request == Request::Unlisten(b"b".as_slice().into());
+            assert!(!ended.is_empty() && ended.iter().all(ends_b), "{ended:?}");
+            // What is heard later is no part of that transaction.
+            subscriptions.hears(b"a");
+            subscriptions.note(&self::unlisten(&[asked]));
+            subscriptions.transaction_over();
+            assert_eq!(subscriptions.take_ended().len(), 1);
+        }
     }
 }

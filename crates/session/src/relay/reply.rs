@@ -358,6 +358,9 @@ impl Work<'_, '_> {
     }
 
     fn complete(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
+        if let Some(own) = &mut self.client.subscriptions {
+            own.statement_over();
+        }
         match body {
             b"PREPARE\0" if self.deallocates().is_some() => {
                 self.server.queue.begin_reply();

@@ -21,10 +21,10 @@ impl Work<'_, '_> {
             process,
             subscriptions,
             ..
-        } = &*self.client;
+        } = &mut *self.client;
         if subscriptions
-            .as_ref()
-            .is_some_and(|own| own.contains(told.channel) && !own.is_ending(told.channel))
+            .as_mut()
+            .is_some_and(|own| own.hears(told.channel))
         {
             return Verdict::Drop;
         }
