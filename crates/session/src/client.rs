@@ -274,6 +274,12 @@ impl Client {
         };
     }
 
+    /// True if the client began with a value of its own for this parameter, in any case of letters.
+    pub(crate) fn began_with(&self, name: &str) -> bool {
+        let mut startup = self.startup.iter();
+        startup.any(|(began, _)| began.eq_ignore_ascii_case(name))
+    }
+
     /// What it listens to on a connection that is not its own ([`crate::channels`]).
     #[inline]
     pub fn subscriptions(&self) -> Option<&Subscriptions> {

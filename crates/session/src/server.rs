@@ -91,6 +91,8 @@ pub struct Server {
     pub(crate) discards: bool,
     /// True if a statement may be there under the name of [`crate::statement::Registry::victim`].
     pub(crate) has_victim: bool,
+    /// The DISCARD ALL that was the client's last message but one.
+    pub(crate) discard: Discard,
     /// True if the client has run a text that was not read, which may have reset what the client began with.
     pub(crate) ran_unread: bool,
     /// Portals of the client whose statements reset something, with what sets its own values then.
@@ -156,6 +158,18 @@ pub(crate) struct Comparison {
     pub is_same: bool,
 }
 
+/// An Execute of DISCARD ALL, as long as no message follows it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Discard {
+    /// The server has been asked to answer it now.
+    Asked,
+    /// It has succeeded.
+    Done,
+    #[default]
+    None,
+    Sent,
+}
+
 /// What has to happen before a server whose client left can be used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Abandoned {
@@ -199,6 +213,7 @@ impl Server {
             has_past: false,
             discards: false,
             has_victim: false,
+            discard: Discard::default(),
             ran_unread: false,
             returning: Vec::new(),
             user: 0,

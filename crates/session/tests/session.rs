@@ -23,6 +23,8 @@ mod pooler;
 mod prepared;
 #[path = "session/properties.rs"]
 mod properties;
+#[path = "session/returns.rs"]
+mod returns;
 #[path = "session/streamed.rs"]
 mod streamed;
 #[path = "session/types.rs"]

@@ -3,20 +3,25 @@
 
 use std::sync::Arc;
 
-use weir_wire::backend;
+use weir_wire::backend::{self, TransactionStatus};
 
 use super::reply::{ServerFault, Work};
-use super::request::tell;
+use super::request::{tell, tell_but_reset};
 use crate::expected::{Duty, Expected, Kind, Required};
-use crate::server::{INTERRUPTED_MAX, INTERRUPTS};
+use crate::server::{INTERRUPTED_MAX, INTERRUPTS, Server};
 
 impl Work<'_, '_> {
     /// Before the first ReadyForQuery behind a fence, in front of which PostgreSQL reports what the fence has set: the client
-    /// is told what it does not know yet.
+    /// is told what it does not know yet. So too behind a text that was not read: what that may have reset is told only if it
+    /// stays so for a while.
     #[cold]
     pub(super) fn report(&mut self) {
+        let Server { queue, status, .. } = &*self.server;
+        let is_over = *status == TransactionStatus::Idle && queue.is_ours();
         if self.client.reported == self.server.reported {
             self.client.reported = Arc::clone(&self.server.reported);
+        } else if self.server.ran_unread && is_over {
+            tell_but_reset(self.client, self.server, self.to_client.insert());
         } else {
             tell(self.client, self.server, self.to_client.insert());
         }

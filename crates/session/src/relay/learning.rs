@@ -93,6 +93,8 @@ mod tests {
     /// A client on a server of its own.
     #[derive(Default)]
     struct Pair {
+        /// What the client was told last.
+        heard: String,
         client: Client,
         names: CustomNames,
         server: Option<Server>,
@@ -116,7 +118,10 @@ mod tests {
             encode::query(&mut message, text.as_bytes()).unwrap();
             let (first, rest) = message.split_at(40_000);
             assert!(!self.pass(first).is_empty() && !self.pass(rest).is_empty());
-            self.reply(|message| encode::command_complete(message, b"SET").unwrap());
+            self.reply(|message| {
+                encode::command_complete(message, b"SET").unwrap();
+                encode::parameter_status(message, b"DateStyle", b"ISO, MDY").unwrap();
+            });
         }
 
         /// Returns what the server gets.
@@ -157,6 +162,7 @@ mod tests {
             let mut out = Splice::new(&message, &mut buffer);
             let server = self.server.as_mut().unwrap();
             replies(&mut self.client, server, &message, &mut out).unwrap();
+            self.heard = weir_testkit::reading::outline(out.finish());
         }
 
         /// Text of the question that is put to the server, if any.
@@ -208,19 +214,28 @@ mod tests {
     fn what_a_text_that_was_not_read_has_reset_is_set_before_the_next_statement() {
         let mut startup = Settings::default();
         startup.set("DateStyle", "SQL, DMY");
+        let reported = |value| {
+            let mut reported = crate::settings::Reported::default();
+            reported.set("DateStyle", value).unwrap();
+            Arc::new(reported)
+        };
         let mut pair = Pair {
-            client: Client::new(Arc::new(startup), Arc::default()),
+            client: Client::new(Arc::new(startup), reported("SQL, DMY")),
+            server: Some(Server::new(reported("ISO, MDY"))),
             ..Pair::default()
         };
         pair.server().settings = Arc::clone(&pair.client.settings);
+        pair.server().reported = reported("SQL, DMY");
         pair.run_unread(&format!(
             "RESET ALL; SET a.b = 1 /*{}*/",
             "y".repeat(70_000)
         ));
+        assert_eq!(pair.heard, "C(SET) Z(I)", "its own will be set again");
         assert!(pair.question().is_some());
         assert_eq!(pair.send("SELECT now()"), "", "nothing is known yet");
         // All values are the server's own.
         pair.reply(|message| encode::command_complete(message, b"SELECT 0").unwrap());
+        assert_eq!(pair.heard, "");
         let told = pair.send("SELECT now()");
         assert!(
             told.contains("SQL, DMY") && !told.contains("now"),

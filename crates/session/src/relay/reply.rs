@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::fault::Fault;
 use crate::sequences;
-use crate::server::{ERRORS_MAX, Server};
+use crate::server::{Discard, ERRORS_MAX, Server};
 use crate::settings::TooManyReported;
 use crate::splice::Splice;
 use crate::unnamed;
@@ -375,6 +375,9 @@ impl Work<'_, '_> {
                 self.server.forget_session();
                 self.client.forget_session();
                 self.forget_names();
+                if self.server.discard != Discard::None {
+                    self.server.discard = Discard::Done;
+                }
             }
             b"LOAD\0" if self.server.may_load => {
                 self.client.certain.insert(Reason::Library);
@@ -480,7 +483,7 @@ impl Work<'_, '_> {
                 self.replied.transactions += 1;
                 server.ask_again();
             }
-            if !is_held_back && server.fence.take().is_some() {
+            if !is_held_back && (server.fence.take().is_some() || server.ran_unread) {
                 self.report();
             }
             let server = &mut *self.server;
@@ -509,7 +512,8 @@ impl Work<'_, '_> {
         let next = server.queue.front();
         let is_last =
             next.is_none_or(|next| next.kind != Kind::Query || next.duty == Duty::Forward);
-        if (is_last || server.owes_ready) && !Arc::ptr_eq(&self.client.reported, &server.reported) {
+        let is_known = server.owes_ready || is_last && !server.ran_unread;
+        if is_known && !Arc::ptr_eq(&self.client.reported, &server.reported) {
             tell(self.client, server, self.to_client.insert());
         }
         // This one will do for the one that waited for it.

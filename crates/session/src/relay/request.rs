@@ -10,7 +10,7 @@ use weir_wire::frontend::tag;
 use super::{ClientFault, Link, STREAM_MIN, is_too_long};
 use crate::client::{Client, Rest};
 use crate::expected::{Duty, Expected, Kind};
-use crate::server::Server;
+use crate::server::{Discard, Server};
 use crate::splice::Splice;
 use crate::sql::Deallocated;
 
@@ -96,6 +96,7 @@ fn begin_by(
     server.has_moved_sequence = false;
     server.returning.clear();
     server.ran_unread = false;
+    server.discard = Discard::None;
     server.bound = 0;
     client.wants_new = false;
     client.leases += 1;
@@ -179,6 +180,22 @@ pub(super) fn tell(client: &mut Client, server: &Server, to_client: &mut Vec<u8>
         }
     }
     client.reported = Arc::clone(&server.reported);
+}
+
+/// As [`tell`], behind a text that was not read: but for what may have been reset, which will have the client's own value
+/// in front of its next message.
+#[cold]
+pub(super) fn tell_but_reset(client: &mut Client, server: &Server, to_client: &mut Vec<u8>) {
+    for (name, value) in server.reported.iter() {
+        let is_known = client.reported.get(name) == Some(value);
+        let is_default = server.default_of(name) == Some(value);
+        if is_known || is_default && client.began_with(name) {
+            continue;
+        }
+        // As above; the server keeps no more values than a client.
+        let _ = encode::parameter_status(to_client, name.as_bytes(), value.as_bytes());
+        let _ = Arc::make_mut(&mut client.reported).set(name, value);
+    }
 }
 
 /// Passes on what a client sent, as far as it is complete.
@@ -349,7 +366,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
 
     /// Deals with one message; false if more of it has to come first.
     fn message(&mut self, message: Message) -> Result<bool, ClientFault> {
-        if self.link.server.awaits_required() || !self.return_behind_unread() {
+        if self.link.server.awaits_required() || !self.returns(message.header.tag) {
             return Ok(self.stall());
         }
         if self.link.client.subscriptions.is_some() && self.waits_to_hear(message.header.tag) {

@@ -66,6 +66,12 @@ impl Work<'_, '_> {
                     settings.set(name, &value);
                 }
             };
+            let began = self.client.began_with(name);
+            if self.server.ran_unread && !for_nobody && is_default && began {
+                // Reset, so the client's own is set again, and told, in front of its next message.
+                Arc::make_mut(&mut self.server.settings).unset(name);
+                return Ok(Verdict::Drop);
+            }
             let same = Arc::ptr_eq(&self.client.settings, &self.server.settings);
             change(&mut self.server.settings);
             if same {
@@ -82,8 +88,8 @@ impl Work<'_, '_> {
             // what we did for it when it is done.
             return Ok(Verdict::Drop);
         }
-        if self.server.fence.is_some() {
-            // What the fence has set is not reported yet, but known to the client.
+        if self.server.fence.is_some() || self.server.ran_unread {
+            // What the fence has set is not reported yet, but known to the client; what a text has reset is not told.
             Arc::make_mut(&mut self.client.reported).set(name, &value)?;
         } else {
             self.client.reported = Arc::clone(&self.server.reported);

@@ -278,7 +278,7 @@ impl Work<'_, '_, '_, '_> {
         self.link.server.comparison = Some(Box::new(asked));
     }
 
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         // Five bytes always fit.
         let _ = encode::flush(self.to_server.insert());
     }

@@ -11,10 +11,11 @@ use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 use weir_wire::frontend::{self, tag};
 
-use super::{HEAD, Link, Message, Work};
+use super::{HEAD, Link, Message, Work, tell};
 use crate::expected::{Duty, Expected, Kind};
 use crate::inserted::{self, Inserted, Piece};
 use crate::relay::ClientFault;
+use crate::server::Discard;
 use crate::settings::Settings;
 use crate::statement::put_parse;
 
@@ -91,6 +92,10 @@ impl Work<'_, '_, '_, '_> {
         let Some((_, sets)) = found.filter(|_| !self.link.server.queue.is_skipping()) else {
             return Ok(());
         };
+        if self.link.server.discards && self.link.server.bound == 1 {
+            self.link.server.discard = Discard::Sent;
+            return Ok(());
+        }
         for sql in &sets.clone() {
             self.run(sql);
         }
@@ -124,14 +129,53 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
+    /// In front of the client's next message, behind a DISCARD ALL of the extended protocol or a text that was not read:
+    /// sets what the client began with. False if the message has to wait for that.
+    #[inline]
+    pub(super) fn returns(&mut self, tag: u8) -> bool {
+        let server = &*self.link.server;
+        (server.discard == Discard::None || self.return_behind_discard(tag))
+            && (!self.link.server.ran_unread || self.return_what_is_learnt())
+    }
+
+    /// PostgreSQL commits a DISCARD ALL by itself. What sets the values again must not be part of what follows in the batch,
+    /// since an error there would take it back: so they are set in between, once the server has said that it is done. A Sync
+    /// waits for nothing: they are set behind it.
+    #[cold]
+    fn return_behind_discard(&mut self, tag: u8) -> bool {
+        let server = &mut *self.link.server;
+        let is_answered = server.queue.is_ours();
+        match server.discard {
+            Discard::Done if tag != tag::SYNC => {}
+            Discard::Sent if tag != tag::SYNC && !is_answered => {
+                server.discard = Discard::Asked;
+                self.flush();
+                return false;
+            }
+            Discard::Asked if !is_answered => return false,
+            before => {
+                server.discard = Discard::None;
+                // It has failed, unless that is still to come.
+                server.discards &= before == Discard::Done || tag == tag::SYNC;
+                return true;
+            }
+        }
+        server.discard = Discard::None;
+        server.discards = false;
+        server.needs_sync = false;
+        server.bound = 0;
+        // Five bytes always fit.
+        let _ = encode::sync(self.to_server.insert());
+        let mut sync = Expected::new(Kind::Sync, Duty::Swallow);
+        sync.held_back = true;
+        self.expect(sync);
+        self.set_startup();
+        false
+    }
+
     /// Sets what the client began with, and a text that was not read has reset, before anything else of the client's runs.
     /// False if that, or the question behind the text, has not been answered yet. Where the client has sent more without
     /// waiting for the text, or is in a transaction, nothing is known in time, and its messages go on.
-    #[inline]
-    pub(super) fn return_behind_unread(&mut self) -> bool {
-        !self.link.server.ran_unread || self.return_what_is_learnt()
-    }
-
     #[cold]
     fn return_what_is_learnt(&mut self) -> bool {
         let Link { client, server, .. } = &mut *self.link;
@@ -142,11 +186,13 @@ impl Work<'_, '_, '_, '_> {
             return false;
         }
         if server.status() != TransactionStatus::Idle || !server.question.is_nothing() {
+            tell(client, server, self.to_client);
             return true;
         }
         server.ran_unread = false;
         let changes = server.settings.changes_to(&client.settings);
         if changes.is_empty() {
+            tell(client, server, self.to_client);
             return true;
         }
         server.settings = Arc::clone(&client.settings);
@@ -166,13 +212,18 @@ impl Work<'_, '_, '_, '_> {
             // Set already, and perhaps changed again since.
             return;
         }
-        let startup = &self.link.client.startup;
-        for (name, _) in startup.iter() {
-            server.question.add_name(name);
-        }
-        let sql = Settings::default().statements_to(startup);
         // What the client is told must be true by then.
         server.queue.hold_back();
+        self.set_startup();
+    }
+
+    /// Sets what the client began with, before anything else of the client's runs.
+    fn set_startup(&mut self) {
+        let Link { client, server, .. } = &mut *self.link;
+        for (name, _) in client.startup.iter() {
+            server.question.add_name(name);
+        }
+        let sql = Settings::default().statements_to(&client.startup);
         // Values of a start-up packet hold no NUL and are short.
         let _ = server.require(sql, Duty::Try, self.to_server.insert());
     }
