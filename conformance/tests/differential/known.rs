@@ -30,6 +30,12 @@ const DESCRIBED: &str = "Describe of a statement that cannot be parsed any more 
 const UNBOUND: &str = "a statement that cannot be parsed any more fails with that, also if a parameter is bad: \
      PostgreSQL reads parameters first (docs/internals/prepared-statements.md)";
 
+const LATE: &str = "a Parse for which no server was free is resolved at its first use: under a type or table that has \
+     changed since, if it cannot be parsed any more directly (docs/internals/prepared-statements.md)";
+
+const LOST_TYPE: &str = "PostgreSQL itself looks for the oid of a column's type that is gone (XX000): a server without a \
+     copy finds that the columns have changed (docs/internals/prepared-statements.md)";
+
 /// SQLSTATEs of a statement that cannot be parsed any more.
 const MISSING: [&str; 7] = [
     "25P02", "42P01", "42703", "42704", "42804", "42883", "3F000",
@@ -67,6 +73,19 @@ pub(crate) fn judge(act: &Act, expected: &Answer, found: &Answer, is_at_risk: bo
     let describes = text.contains("Describe(83") || text.contains("Ask(Names");
     if describes && ours.is_none() && state.is_some_and(|state| MISSING.contains(&state)) {
         return Verdict::Known(DESCRIBED);
+    }
+    let missing = |answer: &Answer| {
+        let codes =
+            (answer.lines.iter()).filter_map(|line| line.strip_prefix("E ERROR ")?.get(..5));
+        codes.filter(|code| MISSING.contains(code)).count()
+    };
+    if describes && theirs.is_none() && missing(expected) > missing(found) {
+        return Verdict::Known(LATE);
+    }
+    let is_lost = |line: &String| line.contains("XX000 cache lookup failed for type");
+    let is_outdated = |line: &String| line.contains(OUTDATED);
+    if ours.as_ref().is_some_and(is_lost) && theirs.as_ref().is_some_and(is_outdated) {
+        return Verdict::Known(LOST_TYPE);
     }
     let is_bad_value = |line: &String| {
         line.split(' ')
