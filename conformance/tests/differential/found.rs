@@ -238,6 +238,15 @@ pub(crate) const FOUND: &[(&str, &str)] = &[
         B asks settings
         ",
     ),
+    (
+        "a custom setting at the end of a long text",
+        "
+        pool 2 workers 1
+        client A user=app
+        A: select count(*) from t /* {y*300000} */ ;; set my.var to 'a'
+        A leaves
+        ",
+    ),
 ];
 
 /// Programs with a fault of Weir that is not mended yet: name, text and fault. They are not played.

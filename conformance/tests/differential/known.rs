@@ -36,6 +36,9 @@ const LATE: &str = "a Parse for which no server was free is resolved at its firs
 const LOST_TYPE: &str = "PostgreSQL itself looks for the oid of a column's type that is gone (XX000): a server without a \
      copy finds that the columns have changed (docs/internals/prepared-statements.md)";
 
+const ENDED: &str = "a text that deals with a statement by name, whose columns have changed, ends the connection \
+     (docs/internals/shared-names.md)";
+
 /// SQLSTATEs of a statement that cannot be parsed any more.
 const MISSING: [&str; 7] = [
     "25P02", "42P01", "42703", "42704", "42804", "42883", "3F000",
@@ -71,8 +74,16 @@ pub(crate) fn judge(act: &Act, expected: &Answer, found: &Answer, is_at_risk: bo
         return Verdict::Alike;
     }
     let describes = text.contains("Describe(83") || text.contains("Ask(Names");
-    if describes && ours.is_none() && state.is_some_and(|state| MISSING.contains(&state)) {
+    let is_gone = |line: &String| line.contains(" XX000 cache lookup failed for type");
+    if describes
+        && ours.as_ref().is_none_or(is_gone)
+        && state.is_some_and(|state| MISSING.contains(&state))
+    {
         return Verdict::Known(DESCRIBED);
+    }
+    let is_ended = |line: &String| line.starts_with("E FATAL") && line.contains(OUTDATED);
+    if theirs.as_ref().is_some_and(is_ended) {
+        return Verdict::Known(ENDED);
     }
     let missing = |answer: &Answer| {
         let codes =

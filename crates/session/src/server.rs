@@ -93,6 +93,8 @@ pub struct Server {
     pub(crate) has_victim: bool,
     /// The DISCARD ALL that was the client's last message but one.
     pub(crate) discard: Discard,
+    /// True if the client's last query begins as a statement about data, and its text was not read to the end.
+    pub(crate) has_unread_end: bool,
     /// True if the client has run a text that was not read, which may have reset what the client began with.
     pub(crate) ran_unread: bool,
     /// Portals of the client whose statements reset something, with what sets its own values then.
@@ -214,6 +216,7 @@ impl Server {
             discards: false,
             has_victim: false,
             discard: Discard::default(),
+            has_unread_end: false,
             ran_unread: false,
             returning: Vec::new(),
             user: 0,

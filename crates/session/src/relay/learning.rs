@@ -114,14 +114,18 @@ mod tests {
         /// Sends a simple query in two parts, so that it is passed on before all of it is here; the server says that it is
         /// done.
         fn run_unread(&mut self, text: &str) {
-            let mut message = Vec::new();
-            encode::query(&mut message, text.as_bytes()).unwrap();
-            let (first, rest) = message.split_at(40_000);
-            assert!(!self.pass(first).is_empty() && !self.pass(rest).is_empty());
+            self.pass_in_parts(text);
             self.reply(|message| {
                 encode::command_complete(message, b"SET").unwrap();
                 encode::parameter_status(message, b"DateStyle", b"ISO, MDY").unwrap();
             });
+        }
+
+        fn pass_in_parts(&mut self, text: &str) {
+            let mut message = Vec::new();
+            encode::query(&mut message, text.as_bytes()).unwrap();
+            let (first, rest) = message.split_at(40_000);
+            assert!(!self.pass(first).is_empty() && !self.pass(rest).is_empty());
         }
 
         /// Returns what the server gets.
@@ -208,6 +212,17 @@ mod tests {
         assert_eq!(pair.client.pin(), None);
         pair.run("SELECT 1");
         assert_eq!(pair.question(), None);
+    }
+
+    #[test]
+    fn a_set_behind_data_that_was_not_read_pins() {
+        for (tag, is_pinned) in [("SET", true), ("DO", true), ("SELECT 1", false)] {
+            let mut pair = Pair::default();
+            let text = format!("SELECT 1 /*{}*/; SET a.b = 1", "y".repeat(70_000));
+            pair.pass_in_parts(&text);
+            pair.reply(|message| encode::command_complete(message, tag.as_bytes()).unwrap());
+            assert_eq!(pair.client.pin().is_some(), is_pinned, "{tag}");
+        }
     }
 
     #[test]

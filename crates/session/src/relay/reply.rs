@@ -379,6 +379,10 @@ impl Work<'_, '_> {
                     self.server.discard = Discard::Done;
                 }
             }
+            b"SET\0" | b"DO\0" | b"CALL\0" if self.server.has_unread_end && self.is_clients() => {
+                // Nobody knows which.
+                self.client.certain.insert(Reason::Setting);
+            }
             b"LOAD\0" if self.server.may_load => {
                 self.client.certain.insert(Reason::Library);
                 self.server.spoiled = true;

@@ -96,6 +96,7 @@ fn begin_by(
     server.has_moved_sequence = false;
     server.returning.clear();
     server.ran_unread = false;
+    server.has_unread_end = false;
     server.discard = Discard::None;
     server.bound = 0;
     client.wants_new = false;

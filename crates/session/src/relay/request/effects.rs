@@ -39,6 +39,7 @@ impl Work<'_, '_, '_, '_> {
                 let effects = unseen(body);
                 self.link.server.ran_unread |=
                     effects.names && !self.link.client.startup.is_empty();
+                self.link.server.has_unread_end |= !effects.names;
                 Some(effects)
             }
         };
