@@ -126,12 +126,32 @@ impl<D: Driver> Worker<D> {
         if !is_checked || self.waits_for_answer(index, server, input) {
             return 0;
         }
+        let was_sending = self.is_sending(index);
         let taken = self.pass_requests(index, server, input, false);
+        if was_sending && !self.is_sending(index) {
+            // The rest of a message that its server had answered before: no reply follows that would free the server.
+            self.after_rest(index, server);
+        }
         let is_used = |server: &Server| server.kept != Kept::No && !server.session.is_free();
         if self.servers.get(server).is_some_and(is_used) {
             self.unkeep(server);
         }
         taken
+    }
+
+    #[inline]
+    fn is_sending(&self, index: usize) -> bool {
+        let client = self.clients.get(index);
+        client.is_some_and(|client| client.session.is_sending_to_server())
+    }
+
+    /// A message of the client has been passed on to its end; its server may have been free before.
+    #[cold]
+    fn after_rest(&mut self, index: usize, server_index: usize) {
+        let server = self.servers.get(server_index);
+        if server.is_some_and(|server| server.lease == Some(index)) {
+            self.after_replies(index, server_index);
+        }
     }
 
     /// True if a client's request comes behind the answer to what its server is being asked about its session: others wait
