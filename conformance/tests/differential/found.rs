@@ -247,7 +247,67 @@ pub(crate) const FOUND: &[(&str, &str)] = &[
         A leaves
         ",
     ),
+    (
+        "NOTIFY between UNLISTEN and LISTEN in a block",
+        "
+        pool 2 workers 1
+        client A user=postgres
+        A: listen n2
+        A: begin
+        A: unlisten n2
+        A: notify n2, '46'
+        A: listen n2
+        A: commit
+        A: notify n2, '47'
+        ",
+    ),
+    (
+        "NOTIFY between UNLISTEN and LISTEN in a batch",
+        "
+        pool 2 workers 1
+        client A user=postgres
+        A: listen n2
+        A> parse -: unlisten * | bind - - | execute - 0 | parse -: notify n2, '46' | bind - - | execute - 0 | parse -: listen n2 | bind - - | execute - 0 | sync
+        A: notify n2, '47'
+        ",
+    ),
 ];
 
 /// Programs with a fault of Weir that is not mended yet: name, text and fault. They are not played.
-pub(crate) const NOT_YET: &[(&str, &str, &str)] = &[];
+pub(crate) const NOT_YET: &[(&str, &str, &str)] = &[
+    (
+        "EXECUTE of a statement that cannot be parsed any more",
+        "
+        pool 2 workers 2
+        client A user=app
+        A> parse a: select k, v, $1::text from w order by 1, 2 | sync
+        A: set search_path to one
+        A: execute a
+        ",
+        "the client is told that its statement does not exist (26000): PostgreSQL counts the parameters first (42601)",
+    ),
+    (
+        "a Bind without a parameter whose type is gone",
+        "
+        pool 2 workers 1
+        client A user=app
+        client B user=app
+        A> parse d: select $1::amount | sync
+        admin: drop domain amount; create domain amount as text
+        B: deallocate all
+        A> bind - d | sync
+        ",
+        "the client is told that the type cannot be found (XX000): PostgreSQL counts the parameters first (08P01)",
+    ),
+    (
+        "Describe of an EXECUTE whose statement came later",
+        "
+        pool 3 workers 4
+        client A user=app
+        A> parse c: execute b | sync
+        A> parse b: select k, v from t order by k, v | sync
+        A asks names
+        ",
+        "the client is told the columns of the later statement: PostgreSQL has settled at Parse that there are none",
+    ),
+];

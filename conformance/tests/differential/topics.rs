@@ -83,7 +83,17 @@ impl Topic {
 }
 
 /// Topics that are left out because Weir has a known fault there, with the fault.
-pub(crate) const NOT_YET: &[(Topic, &str)] = &[];
+pub(crate) const NOT_YET: &[(Topic, &str)] = &[
+    (
+        Topic::Statements,
+        "EXECUTE of a statement that cannot be parsed any more is told 26000; \
+         Describe of an EXECUTE whose statement came later tells columns",
+    ),
+    (
+        Topic::Types,
+        "Bind with too few parameters, where a parameter's type is gone, is told XX000 in place of 08P01",
+    ),
+];
 
 /// Topics of a run: all but those of `DIFFERENTIAL_WITHOUT=roles,types`; `DIFFERENTIAL_ONLY` names those to take.
 pub(crate) fn of_run() -> Vec<Topic> {

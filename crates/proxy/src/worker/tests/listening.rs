@@ -669,6 +669,35 @@ fn an_unlisten_on_a_server_of_its_own_holds_here_if_it_is_committed() {
 }
 
 #[test]
+fn a_notification_between_unlisten_and_listen_is_heard_once() {
+    let unlistens = ["unlisten *", "unlisten a"];
+    for unlisten in unlistens {
+        let mut world = world_with(1, "default_pool_size = 2");
+        let (one, other) = (world.login(), world.login());
+        let number = world.callers[one].cancel_key().0;
+        let texts = [unlisten, "notify a, 'me'", "listen a"];
+        let text = say().query(&texts.join(";"));
+        let block = texts
+            .iter()
+            .fold(say().query("begin"), |all, text| all.query(text));
+        let batch = texts
+            .iter()
+            .fold(say(), |all, text| all.parse("", text).run(""));
+        for request in [text, block.query("commit"), batch.sync()] {
+            listen(&mut world, one, "a");
+            world.callers[one].say(&request);
+            world.settle();
+            assert_eq!(senders(&mut world, one), [("me".to_owned(), number)]);
+            notify(&mut world, other, "a", "x");
+            assert_eq!(heard(&mut world, one), "A(a: x)");
+            let last = format!("{unlisten}; notify a, 'unheard'");
+            let told = world.ask(one, &say().query(&last));
+            assert_eq!(told, "C(UNLISTEN) C(NOTIFY) Z(I)");
+        }
+    }
+}
+
+#[test]
 fn a_request_that_comes_while_the_server_is_asked_waits_and_pins_nobody() {
     let mut world = world(1);
     let (one, other) = (world.login(), world.login());
