@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::*;
 
 const CHANNELS: [&str; 3] = ["a", "b", "c"];
+const CLIENTS: u64 = 6;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -24,7 +25,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let client = || 0..6_u64;
+    let client = || 0..CLIENTS;
     let channel = || 0..CHANNELS.len();
     prop_oneof![
         2 => client().prop_map(Step::Flush),
@@ -53,6 +54,8 @@ struct Due {
 #[derive(Default)]
 struct World {
     hub: Hub,
+    /// How often each client has left. Whoever comes in its place has a number of its own ([`Seat`]).
+    lives: BTreeMap<u64, u64>,
     requests: VecDeque<String>,
     listened: BTreeSet<String>,
     wire: VecDeque<u8>,
@@ -67,28 +70,38 @@ struct World {
 impl World {
     fn step(&mut self, step: &Step) {
         match step {
-            Step::Flush(who) => self.flush(*who),
+            Step::Flush(who) => self.flush(self.id(*who)),
             Step::Leave(who) => {
-                self.hub.leave(seat(*who));
-                self.flushes.remove(who);
-                self.pending.remove(who);
-                // Nobody is there to hear what was on its way.
-                self.due.retain(|(client, _), due| {
-                    if client == who {
-                        due.check();
-                    }
-                    client != who
-                });
+                self.leave(self.id(*who));
+                *self.lives.entry(*who).or_default() += 1;
             }
-            Step::Listen(who, what) => self.ask(*who, listen(CHANNELS[*what])),
-            Step::Unlisten(who, what) => self.ask(*who, unlisten(CHANNELS[*what])),
-            Step::UnlistenAll(who) => self.ask(*who, Request::UnlistenAll),
+            Step::Listen(who, what) => self.ask(self.id(*who), listen(CHANNELS[*what])),
+            Step::Unlisten(who, what) => self.ask(self.id(*who), unlisten(CHANNELS[*what])),
+            Step::UnlistenAll(who) => self.ask(self.id(*who), Request::UnlistenAll),
             Step::Notify(what) => self.notify(*what),
             Step::Serve => self.serve(),
             Step::Arrive(count) => self.arrive(*count),
         }
         self.requests.extend(all_sent(&mut self.hub));
         self.listen_to_hub();
+    }
+
+    /// Number of the client that has this place now.
+    fn id(&self, who: u64) -> u64 {
+        who + CLIENTS * self.lives.get(&who).copied().unwrap_or_default()
+    }
+
+    fn leave(&mut self, who: u64) {
+        self.hub.leave(seat(who));
+        self.flushes.remove(&who);
+        self.pending.remove(&who);
+        // Nobody is there to hear what was on its way.
+        self.due.retain(|(client, _), due| {
+            if *client == who {
+                due.check();
+            }
+            *client != who
+        });
     }
 
     fn channels(request: &Request) -> Vec<usize> {
@@ -167,6 +180,7 @@ impl World {
                 Event::Refused(..) => panic!("nothing is refused here"),
                 Event::Leased(..) => panic!("nobody marks anything"),
                 Event::Flushed(seat) => {
+                    // Nobody asked, if the client has left since.
                     let due = self.flushes.remove(&seat.id).unwrap_or_default();
                     for (what, said) in due {
                         let due = self.due.get(&(seat.id, what));
@@ -244,6 +258,26 @@ impl Due {
             "lost: {self:?}"
         );
     }
+}
+
+/// A client that left before its flush was answered, and another one in its place that flushes, too: the first answer is
+/// not the second client's.
+#[test]
+fn an_answer_to_a_client_that_left_is_not_its_successors() {
+    use Step::{Arrive, Flush, Leave, Listen, Notify, Serve};
+    let all = || Arrive(usize::MAX);
+    let steps = [
+        [Flush(2), Leave(2), Listen(2, 1), Flush(2)],
+        // The second flush is not answered yet when what the third has to tell is said.
+        [Serve, Serve, Serve, all()],
+        [Serve, Notify(1), Flush(2), all()],
+    ];
+    let mut world = World::default();
+    world.hub.connected();
+    for step in steps.as_flattened() {
+        world.step(step);
+    }
+    world.finish();
 }
 
 proptest! {
