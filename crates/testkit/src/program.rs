@@ -190,6 +190,22 @@ impl Speaker {
         }
     }
 
+    /// Looks at the session and changes nothing: a row, at which a checker compares the state, and each named statement.
+    pub fn look(&mut self, twin: &Backend) -> Step {
+        self.serial += 1;
+        let row = format!("SELECT '{}-{}'", self.tag, self.serial);
+        let mut bytes = self.query(&row);
+        for name in twin.prepared() {
+            let name = String::from_utf8_lossy(name);
+            bytes = bytes.describe_statement(&name).sync();
+        }
+        Step {
+            text: spoken(&bytes),
+            bytes,
+            waits: true,
+        }
+    }
+
     /// Data of a COPY, in some pieces.
     fn lines(&self, mut said: Say, dice: &mut Dice) -> Say {
         for _ in 0..1 + dice.below(3) {

@@ -4,8 +4,10 @@
 //! It keeps to what [`super::Epoll`] does: one segment per receive, a backlog once the queue is full, an orderly end
 //! only after everything before it was read, a reset at once and even to a connection that is paused.
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, PipeReader};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -65,17 +67,21 @@ impl Pipe {
 
 /// The worker's end of a connection; closed when dropped.
 #[derive(Debug)]
-pub(crate) struct MemoryStream(Arc<Mutex<Pipe>>);
+pub(crate) struct MemoryStream(Arc<Held>);
 
 impl MemoryStream {
     fn pipe(&self) -> MutexGuard<'_, Pipe> {
-        lock(&self.0)
+        lock(&self.0.0)
     }
 }
 
-impl Drop for MemoryStream {
+/// A connection that is open until the last process that has it lets go of it.
+#[derive(Debug)]
+struct Held(Arc<Mutex<Pipe>>);
+
+impl Drop for Held {
     fn drop(&mut self) {
-        self.pipe().closed = true;
+        lock(&self.0).closed = true;
     }
 }
 
@@ -95,7 +101,7 @@ impl Peer {
             closing: false,
             closed: false,
         }));
-        (MemoryStream(Arc::clone(&pipe)), Self(pipe))
+        (MemoryStream(Arc::new(Held(Arc::clone(&pipe)))), Self(pipe))
     }
 
     fn pipe(&self) -> MutexGuard<'_, Pipe> {
@@ -174,6 +180,8 @@ struct Conn {
     awake: bool,
     broken: bool,
     closing: Option<Moment>,
+    /// Descriptor that stands for the connection where one is sent to another process.
+    descriptor: OnceCell<PipeReader>,
 }
 
 impl Conn {
@@ -214,6 +222,8 @@ pub(crate) struct MemoryDriver {
     pub(crate) is_short: bool,
     /// True if the shortage was told since the last wait.
     told_short: bool,
+    /// Connections that were sent to another process, by the file that stands for each.
+    sent: Vec<(u64, MemoryStream)>,
 }
 
 impl MemoryDriver {
@@ -229,6 +239,27 @@ impl MemoryDriver {
     pub(crate) fn arrive(&mut self, accepted: Accepted) {
         if !self.deaf {
             self.arrivals.push_back(accepted);
+        }
+    }
+
+    /// Connections that were not accepted yet: they wait in the listening socket.
+    pub(crate) fn take_arrivals(&mut self) -> VecDeque<Accepted> {
+        std::mem::take(&mut self.arrivals)
+    }
+
+    /// The connection for which the descriptor of this file was sent to another process.
+    pub(crate) fn take_sent(&mut self, file: u64) -> Option<Stream> {
+        let place = self.sent.iter().position(|(known, _)| *known == file)?;
+        Some(Socket::Memory(self.sent.swap_remove(place).1).into())
+    }
+
+    /// Leaves the backlogs to the system, as the end of a process does.
+    pub(crate) fn leave_backlogs(&mut self) {
+        for (_, conn) in &mut self.conns {
+            let mut pipe = conn.stream.pipe();
+            if pipe.ended.is_none() {
+                pipe.outward.extend(conn.backlog.drain(..));
+            }
         }
     }
 
@@ -263,6 +294,7 @@ impl MemoryDriver {
             awake: false,
             broken: false,
             closing: None,
+            descriptor: OnceCell::new(),
         })
     }
 
@@ -310,6 +342,11 @@ impl MemoryDriver {
             Completion::Ended(owner, error)
         })
     }
+}
+
+/// Number of the file that a descriptor is for: the same in every process that has it.
+pub(crate) fn file(descriptor: BorrowedFd<'_>) -> u64 {
+    rustix::fs::fstat(descriptor).expect("an open file").st_ino
 }
 
 impl Driver for MemoryDriver {
@@ -469,11 +506,21 @@ impl Driver for MemoryDriver {
             return None;
         }
         self.moves += 1;
-        Some(Socket::Memory(self.conns.remove(key).stream).into())
+        let conn = self.conns.remove(key);
+        if let Some(descriptor) = conn.descriptor.get() {
+            let other = MemoryStream(Arc::clone(&conn.stream.0));
+            self.sent.push((file(descriptor.as_fd()), other));
+        }
+        Some(Socket::Memory(conn.stream).into())
     }
 
-    fn socket(&self, _: Key) -> Option<std::os::fd::BorrowedFd<'_>> {
-        None
+    fn socket(&self, key: Key) -> Option<BorrowedFd<'_>> {
+        let conn = self.conns.get(key)?;
+        if !conn.backlog.is_empty() || conn.broken {
+            return None;
+        }
+        let made = || io::pipe().expect("a descriptor").0;
+        Some(conn.descriptor.get_or_init(made).as_fd())
     }
 
     fn stop_accepting_tcp(&mut self) {

@@ -46,6 +46,13 @@ pub struct Link {
     socket: OwnedFd,
 }
 
+#[cfg(test)]
+impl From<OwnedFd> for Link {
+    fn from(socket: OwnedFd) -> Self {
+        Self { socket }
+    }
+}
+
 impl Link {
     /// Two ends; the second is for the standard input of the next process.
     ///
@@ -147,6 +154,17 @@ impl Link {
         sendmsg(&self.socket, &[IoSlice::new(&packet)], &mut control, flags)
             .map_err(io::Error::from)?;
         Ok(())
+    }
+
+    /// True if [`Link::receive`] would not wait.
+    #[cfg(test)]
+    pub(crate) fn has_news(&self) -> bool {
+        let looked = rustix::net::recv(
+            &self.socket,
+            &mut [0],
+            RecvFlags::PEEK | RecvFlags::DONTWAIT,
+        );
+        !matches!(looked, Err(rustix::io::Errno::AGAIN))
     }
 
     /// Waits for a message.

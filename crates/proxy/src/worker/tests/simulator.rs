@@ -42,6 +42,8 @@ struct Simulation {
     /// Servers that there may be, by the most generous configuration so far.
     places: usize,
     lines: String,
+    /// Another process is to take over as soon as half of the clients are logged in.
+    wants_upgrade: bool,
     tally: Tally,
     /// What happened, for people; kept only when a failure is told.
     story: Option<Vec<String>>,
@@ -62,6 +64,7 @@ impl Simulation {
             database,
             places: plan.places,
             lines: plan.lines(),
+            wants_upgrade: false,
             tally: Tally::default(),
             story: None,
         }
@@ -72,6 +75,7 @@ impl Simulation {
             self.step(op);
         }
         self.come_to_rest();
+        self.tally.moved = self.world.arrivals() as u64;
         self.leave();
     }
 
@@ -124,6 +128,10 @@ impl Simulation {
             What::Hit => self.hit(dice),
             What::Reload => self.reload(dice),
             What::Shortage => self.shortage(dice),
+            What::Upgrade => self.wants_upgrade = true,
+        }
+        if self.wants_upgrade && 2 * self.world.ready_clients() > self.actors.len() {
+            self.upgrade();
         }
         self.check();
     }
@@ -132,6 +140,9 @@ impl Simulation {
         let lane = dice.below(self.world.workers.len());
         self.world.workers[lane].driver.first = dice.below(64);
         self.world.turn(lane);
+        if dice.below(4) == 0 {
+            self.world.carry();
+        }
     }
 
     fn client_step(&mut self, dice: &mut Dice) {
@@ -235,11 +246,18 @@ impl Simulation {
                 format!("PAUSE shop: {:?}", global.pause(Some("shop"), "pause")),
                 Task::Settle,
             ),
-            2 | 3 => (format!("RESUME: {:?}", global.resume(None)), Task::Settle),
-            4 | 5 => (
-                format!("RESUME shop: {:?}", global.resume(Some("shop"))),
-                Task::Settle,
-            ),
+            2 | 3 => {
+                self.world.resume_predecessor(None);
+                (format!("RESUME: {:?}", global.resume(None)), Task::Settle)
+            }
+            4 | 5 => {
+                let shop = Some("shop");
+                self.world.resume_predecessor(shop);
+                (
+                    format!("RESUME shop: {:?}", global.resume(shop)),
+                    Task::Settle,
+                )
+            }
             6 => (
                 format!("KILL shop: {:?}", global.pause(Some("shop"), "kill")),
                 Task::Kill(Some("shop".into())),
@@ -297,10 +315,20 @@ impl Simulation {
         self.tell(|| format!("worker {lane} is short of descriptors: {is_short}"));
     }
 
+    /// Another process takes the place of this one, with the configuration of the beginning.
+    fn upgrade(&mut self) {
+        self.wants_upgrade = false;
+        let lines = format!("{}default_pool_size = {}\n", self.lines, self.places);
+        if self.world.upgrade(&lines) {
+            self.tell(|| "another process takes over".to_owned());
+        }
+    }
+
     fn resume_everything(&self) {
         for database in [None, Some("shop")] {
             // It may not be paused.
             let _ = self.world.global.resume(database);
+            self.world.resume_predecessor(database);
         }
         self.world.task(&Task::Settle);
     }
@@ -314,6 +342,9 @@ impl Simulation {
         for worker in &mut self.world.workers {
             worker.driver.is_short = false;
         }
+        if self.wants_upgrade {
+            self.upgrade();
+        }
         self.resume_everything();
         for server in &mut self.world.servers {
             server.stalled = false;
@@ -321,9 +352,15 @@ impl Simulation {
         for caller in &mut self.world.callers {
             caller.deaf = false;
         }
-        for _ in 0..PATIENCE {
+        for turn in 0..PATIENCE {
             self.world.advance(Duration::from_millis(500));
             self.check();
+            if turn == 0 {
+                for actor in &mut self.actors {
+                    actor.look(&mut self.world);
+                }
+                continue;
+            }
             for actor in &mut self.actors {
                 actor.finish(&mut self.world);
             }
@@ -334,9 +371,7 @@ impl Simulation {
             actor.check_answered(&self.world);
             actor.check_ledger(&self.world, &self.database);
         }
-        let live = self.world.live_servers();
-        let places = self.places + self.world.listening_servers();
-        assert!(places >= live, "I-10: {live} servers");
+        self.check_places();
     }
 
     /// Everybody leaves, and nothing is left of them (I-14).
@@ -362,11 +397,16 @@ impl Simulation {
             actor.check(&self.world);
         }
         self.check_idle();
-        let live = self.world.live_servers();
-        let places = self.places + self.world.listening_servers();
-        assert!(live <= places, "I-10: {live} servers of {places}");
+        self.check_places();
         let buffered = self.world.buffered_max();
         assert!(buffered <= BUFFERED_MAX, "I-09: {buffered} bytes are kept");
+    }
+
+    /// No more servers than there may be (I-10); during an upgrade each process has its own.
+    fn check_places(&self) {
+        let live = self.world.live_servers();
+        let places = self.places * self.world.processes() + self.world.listening_servers();
+        assert!(live <= places, "I-10: {live} servers of {places}");
     }
 
     /// A server in the pool holds nothing of anybody (I-04).

@@ -14,13 +14,12 @@ use weir_wire::encode;
 use weir_wire::startup::Version;
 
 use super::postgres::{CancelCall, Catalog, Postgres};
-use crate::clock::Clock;
 use crate::console::{Console, Conversation, Order, Refusal, Role, Shutdown, Step};
 use crate::driver::Owner;
 use crate::driver::memory::{End, MemoryDriver, Peer};
 use crate::global::{Global, Purpose};
 use crate::listen::Accepted;
-use crate::mailbox::{Message, mailbox};
+use crate::mailbox::Message;
 use crate::offload::Offload;
 use crate::orders::Task;
 use crate::settled::{Access, Settled, Setup};
@@ -28,6 +27,10 @@ use crate::socket::Socket;
 use crate::transport::Transport;
 use crate::worker::slots::Stage;
 use crate::worker::{RECEIVE, Worker};
+
+mod upgrade;
+
+use upgrade::{Predecessor, staff};
 
 /// Room in every connection unless a test wants little.
 const ROOM: usize = 1 << 20;
@@ -147,6 +150,8 @@ pub(super) struct World {
     pub(super) catalog: Arc<Mutex<Catalog>>,
     /// Rings when a helper has written a letter.
     bell: mio::Poll,
+    /// The process before this one; its workers stand behind ours.
+    predecessor: Option<Predecessor>,
     room: usize,
     buffer: Vec<u8>,
     pids: u32,
@@ -246,24 +251,10 @@ impl World {
     }
 
     fn made(lanes: usize, lines: &str, room: usize, users: &str) -> Self {
-        let settled = Settled::new(setup(lines, users), None);
-        let (commands, _) = crossbeam_channel::bounded(1);
-        let mut global = Global::new(settled, Arc::new(NoConsole), lanes, commands).unwrap();
         let hands: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(1_000_000)));
-        global.clock = Clock::set_by(hands);
-        let global = Arc::new(global);
-        // Nobody sleeps here; the waker only has to exist.
-        let poll = mio::Poll::new().unwrap();
-        let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
-        let (boxes, letters): (Vec<_>, Vec<_>) =
-            (0..lanes).map(|_| mailbox(Arc::clone(&waker))).unzip();
-        assert!(global.mailboxes.set(boxes).is_ok());
-        let workers = letters.into_iter().enumerate().map(|(lane, letters)| {
-            let driver = MemoryDriver::new(room);
-            Worker::new(lane, Arc::clone(&global), driver, letters)
-        });
+        let (global, workers, bell) = staff(lanes, setup(lines, users), room, hands);
         Self {
-            workers: workers.collect(),
+            workers,
             global,
             hands,
             callers: Vec::new(),
@@ -274,7 +265,8 @@ impl World {
             host: Host::Accepts,
             database: None,
             catalog: Arc::default(),
-            bell: poll,
+            bell,
+            predecessor: None,
             room,
             buffer: vec![0; RECEIVE],
             pids: 0,
@@ -429,10 +421,9 @@ impl World {
 
     /// One turn of a worker; connections that it asks for are answered.
     pub(super) fn turn(&mut self, lane: usize) -> bool {
-        let worker = &mut self.workers[lane];
-        if worker.finished {
+        let Some(worker) = self.workers.get_mut(lane).filter(|worker| !worker.finished) else {
             return false;
-        }
+        };
         let due = worker
             .timers
             .next()
@@ -524,6 +515,7 @@ impl World {
                 moved |= server.serve();
             }
             moved |= self.sort_out_cancels();
+            moved |= self.carry();
             if !moved {
                 self.check_quiet();
                 return;
@@ -657,6 +649,7 @@ impl World {
             loads,
             ..
         } = &*self.global;
+        self.check_predecessor_empty();
         assert_eq!((clients.used(), greeters.used()), (0, 0), "client limits");
         assert_eq!(self.global.cancellables(), 0, "cancel keys");
         for (worker, load) in self.workers.iter().zip(loads) {

@@ -18,6 +18,8 @@ mod exposed;
 
 use exposed::Pending;
 
+/// What a process says to whom it could not move.
+const SHUT_DOWN: &str = "pooler is shutting down";
 /// Requests that a client may have in flight.
 const AHEAD_MAX: usize = 3;
 /// More than a client has lives.
@@ -204,6 +206,26 @@ impl Actor {
         *self = Self::reborn(self.number + 1, &self.person);
     }
 
+    /// Shows what its session has, if it is between two requests: nothing was lost of it (I-08).
+    pub(super) fn look(&mut self, world: &mut World) {
+        let Some(caller) = self.caller.filter(|_| !self.left && self.greeted.is_some()) else {
+            return;
+        };
+        let is_idle = self.twin.is_at_rest() && !self.twin.is_closed() && self.pending.is_none();
+        let owed = self.expected.len() > self.body(world).len();
+        if world.callers[caller].is_closed() || !is_idle || owed {
+            return;
+        }
+        let step = self.speaker.look(&self.twin);
+        if self.person.is_exposed {
+            // The first message of it: one statement is in flight.
+            let first = frame(&step.bytes, Side::Frontend).unwrap().unwrap();
+            self.ask(world, caller, first.raw);
+        } else {
+            self.say(world, caller, &step.bytes);
+        }
+    }
+
     /// Ends what it began and holds nothing, so that others get its server.
     pub(super) fn finish(&mut self, world: &mut World) {
         let Some(caller) = self.caller.filter(|_| !self.left && self.greeted.is_some()) else {
@@ -265,6 +287,10 @@ impl Actor {
             return;
         }
         self.compared = body.len();
+        if caller.is_closed() && outline(&caller.got).contains(SHUT_DOWN) {
+            let may = world.may_end_clients();
+            assert!(may, "ended before drain_timeout: {}", self.story(body));
+        }
         if self.person.is_exposed {
             self.check_exposed(body, caller.is_closed());
         } else {
@@ -337,7 +363,7 @@ impl Actor {
         let whole = messages(&body[..at]).1.is_empty();
         assert!(whole, "an error inside of a message: {}", self.story(body));
         // Its server's own last word may come right behind the last reply.
-        let spoken = !is_fatal(&body[at..], true) || outline(&body[at..]).contains("57P01");
+        let spoken = !is_fatal(&body[at..], true) || is_last_word(&body[at..]);
         let idle = at == self.expected.len() && self.twin.is_at_rest();
         // What became of its session is not known, or was lost with the server.
         let lost = self.uncertain || !self.twin.holds_nothing();
@@ -420,6 +446,12 @@ fn fatal_at_end(got: &[u8]) -> Option<Message<'_>> {
         .last()
         .copied()
         .filter(|message| is_fatal(message.raw, true))
+}
+
+/// True for a server's own last word. A process that is upgraded has none for whoever it can move.
+fn is_last_word(bytes: &[u8]) -> bool {
+    let said = outline(bytes);
+    said.contains("57P01") && !said.contains(SHUT_DOWN)
 }
 
 /// Exactly one FATAL error, or the beginning of one unless all has come.

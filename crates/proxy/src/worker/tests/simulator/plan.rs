@@ -9,6 +9,8 @@ use weir_testkit::program::Topic;
 use super::TOPICS;
 
 const STEPS: usize = 2500;
+/// Tells the dice of upgrades from those of the plan.
+const UPGRADES: u64 = 0x7570_6772_6164_6573;
 const CHECKED: &str = "session_state_check = always";
 
 /// One thing that happens.
@@ -58,6 +60,8 @@ pub(super) enum What {
     Turn,
     /// Every worker has a turn; only a shrunk plan has it.
     Turns,
+    /// Another process takes the place of the first one.
+    Upgrade,
     Vanish,
 }
 
@@ -79,7 +83,7 @@ const RATES: [usize; 5] = [0, 0, 5, 12, 24];
 impl What {
     /// True if only somebody's misfortune or an administrator brings it about.
     pub(super) fn is_fault(self) -> bool {
-        FAULTS.contains(&self) || STRIKES.contains(&self)
+        self == Self::Upgrade || FAULTS.contains(&self) || STRIKES.contains(&self)
     }
 
     /// True if it happens by itself when everything that can happen does.
@@ -154,7 +158,7 @@ impl Plan {
             person.large = if room > 600 { large } else { 0 };
         }
         let weights = weights(is_struck, dice);
-        Self {
+        let mut plan = Self {
             seed,
             lanes: 1 + dice.below(3),
             places: 1 + dice.below(4),
@@ -164,13 +168,24 @@ impl Plan {
                 .map(|_| op(&weights, dice, people.len()))
                 .collect(),
             people,
+        };
+        plan.add_upgrade();
+        plan
+    }
+
+    /// Puts an upgrade into one plan of four. Dice of their own leave everything else of a seed as it is.
+    fn add_upgrade(&mut self) {
+        let dice = &mut Dice::new(self.seed ^ UPGRADES);
+        let place = dice.below(4 * self.ops.len());
+        if let Some(op) = self.ops.get_mut(place) {
+            op.what = What::Upgrade;
         }
     }
 
     /// For the configuration, but for the number of servers.
     pub(super) fn lines(&self) -> String {
         let mut lines = "server_login_retry = 1\nquery_wait_notify = 0\nsession_state = track\n\
-                         max_prepared_statements = 2\n"
+                         max_prepared_statements = 2\ndrain_timeout = 20\n"
             .to_owned();
         for option in &self.options {
             writeln!(lines, "{option}").unwrap();

@@ -68,6 +68,8 @@ fn range(text: &str) -> Range<u64> {
 pub(super) struct Tally {
     pub(super) ops: u64,
     pub(super) faults: u64,
+    /// Clients that an upgrade moved to another process.
+    pub(super) moved: u64,
 }
 
 /// Sums over all threads.
@@ -76,6 +78,7 @@ struct Totals {
     seeds: AtomicU64,
     ops: AtomicU64,
     faults: AtomicU64,
+    moved: AtomicU64,
 }
 
 impl Totals {
@@ -83,6 +86,7 @@ impl Totals {
         self.seeds.fetch_add(1, Ordering::Relaxed);
         self.ops.fetch_add(tally.ops, Ordering::Relaxed);
         self.faults.fetch_add(tally.faults, Ordering::Relaxed);
+        self.moved.fetch_add(tally.moved, Ordering::Relaxed);
     }
 
     #[expect(clippy::cast_precision_loss, reason = "shown to people")]
@@ -90,9 +94,11 @@ impl Totals {
         let seeds = self.seeds.load(Ordering::Relaxed);
         let ops = self.ops.load(Ordering::Relaxed);
         let share = self.faults.load(Ordering::Relaxed) as f64 * 100.0 / ops.max(1) as f64;
+        let moved = self.moved.load(Ordering::Relaxed);
         let seconds = elapsed.as_secs_f64();
         format!(
-            "{seeds} seeds in {seconds:.0} s ({:.0} a second), {ops} operations, {share:.1} % of them faults",
+            "{seeds} seeds in {seconds:.0} s ({:.0} a second), {ops} operations, {share:.1} % of them faults, \
+             {moved} clients moved to another process",
             seeds as f64 / seconds
         )
     }

@@ -12,7 +12,7 @@ use super::plan::{Op, Plan, What};
 use super::run::Tally;
 
 /// What a failure may do without altogether.
-const LUXURIES: [What; 12] = [
+const LUXURIES: [What; 13] = [
     What::AskCancel,
     What::Cancel,
     What::Deafen,
@@ -24,6 +24,7 @@ const LUXURIES: [What; 12] = [
     What::Pass,
     What::Reload,
     What::Shortage,
+    What::Upgrade,
     What::Vanish,
 ];
 /// Simulations that each way of shrinking may cost.

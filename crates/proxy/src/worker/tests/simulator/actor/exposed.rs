@@ -13,7 +13,7 @@ use weir_wire::frontend::tag;
 
 use super::super::super::postgres::CANCELLED;
 use super::super::super::world::World;
-use super::{Actor, hides, is_fatal, may_change};
+use super::{Actor, hides, is_fatal, is_last_word, may_change};
 
 /// A request that was sent and not answered.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Actor {
         Some(step.text)
     }
 
-    fn ask(&mut self, world: &mut World, caller: usize, bytes: &[u8]) {
+    pub(super) fn ask(&mut self, world: &mut World, caller: usize, bytes: &[u8]) {
         self.pending = Some(Pending {
             bytes: bytes.to_vec(),
             before: self.twin.visible_state(),
@@ -211,7 +211,7 @@ impl Actor {
             assert!(!foreign, "I-01: {}", self.story(body));
         }
         let idle = self.pending.is_none() && self.twin.is_at_rest();
-        let told = outline(&fresh[at..]).contains("57P01");
+        let told = is_last_word(&fresh[at..]);
         let lost = self.uncertain || !self.twin.holds_nothing();
         assert!(
             !idle || told || lost,

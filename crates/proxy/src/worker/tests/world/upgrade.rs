@@ -1,0 +1,206 @@
+//! Processes of a world: workers with what they share, and the online upgrade from one process to the next.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_pool::Moment;
+
+use super::{NoConsole, World, setup};
+use crate::clock::Clock;
+use crate::driver::memory::{MemoryDriver, file};
+use crate::global::{Global, lock};
+use crate::handover::{Letter, Link};
+use crate::mailbox::{Message, mailbox};
+use crate::orders::Task;
+use crate::settled::{Settled, Setup};
+use crate::worker::slots::Phase;
+use crate::worker::{Arrival, Worker};
+
+/// A process: what its workers share, the workers, and what wakes them.
+pub(super) fn staff(
+    lanes: usize,
+    setup: Setup,
+    room: usize,
+    hands: &'static AtomicU64,
+) -> (Arc<Global>, Vec<Worker<MemoryDriver>>, mio::Poll) {
+    let (commands, _) = crossbeam_channel::bounded(1);
+    let settled = Settled::new(setup, None);
+    let mut global = Global::new(settled, Arc::new(NoConsole), lanes, commands).unwrap();
+    global.clock = Clock::set_by(hands);
+    let global = Arc::new(global);
+    // Nobody sleeps here; the waker only has to exist.
+    let poll = mio::Poll::new().unwrap();
+    let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
+    let (boxes, letters): (Vec<_>, Vec<_>) =
+        (0..lanes).map(|_| mailbox(Arc::clone(&waker))).unzip();
+    assert!(global.mailboxes.set(boxes).is_ok());
+    let workers = letters.into_iter().enumerate().map(|(lane, letters)| {
+        let driver = MemoryDriver::new(room);
+        Worker::new(lane, Arc::clone(&global), driver, letters)
+    });
+    let workers = workers.collect();
+    (global, workers, poll)
+}
+
+/// The process whose clients move to the one that accepts.
+pub(super) struct Predecessor {
+    global: Arc<Global>,
+    /// Its own end of the link.
+    link: Arc<Link>,
+    /// The end of its successor.
+    successor: Arc<Link>,
+    /// Number of workers of the successor.
+    lanes: usize,
+    /// When it ends those clients that could not move.
+    ends_at: Moment,
+}
+
+impl World {
+    /// Begins an online upgrade to a process with this configuration; false if there was one before.
+    pub(in super::super) fn upgrade(&mut self, lines: &str) -> bool {
+        if self.predecessor.is_some() {
+            return false;
+        }
+        let lanes = self.workers.len();
+        let users = "\"ann\" \"\"\n\"bob\" \"\"\n";
+        let (global, mut workers, bell) = staff(lanes, setup(lines, users), self.room, self.hands);
+        let (link, successor) = Link::pair().unwrap();
+        let (link, successor) = (Arc::new(link), Arc::new(Link::from(successor)));
+        // Both processes have the listening sockets: whoever was not accepted is the successor's.
+        for accepted in self.workers[0].driver.take_arrivals() {
+            workers[0].driver.arrive(accepted);
+        }
+        let old = std::mem::replace(&mut self.global, global);
+        workers.append(&mut self.workers);
+        (self.workers, self.bell) = (workers, bell);
+        *lock(&old.neighbour) = Some(Arc::clone(&link));
+        *lock(&self.global.neighbour) = Some(Arc::clone(&successor));
+        for mailbox in old.mailboxes.get().unwrap() {
+            mailbox.send_waiting(Message::HandOver(Arc::clone(&link)));
+        }
+        let limit = old.settled().settings.global.drain_timeout;
+        self.predecessor = Some(Predecessor {
+            ends_at: self.now().plus(limit),
+            global: old,
+            link,
+            successor,
+            lanes,
+        });
+        true
+    }
+
+    /// Number of clients that came from the process before this one.
+    pub(in super::super) fn arrivals(&self) -> usize {
+        self.global.arrivals.count.load(Ordering::Relaxed)
+    }
+
+    /// Number of clients that have logged in.
+    pub(in super::super) fn ready_clients(&self) -> usize {
+        let clients = self.workers.iter().flat_map(|worker| &worker.clients);
+        let ready = clients.filter(|(_, client)| matches!(client.phase, Phase::Ready));
+        ready.count()
+    }
+
+    /// An administrator whose console is still with the process before this one resumes that one, too.
+    pub(in super::super) fn resume_predecessor(&self, database: Option<&str>) {
+        let Some(before) = &self.predecessor else {
+            return;
+        };
+        // It may not be paused.
+        let _ = before.global.resume(database);
+        for mailbox in before.global.mailboxes.get().unwrap() {
+            let task = Task::Settle;
+            // The worker may have ended.
+            drop(mailbox.send(Message::Task { task, to: None }));
+        }
+    }
+
+    /// Number of processes with workers.
+    pub(in super::super) fn processes(&self) -> usize {
+        let lanes = self.predecessor.as_ref().map(|before| before.lanes);
+        1 + usize::from(lanes.is_some_and(|lanes| self.workers.len() > lanes))
+    }
+
+    /// True if a process may end clients that it could not give to its successor.
+    pub(in super::super) fn may_end_clients(&self) -> bool {
+        let before = self.predecessor.as_ref();
+        before.is_some_and(|before| before.ends_at <= self.now())
+    }
+
+    /// Reads the link at both ends, and lets go of workers that have ended. True if anything moved.
+    pub(in super::super) fn carry(&mut self) -> bool {
+        let Some(before) = &self.predecessor else {
+            return false;
+        };
+        let (link, successor) = (Arc::clone(&before.link), Arc::clone(&before.successor));
+        let (old, lanes) = (Arc::clone(&before.global), before.lanes);
+        let mut moved = false;
+        while successor.has_news() {
+            match successor.receive().unwrap() {
+                (Letter::Client(client), Some(socket)) => {
+                    let file = file(std::os::fd::AsFd::as_fd(&socket));
+                    let mut workers = self.workers.iter_mut();
+                    let stream = workers.find_map(|worker| worker.driver.take_sent(file));
+                    let stream = stream.expect("the socket was sent");
+                    let lane = self.global.least_loaded(0);
+                    self.global.loads[lane].fetch_add(1, Ordering::Relaxed);
+                    let arrival = Arrival {
+                        moved: client,
+                        stream,
+                    };
+                    let mailbox = self.global.mailbox(lane).unwrap();
+                    mailbox.send_waiting(Message::Arrived(Box::new(arrival)));
+                }
+                (Letter::Cancel { pid, key }, None) => pass_cancel(&self.global, pid, &key),
+                (letter, _) => panic!("{letter:?}"),
+            }
+            moved = true;
+        }
+        while link.has_news() {
+            match link.receive().unwrap() {
+                (Letter::Cancel { pid, key }, None) => pass_cancel(&old, pid, &key),
+                (letter, _) => panic!("{letter:?}"),
+            }
+            moved = true;
+        }
+        for worker in self.workers[lanes..]
+            .iter_mut()
+            .filter(|worker| worker.finished)
+        {
+            worker.driver.leave_backlogs();
+            moved = true;
+        }
+        let mut place = 0;
+        self.workers.retain(|worker| {
+            place += 1;
+            place <= lanes || !worker.finished
+        });
+        moved
+    }
+
+    /// After all clients have left: nothing of them is left in the process before this one (I-14).
+    #[track_caller]
+    pub(super) fn check_predecessor_empty(&self) {
+        let Some(before) = &self.predecessor else {
+            return;
+        };
+        assert_eq!(self.workers.len(), before.lanes, "workers that drain");
+        let used = (before.global.clients.used(), before.global.greeters.used());
+        assert_eq!(used, (0, 0), "client limits of the old process");
+        let cancellables = before.global.cancellables();
+        assert_eq!(cancellables, 0, "cancel keys of the old process");
+    }
+}
+
+/// A cancel request that the other process did not know.
+fn pass_cancel(global: &Global, pid: u32, key: &[u8]) {
+    let place = global.cancellable(pid, key);
+    let mailbox = place.and_then(|place| Some((place, global.mailbox(place.lane)?)));
+    if let Some((place, mailbox)) = mailbox {
+        drop(mailbox.send(Message::Cancel {
+            client: place.index,
+            id: place.id,
+            socket: None,
+        }));
+    }
+}
