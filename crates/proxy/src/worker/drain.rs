@@ -11,7 +11,7 @@ use super::timers::Timer;
 use crate::console::Shutdown;
 use crate::driver::Driver;
 
-/// How often the first worker looks whether it is the last.
+/// How often a worker without clients looks whether others still need it.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl<D: Driver> Worker<D> {
@@ -88,7 +88,7 @@ impl<D: Driver> Worker<D> {
         if clients.any(|(_, client)| !matches!(client.phase, Phase::Console(_))) {
             return;
         }
-        if self.is_last_to_go() {
+        if self.is_last_to_go() || self.listening.is_needed() {
             return self.timers.arm(self.now.plus(LOOK), Timer::Drained);
         }
         // A server that finishes what a client asked for before it left in order is waited for, too.

@@ -114,6 +114,12 @@ impl Listening {
         }
     }
 
+    /// True if clients, perhaps of other workers, listen by a server of this one.
+    pub(super) fn is_needed(&self) -> bool {
+        let mut listeners = self.listeners.iter();
+        listeners.any(|(_, listener)| !listener.hub.is_idle())
+    }
+
     /// Letters that wait for room in mailboxes.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {

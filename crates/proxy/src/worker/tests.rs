@@ -27,5 +27,6 @@ mod sizing;
 mod throttle;
 mod trials;
 mod unsent;
+mod upgrade;
 mod vanish;
 mod world;

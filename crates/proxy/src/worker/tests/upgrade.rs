@@ -1,0 +1,140 @@
+//! The online upgrade between the workers of two processes: who moves, with what, and who stays how long.
+
+use std::time::Duration;
+
+use weir_testkit::backend::Database;
+use weir_testkit::say::say;
+
+use super::world::World;
+use crate::console::Shutdown;
+
+const LINES: &str =
+    "session_state = track\nmax_prepared_statements = 20\ndefault_pool_size = 2\ndrain_timeout = 5";
+
+/// A world whose servers behave as PostgreSQL.
+fn world() -> World {
+    let mut world = World::new(2, LINES);
+    world.database = Some(Database::default());
+    world
+}
+
+fn upgraded(world: &mut World) {
+    assert!(world.upgrade(LINES));
+    world.settle();
+}
+
+#[test]
+fn a_client_that_moves_has_its_settings_and_statements() {
+    let mut world = world();
+    let client = world.login();
+    world.ask(client, &say().query("SET TimeZone TO 'CET'"));
+    world.ask(client, &say().parse("s0", "SELECT 'named'").sync());
+    world.ask(client, &say().parse("", "SELECT 'unnamed'").sync());
+    upgraded(&mut world);
+    assert_eq!((world.arrivals(), world.processes()), (1, 1));
+    let unnamed = world.ask(client, &say().run("").sync());
+    assert_eq!(unnamed, "2 D(unnamed) C(SELECT 1) Z(I)");
+    let named = world.ask(client, &say().run("s0").sync());
+    assert_eq!(named, "2 D(named) C(SELECT 1) Z(I)");
+    let zone = world.ask(client, &say().query("SHOW TimeZone"));
+    assert_eq!(zone, "T D(CET) C(SHOW) Z(I)");
+}
+
+#[test]
+fn a_client_in_a_transaction_moves_behind_it() {
+    let mut world = world();
+    let client = world.login();
+    world.ask(client, &say().query("BEGIN"));
+    upgraded(&mut world);
+    assert_eq!((world.arrivals(), world.processes()), (0, 2));
+    let row = world.ask(client, &say().query("SELECT 'x'"));
+    assert_eq!(row, "T D(x) C(SELECT 1) Z(T)");
+    assert_eq!(world.ask(client, &say().query("COMMIT")), "C(COMMIT) Z(I)");
+    assert_eq!((world.arrivals(), world.processes()), (1, 1));
+    let row = world.ask(client, &say().query("SELECT 'y'"));
+    assert_eq!(row, "T D(y) C(SELECT 1) Z(I)");
+}
+
+#[test]
+fn a_client_in_a_transaction_stays_until_drain_timeout() {
+    let mut world = world();
+    let client = world.login();
+    world.ask(client, &say().query("BEGIN"));
+    upgraded(&mut world);
+    world.advance(Duration::from_millis(4_900));
+    assert_eq!(world.callers[client].heard(), "");
+    let newcomer = world.login();
+    world.advance(Duration::from_millis(200));
+    let word = "E(FATAL 57P01 pooler is shutting down)";
+    assert_eq!(world.callers[client].heard(), word);
+    assert_eq!(world.processes(), 1);
+    let row = world.ask(newcomer, &say().query("SELECT 'x'"));
+    assert_eq!(row, "T D(x) C(SELECT 1) Z(I)");
+}
+
+#[test]
+fn what_a_client_said_halfway_is_not_lost() {
+    let mut world = world();
+    let client = world.login();
+    let said = say().query("SELECT 'whole'").into_bytes();
+    assert_eq!(world.ask(client, &said[..9]), "");
+    upgraded(&mut world);
+    assert_eq!(world.arrivals(), 0, "its worker has half a message");
+    let row = world.ask(client, &said[9..]);
+    assert_eq!(row, "T D(whole) C(SELECT 1) Z(I)");
+    world.advance(Duration::from_millis(20));
+    assert_eq!((world.arrivals(), world.processes()), (1, 1));
+}
+
+#[test]
+fn a_client_that_listens_stays_until_it_does_not() {
+    let mut world = world();
+    let client = world.login();
+    let listens = world.ask(client, &say().query("LISTEN a"));
+    assert_eq!(listens, "C(LISTEN) Z(I)");
+    upgraded(&mut world);
+    assert_eq!(world.callers[client].heard(), "");
+    assert_eq!((world.arrivals(), world.processes()), (0, 2));
+    let stops = world.ask(client, &say().query("UNLISTEN a"));
+    assert_eq!(stops, "C(UNLISTEN) Z(I)");
+    world.advance(Duration::from_millis(20));
+    assert_eq!((world.arrivals(), world.processes()), (1, 1));
+}
+
+#[test]
+fn a_worker_without_clients_listens_for_those_of_others_until_they_leave() {
+    let mut world = world();
+    let client = world.login();
+    world.ask(client, &say().query("LISTEN a"));
+    world.shut_down(Shutdown::WaitForClients);
+    assert_eq!(world.callers[client].heard(), "");
+    let stops = world.ask(client, &say().query("UNLISTEN a").terminate());
+    assert_eq!(stops, "C(UNLISTEN) Z(I)");
+    world.advance(Duration::from_millis(100));
+    assert!(world.workers.iter().all(|worker| worker.finished));
+}
+
+#[test]
+fn a_cancel_reaches_a_client_of_the_old_process() {
+    let mut world = world();
+    let client = world.login();
+    world.ask(client, &say().query("BEGIN"));
+    upgraded(&mut world);
+    for server in &mut world.servers {
+        server.stalled = true;
+    }
+    assert_eq!(world.ask(client, &say().query("SELECT 'x'")), "");
+    for server in &mut world.servers {
+        server.hear();
+        server.begin();
+    }
+    world.request_cancel(client);
+    world.settle();
+    for server in &mut world.servers {
+        server.stalled = false;
+    }
+    world.settle();
+    let heard = world.callers[client].heard();
+    let word = "E(57014 canceling statement due to user request) Z(E)";
+    assert_eq!(heard, word);
+}
