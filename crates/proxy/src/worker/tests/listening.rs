@@ -769,5 +769,7 @@ fn a_shutdown_ends_listening_clients_as_idle_ones() {
         heard(&mut world, client),
         "E(FATAL 57P01 pooler is shutting down)"
     );
+    // The worker that listened looks again whether others need it.
+    world.advance(Duration::from_millis(20));
     assert!(world.workers.iter().all(|worker| worker.finished));
 }
