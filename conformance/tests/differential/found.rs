@@ -239,6 +239,15 @@ pub(crate) const FOUND: &[(&str, &str)] = &[
         ",
     ),
     (
+        "a reset at the end of a long text",
+        "
+        pool 3 workers 2
+        client A user=postgres; options=-c work_mem=9MB -c app.x=start
+        A: select count(*) from t /* {y*300000} */ ;; set app.x to 'a' ;; reset work_mem
+        A asks settings
+        ",
+    ),
+    (
         "a custom setting at the end of a long text",
         "
         pool 2 workers 1

@@ -216,7 +216,12 @@ mod tests {
 
     #[test]
     fn a_set_behind_data_that_was_not_read_pins() {
-        for (tag, is_pinned) in [("SET", true), ("DO", true), ("SELECT 1", false)] {
+        for (tag, is_pinned) in [
+            ("SET", true),
+            ("RESET", true),
+            ("DO", true),
+            ("SELECT 1", false),
+        ] {
             let mut pair = Pair::default();
             let text = format!("SELECT 1 /*{}*/; SET a.b = 1", "y".repeat(70_000));
             pair.pass_in_parts(&text);

@@ -379,9 +379,12 @@ impl Work<'_, '_> {
                     self.server.discard = Discard::Done;
                 }
             }
-            b"SET\0" | b"DO\0" | b"CALL\0" if self.server.has_unread_end && self.is_clients() => {
+            b"SET\0" | b"RESET\0" | b"DO\0" | b"CALL\0"
+                if self.server.has_unread_end && self.is_clients() =>
+            {
                 // Nobody knows which.
                 self.client.certain.insert(Reason::Setting);
+                self.server.ran_unread |= !self.client.startup.is_empty();
             }
             b"LOAD\0" if self.server.may_load => {
                 self.client.certain.insert(Reason::Library);
