@@ -285,6 +285,19 @@ pub(crate) const FOUND: &[(&str, &str)] = &[
 /// Programs with a fault of Weir that is not mended yet: name, text and fault. They are not played.
 pub(crate) const NOT_YET: &[(&str, &str, &str)] = &[
     (
+        "UNLISTEN behind a COMMIT",
+        "
+        pool 3 workers 4
+        client A user=app
+        client B user=app
+        A: listen n2
+        A: begin read only
+        B: notify n2, '49'
+        A: commit ;; unlisten *
+        ",
+        "the client hears what was said during its transaction; PostgreSQL drops that",
+    ),
+    (
         "EXECUTE of a statement that cannot be parsed any more",
         "
         pool 2 workers 2

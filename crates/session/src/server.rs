@@ -89,8 +89,8 @@ pub struct Server {
     pub(crate) has_past: bool,
     /// The client has discarded all, so its start-up values have to be set behind its batch.
     pub(crate) discards: bool,
-    /// True if a statement may be there under the name of [`crate::statement::Registry::victim`].
-    pub(crate) has_victim: bool,
+    /// True if a statement may be there under the name of [`crate::statement::Registry::taken`].
+    pub(crate) has_taken: bool,
     /// The DISCARD ALL that was the client's last message but one.
     pub(crate) discard: Discard,
     /// True if the client's last query begins as a statement about data, and its text was not read to the end.
@@ -214,7 +214,7 @@ impl Server {
             bound: 0,
             has_past: false,
             discards: false,
-            has_victim: false,
+            has_taken: false,
             discard: Discard::default(),
             has_unread_end: false,
             ran_unread: false,

@@ -80,6 +80,7 @@ pub struct Registry {
     nobody: Arc<Statement>,
     victim: Arc<Statement>,
     outdated: Arc<Statement>,
+    taken: Arc<Statement>,
 }
 
 impl Registry {
@@ -100,6 +101,7 @@ impl Registry {
             nobody: named(b"none"),
             victim: named(b"deallocate"),
             outdated: named(b"outdated"),
+            taken: named(b"taken"),
         }
     }
 
@@ -185,7 +187,12 @@ impl Registry {
         Arc::clone(&self.nobody)
     }
 
-    /// A name for what is prepared only to be deallocated, or to be in the way of another statement of that name.
+    /// A name for what is prepared only to be in the way of another statement of that name.
+    pub(crate) fn taken(&self) -> Arc<Statement> {
+        Arc::clone(&self.taken)
+    }
+
+    /// A name for what is prepared only to be deallocated.
     pub(crate) fn victim(&self) -> Arc<Statement> {
         Arc::clone(&self.victim)
     }

@@ -93,7 +93,7 @@ impl Upstream {
     /// the text's failure leaves it there.
     pub(crate) fn really_prepared(&self) -> Vec<Vec<u8>> {
         let names = self.backend.prepared().map(<[u8]>::to_vec);
-        names.filter(|name| name != b"weir_deallocate").collect()
+        names.filter(|name| name != b"weir_taken").collect()
     }
 }
 

@@ -477,10 +477,7 @@ fn a_name_that_is_taken_is_refused_whatever_has_become_of_its_statement() {
     let mut wire = two_prepared();
     // The statement that has the name is not put to the server again: it might fail by now, with another error.
     let parse = say().parse("a", "select 'another'").sync();
-    assert_eq!(
-        wire.asks(&parse),
-        "Cweir_deallocate Pweir_deallocate Pweir_deallocate S"
-    );
+    assert_eq!(wire.asks(&parse), "Cweir_taken Pweir_taken Pweir_taken S");
 }
 
 // --- DEALLOCATE by the extended protocol ---

@@ -187,7 +187,7 @@ impl Work<'_, '_, '_, '_> {
         if !self.has_statement(key(&name)) || self.link.server.queue.is_skipping() {
             return Ok(Some(entry));
         }
-        self.put_victim(&ours);
+        self.put_empty(&ours);
         // As a Close: what comes behind it in the batch is skipped with it.
         let Some((statement, parsed)) = self.link.client.forget(&name) else {
             return Ok(Some(entry));
@@ -195,19 +195,18 @@ impl Work<'_, '_, '_, '_> {
         Ok(Some(entry.with_undo(Undo::Closed(name, statement, parsed))))
     }
 
-    /// Prepares an empty statement under the name of [`crate::statement::Registry::victim`].
-    pub(super) fn put_victim(&mut self, victim: &Statement) {
-        self.close_victim(victim);
-        self.link.server.has_victim = true;
-        put_parse(self.to_server.insert(), &victim.name, &[NOTHING]);
+    /// Prepares an empty statement under a constant name of ours.
+    pub(super) fn put_empty(&mut self, ours: &Statement) {
+        self.close_empty(ours);
+        put_parse(self.to_server.insert(), &ours.name, &[NOTHING]);
         self.expect(Expected::new(Kind::Parse, Duty::Swallow));
     }
 
     /// Closes the statement of that name: an earlier batch that failed may have left one.
-    pub(super) fn close_victim(&mut self, victim: &Statement) {
+    pub(super) fn close_empty(&mut self, ours: &Statement) {
         // A constant name fits.
         let kind = frontend::Kind::Statement;
-        let _ = encode::close(self.to_server.insert(), kind, &victim.name);
+        let _ = encode::close(self.to_server.insert(), kind, &ours.name);
         self.expect(Expected::new(Kind::Close, Duty::Swallow));
     }
 }

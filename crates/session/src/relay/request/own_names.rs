@@ -207,10 +207,10 @@ impl Work<'_, '_, '_, '_> {
 
     /// Closes every statement under a name of ours.
     fn hide_all(&mut self) {
-        if self.link.server.has_victim {
-            let victim = self.link.registry.victim();
-            self.close_victim(&victim);
-            self.link.server.has_victim = false;
+        if self.link.server.has_taken {
+            let taken = self.link.registry.taken();
+            self.close_empty(&taken);
+            self.link.server.has_taken = false;
         }
         for statement in self.link.server.prepared.all() {
             self.link.server.prepared.lose(&statement);

@@ -141,8 +141,9 @@ impl Work<'_, '_, '_, '_> {
     /// Has PostgreSQL refuse a name that is taken (42P05), in its own words, whatever has become of the statement that has
     /// it: the text is prepared under a name of ours that an empty statement has.
     pub(super) fn parse_duplicate(&mut self, name: &[u8], definition: &[u8]) {
-        let ours = self.link.registry.victim();
-        self.put_victim(&ours);
+        let ours = self.link.registry.taken();
+        self.put_empty(&ours);
+        self.link.server.has_taken = true;
         put_parse(self.to_server.insert(), &ours.name, &[definition]);
         let theirs = name.into();
         let renamed = Renamed { ours, theirs };
