@@ -231,6 +231,15 @@ mod tests {
     }
 
     #[test]
+    fn a_set_in_a_text_of_its_own_behind_long_data_does_not_pin() {
+        let mut pair = Pair::default();
+        pair.pass_in_parts(&format!("INSERT INTO t VALUES ('{}')", "y".repeat(70_000)));
+        pair.reply(|message| encode::command_complete(message, b"INSERT 0 1").unwrap());
+        pair.run("SET LOCAL work_mem = '5MB'");
+        assert!(!pair.client.certain.contains(Reason::Setting));
+    }
+
+    #[test]
     fn what_a_text_that_was_not_read_has_reset_is_set_before_the_next_statement() {
         let mut startup = Settings::default();
         startup.set("DateStyle", "SQL, DMY");

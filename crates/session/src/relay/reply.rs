@@ -490,6 +490,9 @@ impl Work<'_, '_> {
                 self.replied.transactions += 1;
                 server.ask_again();
             }
+            if server.has_unread_end && server.queue.is_ours() {
+                server.has_unread_end = false;
+            }
             if !is_held_back && (server.fence.take().is_some() || server.ran_unread) {
                 self.report();
             }
