@@ -165,7 +165,7 @@ pub(crate) struct Comparison {
 pub(crate) enum Discard {
     /// The server has been asked to answer it now.
     Asked,
-    /// It has succeeded.
+    /// The server has carried it out.
     Done,
     #[default]
     None,

@@ -1,4 +1,4 @@
-//! What the objects of a database may do to a session that uses them: functions and procedures by their bodies, tables,
+//! Effects that the objects of a database may have on a session that uses them: functions and procedures by their bodies, tables,
 //! views and domains by the functions that their triggers, rules, defaults, policies and checks call.
 //!
 //! A [`Catalogue`] is immutable and small: it holds just the names of objects by which code is run that changes the
@@ -43,7 +43,7 @@ struct Entry {
     written: Effects,
 }
 
-/// How a word is used.
+/// Place of a word in its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     /// Before a parenthesis.

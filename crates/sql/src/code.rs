@@ -1,4 +1,4 @@
-//! What code may do to its session: the bodies of functions, procedures and DO blocks, as far as their words tell.
+//! Effects that code may have on its session: the bodies of functions, procedures and DO blocks, as far as their words tell.
 //!
 //! Code is never parsed. PL/pgSQL and SQL are read word by word; a text that is made while the code runs is followed
 //! where it consists of constants, quoted values and quoted names. Whatever cannot be followed may set anything
@@ -73,7 +73,7 @@ pub(crate) fn unquoted(constant: &[u8]) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// What stands in `E''`; none with escapes by number.
+/// Value of the inside of an `E''` literal; `None` if it has escapes by number.
 fn unescaped(inner: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(inner.len());
     let mut bytes = inner.iter();

@@ -109,7 +109,7 @@ pub struct Effects {
     /// It deals with prepared statements by name (PREPARE, EXECUTE, DEALLOCATE): the names are those of the
     /// protocol, too.
     pub names: bool,
-    /// It reads `pg_prepared_statements`: `names` is set, too.
+    /// True if it reads `pg_prepared_statements`; `names` is set, too.
     pub lists_statements: bool,
     /// What it does with sequences.
     pub sequences: Sequences,

@@ -214,7 +214,7 @@ impl Functions {
         functions
     }
 
-    /// What the database's catalogue says.
+    /// Catalogue of the database.
     pub(crate) fn catalogue(&self) -> &Catalogue {
         &self.catalogue
     }

@@ -228,7 +228,7 @@ impl<'a> Lexer<'a> {
     }
 
     #[inline]
-    /// What it has not read yet.
+    /// Part of the text that has not been read yet.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.text.get(self.at..).unwrap_or_default()
     }

@@ -48,7 +48,7 @@ section! {
         session_state_functions: Vec<FunctionName> = of_kind(Kind::Functions, "");
         /// What `lastval()` and `currval()` find in transaction and statement pooling with `session_state = track`: `learn` pins the clients of applications that were seen to read beyond the transaction, so that an application's first read may fail (55000); `pin` keeps a client on its server from its first `INSERT`, `COPY`, `MERGE` or `nextval` on; `refuse` refuses both functions and keeps no server for them.
         sequence_values: SequenceValues = word(SequenceValues::NAMES, "learn");
-        /// How often a server is asked whether functions, triggers or views have changed by which session state may be changed; 0 = such code is not looked at.
+        /// Interval at which a server is asked if functions, triggers or views that may change session state have changed; 0 = such code is not looked at.
         catalogue_refresh: Option<Duration> = timeout("15");
         /// Clients of a pool that may keep their server beyond the transaction; one more is ended. 0 = no limit.
         max_pinned: u32 = int("0");

@@ -33,9 +33,9 @@ pub(crate) struct DatabaseState {
 struct Known {
     /// Answer of a server.
     loaded: Arc<Catalogue>,
-    /// What clients have defined since, and when.
+    /// Code that clients have defined since the catalogue was read, and when.
     defined: Vec<(Definition, Moment)>,
-    /// Both.
+    /// The catalogue with that code.
     current: Arc<Catalogue>,
 }
 

@@ -11,7 +11,7 @@ use super::timers::Timer;
 use crate::console::Shutdown;
 use crate::driver::Driver;
 
-/// How often a worker without clients looks whether others still need it.
+/// Interval at which a draining worker without clients looks if others still need it.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl<D: Driver> Worker<D> {

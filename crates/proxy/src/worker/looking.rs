@@ -24,7 +24,7 @@ const ANSWER_MAX: usize = 64 * 1024 * 1024;
 const LOOK_MAX: Duration = Duration::from_secs(15);
 
 impl<D: Driver> Worker<D> {
-    /// Whether a server that has logged in has to read the catalogue first: nobody has read it yet.
+    /// True if a server that has logged in has to read the catalogue first, since no server has read it yet.
     pub(super) fn loads_first(&mut self, server_index: usize) -> bool {
         let Some(server) = self.servers.get(server_index) else {
             return false;
@@ -35,7 +35,7 @@ impl<D: Driver> Worker<D> {
         is_due && self.look(server_index, Test::Load { is_new: true })
     }
 
-    /// Whether a free server is asked whether the catalogue has changed.
+    /// True if a free server is asked now if the catalogue has changed.
     #[inline]
     pub(super) fn looks_again(&mut self, server_index: usize) -> bool {
         let Some(server) = self.servers.get(server_index) else {

@@ -231,9 +231,9 @@ pub(super) enum Test {
     Check(usize),
     /// `connect_query`.
     Connect,
-    /// What the database's functions and relations do to a session; `is_new`: before its first use.
+    /// Reads what the database's functions and relations may do to a session.
     Load {
-        /// It has just logged in.
+        /// True if the server has just logged in and was not used yet.
         is_new: bool,
     },
     /// Whether that has changed.

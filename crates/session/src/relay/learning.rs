@@ -93,7 +93,7 @@ mod tests {
     /// A client on a server of its own.
     #[derive(Default)]
     struct Pair {
-        /// What the client was told last.
+        /// Messages that the client was sent last.
         heard: String,
         client: Client,
         names: CustomNames,

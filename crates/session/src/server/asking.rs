@@ -98,7 +98,7 @@ impl Server {
         self.question = Question::check();
     }
 
-    /// Whether such a question found something.
+    /// True if a question without a reason found a change.
     #[inline]
     pub fn has_found(&self) -> bool {
         self.found
@@ -109,7 +109,7 @@ impl Server {
         std::mem::take(&mut self.found)
     }
 
-    /// What a client that holds `held` may hold by the time of its next request, as far as that can be asked.
+    /// Reasons to pin that a client with `held` may have by its next request, as far as the server can be asked.
     pub(crate) fn may_hold(&self, held: Reasons) -> Reasons {
         let asked = self.asked.iter().map(|asked| asked.0.reasons());
         let unanswered = (self.unanswered.iter()).map(|question| question.reasons());

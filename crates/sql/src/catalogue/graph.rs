@@ -61,7 +61,7 @@ struct Node {
 }
 
 impl Graph {
-    /// One row: its kind, and what that takes.
+    /// Adds a row of the catalogue's answer: its kind, and the fields of that kind.
     pub(super) fn row(&mut self, row: [&[u8]; 5]) -> Result<(), LoadError> {
         self.rows += 1;
         if self.rows > ROWS_MAX {

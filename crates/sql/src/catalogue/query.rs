@@ -93,7 +93,7 @@ const PARTS: &str = "part(c, o, n) AS (\
     UNION ALL SELECT 'pg_cast'::regclass, oid, 'o' FROM pg_cast \
     UNION ALL SELECT 'pg_event_trigger'::regclass, oid, 'e' FROM pg_event_trigger)";
 
-/// Who uses whom: parts that depend on functions, views on relations, anything on domains; partitions and children, which
+/// Query for uses between objects: parts that depend on functions, views on relations, anything on domains; partitions and children, which
 /// a statement reaches by the parent; and rows that a foreign key deletes or changes.
 fn edges(parts: &str) -> String {
     format!(
