@@ -20,22 +20,29 @@ pub(super) fn check(text: &str) -> bool {
     let Ok(scan) = pg_query::scan(text) else {
         return false;
     };
-    let theirs = scan.tokens.iter().filter_map(|token| {
+    let mut theirs = Vec::new();
+    for token in &scan.tokens {
+        let start = usize::try_from(token.start).unwrap();
         let end = usize::try_from(token.end).unwrap();
         match token.token() {
             Theirs::Sconst | Theirs::Usconst | Theirs::Bconst | Theirs::Xconst => {
-                Some(Seen::Constant(end))
+                // Two quotes in a continued B'' end it and begin another constant.
+                let touches = theirs.last() == Some(&Seen::Constant(start));
+                if touches && text[..start].ends_with('\'') && text[start..].starts_with('\'') {
+                    theirs.pop();
+                }
+                theirs.push(Seen::Constant(end));
             }
-            Theirs::Ident | Theirs::Uident => Some(Seen::Name(end)),
-            Theirs::Ascii59 => Some(Seen::Semicolon(end)),
-            Theirs::SqlComment | Theirs::CComment => None,
+            Theirs::Ident | Theirs::Uident => theirs.push(Seen::Name(end)),
+            Theirs::Ascii59 => theirs.push(Seen::Semicolon(end)),
+            Theirs::SqlComment | Theirs::CComment => {}
             // The N of N''.
-            Theirs::Nchar if token.end - token.start == 1 => None,
-            _ if token.keyword_kind != 0 => Some(Seen::Name(end)),
-            _ => None,
+            Theirs::Nchar if token.end - token.start == 1 => {}
+            _ if token.keyword_kind != 0 => theirs.push(Seen::Name(end)),
+            _ => {}
         }
-    });
-    assert_eq!(ours(text), theirs.collect::<Vec<_>>(), "{text}");
+    }
+    assert_eq!(ours(text), theirs, "{text}");
     true
 }
 
@@ -52,6 +59,7 @@ fn ours(text: &str) -> Vec<Seen> {
                 let start = lexer.at() - constant.len();
                 if let Some(Seen::Constant(end)) = seen.last()
                     && constant.starts_with(b"'")
+                    && text[..*end].ends_with('\'')
                     && is_continued(&text[*end..start])
                 {
                     seen.pop();
@@ -90,6 +98,8 @@ fn pieces_stand_where_postgresql_sees_them() {
         "E'\\'' 'x'",
         "'a' -- b's\nE'\\''",
         "E'\\'' \n 'x\\'' 'y'",
+        "$$a$$ -- b\n'c'",
+        "B'1'\n'it''s'",
         "",
     ] {
         // A stray dollar is a mistake to PostgreSQL.
