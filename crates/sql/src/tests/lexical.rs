@@ -26,12 +26,7 @@ pub(super) fn check(text: &str) -> bool {
         let end = usize::try_from(token.end).unwrap();
         match token.token() {
             Theirs::Sconst | Theirs::Usconst | Theirs::Bconst | Theirs::Xconst => {
-                // Two quotes in a continued B'' end it and begin another constant.
-                let touches = theirs.last() == Some(&Seen::Constant(start));
-                if touches && text[..start].ends_with('\'') && text[start..].starts_with('\'') {
-                    theirs.pop();
-                }
-                theirs.push(Seen::Constant(end));
+                push_constant(&mut theirs, text, start, end);
             }
             Theirs::Ident | Theirs::Uident => theirs.push(Seen::Name(end)),
             Theirs::Ascii59 => theirs.push(Seen::Semicolon(end)),
@@ -57,14 +52,7 @@ fn ours(text: &str) -> Vec<Seen> {
             Token::Word(_) | Token::Quoted(_) | Token::Unicode => seen.push(Seen::Name(lexer.at())),
             Token::Text(constant) => {
                 let start = lexer.at() - constant.len();
-                if let Some(Seen::Constant(end)) = seen.last()
-                    && constant.starts_with(b"'")
-                    && text[..*end].ends_with('\'')
-                    && is_continued(&text[*end..start])
-                {
-                    seen.pop();
-                }
-                seen.push(Seen::Constant(lexer.at()));
+                push_constant(&mut seen, text, start, lexer.at());
             }
             Token::Other(b';') => seen.push(Seen::Semicolon(lexer.at())),
             Token::Other(byte) => {
@@ -74,6 +62,19 @@ fn ours(text: &str) -> Vec<Seen> {
         }
     }
     seen
+}
+
+/// Pushes a constant, as part of the one before it if it continues that one or touches it: two quotes are one in a text
+/// constant; in B'' they end it and begin another.
+fn push_constant(seen: &mut Vec<Seen>, text: &str, start: usize, end: usize) {
+    if let Some(Seen::Constant(last)) = seen.last()
+        && text[..*last].ends_with('\'')
+        && text[start..].starts_with('\'')
+        && (*last == start || is_continued(&text[*last..start]))
+    {
+        seen.pop();
+    }
+    seen.push(Seen::Constant(end));
 }
 
 /// Only white space with a new line in it, and comments of one line.
