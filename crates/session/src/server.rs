@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use weir_sql::Definition;
+use weir_sql::{Definition, Pieces};
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 use weir_wire::frontend;
@@ -95,6 +95,8 @@ pub struct Server {
     pub(crate) discard: Discard,
     /// True if the client's last query begins as a statement about data, and its text was not read to the end.
     pub(crate) has_unread_end: bool,
+    /// Reads the rest of a text about data that passes by in pieces.
+    pub(crate) pieces: Option<Box<Pieces>>,
     /// True if the client has run a text that was not read, which may have reset what the client began with.
     pub(crate) ran_unread: bool,
     /// Portals of the client whose statements reset something, with what sets its own values then.
@@ -217,6 +219,7 @@ impl Server {
             has_taken: false,
             discard: Discard::default(),
             has_unread_end: false,
+            pieces: None,
             ran_unread: false,
             returning: Vec::new(),
             user: 0,

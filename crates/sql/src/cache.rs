@@ -7,6 +7,7 @@ use crate::catalogue::Catalogue;
 use crate::effects::Effects;
 use crate::functions::Functions;
 use crate::judge::{by_words, judge};
+use crate::pieces::Pieces;
 use crate::scan::{is_harmless, is_harmless_while_pinned};
 
 /// Of each of the two generations: texts, and bytes of them.
@@ -111,6 +112,12 @@ impl Judge {
             effects.is_harmless()
         };
         (!harmless).then_some(effects)
+    }
+
+    /// What the next piece of a text about data (SELECT, INSERT, ..) may do by the code that it names, if anything, where
+    /// the text is too long to be kept until all of it is here.
+    pub fn piece(&self, pieces: &mut Pieces, piece: &[u8]) -> Option<Effects> {
+        pieces.read(piece, &self.functions)
     }
 
     fn verdict(&mut self, text: &[u8]) -> Arc<Effects> {

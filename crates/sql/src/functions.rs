@@ -1,9 +1,11 @@
 //! Functions that are known to change their session, built-in ones and those that an administrator
 //! lists.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::catalogue::Catalogue;
+use crate::pieces;
 use crate::table::PerByte;
 
 /// What a word may mean for the session, wherever it stands.
@@ -149,6 +151,10 @@ pub struct Functions {
     sieve: Box<Sieve>,
     /// A listed name has letters beyond ASCII, whose case PostgreSQL folds by locale.
     wide: bool,
+    /// Words in names that need quotes, as far as such a name has any.
+    in_quotes: HashSet<Box<[u8]>>,
+    /// A name has no words in it.
+    has_nameless: bool,
     catalogue: Arc<Catalogue>,
 }
 
@@ -193,12 +199,39 @@ impl Functions {
             sieve.pass(listed.written.as_bytes());
         }
         let wide = listed.iter().any(|listed| !listed.name.is_ascii());
-        Self {
-            listed,
+        let mut functions = Self {
             sieve,
             wide,
+            in_quotes: HashSet::new(),
+            has_nameless: false,
             catalogue: Arc::default(),
+            listed: Vec::new(),
+        };
+        for listed in &listed {
+            functions.note_quotes(listed.name.as_bytes());
         }
+        functions.listed = listed;
+        functions
+    }
+
+    /// A name may need quotes.
+    fn note_quotes(&mut self, name: &[u8]) {
+        let Some(word) = pieces::word_in(name) else {
+            return;
+        };
+        self.has_nameless |= word.is_empty();
+        self.sieve.pass(&word);
+        self.in_quotes.insert(word);
+    }
+
+    /// Whether a word, not folded, is a part of a name that needs quotes.
+    pub(crate) fn is_in_quotes(&self, word: &[u8]) -> bool {
+        !self.in_quotes.is_empty() && self.in_quotes.contains(&*word.to_ascii_lowercase())
+    }
+
+    /// Whether there is a name that no word tells of.
+    pub(crate) fn has_nameless(&self) -> bool {
+        self.has_nameless
     }
 
     /// These functions, and what a database's catalogue says.
@@ -206,9 +239,10 @@ impl Functions {
     pub fn with_catalogue(&self, catalogue: &Arc<Catalogue>) -> Self {
         let listed = self.listed.iter().map(|listed| listed.to_string());
         let mut functions = Self::new(listed);
-        catalogue
-            .names()
-            .for_each(|name| functions.sieve.pass(name));
+        for name in catalogue.names() {
+            functions.sieve.pass(name);
+            functions.note_quotes(name);
+        }
         functions.wide |= catalogue.is_wide();
         functions.catalogue = Arc::clone(catalogue);
         functions

@@ -4,6 +4,7 @@
 mod corpus;
 mod hostile;
 mod lexical;
+mod pieces;
 mod property;
 mod scanned;
 mod verdicts;

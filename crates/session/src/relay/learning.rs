@@ -231,6 +231,22 @@ mod tests {
     }
 
     #[test]
+    fn code_that_sets_pins_wherever_it_stands_in_a_text_that_passes_by() {
+        let long = "y".repeat(70_000);
+        for (text, is_pinned) in [
+            (format!("SELECT '{long}', set_config('a.b', 'c', false)"), true),
+            (format!("SELECT set_config('a.b', 'c', false), '{long}'"), true),
+            (format!("SELECT '{long}', upper('c')"), false),
+        ] {
+            let mut pair = Pair::default();
+            pair.pass_in_parts(&text);
+            pair.reply(|message| encode::command_complete(message, b"SELECT 1").unwrap());
+            assert_eq!(pair.client.pin().is_some(), is_pinned);
+            assert!(pair.server().pieces.is_none());
+        }
+    }
+
+    #[test]
     fn a_set_in_a_text_of_its_own_behind_long_data_does_not_pin() {
         let mut pair = Pair::default();
         pair.pass_in_parts(&format!("INSERT INTO t VALUES ('{}')", "y".repeat(70_000)));

@@ -97,6 +97,7 @@ fn begin_by(
     server.returning.clear();
     server.ran_unread = false;
     server.has_unread_end = false;
+    server.pieces = None;
     server.discard = Discard::None;
     server.bound = 0;
     client.wants_new = false;
@@ -361,6 +362,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
         client.owed -= here as u64;
         if client.rest == Rest::Forward {
             self.to_server.keep(0, here);
+            self.note_piece(self.input.get(..here).unwrap_or_default());
         }
         here
     }
@@ -506,6 +508,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
                 return false;
             }
             self.note(effects);
+            self.begin_pieces(message);
             insertions = self.insertions(text, effects);
         }
         self.pass_query(message, deallocated, insertions);

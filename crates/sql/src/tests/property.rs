@@ -178,14 +178,25 @@ const SPACES: &[&str] = &[
 ];
 
 fn filled(depth: u32) -> impl Strategy<Value = String> {
-    (
-        select(TEMPLATES),
-        proptest::collection::vec(any::<u16>(), 64),
-    )
-        .prop_map(move |(template, picks)| {
-            let mut picks = picks.into_iter().map(usize::from).cycle();
-            fill(template, depth, &mut picks)
-        })
+    fill_any(TEMPLATES.to_vec(), depth)
+}
+
+/// A statement that begins as one about data.
+pub(super) fn about_data() -> impl Strategy<Value = String> {
+    const WORDS: [&str; 7] = [
+        "SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES",
+    ];
+    let is_about_data = |text: &&str| WORDS.iter().any(|word| text.starts_with(word));
+    let templates = TEMPLATES.iter().copied().filter(is_about_data).collect();
+    fill_any(templates, 3)
+}
+
+fn fill_any(templates: Vec<&'static str>, depth: u32) -> impl Strategy<Value = String> {
+    let picks = proptest::collection::vec(any::<u16>(), 64);
+    (select(templates), picks).prop_map(move |(template, picks)| {
+        let mut picks = picks.into_iter().map(usize::from).cycle();
+        fill(template, depth, &mut picks)
+    })
 }
 
 fn fill(template: &str, depth: u32, picks: &mut impl Iterator<Item = usize>) -> String {

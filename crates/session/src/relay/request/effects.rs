@@ -49,6 +49,34 @@ impl Work<'_, '_, '_, '_> {
         effects
     }
 
+    /// The beginning of a query is about to be passed on.
+    pub(super) fn begin_pieces(&mut self, message: Message) {
+        if self.link.server.has_unread_end && !message.is_whole() {
+            self.link.server.pieces = Some(Box::default());
+            self.read_piece(self.body(message));
+        }
+    }
+
+    /// What follows it.
+    #[inline]
+    pub(super) fn note_piece(&mut self, piece: &[u8]) {
+        if self.link.server.pieces.is_some() {
+            self.read_piece(piece);
+            if self.link.client.owed == 0 {
+                self.link.server.pieces = None;
+            }
+        }
+    }
+
+    #[cold]
+    fn read_piece(&mut self, piece: &[u8]) {
+        let Link { server, judge, .. } = &mut *self.link;
+        let pieces = server.pieces.as_deref_mut();
+        if let Some(effects) = pieces.and_then(|pieces| judge.piece(pieces, piece)) {
+            self.note(&effects);
+        }
+    }
+
     /// Whether anybody has to know what a statement does: also where clients keep their servers, since they may return to
     /// what they began with, and leave behind what nothing takes away.
     #[inline]

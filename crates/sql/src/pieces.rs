@@ -1,0 +1,179 @@
+//! What a statement about data may do whose text passes by in pieces, and is never here as a whole.
+//!
+//! Only single words are read, wherever they stand: a constant or a comment counts like the rest, so that nothing has to be
+//! known of what went before. That is never less than a reader of the whole text would find, and seldom more: data that
+//! holds the name of a function by which settings are changed.
+
+use crate::code;
+use crate::effects::Effects;
+use crate::functions::{Functions, Kind, Meaning, NAME_MAX};
+use crate::reason::Reason;
+use crate::table::PerByte;
+use crate::words;
+
+/// PostgreSQL cuts a name at a whole letter, which has up to this many bytes.
+const LETTER_MAX: usize = 4;
+
+/// Bytes of words: 1 where one may begin, 2 where it may only go on.
+const WORD: PerByte<u8> = {
+    let mut table = PerByte::new([0; 256]);
+    let mut byte = 0_u8;
+    loop {
+        if byte.is_ascii_alphabetic() || byte == b'_' || !byte.is_ascii() {
+            table.set(byte, 1);
+        } else if byte.is_ascii_digit() {
+            table.set(byte, 2);
+        }
+        if byte == u8::MAX {
+            break table;
+        }
+        byte += 1;
+    }
+};
+
+/// Reads a text by its words, piece by piece.
+#[derive(Clone, Debug)]
+pub struct Pieces {
+    /// Beginning of a word that the last piece ended in.
+    cut: [u8; NAME_MAX],
+    /// Bytes of that word, also of those that `cut` has no place for.
+    length: usize,
+    /// How much of `U&"` was there last.
+    escape: u8,
+    is_first: bool,
+}
+
+impl Default for Pieces {
+    fn default() -> Self {
+        Self {
+            cut: [0; NAME_MAX],
+            length: 0,
+            escape: 0,
+            is_first: true,
+        }
+    }
+}
+
+impl Pieces {
+    /// What the words may do that end in this piece. The text itself has to end in a byte of no word, as the NUL of the
+    /// protocol.
+    pub(crate) fn read(&mut self, piece: &[u8], functions: &Functions) -> Option<Effects> {
+        let mut found = Effects::default();
+        if std::mem::take(&mut self.is_first) {
+            let always = functions.catalogue().always();
+            found = always.cloned().unwrap_or_default().of_objects();
+            if functions.has_nameless() {
+                found.leaves(Reason::Function);
+            }
+        }
+        let mut rest = piece;
+        while let Some((&first, behind)) = rest.split_first() {
+            let kind = WORD.at(first);
+            if kind == 1 || kind == 2 && self.length > 0 {
+                let length = word_length(rest);
+                let (word, behind) = rest.split_at(length);
+                rest = behind;
+                if self.length > 0 || rest.is_empty() {
+                    self.keep(word);
+                } else {
+                    self.escape = u8::from(matches!(word, b"u" | b"U"));
+                    meant(word, functions, &mut found);
+                }
+                continue;
+            }
+            if self.length > 0 {
+                self.end_word(functions, &mut found);
+            }
+            self.escape = match (self.escape, first) {
+                (1, b'&') => 2,
+                (2, b'"') => {
+                    found.leaves(Reason::Unknown);
+                    0
+                }
+                _ => 0,
+            };
+            rest = behind;
+        }
+        (!found.is_harmless()).then_some(found)
+    }
+
+    fn keep(&mut self, more: &[u8]) {
+        let room = self.cut.iter_mut().skip(self.length);
+        room.zip(more).for_each(|(place, byte)| *place = *byte);
+        self.length += more.len();
+    }
+
+    /// The word that the last piece ended in is over.
+    fn end_word(&mut self, functions: &Functions, found: &mut Effects) {
+        let length = std::mem::take(&mut self.length);
+        // One that is longer is longer than any name.
+        let word = self.cut.get(..length).unwrap_or(&self.cut);
+        self.escape = u8::from(matches!(word, b"u" | b"U"));
+        meant(word, functions, found);
+    }
+}
+
+fn word_length(text: &[u8]) -> usize {
+    let end = text.iter().position(|byte| WORD.at(*byte) == 0);
+    end.unwrap_or(text.len())
+}
+
+/// Adds what a use of the word may do.
+#[inline]
+fn meant(word: &[u8], functions: &Functions, found: &mut Effects) {
+    let name = word.get(..NAME_MAX).unwrap_or(word);
+    if name.len() == NAME_MAX && !name.is_ascii() {
+        (0..LETTER_MAX).for_each(|cut| {
+            let name = name.get(..NAME_MAX - cut).unwrap_or(name);
+            add(name, functions, found);
+        });
+    } else if functions.may_mean(name) {
+        add(name, functions, found);
+    }
+}
+
+#[cold]
+fn add(name: &[u8], functions: &Functions, found: &mut Effects) {
+    if functions.is_in_quotes(name) {
+        found.leaves(Reason::Function);
+    }
+    let effects = match functions.meaning(name) {
+        Some(Meaning::Catalogued) => functions.catalogue().any(name),
+        Some(Meaning::Call(Kind::RunsText)) => code::anything(),
+        Some(Meaning::Call(kind)) => {
+            let mut effects = Effects::default();
+            words::call(kind, &mut effects);
+            effects
+        }
+        Some(Meaning::Listed | Meaning::Unknown) => {
+            let mut effects = Effects::default();
+            effects.leaves(Reason::Function);
+            effects
+        }
+        Some(Meaning::Statistics) => {
+            found.reads_statistics = true;
+            return;
+        }
+        // The server can be asked about the rest.
+        _ => return,
+    };
+    let (sequences, before) = (effects.sequences, std::mem::take(found));
+    *found = before.join(effects.of_objects());
+    found.sequences(sequences);
+}
+
+/// The longest word of a name that needs quotes, in lower case: where the name stands, so does the word. Nothing for a name
+/// that is a word itself.
+pub(crate) fn word_in(name: &[u8]) -> Option<Box<[u8]>> {
+    let is_word = name.first().is_some_and(|first| WORD.at(*first) == 1);
+    if is_word && word_length(name) == name.len() {
+        return None;
+    }
+    let runs = name.split(|byte| WORD.at(*byte) == 0);
+    let words = runs.map(|run| {
+        let digits = run.iter().take_while(|byte| WORD.at(**byte) == 2).count();
+        run.get(digits..).unwrap_or_default()
+    });
+    let longest = words.max_by_key(|word| word.len()).unwrap_or_default();
+    Some(longest.to_ascii_lowercase().into())
+}
