@@ -234,8 +234,14 @@ mod tests {
     fn code_that_sets_pins_wherever_it_stands_in_a_text_that_passes_by() {
         let long = "y".repeat(70_000);
         for (text, is_pinned) in [
-            (format!("SELECT '{long}', set_config('a.b', 'c', false)"), true),
-            (format!("SELECT set_config('a.b', 'c', false), '{long}'"), true),
+            (
+                format!("SELECT '{long}', set_config('a.b', 'c', false)"),
+                true,
+            ),
+            (
+                format!("SELECT set_config('a.b', 'c', false), '{long}'"),
+                true,
+            ),
             (format!("SELECT '{long}', upper('c')"), false),
         ] {
             let mut pair = Pair::default();

@@ -104,6 +104,11 @@ impl Prepared {
         }
     }
 
+    /// What is known of the copy that the server will have.
+    pub(crate) fn copy(&self, statement: &Statement) -> Option<Copy> {
+        self.held.peek(&statement.id).map(|held| held.copy)
+    }
+
     /// Nobody knows what its copy is, or it is another statement's: no client may use it.
     pub(crate) fn doubt(&mut self, statement: &Statement) {
         if let Some(held) = self.held.peek_mut(&statement.id) {
@@ -224,9 +229,8 @@ impl Prepared {
         self.lost.extend(self.confirmed.drain());
     }
 
-    /// The server has dropped all of them. [`Prepared::recall`] has to follow if changes are on their way.
+    /// The server has dropped all of them. [`Prepared::recall`] has to follow, which leaves those that are on their way.
     pub fn clear(&mut self) {
-        self.held.clear();
         self.confirmed.clear();
         self.lost.clear();
     }

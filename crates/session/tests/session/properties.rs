@@ -481,3 +481,31 @@ fn a_reported_value_of_any_length_arrives_in_one_piece() {
     assert_eq!(out.finish(), message);
     assert_eq!(server.reported().get("search_path"), Some(&*value));
 }
+
+/// Each of these once had a Parse of ours put in front of a Bind, while the client's own was skipped.
+#[test]
+fn a_parse_that_is_skipped_behind_a_reset_leaves_no_statement() {
+    let statement = |text| Op::Parse { name: 2, text };
+    let bind = Op::Bind {
+        portal: false,
+        name: 2,
+    };
+    let fails = Op::DescribePortal { portal: false };
+    for (discard, last) in [(true, bind), (false, Op::Run { name: 2 })] {
+        for text in 0..TEXTS.len() {
+            let ops = [
+                Op::Forget { discard },
+                fails,
+                statement(text),
+                Op::Sync,
+                last,
+                Op::Sync,
+            ];
+            for seed in 0..60 {
+                let mut run = Run::new(vec![script(0, &ops)], 1, 2, seed);
+                run.play_to_the_end();
+                run.check().unwrap();
+            }
+        }
+    }
+}

@@ -9,7 +9,7 @@ use weir_wire::frontend::{self, tag};
 
 use super::meaning::Meaning;
 use super::{Message, Work};
-use crate::client;
+use crate::client::{self, Parsed};
 use crate::expected::{Duty, Expected, Kind, Renamed, UnnamedEffect};
 use crate::relay::Link;
 use crate::sql::Deallocated;
@@ -37,8 +37,21 @@ impl Work<'_, '_, '_, '_> {
             !server.prepared.has_confirmed(given)
                 && server.prepared.changes_once(given)
                 && queue.is_only_given(given, name)
+                && self.gets_own_copy(given, name)
         });
         !is_given && queue.is_unsettled(client::key(name))
+    }
+
+    /// Whether the copy that will be there is the one that the client's own Parse makes: nothing of ours has to go in front
+    /// of what uses it, where it would succeed though that Parse is skipped.
+    fn gets_own_copy(&self, statement: &Statement, name: &[u8]) -> bool {
+        let copy = self.link.server.prepared.copy(statement);
+        let own = match self.link.client.parsed(name) {
+            Some(Parsed::Sent(own)) => own,
+            Some(Parsed::Known(since)) => since.own,
+            Some(Parsed::Deferred) | None => return false,
+        };
+        copy.is_some_and(|copy| copy.parsed_at == own)
     }
 
     /// A text (None: one that is not all here) is on its way: from here on, what a Parse finds may depend on settings that
