@@ -138,6 +138,12 @@ impl Client {
         self.raw.send(&bytes)?;
         let mut lines = Vec::new();
         for part in items.split_inclusive(|item| matches!(item, Item::Sync | Item::Query(_))) {
+            if lines
+                .iter()
+                .any(|line: &String| line.starts_with("E FATAL"))
+            {
+                break;
+            }
             match part.last() {
                 Some(Item::Sync | Item::Query(_)) => {
                     lines.extend(self.read(1)?);

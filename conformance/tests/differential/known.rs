@@ -17,6 +17,21 @@ pub(crate) enum Verdict {
 pub(crate) const OUTDATED: &str = "0A000 cached plan must not change result type";
 
 const SEQUENCE: &str = "currval and lastval may be refused (docs/internals/sequences.md)";
+const SEQUENCE_OF_OTHERS: &str = "currval and lastval behind other statements of a transaction may tell what another client got \
+     (docs/internals/sequences.md)";
+const UNKEPT: &str = "an unnamed statement that was passed on while it arrived is not kept (docs/internals/expected-replies.md)";
+const UNNAMEABLE: &str = "a statement that cannot be parsed any more fails in front of a text of the same batch that may name it \
+     (docs/internals/shared-names.md)";
+const GONE_NAME: &str = "EXECUTE does not find a statement that cannot be parsed any more (docs/internals/shared-names.md)";
+
+/// Notifications on channels that a client listens to in two ways.
+pub(crate) const ORDER: &str = "what comes on a client's own server and on the listening connection may come in any order \
+     (docs/concepts/listen-notify.md)";
+
+/// A text that ends listening behind the end of its transaction.
+pub(crate) const HEARD: &str = "what was said during a transaction is heard although UNLISTEN stands behind its COMMIT in the same text \
+     (docs/concepts/listen-notify.md)";
+
 const TAKEN: &str = "a setting whose privilege or role was taken away cannot be set on another server: \
      the statement is refused and not run (docs/internals/session-state.md)";
 const GONE_ROLE: &str = "PostgreSQL itself goes on under the oid of a role that is gone";
@@ -55,8 +70,24 @@ pub(crate) fn is_risk(sql: &str) -> bool {
     sql.starts_with("revoke") || sql.starts_with("drop role") || sql.starts_with("alter role")
 }
 
+/// What came before a step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Past {
+    /// A transaction or batch of the client's has begun.
+    pub(crate) is_inside: bool,
+    /// See [`is_risk`].
+    pub(crate) is_at_risk: bool,
+    /// A client has prepared a text of more than 32 KiB.
+    pub(crate) has_long: bool,
+}
+
 /// Judges two answers that are not alike.
-pub(crate) fn judge(act: &Act, expected: &Answer, found: &Answer, is_at_risk: bool) -> Verdict {
+pub(crate) fn judge(act: &Act, (expected, found): (&Answer, &Answer), past: Past) -> Verdict {
+    let Past {
+        is_inside,
+        is_at_risk,
+        has_long,
+    } = past;
     let text = format!("{act:?}");
     let reads_sequence = text.contains("currval") || text.contains("lastval");
     // Errors that only one side has.
@@ -69,6 +100,33 @@ pub(crate) fn judge(act: &Act, expected: &Answer, found: &Answer, is_at_risk: bo
     let state = theirs.as_deref().and_then(|line| line.split(' ').nth(2));
     if reads_sequence && ours.is_none() && state == Some("55000") {
         return Verdict::Known(SEQUENCE);
+    }
+    let is_sequence_missing = |line: &String| line.contains(" 55000 ");
+    if reads_sequence
+        && is_inside
+        && theirs.is_none()
+        && ours.as_ref().is_some_and(is_sequence_missing)
+    {
+        return Verdict::Known(SEQUENCE_OF_OTHERS);
+    }
+    let is_unkept = |line: &String| line.contains("26000 unnamed prepared statement");
+    if has_long && ours.is_none() && theirs.as_ref().is_some_and(is_unkept) {
+        return Verdict::Known(UNKEPT);
+    }
+    let lower = text.to_lowercase();
+    if ours.is_none()
+        && lower.contains("parse")
+        && lower.contains("do $$")
+        && state.is_some_and(|state| MISSING.contains(&state))
+    {
+        return Verdict::Known(UNNAMEABLE);
+    }
+    let own = ours.as_deref().and_then(|line| line.split(' ').nth(2));
+    if lower.contains("execute")
+        && state == Some("26000")
+        && own.is_some_and(|own| MISSING.contains(&own) || own == "42601")
+    {
+        return Verdict::Known(GONE_NAME);
     }
     if is_described_alike(expected, found) || has_temporary_schema(expected, found) {
         return Verdict::Alike;
@@ -101,7 +159,7 @@ pub(crate) fn judge(act: &Act, expected: &Answer, found: &Answer, is_at_risk: bo
     let is_bad_value = |line: &String| {
         line.split(' ')
             .nth(2)
-            .is_some_and(|code| code.starts_with("22"))
+            .is_some_and(|code| code.starts_with("22") || code == "08P01")
     };
     let is_missing = state.is_some_and(|state| MISSING.contains(&state));
     if text.contains("Bind") && ours.as_ref().is_some_and(is_bad_value) && is_missing {
@@ -119,6 +177,34 @@ pub(crate) fn judge(act: &Act, expected: &Answer, found: &Answer, is_at_risk: bo
         if ours != theirs && state.is_some_and(|state| REFUSED.contains(&state)) {
             return Verdict::Known(TAKEN);
         }
+    }
+    Verdict::Differs
+}
+
+/// Judges notifications that are not alike. `is_split`: some of the client's LISTENs stood beside other statements, so that
+/// its server listens as well.
+pub(crate) fn judge_heard(
+    text: &str,
+    expected: &[String],
+    found: &[String],
+    is_split: bool,
+) -> Verdict {
+    let sorted = |lines: &[String]| {
+        let mut lines = lines.to_vec();
+        lines.sort_unstable();
+        lines
+    };
+    if is_split && sorted(expected) == sorted(found) {
+        return Verdict::Known(ORDER);
+    }
+    let mut rest = found.iter();
+    let is_more = expected.iter().all(|line| rest.any(|other| other == line));
+    let lower = text.to_lowercase();
+    let ends = lower
+        .find("commit")
+        .is_some_and(|at| lower[at..].contains("unlisten"));
+    if is_more && ends {
+        return Verdict::Known(HEARD);
     }
     Verdict::Differs
 }

@@ -59,6 +59,8 @@ pub(crate) fn play(world: &mut World, program: &Program) -> Result<Outcome> {
         starts: program.clients.clone(),
         last: None,
         is_at_risk: false,
+        is_split: false,
+        has_long: false,
         transcript: Vec::new(),
     };
     let outcome = play.all();
@@ -95,6 +97,10 @@ struct Play<'a, 'b> {
     last: Option<usize>,
     /// The administrator has taken something away on which a client's settings may rest.
     is_at_risk: bool,
+    /// A LISTEN stood beside other statements.
+    is_split: bool,
+    /// A client has prepared a long text.
+    has_long: bool,
     transcript: Vec<String>,
 }
 
@@ -332,6 +338,10 @@ impl Play<'_, '_> {
             true => self.stage.subject.content().ok(),
             false => None,
         };
+        let lower = text.to_lowercase();
+        self.is_split |=
+            lower.contains(";; listen") || lower.contains("listen") && lower.contains(" ;; ");
+        self.has_long |= lower.contains("parse") && lower.contains("000}");
         let marker = format!("step {}", self.transcript.len());
         let Some(pair) = self.take(client)? else {
             return Ok(Verdict::Known(known::LOGIN));
@@ -344,6 +354,7 @@ impl Play<'_, '_> {
             mut oracle,
             mut subject,
         } = pair;
+        let is_inside = !oracle.is_idle();
         let expected = attempt(&mut oracle, &mut self.stage.oracle, act, &marker);
         let mut heard = expected.1;
         let found = attempt(&mut subject, &mut self.stage.subject, act, &marker);
@@ -352,7 +363,12 @@ impl Play<'_, '_> {
         let mut verdict = if alike {
             Verdict::Alike
         } else {
-            known::judge(act, &expected, &found, self.is_at_risk)
+            let past = known::Past {
+                is_inside,
+                is_at_risk: self.is_at_risk,
+                has_long: self.has_long,
+            };
+            known::judge(act, (&expected, &found), past)
         };
         self.note(text, &expected, &found);
         if verdict == Verdict::Alike && oracle.is_idle() && !is_lost(&expected) {
@@ -362,7 +378,7 @@ impl Play<'_, '_> {
                 self.transcript.push(format!(
                     "    notifications\n    PostgreSQL: {heard:?}\n    Weir:       {theirs:?}"
                 ));
-                verdict = Verdict::Differs;
+                verdict = known::judge_heard(text, &heard, &theirs, self.is_split);
             }
         } else {
             heard.clear();

@@ -70,29 +70,29 @@ impl Pieces {
         while let Some((&first, behind)) = rest.split_first() {
             let kind = WORD.at(first);
             if kind == 1 || kind == 2 && self.length > 0 {
-                let length = word_length(rest);
-                let (word, behind) = rest.split_at(length);
+                let (word, behind) = rest.split_at(word_length(rest));
                 rest = behind;
                 if self.length > 0 || rest.is_empty() {
                     self.keep(word);
-                } else {
-                    self.escape = u8::from(matches!(word, b"u" | b"U"));
-                    meant(word, functions, &mut found);
+                } else if functions.may_mean(word) || word.len() == 1 || word.len() > NAME_MAX {
+                    self.word(word, functions, &mut found);
                 }
                 continue;
             }
+            rest = behind;
             if self.length > 0 {
                 self.end_word(functions, &mut found);
             }
-            self.escape = match (self.escape, first) {
-                (1, b'&') => 2,
-                (2, b'"') => {
-                    found.leaves(Reason::Unknown);
-                    0
-                }
-                _ => 0,
-            };
-            rest = behind;
+            if self.escape > 0 {
+                self.escape = match (self.escape, first) {
+                    (1, b'&') => 2,
+                    (2, b'"') => {
+                        found.leaves(Reason::Unknown);
+                        0
+                    }
+                    _ => 0,
+                };
+            }
         }
         (!found.is_harmless()).then_some(found)
     }
@@ -107,7 +107,11 @@ impl Pieces {
     fn end_word(&mut self, functions: &Functions, found: &mut Effects) {
         let length = std::mem::take(&mut self.length);
         // One that is longer is longer than any name.
-        let word = self.cut.get(..length).unwrap_or(&self.cut);
+        let cut = self.cut;
+        self.word(cut.get(..length).unwrap_or(&cut), functions, found);
+    }
+
+    fn word(&mut self, word: &[u8], functions: &Functions, found: &mut Effects) {
         self.escape = u8::from(matches!(word, b"u" | b"U"));
         meant(word, functions, found);
     }
