@@ -316,8 +316,9 @@ impl<D: Driver> Worker<D> {
             pool.counters.errors += 1;
         }
         let server = client.lease.and_then(|server| self.servers.get(server));
-        // Nothing may be said in the middle of a message.
-        if !server.is_some_and(|server| server.session.is_mid_message()) {
+        // Nothing may be said in the middle of a message, or of a TLS handshake.
+        let is_mid_message = server.is_some_and(|server| server.session.is_mid_message());
+        if !is_mid_message && !matches!(client.phase, Phase::Securing(_)) {
             self.driver.send(client.key, message);
         }
         self.remove_client(index, Leaving::Lost, reason);

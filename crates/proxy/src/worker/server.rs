@@ -628,7 +628,9 @@ impl<D: Driver> Worker<D> {
         let mut message = Vec::new();
         // PostgreSQL logs a client that just goes away; a good-bye costs nothing.
         let _ = weir_wire::encode::terminate(&mut message);
-        if server.session.is_quiet_and_synced() && self.driver.send(server.key, &message) == 0 {
+        // Before the start-up packet it would stand in the middle of a TLS handshake.
+        let is_greeted = !server.stage.is_before_startup() && server.session.is_quiet_and_synced();
+        if is_greeted && self.driver.send(server.key, &message) == 0 {
             self.driver.close(server.key);
         } else {
             // Its place is given back now, so it must not live on.

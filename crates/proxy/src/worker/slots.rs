@@ -288,13 +288,14 @@ pub(super) enum Stage {
 impl Stage {
     /// Whether the connection is not of use yet.
     pub(super) fn is_beginning(&self) -> bool {
+        self.is_before_startup() || matches!(self, Self::Login(_))
+    }
+
+    /// True if the start-up packet was not sent.
+    pub(super) fn is_before_startup(&self) -> bool {
         matches!(
             self,
-            Self::Connecting
-                | Self::Login(_)
-                | Self::Negotiating(_)
-                | Self::Resolving(..)
-                | Self::Securing(_)
+            Self::Connecting | Self::Negotiating(_) | Self::Resolving(..) | Self::Securing(_)
         )
     }
 }

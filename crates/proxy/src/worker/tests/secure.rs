@@ -15,6 +15,7 @@ use weir_wire::startup::Version;
 
 use super::postgres::Postgres;
 use super::world::{Host, World, hold_up};
+use crate::console::Shutdown;
 use crate::driver::memory::{End, Peer};
 use crate::worker::slots::{Phase, Stage};
 
@@ -258,6 +259,15 @@ fn sec_07_a_handshake_that_stalls_ends_at_the_one_deadline_of_the_login() {
 }
 
 #[test]
+fn a_client_in_its_handshake_is_ended_without_plain_text() {
+    let mut world = offering("");
+    let (client, ..) = half_way(&mut world, false);
+    world.shut_down(Shutdown::Now);
+    assert!(world.callers[client].is_closed());
+    assert_eq!(got(&mut world, client), b"");
+}
+
+#[test]
 fn sec_21_a_handshake_that_is_none_costs_its_connection_and_nothing_else() {
     let too_long = vec![0; HANDSHAKE_LEN_MAX + 1];
     let head = b"\x16\x03\x01\x40\x00";
@@ -378,6 +388,26 @@ fn after_answer(sslmode: &str, answer: &[u8], end: Option<End>) -> &'static str 
     let heard = world.callers[client].heard();
     assert!(!heard.contains("secret"), "{heard}");
     outcome
+}
+
+#[test]
+fn a_server_in_its_handshake_is_closed_without_plain_text() {
+    for answer in [&b""[..], b"S"] {
+        let (mut world, _, peer, _) = connecting_to_server("require", "server_connect_timeout = 1");
+        peer.send(answer);
+        let is_asked = |world: &World| {
+            let mut servers = world.workers[0].servers.iter();
+            servers.any(|(_, server)| matches!(server.stage, Stage::Negotiating(_)))
+        };
+        let mut said = Vec::new();
+        world.settle_until(|world| {
+            said.extend(peer.receive(usize::MAX));
+            answer.is_empty() == is_asked(world) && (is_asked(world) || !said.is_empty())
+        });
+        world.advance(2 * SECOND);
+        assert!(peer.is_closed());
+        assert_eq!(peer.receive(usize::MAX), b"");
+    }
 }
 
 #[test]
