@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use weir_pool::Moment;
 use weir_stats::Endpoint;
-use weir_tls::session::Session;
 
 use crate::listen::Accepted;
 use crate::socket::{Stream, Target, TcpOptions};
+use crate::tls::Session;
 
 mod epoll;
 #[cfg(test)]

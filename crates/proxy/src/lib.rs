@@ -26,6 +26,7 @@ mod running;
 mod settled;
 mod sizing;
 mod socket;
+mod tls;
 mod transport;
 mod worker;
 

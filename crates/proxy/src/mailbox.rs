@@ -8,7 +8,6 @@ use mio::Waker;
 use weir_auth::kdf::ScramKeys;
 use weir_pool::{Moment, Parcel, Scope};
 use weir_stats::Snapshot;
-use weir_tls::session::Advanced;
 
 use crate::console::Shutdown;
 use crate::global::GlobalPool;
@@ -18,6 +17,7 @@ use crate::moved::MovedServer;
 use crate::orders::{Refusal, Task};
 use crate::resolve::Resolved;
 use crate::socket::Stream;
+use crate::tls::Advanced;
 use crate::worker::{Answered, Arrival, Asking, Forward, Heard, Leaver};
 
 mod channel;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use weir_pool::Moment;
 use weir_session::server::Server;
 use weir_stats::Endpoint;
-use weir_tls::session::Protection;
 
 use crate::socket::{Stream, Target};
+use crate::tls::Protection;
 use crate::transport::Outgoing;
 
 /// All that belongs to the connection. It is free: nothing is owed and nothing is buffered.

@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Waits,
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// The helpers; they end when this is dropped.
 pub(crate) struct Offload {
@@ -60,6 +60,12 @@ impl Offload {
                 })?;
         }
         Ok(Self { jobs })
+    }
+
+    /// No helpers: a test runs the jobs, when it likes.
+    #[cfg(test)]
+    pub(crate) fn by_hand(jobs: Sender<Job>) -> Self {
+        Self { jobs }
     }
 
     /// Runs a job on some helper.

@@ -14,7 +14,8 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{SockRef, TcpKeepalive};
 use weir_config::Global;
 use weir_stats::Endpoint;
-use weir_tls::session::Session;
+
+use crate::tls::Session;
 
 /// Where to connect to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

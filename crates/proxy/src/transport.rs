@@ -10,9 +10,13 @@ use weir_stats::TlsRow;
 use weir_tls::certificate::{CertificateFacts, RevocationListFacts};
 use weir_tls::connector::{Connector, ConnectorOptions, Verify};
 use weir_tls::listener::{ClientCertificate, Listener, ListenerOptions};
-use weir_tls::session::{Handshake, ServerConfig, TlsFault};
+use weir_tls::session::{ServerConfig, TlsFault};
 
 use crate::socket::Target;
+use crate::tls::Handshake;
+
+#[cfg(test)]
+mod stand_in;
 
 /// Certificates that end within so many days are worth a warning.
 const DAYS_MIN: i64 = 30;
@@ -104,6 +108,8 @@ impl Transport {
         self.listener = Some(Arc::new(Incoming {
             config: Arc::clone(&listener.config),
             end_point: listener.end_point.as_deref().map(Into::into),
+            #[cfg(test)]
+            is_stub: false,
         }));
     }
 
@@ -122,6 +128,8 @@ impl Transport {
             is_required: is_required(tls.sslmode),
             is_direct: tls.sslnegotiation == SslNegotiation::Direct,
             connector,
+            #[cfg(test)]
+            is_stub: false,
         };
         self.outgoing.insert(tls, Arc::new(outgoing));
     }
@@ -246,11 +254,18 @@ pub(crate) struct Incoming {
     config: Arc<ServerConfig>,
     /// What binds a SCRAM exchange to our certificate (RFC 5929).
     pub(crate) end_point: Option<Arc<[u8]>>,
+    /// Handshakes are those of the record layer without cryptography.
+    #[cfg(test)]
+    is_stub: bool,
 }
 
 impl Incoming {
     /// The server's side of one handshake.
     pub(crate) fn handshake(&self, is_direct: bool) -> Result<Handshake, TlsFault> {
+        #[cfg(test)]
+        if self.is_stub {
+            return Ok(Handshake::stub_server());
+        }
         Handshake::accept(Arc::clone(&self.config), is_direct)
     }
 }
@@ -261,6 +276,9 @@ pub(crate) struct Outgoing {
     connector: Connector,
     is_required: bool,
     is_direct: bool,
+    /// Handshakes are those of the record layer without cryptography.
+    #[cfg(test)]
+    is_stub: bool,
 }
 
 impl Outgoing {
@@ -277,6 +295,10 @@ impl Outgoing {
 
     /// The client's side of one handshake.
     pub(crate) fn handshake(&self, target: &Target) -> Result<Handshake, TlsFault> {
+        #[cfg(test)]
+        if self.is_stub {
+            return Ok(Handshake::stub_client());
+        }
         let host = match target {
             Target::Tcp(_, Some(name)) => name.to_string(),
             Target::Tcp(address, None) => address.ip().to_string(),

@@ -10,15 +10,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rustls::client::{ClientConfig, UnbufferedClientConnection};
-use rustls::pki_types::ServerName;
+use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::{CipherSuite, CommonState, ProtocolVersion};
 
 use crate::alpn::alpn_is_fine;
 
-pub use rustls::pki_types::CertificateDer;
+pub use rustls::client::ClientConfig;
+pub use rustls::pki_types::{CertificateDer, ServerName};
 pub use rustls::server::ServerConfig;
 
 #[cfg(test)]

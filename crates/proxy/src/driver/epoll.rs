@@ -14,12 +14,13 @@ use mio::{Events, Poll, Token, Waker};
 use slab::Slab;
 use weir_pool::Moment;
 use weir_stats::Endpoint;
-use weir_tls::session::{Session, TlsFault};
+use weir_tls::session::TlsFault;
 
 use super::secured::{Records, TlsRead};
 use super::{Completion, Driver, Key, Owner};
 use crate::listen::Listener;
 use crate::socket::{Socket, Stream, Target, TcpOptions};
+use crate::tls::Session;
 
 const EVENTS_MAX: usize = 1024;
 const WAKER: Token = Token(usize::MAX);
@@ -373,7 +374,7 @@ impl Epoll {
         let conn = self.conns.get_mut(key)?;
         let owner = conn.owner;
         let read = match &mut conn.tls {
-            Some(tls) => records.read(&mut conn.socket, tls, buffer),
+            Some(tls) => records.read(|room| conn.socket.receive(room), tls, buffer),
             None => TlsRead::Ended(None),
         };
         let completion = match read {

@@ -4,7 +4,7 @@
 //! It keeps to what [`super::Epoll`] does: one segment per receive, a backlog once the queue is full, an orderly end
 //! only after everything before it was read, a reset at once and even to a connection that is paused.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, PipeReader};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,12 +14,17 @@ use std::time::Duration;
 use slab::Slab;
 use weir_pool::Moment;
 use weir_stats::Endpoint;
-use weir_tls::session::Session;
 
+use super::secured::{Records, TlsRead};
 use super::{Completion, Driver, Key, Owner};
 use crate::global::lock;
 use crate::listen::Accepted;
 use crate::socket::{Socket, Stream, Target, TcpOptions};
+use crate::tls::Session;
+
+mod layer;
+
+pub(crate) use layer::Layer;
 
 /// Too many open files.
 const EMFILE: i32 = 24;
@@ -57,11 +62,27 @@ struct Pipe {
     closing: bool,
     /// The worker has closed it and let go of it.
     closed: bool,
+    /// Something came, or it ended, since the worker last looked: what epoll tells once.
+    news: bool,
+    /// The worker has closed it, and not because it broke.
+    said_bye: bool,
+    /// The worker let go of it with bytes unsent.
+    torn: bool,
 }
 
 impl Pipe {
     fn unread(&self) -> usize {
         self.inward.iter().map(Vec::len).sum()
+    }
+
+    fn end(&mut self, how: End) {
+        self.ended.get_or_insert(how);
+        if how == End::Reset {
+            self.ended = Some(how);
+            self.inward.clear();
+        }
+        self.outward.clear();
+        self.news = true;
     }
 }
 
@@ -72,6 +93,25 @@ pub(crate) struct MemoryStream(Arc<Held>);
 impl MemoryStream {
     fn pipe(&self) -> MutexGuard<'_, Pipe> {
         lock(&self.0.0)
+    }
+
+    /// Receives as from a socket: everything that has come, as far as there is room.
+    fn receive(&self, room: &mut [u8]) -> io::Result<usize> {
+        let mut pipe = self.pipe();
+        let mut len = 0;
+        while let Some(mut segment) = pipe.inward.pop_front() {
+            let fits = segment.len().min(room.len() - len);
+            room[len..len + fits].copy_from_slice(&segment[..fits]);
+            len += fits;
+            if fits < segment.len() {
+                pipe.inward.push_front(segment.split_off(fits));
+                break;
+            }
+        }
+        if len == 0 && pipe.ended.is_none() {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        Ok(len)
     }
 }
 
@@ -87,7 +127,10 @@ impl Drop for Held {
 
 /// The other end of a connection, in the hands of a test.
 #[derive(Debug)]
-pub(crate) struct Peer(Arc<Mutex<Pipe>>);
+pub(crate) struct Peer {
+    pipe: Arc<Mutex<Pipe>>,
+    layer: RefCell<Option<Layer>>,
+}
 
 impl Peer {
     /// A connection that is made, with so many bytes of room in each direction.
@@ -100,12 +143,17 @@ impl Peer {
             ended: None,
             closing: false,
             closed: false,
+            news: false,
+            said_bye: false,
+            torn: false,
         }));
-        (MemoryStream(Arc::new(Held(Arc::clone(&pipe)))), Self(pipe))
+        let stream = MemoryStream(Arc::new(Held(Arc::clone(&pipe))));
+        let layer = RefCell::new(None);
+        (stream, Self { pipe, layer })
     }
 
     fn pipe(&self) -> MutexGuard<'_, Pipe> {
-        lock(&self.0)
+        lock(&self.pipe)
     }
 
     /// Takes the connection that a worker asked for.
@@ -120,22 +168,44 @@ impl Peer {
 
     /// Sends one segment, as much of it as fits; returns how much that was.
     pub(crate) fn send(&self, bytes: &[u8]) -> usize {
-        let fits = bytes.len().min(self.room());
+        match &mut *self.layer.borrow_mut() {
+            Some(layer) => self.send_sealed(layer, bytes),
+            None => self.send_raw(bytes),
+        }
+    }
+
+    fn send_raw(&self, bytes: &[u8]) -> usize {
+        let fits = bytes.len().min(self.raw_room());
         let mut pipe = self.pipe();
         if fits > 0 && pipe.ended.is_none() {
             pipe.inward.push_back(bytes[..fits].to_vec());
+            pipe.news = true;
         }
         fits
     }
 
     /// Bytes that fit now.
     pub(crate) fn room(&self) -> usize {
+        match &*self.layer.borrow() {
+            Some(layer) => self.sealed_room(layer),
+            None => self.raw_room(),
+        }
+    }
+
+    fn raw_room(&self) -> usize {
         let pipe = self.pipe();
         pipe.capacity.saturating_sub(pipe.unread())
     }
 
     /// Receives up to `max` bytes.
     pub(crate) fn receive(&self, max: usize) -> Vec<u8> {
+        match &mut *self.layer.borrow_mut() {
+            Some(layer) => self.receive_sealed(layer, max),
+            None => self.receive_raw(max),
+        }
+    }
+
+    fn receive_raw(&self, max: usize) -> Vec<u8> {
         let mut pipe = self.pipe();
         let len = pipe.outward.len().min(max);
         pipe.outward.drain(..len).collect()
@@ -143,19 +213,17 @@ impl Peer {
 
     /// Ends the connection; what the worker sent and nobody received is lost.
     pub(crate) fn end(&self, how: End) {
-        let mut pipe = self.pipe();
-        pipe.ended.get_or_insert(how);
-        if how == End::Reset {
-            pipe.ended = Some(how);
-            pipe.inward.clear();
+        match &mut *self.layer.borrow_mut() {
+            Some(layer) => self.end_sealed(layer, how),
+            None => self.pipe().end(how),
         }
-        pipe.outward.clear();
     }
 
     /// Whether the worker has closed it and everything it sent before was received.
     pub(crate) fn is_over(&self) -> bool {
+        let has_heard_all = self.layer.borrow().as_ref().is_none_or(Self::has_heard_all);
         let pipe = self.pipe();
-        pipe.closed && pipe.outward.is_empty()
+        pipe.closed && pipe.outward.is_empty() && has_heard_all
     }
 
     /// Whether the worker has closed it.
@@ -166,13 +234,19 @@ impl Peer {
 
     /// Bytes that the worker has not received.
     pub(crate) fn unread(&self) -> usize {
-        self.pipe().unread()
+        self.pipe().unread() + self.layer.borrow().as_ref().map_or(0, Self::unsent)
     }
 }
 
 #[derive(Debug)]
 struct Conn {
     stream: MemoryStream,
+    /// The stand-in of TLS; TLS itself is for tests that open and seal by themselves.
+    tls: Option<Box<Session>>,
+    /// There may be something to receive, as epoll knows it; only of protected connections.
+    readable: bool,
+    /// The other side has said good-bye inside of TLS, and everything before that was delivered.
+    said_bye: bool,
     owner: Owner,
     backlog: VecDeque<u8>,
     connecting: bool,
@@ -201,6 +275,20 @@ impl Conn {
             self.backlog.clear();
         }
     }
+
+    /// Sends bytes as they are.
+    fn send_raw(&mut self, bytes: &[u8]) {
+        let had_backlog = !self.backlog.is_empty();
+        self.backlog.extend(bytes);
+        if !had_backlog {
+            self.flush();
+        }
+    }
+
+    fn has_partial_record(&self) -> bool {
+        let tls = self.tls.as_ref();
+        tls.is_some_and(|tls| tls.has_partial_record())
+    }
 }
 
 /// See the module's page.
@@ -224,6 +312,8 @@ pub(crate) struct MemoryDriver {
     told_short: bool,
     /// Connections that were sent to another process, by the file that stands for each.
     sent: Vec<(u64, MemoryStream)>,
+    /// What TLS connections share.
+    records: Records,
 }
 
 impl MemoryDriver {
@@ -287,6 +377,9 @@ impl MemoryDriver {
     fn insert(&mut self, stream: MemoryStream, owner: Owner, connecting: bool) -> Key {
         self.conns.insert(Conn {
             stream,
+            tls: None,
+            readable: true,
+            said_bye: false,
             owner,
             backlog: VecDeque::new(),
             connecting,
@@ -296,6 +389,44 @@ impl MemoryDriver {
             closing: None,
             descriptor: OnceCell::new(),
         })
+    }
+
+    /// What has happened to a protected connection.
+    fn look_sealed(&mut self, key: Key, buffer: &mut [u8]) -> Option<Completion> {
+        loop {
+            let conn = self.conns.get_mut(key)?;
+            let owner = conn.owner;
+            if conn.said_bye {
+                self.conns.remove(key);
+                return Some(Completion::Ended(owner, None));
+            }
+            conn.readable |= std::mem::take(&mut conn.stream.pipe().news);
+            if !conn.readable {
+                return None;
+            }
+            let tls = conn.tls.as_mut()?;
+            let stream = &conn.stream;
+            let read = self.records.read(|room| stream.receive(room), tls, buffer);
+            match read {
+                TlsRead::Nothing | TlsRead::Again => conn.readable = false,
+                TlsRead::Opened { len, more, closed } => {
+                    self.moves += 1;
+                    conn.said_bye = closed;
+                    let hung_up = conn.stream.pipe().ended.is_some();
+                    conn.readable = more || closed || hung_up;
+                    if !self.records.answer().is_empty() {
+                        conn.send_raw(self.records.answer());
+                    }
+                    if len > 0 {
+                        return Some(Completion::Received(owner, len));
+                    }
+                }
+                TlsRead::Ended(error) => {
+                    self.conns.remove(key);
+                    return Some(Completion::Ended(owner, error));
+                }
+            }
+        }
     }
 
     /// What has happened to one connection.
@@ -325,6 +456,10 @@ impl MemoryDriver {
         let reset = conn.broken || pipe.ended == Some(End::Reset);
         if !reset && (conn.paused || (self.suspended && !conn.awake)) {
             return None;
+        }
+        if !reset && conn.tls.is_some() {
+            drop(pipe);
+            return self.look_sealed(key, buffer);
         }
         if !reset && let Some(mut segment) = pipe.inward.pop_front() {
             let len = segment.len().min(buffer.len());
@@ -367,7 +502,9 @@ impl Driver for MemoryDriver {
         }
         self.conns.retain(|_, conn| {
             let done = conn.backlog.is_empty() || conn.broken;
-            conn.closing.is_none_or(|until| !done && now < until)
+            let stays = conn.closing.is_none_or(|until| !done && now < until);
+            conn.stream.pipe().torn |= !stays && !done;
+            stays
         });
         Ok(())
     }
@@ -407,7 +544,11 @@ impl Driver for MemoryDriver {
 
     fn add(&mut self, stream: Stream, owner: Owner) -> io::Result<Key> {
         match stream.socket {
-            Socket::Memory(stream) => Ok(self.insert(stream, owner, false)),
+            Socket::Memory(socket) => {
+                let key = self.insert(socket, owner, false);
+                self.conns[key].tls = stream.tls;
+                Ok(key)
+            }
             _ => Err(ErrorKind::Unsupported.into()),
         }
     }
@@ -428,16 +569,25 @@ impl Driver for MemoryDriver {
             return 0;
         };
         self.moves += 1;
-        let had_backlog = !conn.backlog.is_empty();
-        conn.backlog.extend(bytes);
-        if !had_backlog {
-            conn.flush();
+        if conn.tls.is_none() {
+            conn.send_raw(bytes);
+            return conn.backlog.len();
+        }
+        for part in Records::parts(bytes) {
+            if let Some(tls) = &mut conn.tls {
+                let sealed = self.records.seal(tls, part);
+                conn.send_raw(sealed.expect("a stand-in never refuses"));
+            }
         }
         conn.backlog.len()
     }
 
-    /// Nothing is protected in memory.
-    fn secure(&mut self, _: Key, _: Box<Session>) {}
+    /// Nothing but the stand-in is in force here: tests of TLS itself say plain bytes behind the handshake.
+    fn secure(&mut self, key: Key, session: Box<Session>) {
+        if let Some(conn) = self.conns.get_mut(key).filter(|_| session.is_stub()) {
+            conn.tls = Some(session);
+        }
+    }
 
     fn backlog(&self, key: Key) -> usize {
         self.conns.get(key).map_or(0, |conn| conn.backlog.len())
@@ -450,7 +600,8 @@ impl Driver for MemoryDriver {
     fn has_news(&self, key: Key) -> bool {
         self.conns.get(key).is_none_or(|conn| {
             let pipe = conn.stream.pipe();
-            conn.broken || pipe.ended.is_some() || !pipe.inward.is_empty()
+            let has_come = pipe.ended.is_some() || !pipe.inward.is_empty();
+            conn.broken || has_come || conn.said_bye || conn.has_partial_record()
         })
     }
 
@@ -486,6 +637,11 @@ impl Driver for MemoryDriver {
             return;
         };
         self.moves += 1;
+        if let Some(tls) = &mut conn.tls {
+            let good_bye = tls.close();
+            conn.send_raw(&good_bye);
+            conn.stream.pipe().said_bye = true;
+        }
         if conn.backlog.is_empty() || conn.broken {
             self.conns.remove(key);
         } else {
@@ -497,12 +653,15 @@ impl Driver for MemoryDriver {
 
     fn abort(&mut self, key: Key) {
         self.moves += 1;
-        self.conns.try_remove(key);
+        if let Some(conn) = self.conns.try_remove(key) {
+            conn.stream.pipe().torn = true;
+        }
     }
 
     fn detach(&mut self, key: Key) -> Option<Stream> {
         let conn = self.conns.get(key)?;
-        if !conn.backlog.is_empty() || conn.broken || conn.connecting {
+        let is_busy = !conn.backlog.is_empty() || conn.connecting || conn.has_partial_record();
+        if is_busy || conn.broken {
             return None;
         }
         self.moves += 1;
@@ -511,12 +670,15 @@ impl Driver for MemoryDriver {
             let other = MemoryStream(Arc::clone(&conn.stream.0));
             self.sent.push((file(descriptor.as_fd()), other));
         }
-        Some(Socket::Memory(conn.stream).into())
+        Some(Stream {
+            socket: Socket::Memory(conn.stream),
+            tls: conn.tls,
+        })
     }
 
     fn socket(&self, key: Key) -> Option<BorrowedFd<'_>> {
         let conn = self.conns.get(key)?;
-        if !conn.backlog.is_empty() || conn.broken {
+        if !conn.backlog.is_empty() || conn.broken || conn.tls.is_some() {
             return None;
         }
         let made = || io::pipe().expect("a descriptor").0;

@@ -2,9 +2,9 @@
 
 use std::io::{self, ErrorKind};
 
-use weir_tls::session::{Session, TlsFault};
+use weir_tls::session::TlsFault;
 
-use crate::socket::Socket;
+use crate::tls::Session;
 
 /// Plain bytes sealed at once: as much as one receive brings.
 const PART: usize = 64 * 1024;
@@ -35,11 +35,11 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Receives records and opens them into `buffer`.
+    /// Opens into `buffer` the records that `receive` puts into the room it is given.
     #[inline]
     pub(super) fn read(
         &mut self,
-        socket: &mut Socket,
+        receive: impl FnOnce(&mut [u8]) -> io::Result<usize>,
         tls: &mut Session,
         buffer: &mut [u8],
     ) -> TlsRead {
@@ -50,7 +50,7 @@ impl Records {
         // Plain bytes are fewer than those of their records, so that what fits here fits into the caller's buffer.
         let room = self.sealed.get_mut(..buffer.len()).unwrap_or_default();
         let kept = tls.take_partial(room);
-        let received = socket.receive(room.get_mut(kept..).unwrap_or_default());
+        let received = receive(room.get_mut(kept..).unwrap_or_default());
         let count = match &received {
             Ok(0) if kept < room.len() => return TlsRead::Ended(None),
             Ok(count) => *count,

@@ -6,7 +6,6 @@ use weir_config::PoolSettings;
 use weir_session::fault::Fault;
 use weir_session::hello::{Hello, Opened, Opening};
 use weir_session::settings::Settings as Asked;
-use weir_tls::session::Session;
 use weir_wire::startup::Version;
 
 use super::Worker;
@@ -20,6 +19,7 @@ use crate::driver::Driver;
 use crate::mailbox::{Asker, Message};
 use crate::peering;
 use crate::settled::Settled;
+use crate::tls::Session;
 
 impl<D: Driver> Worker<D> {
     /// The first bytes of a connection.

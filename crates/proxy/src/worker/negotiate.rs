@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use weir_pool::FailureKind;
 use weir_tls::end_point::end_point;
-use weir_tls::session::{Session, TlsFault};
+use weir_tls::session::TlsFault;
 use weir_wire::encode;
 
 use super::Worker;
@@ -24,6 +24,7 @@ use crate::global::LastError;
 use crate::mailbox::Asker;
 use crate::moved::Secured;
 use crate::socket::Target;
+use crate::tls::Session;
 use crate::transport::{NoSuchSettings, Outgoing};
 
 /// What a server answered when it was asked for TLS.

@@ -4,13 +4,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use weir_tls::session::{Advanced, HANDSHAKE_LEN_MAX, Handshake, Progress, Session, TlsFault};
+use weir_tls::session::{HANDSHAKE_LEN_MAX, TlsFault};
 
 use super::Worker;
 use super::cancel::Carrying;
 use super::slots::{Phase, Stage};
 use crate::driver::{Driver, Key};
 use crate::mailbox::{Asker, Message};
+use crate::tls::{Advanced, Handshake, Progress, Session};
 
 /// A handshake that is going on.
 pub(super) struct Securing {

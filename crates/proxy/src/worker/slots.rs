@@ -18,7 +18,7 @@ use weir_session::server::Server as ServerSession;
 use weir_session::settings::Reported;
 use weir_sql::Judge;
 use weir_stats::{Counters, Endpoint};
-use weir_tls::session::{CertificateDer, Protection};
+use weir_tls::session::CertificateDer;
 
 use super::access::{Directory, Learnt};
 use super::cancel::HeldCancel;
@@ -34,6 +34,7 @@ use crate::driver::Key;
 use crate::global::GlobalPool;
 use crate::moved::Facts;
 use crate::socket::Target;
+use crate::tls::Protection;
 use crate::transport::{Incoming, Outgoing};
 
 // === clients ===

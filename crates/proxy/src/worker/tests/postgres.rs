@@ -154,6 +154,7 @@ impl Postgres {
 
     /// Hears, works and speaks as far as it can. True if anything moved.
     pub(super) fn serve(&mut self) -> bool {
+        let moves = self.peer.moves();
         let mut moved = self.hear();
         while !self.stalled && self.work() {
             moved = true;
@@ -162,7 +163,7 @@ impl Postgres {
             self.backend.speak_up();
             self.outbox.append(&mut self.backend.take_sent());
         }
-        moved | self.speak(usize::MAX)
+        moved | self.speak(usize::MAX) | (self.peer.moves() != moves)
     }
 
     /// Takes what the worker sent.

@@ -2,14 +2,14 @@
 //! Nothing is sealed in memory, so what follows a handshake is as good as opened.
 
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use rcgen::{CertificateParams, KeyPair};
 use weir_testkit::say::say;
 use weir_tls::connector::{Connector, ConnectorOptions, Verify};
 use weir_tls::listener::{Listener, ListenerOptions};
-use weir_tls::session::{HANDSHAKE_LEN_MAX, Handshake, Progress, Session};
+use weir_tls::session::{HANDSHAKE_LEN_MAX, Handshake, Progress, ServerConfig, Session};
 use weir_wire::encode;
 use weir_wire::startup::Version;
 
@@ -17,6 +17,7 @@ use super::postgres::Postgres;
 use super::world::{Host, World, hold_up};
 use crate::console::Shutdown;
 use crate::driver::memory::{End, Peer};
+use crate::tls::Protection;
 use crate::worker::slots::{Phase, Stage};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -37,6 +38,17 @@ static FILES: LazyLock<(PathBuf, PathBuf)> = LazyLock::new(|| {
         path
     };
     (write("key", key.serialize_pem()), write("crt", certificate))
+});
+
+/// A server's TLS settings with that certificate.
+pub(super) static CONFIG: LazyLock<Arc<ServerConfig>> = LazyLock::new(|| {
+    let (key, certificate) = &*FILES;
+    let listener = Listener::build(&ListenerOptions {
+        key_file: Some(key.clone()),
+        cert_file: Some(certificate.clone()),
+        ..ListenerOptions::default()
+    });
+    listener.unwrap().config
 });
 
 fn restrict(path: &Path) {
@@ -80,13 +92,7 @@ fn connecting(is_direct: bool) -> Handshake {
 
 /// The server's side.
 fn accepting(is_direct: bool) -> Handshake {
-    let (key, certificate) = &*FILES;
-    let listener = Listener::build(&ListenerOptions {
-        key_file: Some(key.clone()),
-        cert_file: Some(certificate.clone()),
-        ..ListenerOptions::default()
-    });
-    Handshake::accept(listener.unwrap().config, is_direct).unwrap()
+    Handshake::accept(Arc::clone(&CONFIG), is_direct).unwrap()
 }
 
 /// One step of a handshake that succeeds.
@@ -147,7 +153,7 @@ fn a_client_comes_in_by_tls_asked_for_or_at_once() {
         let (client, session) = secured(&mut world, is_direct);
         let shown = world.workers[0].clients.iter().next().unwrap().1;
         let tls = shown.identity.tls.as_ref().unwrap();
-        assert_eq!(tls.protection, session.protection());
+        assert_eq!(tls.protection, Protection::Real(session.protection()));
         assert!(tls.certificate.is_none());
         assert!(world.ask(client, &startup()).ends_with("Z(I)"));
         let heard = world.ask(client, &say().query("row x"));

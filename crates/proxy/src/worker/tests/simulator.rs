@@ -15,7 +15,7 @@ use weir_testkit::cuts::{Cuts, Dice};
 use weir_testkit::program::Topic;
 
 use super::postgres::{Postgres, TIMED_OUT};
-use super::world::{Caller, Host, World};
+use super::world::{Caller, Host, Protecting, World};
 use crate::driver::memory::End;
 use crate::orders::Task;
 use crate::worker::slots::Stage;
@@ -34,6 +34,9 @@ use run::Tally;
 const BUFFERED_MAX: usize = 256 * 1024;
 /// Half a second each: how long all may take to come to rest.
 const PATIENCE: usize = 60;
+
+/// Tells the dice of helpers from those of an operation.
+const HELPERS: u64 = 0x6865_6c70_6572_7300;
 
 struct Simulation {
     world: World,
@@ -54,6 +57,9 @@ impl Simulation {
         let lines = format!("{}default_pool_size = {}\n", plan.lines(), plan.places);
         let mut world = World::with_room(plan.lanes, &lines, plan.room);
         world.cancels_at_once = false;
+        if plan.is_protected() {
+            world.protecting = Some(Protecting::new(plan.seed, &lines));
+        }
         let database = Database::default();
         world.database = Some(database.clone());
         let actors = plan.people.iter().enumerate();
@@ -88,6 +94,9 @@ impl Simulation {
     fn step(&mut self, op: &Op) {
         self.tally.ops += 1;
         self.tally.faults += u64::from(op.what.is_fault());
+        if self.world.protecting.is_some() && Dice::new(op.seed ^ HELPERS).below(6) == 0 {
+            self.world.help();
+        }
         let dice = &mut Dice::new(op.seed);
         match op.what {
             What::Act => {
@@ -338,6 +347,9 @@ impl Simulation {
         self.tell(|| "faults stop, clients finish".to_owned());
         self.world.host = Host::Accepts;
         self.world.cancels_at_once = true;
+        if let Some(protecting) = &mut self.world.protecting {
+            protecting.spoils = false;
+        }
         self.database.allow_everything();
         for worker in &mut self.world.workers {
             worker.driver.is_short = false;

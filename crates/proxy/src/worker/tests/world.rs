@@ -14,6 +14,7 @@ use weir_wire::encode;
 use weir_wire::startup::Version;
 
 use super::postgres::{CancelCall, Catalog, Postgres};
+use super::secure::CONFIG;
 use crate::console::{Console, Conversation, Order, Refusal, Role, Shutdown, Step};
 use crate::driver::Owner;
 use crate::driver::memory::{End, MemoryDriver, Peer};
@@ -28,12 +29,17 @@ use crate::transport::Transport;
 use crate::worker::slots::Stage;
 use crate::worker::{RECEIVE, Worker};
 
+mod protected;
 mod upgrade;
 
+use protected::Helpers;
+pub(super) use protected::Protecting;
 use upgrade::{Predecessor, staff};
 
 /// Room in every connection unless a test wants little.
 const ROOM: usize = 1 << 20;
+/// In lines whose TLS is the record layer without cryptography.
+pub(super) const STAND_IN: &str = "; stand-in of TLS";
 /// Longer than any helper computes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -56,10 +62,12 @@ impl Caller {
             return false;
         }
         let unsent = self.unsent.len();
+        let moves = self.peer.moves();
         self.send_some(unsent);
         let before = self.got.len();
         self.receive();
-        self.unsent.len() < unsent || self.got.len() > before
+        let moved = self.unsent.len() < unsent || self.got.len() > before;
+        moved || self.peer.moves() != moves
     }
 
     /// Sends up to so many bytes as one segment.
@@ -155,6 +163,10 @@ pub(super) struct World {
     room: usize,
     buffer: Vec<u8>,
     pids: u32,
+    /// Helpers of handshakes, where these are not TLS's own.
+    helpers: Helpers,
+    /// How peers protect their ends, if they do.
+    pub(super) protecting: Option<Protecting>,
 }
 
 struct NoConsole;
@@ -252,7 +264,8 @@ impl World {
 
     fn made(lanes: usize, lines: &str, room: usize, users: &str) -> Self {
         let hands: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(1_000_000)));
-        let (global, workers, bell) = staff(lanes, setup(lines, users), room, hands);
+        let helpers = Helpers::default();
+        let (global, workers, bell) = staff(lanes, setup(lines, users), room, hands, &helpers);
         Self {
             workers,
             global,
@@ -270,6 +283,8 @@ impl World {
             room,
             buffer: vec![0; RECEIVE],
             pids: 0,
+            helpers,
+            protecting: None,
         }
     }
 
@@ -367,6 +382,7 @@ impl World {
         let mut packet = Vec::new();
         encode::cancel_request(&mut packet, pid, &key).unwrap();
         self.callers[index].say(&packet);
+        self.protect_caller(index);
         index
     }
 
@@ -441,6 +457,7 @@ impl World {
 
     fn answer(&mut self, owner: Owner, peer: Peer) {
         let for_session = matches!(owner, Owner::Server(_));
+        self.protect_server(&peer);
         match self.host {
             _ if !for_session => {
                 peer.accept();
@@ -516,6 +533,7 @@ impl World {
             }
             moved |= self.sort_out_cancels();
             moved |= self.carry();
+            moved |= self.help_all();
             if !moved {
                 self.check_quiet();
                 return;
@@ -585,6 +603,7 @@ impl World {
     /// Books that balance after every turn.
     #[track_caller]
     pub(super) fn check(&self) {
+        Self::check_records();
         for worker in &self.workers {
             for (_, pool) in &worker.pools {
                 pool.shard.check_invariant().unwrap();
@@ -735,7 +754,9 @@ fn setup(lines: &str, users: &str) -> Setup {
     let loaded = weir_config::load("weir.ini".as_ref(), &mut read, std::iter::empty());
     let users = UserList::parse(users.as_bytes()).unwrap();
     let loaded = loaded.unwrap().settings;
-    let transport = if lines.contains("_tls_") {
+    let transport = if lines.contains(STAND_IN) {
+        Transport::stand_in(&loaded, &CONFIG)
+    } else if lines.contains("_tls_") {
         Transport::load(&loaded).unwrap()
     } else {
         Transport::default()

@@ -53,6 +53,8 @@ pub(super) struct Actor {
     hides: bool,
     /// It said good-bye.
     left: bool,
+    /// Its connection has TLS.
+    is_protected: bool,
     /// Connections of its cancel requests.
     askers: Vec<usize>,
     /// Request of an exposed client that is not answered.
@@ -84,6 +86,7 @@ impl Actor {
             uncertain: false,
             hides: false,
             left: false,
+            is_protected: false,
             askers: Vec::new(),
             pending: None,
             judged: 0,
@@ -168,7 +171,10 @@ impl Actor {
         if self.person.is_exposed {
             self.twin.set_output(Output::Immediate);
         }
-        self.caller = Some(world.dial("ann", &chosen));
+        let caller = world.dial("ann", &chosen);
+        world.protect_caller(caller);
+        self.is_protected = world.callers[caller].peer.is_protected();
+        self.caller = Some(caller);
         format!("connects with {chosen:?}")
     }
 
@@ -275,7 +281,7 @@ impl Actor {
             if caller.is_closed() && self.greeted.is_none() {
                 let last = fatal_at_end(&caller.got);
                 assert!(
-                    last.is_some(),
+                    last.is_some() || caller.peer.is_spoilt(),
                     "not let in, without a word: client {}",
                     self.number
                 );
@@ -366,12 +372,17 @@ impl Actor {
         let spoken = !is_fatal(&body[at..], true) || is_last_word(&body[at..]);
         let idle = at == self.expected.len() && self.twin.is_at_rest();
         // What became of its session is not known, or was lost with the server.
-        let lost = self.uncertain || !self.twin.holds_nothing();
+        let lost = self.uncertain || !self.twin.holds_nothing() || self.cannot_move(&body[at..]);
         assert!(
             !idle || spoken || lost,
             "COR-20: idle, and yet ended: {}",
             self.story(body)
         );
+    }
+
+    /// True if this is said to a client because no process can give its TLS to another.
+    fn cannot_move(&self, said: &[u8]) -> bool {
+        self.is_protected && outline(said).contains(SHUT_DOWN)
     }
 
     /// With faults over: all it asked for was answered, or it was told why not.

@@ -6,11 +6,23 @@ use std::fmt::Write;
 use weir_testkit::cuts::Dice;
 use weir_testkit::program::Topic;
 
+use super::super::world::STAND_IN;
 use super::TOPICS;
 
 const STEPS: usize = 2500;
 /// Tells the dice of upgrades from those of the plan.
 const UPGRADES: u64 = 0x7570_6772_6164_6573;
+/// Tells the dice of TLS from those of the plan.
+const PROTECTION: u64 = 0x5f74_6c73_5f74_6c73;
+/// TLS that clients may ask for.
+const CLIENT_TLS: &str = "; stand-in of TLS\nclient_tls_sslmode = allow\nclient_tls_key_file = no\n\
+                          client_tls_cert_file = no";
+/// TLS that servers are asked for.
+const SERVER_TLS: [&str; 3] = [
+    "; stand-in of TLS\nserver_tls_sslmode = require",
+    "; stand-in of TLS\nserver_tls_sslmode = prefer",
+    "; stand-in of TLS\nserver_tls_sslmode = require\nserver_tls_sslnegotiation = direct",
+];
 const CHECKED: &str = "session_state_check = always";
 
 /// One thing that happens.
@@ -170,6 +182,7 @@ impl Plan {
             people,
         };
         plan.add_upgrade();
+        plan.add_protection();
         plan
     }
 
@@ -180,6 +193,25 @@ impl Plan {
         if let Some(op) = self.ops.get_mut(place) {
             op.what = What::Upgrade;
         }
+    }
+
+    /// Puts TLS on either hop of one plan of three. Dice of their own leave all other plans as they are.
+    fn add_protection(&mut self) {
+        let dice = &mut Dice::new(self.seed ^ PROTECTION);
+        let pick = dice.below(9);
+        if pick < 2 {
+            self.options.push(CLIENT_TLS);
+        }
+        if (1..3).contains(&pick) {
+            let of: &[&'static str] = &SERVER_TLS;
+            self.options.push(*dice.pick(of));
+        }
+    }
+
+    /// True if any connection may have TLS.
+    pub(super) fn is_protected(&self) -> bool {
+        let mut options = self.options.iter();
+        options.any(|option| option.contains(STAND_IN))
     }
 
     /// For the configuration, but for the number of servers.

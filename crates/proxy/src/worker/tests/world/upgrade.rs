@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_pool::Moment;
 
+use super::protected::Helpers;
 use super::{NoConsole, World, setup};
 use crate::clock::Clock;
 use crate::driver::memory::{MemoryDriver, file};
@@ -22,11 +23,16 @@ pub(super) fn staff(
     setup: Setup,
     room: usize,
     hands: &'static AtomicU64,
+    helpers: &Helpers,
 ) -> (Arc<Global>, Vec<Worker<MemoryDriver>>, mio::Poll) {
+    let setup_is_stub = setup.transport.is_stand_in();
     let (commands, _) = crossbeam_channel::bounded(1);
     let settled = Settled::new(setup, None);
     let mut global = Global::new(settled, Arc::new(NoConsole), lanes, commands).unwrap();
     global.clock = Clock::set_by(hands);
+    if setup_is_stub {
+        global.handshakers = helpers.offload();
+    }
     let global = Arc::new(global);
     // Nobody sleeps here; the waker only has to exist.
     let poll = mio::Poll::new().unwrap();
@@ -63,7 +69,13 @@ impl World {
         }
         let lanes = self.workers.len();
         let users = "\"ann\" \"\"\n\"bob\" \"\"\n";
-        let (global, mut workers, bell) = staff(lanes, setup(lines, users), self.room, self.hands);
+        let (global, mut workers, bell) = staff(
+            lanes,
+            setup(lines, users),
+            self.room,
+            self.hands,
+            &self.helpers,
+        );
         let (link, successor) = Link::pair().unwrap();
         let (link, successor) = (Arc::new(link), Arc::new(Link::from(successor)));
         // Both processes have the listening sockets: whoever was not accepted is the successor's.

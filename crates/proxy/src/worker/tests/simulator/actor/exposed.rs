@@ -212,7 +212,7 @@ impl Actor {
         }
         let idle = self.pending.is_none() && self.twin.is_at_rest();
         let told = is_last_word(&fresh[at..]);
-        let lost = self.uncertain || !self.twin.holds_nothing();
+        let lost = self.uncertain || !self.twin.holds_nothing() || self.cannot_move(&fresh[at..]);
         assert!(
             !idle || told || lost,
             "COR-20: idle, and yet ended: {}",
