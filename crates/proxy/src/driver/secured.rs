@@ -99,3 +99,35 @@ impl Records {
         Ok(self.sealed.get(..len).unwrap_or_default())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls::stub;
+
+    #[test]
+    fn a_receive_that_fills_the_room_behind_half_a_record_says_that_there_may_be_more() {
+        let (mut far, near) = stub::pair();
+        let mut near = Session::Stub(near);
+        let mut sent = Vec::new();
+        for part in [b"one", b"two"] {
+            far.seal_one(part, &mut sent);
+        }
+        let mut records = Records::default();
+        let mut buffer = [0; 8];
+        let mut read = |count: usize, near: &mut Session| {
+            let receive = |room: &mut [u8]| {
+                let part: Vec<_> = sent.drain(..count.min(room.len())).collect();
+                room[..part.len()].copy_from_slice(&part);
+                Ok(part.len())
+            };
+            match records.read(receive, near, &mut buffer) {
+                TlsRead::Opened { len, more, .. } => (buffer[..len].to_vec(), more),
+                _ => panic!("nothing was opened"),
+            }
+        };
+        assert_eq!(read(3, &mut near), (Vec::new(), false));
+        assert_eq!(read(usize::MAX, &mut near), (b"one".to_vec(), true));
+        assert_eq!(read(8, &mut near), (b"two".to_vec(), true));
+    }
+}

@@ -250,6 +250,21 @@ impl Handshake {
     }
 }
 
+/// Both ends of a connection whose handshake is done; the first is the client's.
+pub(crate) fn pair() -> (Session, Session) {
+    let (hello, client) = Handshake::connect(None).advance(&[]);
+    let (flight, server) = Handshake::accept(Some(true)).advance(&hello);
+    let (Ok(Progress::More(client)), Ok(Progress::More(server))) = (client, server) else {
+        panic!("a handshake has two turns");
+    };
+    let (finished, client) = client.advance(&flight);
+    let (_, server) = server.advance(&finished);
+    match (client, server) {
+        (Ok(Progress::Done(client, _)), Ok(Progress::Done(server, _))) => (client, server),
+        _ => panic!("a short handshake is done"),
+    }
+}
+
 // === the session ===
 
 /// A connection whose handshake is done.

@@ -11,7 +11,7 @@ const REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 /// First byte of a handshake.
 const HANDSHAKE: u8 = 0x16;
 /// Plain bytes of the longest record.
-const RECORD_LEN_MAX: usize = 4000;
+const RECORD_LEN_MAX: usize = 500;
 /// Of so many handshakes one is spoilt, where any are.
 const SPOILT_OF: usize = 12;
 

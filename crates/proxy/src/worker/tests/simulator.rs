@@ -58,7 +58,7 @@ impl Simulation {
         let mut world = World::with_room(plan.lanes, &lines, plan.room);
         world.cancels_at_once = false;
         if plan.is_protected() {
-            world.protecting = Some(Protecting::new(plan.seed, &lines));
+            world.protect(Protecting::new(plan.seed, &lines));
         }
         let database = Database::default();
         world.database = Some(database.clone());

@@ -11,6 +11,9 @@ use crate::tls::stub::take_damage;
 /// More handshakes than there are connections.
 const JOBS_MAX: usize = 4096;
 
+/// Bytes that a worker receives at once: few, so that rows do not fit.
+const RECEIVE: usize = 700;
+
 /// Helpers that work when a test says so.
 pub(super) struct Helpers {
     jobs: Sender<Job>,
@@ -59,6 +62,12 @@ impl Protecting {
 }
 
 impl World {
+    /// Peers speak TLS from now on, as this says.
+    pub(in super::super) fn protect(&mut self, protecting: Protecting) {
+        self.buffer.truncate(RECEIVE);
+        self.protecting = Some(protecting);
+    }
+
     /// A client that has just connected speaks TLS, as most do where it is offered.
     pub(in super::super) fn protect_caller(&mut self, caller: usize) {
         if let Some(protecting) = &mut self.protecting
