@@ -490,9 +490,7 @@ impl Work<'_, '_> {
                 self.replied.transactions += 1;
                 server.ask_again();
             }
-            if server.has_unread_end && server.queue.is_ours() {
-                server.has_unread_end = false;
-            }
+            server.has_unread_end &= !server.queue.is_ours();
             if !is_held_back && (server.fence.take().is_some() || server.ran_unread) {
                 self.report();
             }
