@@ -202,6 +202,8 @@ pub struct Handshake {
     is_direct: bool,
     /// What has arrived and could not be processed yet.
     input: Vec<u8>,
+    /// The other side has said good-bye right behind it.
+    is_closed: bool,
 }
 
 /// Where a handshake stands.
@@ -249,6 +251,7 @@ impl Handshake {
             connection,
             is_direct,
             input: Vec::new(),
+            is_closed: false,
         }
     }
 
@@ -288,6 +291,11 @@ impl Handshake {
                 Ok(Next::Again) => {}
                 Ok(Next::Blocked) => return Ok(false),
                 Ok(Next::Traffic) => return Ok(true),
+                // A cancel request and its good-bye may come with the end of the handshake.
+                Ok(Next::Closed) if !self.connection.common().is_handshaking() => {
+                    self.is_closed = true;
+                    return Ok(true);
+                }
                 Ok(Next::Closed) => return Err(rustls::Error::HandshakeNotComplete.into()),
                 Err(error) => {
                     say_why(&mut self.connection, &mut self.input, output);
@@ -315,6 +323,7 @@ impl Handshake {
             connection: self.connection,
             // A copy, so that the room for the handshake goes.
             rest: self.input.to_vec(),
+            is_closed: self.is_closed,
             fault: None,
         })
     }
@@ -343,6 +352,7 @@ pub struct Session {
     /// The beginning of a record whose end has not come, or of a handshake message in several records: rustls knows
     /// ranges of these bytes and has to be given them whatever it is asked for.
     rest: Vec<u8>,
+    is_closed: bool,
     /// Why nothing goes on.
     fault: Option<TlsFault>,
 }
@@ -367,6 +377,12 @@ impl Session {
     #[must_use]
     pub fn peer_certificate(&self) -> Option<&CertificateDer<'static>> {
         self.connection.common().peer_certificates()?.first()
+    }
+
+    /// True if the other side has said good-bye: nothing more comes.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
     }
 
     /// Whether the beginning of a record waits for its end.
@@ -405,7 +421,6 @@ impl Session {
         self.check()?;
         let mut plain = Plain { buffer, len: 0 };
         let mut at = 0;
-        let mut is_closed = false;
         loop {
             let input = received.get_mut(at..).unwrap_or_default();
             let stepped = self.connection.step(input, &mut plain, out);
@@ -413,7 +428,7 @@ impl Session {
             match stepped.next {
                 Ok(Next::Again) => {}
                 Ok(Next::Closed) => {
-                    is_closed = true;
+                    self.is_closed = true;
                     break;
                 }
                 Ok(Next::Traffic | Next::Blocked) => break,
@@ -431,7 +446,7 @@ impl Session {
         }
         Ok(Opened {
             len: plain.len,
-            is_closed,
+            is_closed: self.is_closed,
         })
     }
 

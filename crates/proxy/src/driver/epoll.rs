@@ -115,6 +115,7 @@ impl Epoll {
                 .socket
                 .watch(self.poll.registry(), Token(key), true)?;
         }
+        let said_bye = stream.tls.as_ref().is_some_and(|tls| tls.is_closed());
         entry.insert(Conn {
             socket: stream.socket,
             tls: stream.tls,
@@ -127,7 +128,7 @@ impl Epoll {
             readable: false,
             queued: false,
             hung_up: false,
-            said_bye: false,
+            said_bye,
             broken: None,
             closing: false,
         });
@@ -515,7 +516,7 @@ impl Driver for Epoll {
         let key = self.insert(stream, owner, false)?;
         // A server of another worker is used before epoll tells of it: what came meanwhile has to be known.
         if let (Owner::Server(_), Some(conn)) = (owner, self.conns.get_mut(key))
-            && conn.socket.has_news()
+            && (conn.said_bye || conn.socket.has_news())
         {
             conn.readable = true;
             conn.queued = true;
@@ -548,9 +549,17 @@ impl Driver for Epoll {
 
     fn secure(&mut self, key: Key, session: Box<Session>) {
         if let Some(conn) = self.conns.get_mut(key) {
+            conn.said_bye = session.is_closed();
             conn.tls = Some(session);
+            if conn.said_bye {
+                conn.readable = true;
+                if !std::mem::replace(&mut conn.queued, true) {
+                    self.ready.push_back(key);
+                }
+            }
         }
     }
+
     #[inline]
     fn backlog(&self, key: Key) -> usize {
         self.conns

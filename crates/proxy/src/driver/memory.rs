@@ -546,7 +546,8 @@ impl Driver for MemoryDriver {
         match stream.socket {
             Socket::Memory(socket) => {
                 let key = self.insert(socket, owner, false);
-                self.conns[key].tls = stream.tls;
+                let said_bye = stream.tls.as_ref().is_some_and(|tls| tls.is_closed());
+                (self.conns[key].tls, self.conns[key].said_bye) = (stream.tls, said_bye);
                 Ok(key)
             }
             _ => Err(ErrorKind::Unsupported.into()),
@@ -585,6 +586,7 @@ impl Driver for MemoryDriver {
     /// Nothing but the stand-in is in force here: tests of TLS itself say plain bytes behind the handshake.
     fn secure(&mut self, key: Key, session: Box<Session>) {
         if let Some(conn) = self.conns.get_mut(key).filter(|_| session.is_stub()) {
+            conn.said_bye = session.is_closed();
             conn.tls = Some(session);
         }
     }

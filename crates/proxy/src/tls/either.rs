@@ -122,6 +122,13 @@ impl Session {
         }
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        match self {
+            Self::Real(session) => session.is_closed(),
+            Self::Stub(session) => session.is_closed(),
+        }
+    }
+
     pub(crate) fn has_partial_record(&self) -> bool {
         match self {
             Self::Real(session) => session.has_partial_record(),

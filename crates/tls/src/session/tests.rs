@@ -466,3 +466,32 @@ fn an_end_knows_the_certificate_of_the_other() {
         assert_eq!(server.peer_certificate(), None);
     }
 }
+
+#[test]
+fn a_good_bye_right_behind_the_handshake_does_not_cost_what_was_said_before_it() {
+    let terms = Terms::new(&TLS13);
+    let name = ServerName::try_from(NAME).unwrap();
+    let client = Handshake::connect(terms.client_config(), name, false).unwrap();
+    let server = Handshake::accept(terms.server_config(), false).unwrap();
+    let hello = client.advance(&[]);
+    let flight = server.advance(&hello.output);
+    let (Ok(Progress::More(client)), Ok(Progress::More(server))) =
+        (hello.progress, flight.progress)
+    else {
+        panic!("a handshake has two turns");
+    };
+    let finished = client.advance(&flight.output);
+    let Ok(Progress::Done(mut client, _)) = finished.progress else {
+        panic!("the client is through");
+    };
+    let mut last = finished.output;
+    let mut sealed = vec![0; Session::sealed_len_max(6)];
+    let len = client.seal(b"cancel", &mut sealed).unwrap();
+    last.extend_from_slice(&sealed[..len]);
+    last.extend(client.close());
+    let Ok(Progress::Done(session, plain)) = server.advance(&last).progress else {
+        panic!("the server is through");
+    };
+    assert_eq!(plain, b"cancel");
+    assert!(session.is_closed());
+}
