@@ -17,6 +17,8 @@ use weir_testkit::program::Speaker;
 use weir_testkit::program::Step;
 use weir_testkit::program::TOPICS;
 use weir_testkit::reading::messages;
+use weir_testkit::say::Say;
+use weir_testkit::say::say;
 
 /// Of one session.
 const STEPS: usize = 60;
@@ -45,6 +47,85 @@ fn the_model_answers_as_postgresql_does() -> Result<()> {
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
     Ok(())
+}
+
+/// What the simulator's clients say while others change the tables and views that their statements were resolved to.
+#[test]
+fn the_model_resolves_types_and_names_as_postgresql_does() -> Result<()> {
+    let postgres = Postgres::start(&weir_conformance::postgres::Options::default())?;
+    let mut admin = Raw::connect(postgres.port(), "postgres")?;
+    admin.query(
+        "CREATE ROLE ann SUPERUSER LOGIN; CREATE SCHEMA ann AUTHORIZATION ann; \
+         CREATE TABLE public.kind_0 (v integer); CREATE VIEW public.spot AS SELECT 'public'::text AS name",
+    )?;
+    let database = Database::default();
+    let parameters = [("user", "ann"), ("database", "postgres")];
+    let mut models = [(); 2].map(|()| Backend::open(&database, "ann", &[]));
+    let mut reals = [
+        Raw::connect_with(postgres.port(), &parameters)?,
+        Raw::connect_with(postgres.port(), &parameters)?,
+    ];
+    for (at, (who, bytes)) in changes().into_iter().enumerate() {
+        let step = Step {
+            bytes,
+            text: String::new(),
+            waits: true,
+        };
+        let expected = converse(&mut models[who], &step);
+        let actual = ask(&mut reals[who], &step, &expected)?;
+        assert_eq!(actual, expected, "step {at} of session {who}");
+    }
+    Ok(())
+}
+
+/// What two sessions say in turn.
+fn changes() -> Vec<(usize, Say)> {
+    let insert = "INSERT INTO public.kind_0 VALUES ($1)";
+    let returning = "INSERT INTO public.kind_0 VALUES ($1) RETURNING pg_typeof($1)::text";
+    let spot = "SELECT name FROM spot";
+    let view = "CREATE VIEW ann.spot AS SELECT 'ann'::text AS name";
+    let runs = |name, value| {
+        let said = say().describe_statement(name).bind_value("", name, value);
+        said.execute("", 0).sync()
+    };
+    let mut steps = vec![
+        (0, say().parse("a", insert).parse("b", returning).sync()),
+        (0, say().bind("", "a").sync()),
+        (0, say().query(insert)),
+    ];
+    for name in ["bigint", "numeric", "double precision", "integer", "bigint"] {
+        let sql = format!("ALTER TABLE public.kind_0 ALTER COLUMN v TYPE {name}");
+        let new = say().close_statement("c").parse("c", returning).sync();
+        steps.push((1, say().query(&sql)));
+        steps.extend(["a", "b"].map(|name| (0, runs(name, "1"))));
+        steps.extend([(0, new), (0, runs("c", "2")), (0, runs("c", "x"))]);
+        steps.push((0, runs("a", "x")));
+    }
+    let both = |said: Say| [(0, said.clone()), (1, said)];
+    let finds = |name: &str| say().describe_statement(name).run(name).sync();
+    steps.extend(both(say().parse("d", spot).run("d").sync()));
+    steps.extend([
+        (1, say().query("BEGIN").query(view).query(spot)),
+        (1, say().parse("e", spot).run("e").sync()),
+        (0, say().parse("f", spot).run("f").sync()),
+        (1, say().query("COMMIT").query(view)),
+    ]);
+    steps.extend(both(finds("d")));
+    steps.extend([(1, finds("e")), (0, finds("f"))]);
+    steps.extend(both(say().parse("g", spot).run("g").sync()));
+    steps.push((0, say().query("BEGIN").query("DROP VIEW ann.spot")));
+    steps.push((0, finds("g").query("ROLLBACK")));
+    steps.extend(both(finds("g")));
+    steps.push((
+        0,
+        say()
+            .query("DROP VIEW ann.spot")
+            .query("DROP VIEW ann.spot"),
+    ));
+    for name in ["d", "g"] {
+        steps.extend(both(finds(name)));
+    }
+    steps
 }
 
 /// One session of the model beside one of PostgreSQL.

@@ -30,6 +30,7 @@ mod copy;
 mod database;
 mod extended;
 mod guc;
+mod resolved;
 mod run;
 mod select;
 mod session;
@@ -38,6 +39,7 @@ mod token;
 mod witness;
 
 pub use database::Database;
+pub use resolved::{NUMBERS, Number};
 pub use witness::Sight;
 
 use copy::Copying;

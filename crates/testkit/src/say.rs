@@ -38,6 +38,21 @@ impl Say {
         self.put(|out| encode::bind_renamed(out, portal.as_bytes(), statement.as_bytes(), &[0; 6]))
     }
 
+    /// Bind of one parameter, as text.
+    #[must_use]
+    pub fn bind_value(self, portal: &str, statement: &str, value: &str) -> Self {
+        let len = u32::try_from(value.len()).unwrap_or_default();
+        // No formats of parameters, one value with its length, no formats of results.
+        let parts = [
+            &[0, 0, 0, 1],
+            &len.to_be_bytes()[..],
+            value.as_bytes(),
+            &[0, 0],
+        ];
+        let rest = parts.concat();
+        self.put(|out| encode::bind_renamed(out, portal.as_bytes(), statement.as_bytes(), &rest))
+    }
+
     /// Describe of a statement.
     #[must_use]
     pub fn describe_statement(self, name: &str) -> Self {

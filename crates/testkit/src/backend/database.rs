@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::resolved::{Number, Pending};
+
 /// One database; clones are the same one.
 ///
 /// Some things are there without being made: schemas `one`, `two` (table `place` with a column `name text`) and `three`
 /// (the same with an int), tables `shape_*` in `public` with a column `v text`, `public.sink` for COPY and INSERT, and sequences of
-/// any name.
+/// any name. Tables `kind_*` and the views `spot` are for statements that are resolved when they are parsed.
 #[derive(Debug, Clone, Default)]
 pub struct Database(Arc<Mutex<Shared>>);
 
@@ -22,6 +24,14 @@ pub(super) struct Shared {
     pub(super) listeners: BTreeMap<u64, BTreeSet<String>>,
     pub(super) letters: BTreeMap<u64, Vec<Letter>>,
     pub(super) ledger: Vec<String>,
+    /// Types that the column of each table `kind_*` has had, the one that it has by now last; none: an integer.
+    numbers: BTreeMap<String, Vec<Number>>,
+    /// Views `ann.spot` that were committed, by number, the one of now last; `None` where there was none.
+    views: Vec<Option<u64>>,
+    /// Number of the last view that was made.
+    view_last: u64,
+    /// The session that changes the view in its transaction.
+    view_owner: Option<u64>,
     /// Roles that nobody may become, and values that no setting takes any more.
     pub(super) forbidden: BTreeSet<String>,
 }
@@ -67,6 +77,42 @@ impl Database {
         shared.locks.retain(|_, lock| lock.holder != session);
         shared.listeners.remove(&session);
         shared.letters.remove(&session);
+        shared.unlock_view(session);
+    }
+
+    /// Types that the column of this table has had, in order, the one that it has by now last.
+    pub fn numbers(&self, table: &str) -> Vec<Number> {
+        let shared = self.shared();
+        let changed = shared.numbers.get(table).into_iter().flatten();
+        [Number::Integer].iter().chain(changed).copied().collect()
+    }
+
+    /// Tells for each time if there was a view `ann.spot`, in order, now last.
+    pub fn views(&self) -> Vec<bool> {
+        let shared = self.shared();
+        let changed = shared.views.iter().map(Option::is_some);
+        [false].into_iter().chain(changed).collect()
+    }
+
+    /// Gives the column of a table another type, by a session that is nobody's here.
+    pub fn retype(&self, table: &str, number: Number) {
+        self.shared().retype(table, number);
+    }
+
+    /// Makes or drops the view `ann.spot`, likewise. False if a transaction is about to.
+    pub fn change_view(&self) -> bool {
+        let mut shared = self.shared();
+        // No session has this number.
+        let Some(number) = shared.lock_view(0) else {
+            return false;
+        };
+        let pending = match shared.view() {
+            None => Pending::Made(number),
+            Some(_) => Pending::Dropped,
+        };
+        shared.commit_view(pending);
+        shared.unlock_view(0);
+        true
     }
 
     /// The committed rows of `public.sink` that begin with this, in the order of the commits.
@@ -148,6 +194,41 @@ impl Shared {
         let value = self.sequences.entry(sequence.to_owned()).or_default();
         *value += 1;
         *value
+    }
+
+    pub(super) fn number_of(&self, table: &str) -> Number {
+        let last = self.numbers.get(table).and_then(|all| all.last());
+        last.copied().unwrap_or(Number::Integer)
+    }
+
+    pub(super) fn retype(&mut self, table: &str, number: Number) {
+        let all = self.numbers.entry(table.to_owned()).or_default();
+        all.push(number);
+    }
+
+    /// Number of the view `ann.spot` that was committed.
+    pub(super) fn view(&self) -> Option<u64> {
+        self.views.last().copied().flatten()
+    }
+
+    /// Takes the view for the transaction of this session; a number for a new one. None if another has it.
+    pub(super) fn lock_view(&mut self, session: u64) -> Option<u64> {
+        if *self.view_owner.get_or_insert(session) != session {
+            return None;
+        }
+        self.view_last += 1;
+        Some(self.view_last)
+    }
+
+    pub(super) fn unlock_view(&mut self, session: u64) {
+        self.view_owner.take_if(|owner| *owner == session);
+    }
+
+    pub(super) fn commit_view(&mut self, pending: Pending) {
+        self.views.push(match pending {
+            Pending::Dropped => None,
+            Pending::Made(number) => Some(number),
+        });
     }
 
     /// Delivers to all that listen.

@@ -5,6 +5,7 @@ use weir_wire::encode;
 use weir_wire::frontend::{self, Kind, tag};
 
 use super::copy::Copying;
+use super::resolved::Number;
 use super::run::may_return_rows;
 use super::select::{Column, Rows};
 use super::sql::{self, Select, Sql};
@@ -22,6 +23,10 @@ pub(super) struct Prepared {
     pub(super) columns: Option<Vec<Column>>,
     /// Made by PREPARE.
     pub(super) from_sql: bool,
+    /// Type of its parameter, if it has one: as it was when it was prepared.
+    pub(super) parameter: Option<Number>,
+    /// Number of the view `ann.spot` that there was then.
+    pub(super) view: Option<u64>,
 }
 
 /// A statement with its values, perhaps half run; or a cursor.
@@ -161,10 +166,14 @@ impl Backend {
                 ),
             ));
         }
+        let parameter = statements.first();
+        let parameter = parameter.and_then(|first| self.parameter(first, parse.rest));
         let prepared = Prepared {
             statements,
             columns,
             from_sql: false,
+            parameter,
+            view: self.view(),
         };
         self.statements.insert(name, prepared);
         self.put(encode::parse_complete);
@@ -172,12 +181,15 @@ impl Backend {
     }
 
     /// What a statement does by now (`RevalidateCachedQuery` in plancache.c).
-    pub(super) fn replan(&self, name: &[u8]) -> Result<Sql, Failure> {
+    pub(super) fn replan(&mut self, name: &[u8]) -> Result<Sql, Failure> {
         let sql = self.planned(name)?.0;
         sql.ok_or_else(|| no_statement(name))
     }
 
-    fn planned(&self, name: &[u8]) -> Result<(Option<Sql>, Option<Vec<Column>>), Failure> {
+    fn planned(&mut self, name: &[u8]) -> Result<(Option<Sql>, Option<Vec<Column>>), Failure> {
+        if self.status != Failed {
+            self.find_again(&key(name));
+        }
         let found = self.statements.get(&key(name));
         let found = found.ok_or_else(|| no_statement(name))?;
         let Some(sql) = found.statements.first() else {
@@ -190,7 +202,13 @@ impl Backend {
         if columns != found.columns {
             return Err(Failure::new("0A000", RESULT_CHANGED));
         }
-        Ok((Some(sql.clone()), columns))
+        Ok((Some(found.resolved(sql)), columns))
+    }
+
+    /// Type of the parameter of a statement, if it has one.
+    fn parameter_of(&self, name: &[u8]) -> Option<Number> {
+        let found = self.statements.get(&key(name));
+        found.and_then(|found| found.parameter)
     }
 
     fn bind(&mut self, bind: &frontend::Bind<'_>) -> Result<(), Failure> {
@@ -204,6 +222,11 @@ impl Backend {
                 format!("cursor \"{}\" already exists", shown(bind.portal)),
             ));
         }
+        self.read_parameter(
+            &shown(bind.statement),
+            self.parameter_of(bind.statement),
+            bind.rest,
+        )?;
         match &sql {
             Some(Sql::Select(Select::FailsEarly)) => {
                 return Err(Failure::new("22012", "division by zero"));
@@ -233,8 +256,14 @@ impl Backend {
         if columns.is_some() && self.status == Failed {
             return Err(Failure::in_failed_transaction());
         }
-        // ParameterDescription of no parameters.
-        self.buffered.extend_from_slice(&[b't', 0, 0, 0, 6, 0, 0]);
+        match self.parameter_of(name) {
+            // ParameterDescription of no parameters.
+            None => self.buffered.extend_from_slice(&[b't', 0, 0, 0, 6, 0, 0]),
+            Some(number) => {
+                self.buffered.extend_from_slice(&[b't', 0, 0, 0, 10, 0, 1]);
+                self.buffered.extend_from_slice(&number.oid().to_be_bytes());
+            }
+        }
         self.describe(columns.as_deref());
         Ok(())
     }

@@ -13,7 +13,11 @@ use super::{Backend, Failure};
 pub(super) fn may_return_rows(sql: &Sql) -> bool {
     matches!(
         sql,
-        Sql::Select(_) | Sql::Show(_) | Sql::Execute(_) | Sql::Fetch(..)
+        Sql::Select(_)
+            | Sql::Show(_)
+            | Sql::Execute(_)
+            | Sql::Fetch(..)
+            | Sql::InsertParameter { returns: true, .. }
     )
 }
 
@@ -22,6 +26,9 @@ impl Backend {
     pub(super) fn run(&mut self, sql: &Sql, alone: bool) -> Result<(), Failure> {
         if self.status == Failed && !sql.ends_transaction() {
             return Err(Failure::in_failed_transaction());
+        }
+        if matches!(sql, Sql::InsertParameter { .. }) {
+            return Err(Failure::new("42P02", "there is no parameter $1"));
         }
         if !may_return_rows(sql) {
             return self.run_without_rows(sql, alone);
@@ -97,6 +104,9 @@ impl Backend {
             Sql::Alter(table, to_int) => self.alter(table, *to_int)?,
             Sql::CreateTemp { table, on_commit } => self.create(table, *on_commit)?,
             Sql::Drop(table) => self.drop_table(table)?,
+            Sql::Retype(table, number) => self.retype(table, *number)?,
+            Sql::View(makes) => self.change_view(*makes)?,
+            Sql::InsertParameter { .. } => self.complete("INSERT 0 1"),
             Sql::Insert(table, _) => {
                 self.relation(table)?;
                 let rows = self.compute(sql)?;
@@ -217,6 +227,8 @@ impl Backend {
             statements: vec![query.clone()],
             columns: self.columns(query)?,
             from_sql: true,
+            parameter: None,
+            view: self.view(),
         };
         if self.statements.contains_key(name.as_bytes()) {
             let text = format!("prepared statement \"{name}\" already exists");

@@ -3,6 +3,7 @@
 use weir_wire::encode;
 
 use super::guc::canonical;
+use super::resolved::Number;
 use super::sql::{Ask, Lock, Name, Select, Setting, Sql};
 use super::{Backend, Failure};
 
@@ -86,6 +87,10 @@ impl Backend {
             "one" if name.table == "place" => Some((column("name", TEXT), "one")),
             "two" if name.table == "place" => Some((column("name", TEXT), "two")),
             "three" if name.table == "place" => Some((column("name", INT4), "3")),
+            schema if name.table == "spot" => {
+                self.spot(schema).map(|row| (column("name", TEXT), row))
+            }
+            "public" if name.table.starts_with("kind_") => Some((column("v", INT4), "1")),
             "public" if name.table == "sink" => Some((column("a", TEXT), "")),
             "public" if name.table.starts_with("shape_") => {
                 let is_int = self.database.shared().ints.contains(&name.table);
@@ -103,6 +108,10 @@ impl Backend {
             Sql::Insert(table, _) => {
                 self.relation(table)?;
                 None
+            }
+            Sql::InsertParameter { table, returns, .. } => {
+                self.relation(table)?;
+                returns.then(|| vec![column("pg_typeof", TEXT)])
             }
             Sql::Show(name) => {
                 self.show(name)?;
@@ -172,6 +181,10 @@ impl Backend {
                     values: Vec::new(),
                     tag: Tag::Plain("INSERT 0 1"),
                 })
+            }
+            Sql::InsertParameter { number, .. } => {
+                let name = number.map_or("unknown", Number::name);
+                Ok(plain(name.to_owned(), "INSERT 0 1"))
             }
             Sql::Select(select) => Ok(Rows {
                 values: self.select(select)?,

@@ -7,6 +7,7 @@ use weir_wire::backend::TransactionStatus::{Failed, Idle, InTransaction};
 
 use super::database::Letter;
 use super::guc::Values;
+use super::resolved::Pending;
 use super::sql::{Held, Lock, Notice, OnCommit, Setting};
 use super::{Backend, Failure};
 
@@ -15,6 +16,8 @@ use super::{Backend, Failure};
 pub(super) struct State {
     pub(super) values: Values,
     pub(super) tables: BTreeMap<String, Table>,
+    /// What this transaction made of the view `ann.spot`.
+    pub(super) view: Option<Pending>,
 }
 
 /// A temporary table.
@@ -105,12 +108,17 @@ impl Backend {
         for key in session.locks.drain(..) {
             shared.unlock_transaction(key);
         }
+        shared.unlock_view(session.number);
         if !commits {
             session.state = Arc::clone(&session.committed);
             session.intents.clear();
             session.letters.clear();
             session.ledger.clear();
             return;
+        }
+        if let Some(pending) = session.state.view {
+            session.change().view = None;
+            shared.commit_view(pending);
         }
         session.settle();
         session.committed = Arc::clone(&session.state);

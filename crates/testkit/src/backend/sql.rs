@@ -1,5 +1,6 @@
 //! The statements that the model knows: some of PostgreSQL's own, by exact forms, and a shorthand of a handful of words.
 
+use super::resolved::{NUMBERS, Number};
 use super::token::{self, Token};
 
 mod forms;
@@ -47,6 +48,13 @@ pub(super) enum Sql {
     Execute(String),
     Fetch(usize, String),
     Insert(Name, String),
+    /// `INSERT INTO t VALUES ($1)`, perhaps with `RETURNING pg_typeof($1)::text`.
+    InsertParameter {
+        table: Name,
+        returns: bool,
+        /// Type of the parameter, once it was resolved.
+        number: Option<Number>,
+    },
     Listen(String),
     Load,
     Notice(Notice, String),
@@ -55,6 +63,8 @@ pub(super) enum Sql {
     Release(String),
     Reset(String),
     ResetAll,
+    /// `ALTER TABLE kind_0 ALTER COLUMN v TYPE numeric`
+    Retype(String, Number),
     Rollback,
     RollbackTo(String),
     Savepoint(String),
@@ -63,6 +73,8 @@ pub(super) enum Sql {
     Show(String),
     /// None: all.
     Unlisten(Option<String>),
+    /// `CREATE VIEW ann.spot` if true, else `DROP VIEW ann.spot`.
+    View(bool),
 }
 
 /// A table, perhaps with its schema.
@@ -172,7 +184,10 @@ pub(super) enum Held {
 impl Sql {
     /// Whether it is analysed when it is parsed, and can be prepared.
     pub(super) fn is_plannable(&self) -> bool {
-        matches!(self, Self::Select(_) | Self::Insert(..))
+        matches!(
+            self,
+            Self::Select(_) | Self::Insert(..) | Self::InsertParameter { .. }
+        )
     }
 
     pub(super) fn ends_transaction(&self) -> bool {

@@ -224,3 +224,56 @@ fn replies_do_not_depend_on_cuts_or_buffering() {
         assert!(backend.is_at_rest());
     }
 }
+
+#[test]
+fn a_parameter_keeps_the_type_of_its_parse() {
+    let database = Database::default();
+    let mut one = Backend::open(&database, "ann", &[]);
+    let mut other = Backend::open(&database, "ann", &[]);
+    let sql = "INSERT INTO public.kind_0 VALUES ($1) RETURNING pg_typeof($1)::text";
+    let run = say().bind_value("", "s", "1").execute("", 0).sync();
+    let mut lines = Vec::new();
+    lines.push(outline(&one.converse(&say().parse("s", sql).sync())));
+    let alter = "ALTER TABLE public.kind_0 ALTER COLUMN v TYPE bigint";
+    lines.push(outline(&other.converse(&say().query(alter))));
+    lines.push(outline(&one.converse(&run)));
+    lines.push(outline(&other.converse(&say().parse("s", sql).raw(&run))));
+    lines.push(outline(
+        &one.converse(&say().bind_value("", "s", "x").sync()),
+    ));
+    expect![[r#"
+        1 Z(I)
+        C(ALTER TABLE) Z(I)
+        2 D(integer) C(INSERT 0 1) Z(I)
+        1 2 D(bigint) C(INSERT 0 1) Z(I)
+        E(22P02 invalid input syntax for type integer: "x") Z(I)"#]]
+    .assert_eq(&lines.join("\n"));
+    assert_eq!(database.numbers("kind_0"), [Number::Integer, Number::Big]);
+}
+
+#[test]
+fn a_name_finds_a_view_that_came_before_its_parse() {
+    let database = Database::default();
+    let mut one = Backend::open(&database, "ann", &[]);
+    let mut other = Backend::open(&database, "ann", &[]);
+    let sql = "SELECT name FROM spot";
+    let parse = |name| say().parse(name, sql).run(name).sync();
+    let create = "CREATE VIEW ann.spot AS SELECT 'ann'::text AS name";
+    let mut lines = Vec::new();
+    other.converse(&say().query("BEGIN").query(create));
+    lines.push(outline(&other.converse(&say().query(sql))));
+    lines.push(outline(&one.converse(&parse("a"))));
+    other.converse(&say().query("COMMIT"));
+    lines.push(outline(&one.converse(&say().run("a").sync())));
+    lines.push(outline(&one.converse(&parse("b"))));
+    assert!(database.change_view());
+    lines.push(outline(&one.converse(&say().run("b").sync())));
+    expect![[r#"
+        T D(ann) C(SELECT 1) Z(T)
+        1 2 D(public) C(SELECT 1) Z(I)
+        2 D(public) C(SELECT 1) Z(I)
+        1 2 D(ann) C(SELECT 1) Z(I)
+        2 D(public) C(SELECT 1) Z(I)"#]]
+    .assert_eq(&lines.join("\n"));
+    assert_eq!(database.views(), [false, true, false]);
+}

@@ -67,6 +67,9 @@ fn next(text: &str) -> Option<Option<(Token, &str)>> {
             let (value, rest) = quoted(text.get(1..)?, '"', false)?;
             (Token::Quoted(value), rest)
         }
+        '$' if text.get(1..)?.starts_with(|c: char| c.is_ascii_digit()) => {
+            (Token::Symbol('$'), text.get(1..)?)
+        }
         '$' => {
             let (value, rest) = text.strip_prefix("$$")?.split_once("$$")?;
             (Token::Text(value.to_owned()), rest)

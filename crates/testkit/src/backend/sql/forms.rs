@@ -1,6 +1,8 @@
 //! PostgreSQL's own statements, in the forms that the model understands.
 
-use super::{Ask, Held, Lock, Name, Notice, OnCommit, Part, Reader, Select, Setting, Sql, Token};
+use super::{
+    Ask, Held, Lock, NUMBERS, Name, Notice, OnCommit, Part, Reader, Select, Setting, Sql, Token,
+};
 
 /// None: not one of the forms.
 pub(super) fn statement(tokens: &[Token]) -> Option<Sql> {
@@ -33,7 +35,8 @@ pub(super) fn statement(tokens: &[Token]) -> Option<Sql> {
             let name = rest.name()?;
             rest.expect("as")?;
             let query = statement(std::mem::take(&mut rest.0))?;
-            query.is_plannable().then_some(())?;
+            let takes = matches!(query, Sql::InsertParameter { .. });
+            (query.is_plannable() && !takes).then_some(())?;
             Sql::Prepare(name, Box::new(query))
         }
         "execute" => Sql::Execute(rest.name()?),
@@ -42,8 +45,14 @@ pub(super) fn statement(tokens: &[Token]) -> Option<Sql> {
             let name = rest.name()?;
             Sql::Deallocate((name != "all").then_some(name))
         }
+        "create" if rest.takes("view ann . spot as select") => {
+            let row = rest.text()?;
+            rest.expect(": : text as name")?;
+            (row == "ann").then_some(Sql::View(true))?
+        }
         "create" => create(rest)?,
         "insert" => insert(rest)?,
+        "drop" if rest.takes("view ann . spot") => Sql::View(false),
         "drop" => rest
             .expect("table")
             .and_then(|()| rest.name())
@@ -76,6 +85,12 @@ fn alter(rest: &mut Reader<'_>) -> Option<Sql> {
     rest.expect("table")?;
     let table = rest.table()?.table;
     rest.expect("alter column v type")?;
+    if table.starts_with("kind_") {
+        let number = NUMBERS
+            .into_iter()
+            .find(|number| rest.takes(number.name()))?;
+        return Some(Sql::Retype(table, number));
+    }
     if rest.takes("text") {
         return Some(Sql::Alter(table, false));
     }
@@ -179,9 +194,28 @@ fn insert(rest: &mut Reader<'_>) -> Option<Sql> {
     rest.expect("into")?;
     let table = rest.table()?;
     rest.expect("values (")?;
+    if rest.takes("$") {
+        return insert_parameter(table, rest);
+    }
     let value = rest.text()?;
     rest.expect(")")?;
     Some(Sql::Insert(table, value))
+}
+
+fn insert_parameter(table: Name, rest: &mut Reader<'_>) -> Option<Sql> {
+    let mut one = || rest.number::<u8>().filter(|number| *number == 1);
+    one()?;
+    rest.expect(")")?;
+    let returns = rest.takes("returning pg_typeof ( $");
+    if returns {
+        rest.number::<u8>().filter(|number| *number == 1)?;
+        rest.expect(") : : text")?;
+    }
+    Some(Sql::InsertParameter {
+        table,
+        returns,
+        number: None,
+    })
 }
 
 fn copy(rest: &mut Reader<'_>) -> Option<Sql> {
