@@ -26,6 +26,7 @@ mod shape;
 pub use alone::Lobby;
 pub use fresh::wants_new;
 pub use idle::{Idle, Next, idle, says_goodbye};
+pub(crate) use reply::definitions::Definitions;
 pub use reply::{Replied, ServerFault, replies};
 pub use request::{StatementCounts, Taken, begin, begin_in_front, requests};
 

@@ -13,6 +13,7 @@ use weir_wire::sqlstate::SqlState;
 
 use crate::client::{Client, Parsed};
 use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Required, Undo, UnnamedEffect};
+use crate::relay::Definitions;
 use crate::repeat::Repeat;
 use crate::settings::{Reported, Settings};
 use crate::state::{Answer, Question};
@@ -141,6 +142,7 @@ pub struct Server {
     pub(crate) comparison: Option<Box<Comparison>>,
     /// A statement of the transaction under way has changed roles or defaults of sessions.
     pub(crate) alters_roles: bool,
+    pub(crate) definitions: Definitions,
     /// Parameter types in the description that is under way, as ParameterDescription has them; empty: not known.
     pub(crate) parameters: Vec<u8>,
     /// A LOAD is on its way, and its success counts.
@@ -242,6 +244,7 @@ impl Server {
             broken_fence: None,
             comparison: None,
             alters_roles: false,
+            definitions: Definitions::default(),
             parameters: Vec::new(),
             may_load: false,
             has_own_names: false,

@@ -18,7 +18,9 @@ use crate::server::{Discard, ERRORS_MAX, Server};
 use crate::settings::TooManyReported;
 use crate::splice::Splice;
 use crate::unnamed;
+use definitions::Definitions;
 
+pub(crate) mod definitions;
 mod descriptions;
 mod unasked;
 
@@ -361,6 +363,7 @@ impl Work<'_, '_> {
         if let Some(own) = &mut self.client.subscriptions {
             own.statement_over();
         }
+        self.server.definitions.note(body);
         match body {
             b"PREPARE\0" if self.deallocates().is_some() => {
                 self.server.queue.begin_reply();
@@ -470,20 +473,10 @@ impl Work<'_, '_> {
         let server = &mut *self.server;
         server.queue.end_copy();
         server.status = status;
-        if server.alters_roles && status == TransactionStatus::Idle {
-            server.alters_roles = false;
-            self.replied.altered_roles = true;
-        }
         if status == TransactionStatus::Idle {
-            self.client.transaction_over(server.queue.is_empty());
+            self.transaction_over();
         }
-        // Only once every request has been answered is it certain which of them this transaction was.
-        if status == TransactionStatus::Idle
-            && server.queue.is_empty()
-            && let Some(subscriptions) = &mut self.client.subscriptions
-        {
-            subscriptions.transaction_over();
-        }
+        let server = &mut *self.server;
         if duty == Duty::Forward {
             self.replied.queries += 1;
             if status == TransactionStatus::Idle {
@@ -612,9 +605,29 @@ impl Work<'_, '_> {
         }
     }
 
+    /// Something of the transaction is undone.
     fn doubt(&mut self) {
         if let Some(subscriptions) = &mut self.client.subscriptions {
             subscriptions.doubt();
+        }
+        self.server.definitions.undo();
+    }
+
+    /// The transaction is over.
+    fn transaction_over(&mut self) {
+        let server = &mut *self.server;
+        if std::mem::take(&mut server.alters_roles) {
+            self.replied.altered_roles = true;
+        }
+        if std::mem::take(&mut server.definitions) == Definitions::Undone {
+            server.prepared.doubt_all();
+        }
+        self.client.transaction_over(server.queue.is_empty());
+        // Only once every request has been answered is it certain which of them this transaction was.
+        if server.queue.is_empty()
+            && let Some(subscriptions) = &mut self.client.subscriptions
+        {
+            subscriptions.transaction_over();
         }
     }
 

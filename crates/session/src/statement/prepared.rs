@@ -116,6 +116,13 @@ impl Prepared {
         }
     }
 
+    /// Each copy may have been resolved, or resolved again, to what no commit has made so: no client may use it.
+    pub(crate) fn doubt_all(&mut self) {
+        for (_, held) in &mut self.held {
+            held.copy = Copy::default();
+        }
+    }
+
     /// Adds one, whose Parse is being sent; returns what has to be closed so that at most `max` are held after this batch: the least recently used
     /// ones, those that are lost, and those that an error in an earlier batch may leave there.
     pub(crate) fn add(

@@ -205,3 +205,24 @@ fn a_description_that_is_too_long_to_be_read_keeps_its_client_on_its_server() {
     assert!(wire.client.pin().is_some());
     assert_eq!(wire.asks(&say().run("a").sync()), "Bweir_1 E S");
 }
+
+/// In the transaction PostgreSQL may have resolved the copy to what no commit has made so, and goes by that.
+#[test]
+fn a_copy_that_was_used_beside_definitions_that_were_undone_is_used_by_nobody() {
+    const DROPPED: &[u8] = b"C\0\0\0\x0eDROP VIEW\0";
+    const ROLLED_BACK: &[u8] = b"C\0\0\0\x0dROLLBACK\0";
+    const COMMITTED: &[u8] = b"C\0\0\0\x0bCOMMIT\0";
+    const OPEN: &[u8] = b"Z\0\0\0\x05T";
+    for (end, tag, again) in [
+        ("ROLLBACK", ROLLED_BACK, "Cweir_1 Pweir_1 Bweir_1 E S"),
+        ("COMMIT", COMMITTED, "Bweir_1 E S"),
+    ] {
+        let mut wire = dated();
+        wire.asks(&say().query("BEGIN"));
+        wire.replies(&[b"C\0\0\0\x0aBEGIN\0", OPEN].concat());
+        wire.asks(&say().query("DROP VIEW v").query(end));
+        let done = [DROPPED, OPEN, tag, READY].concat();
+        wire.replies(&done);
+        assert_eq!(wire.asks(&say().run("a").sync()), again, "{end}");
+    }
+}
