@@ -93,8 +93,11 @@ impl Server {
         .with_context(|| format!("last seen {last}"))
     }
 
-    /// Fails unless the database has so many backends each time we look, for some time.
+    /// Waits until the database has so many backends, then fails unless it has so many each time we look, for some time.
     pub(crate) fn stays(&mut self, wanted: usize, time: Duration) -> Result<()> {
+        wait_until(&format!("{wanted} backends"), PATIENCE, || {
+            Ok(self.count()? >= wanted)
+        })?;
         let until = clock::now() + time;
         wait_until("the end of the watch", PATIENCE, || {
             let count = self.count()?;
