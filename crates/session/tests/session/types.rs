@@ -226,3 +226,31 @@ fn a_copy_that_was_used_beside_definitions_that_were_undone_is_used_by_nobody() 
         assert_eq!(wire.asks(&say().run("a").sync()), again, "{end}");
     }
 }
+
+/// A view that the transaction made is found by its own Parse, and by no other until it commits.
+#[test]
+fn a_copy_that_was_parsed_before_the_clients_transaction_committed_is_prepared_anew() {
+    const BEGUN: &[u8] = b"C\0\0\0\x0aBEGIN\0";
+    const COMMITTED: &[u8] = b"C\0\0\0\x0bCOMMIT\0";
+    const OPEN: &[u8] = b"Z\0\0\0\x05T";
+    let mut wire = Wire::new();
+    wire.asks(&say().query("BEGIN"));
+    wire.replies(&[BEGUN, OPEN].concat());
+    wire.asks(&say().parse("a", "insert $1!").sync());
+    let described = [PARSED, &parameter(DATE), NO_ROWS].concat();
+    wire.replies(&[&described, OPEN].concat());
+    let own = std::mem::replace(&mut wire.server, new_server());
+    let fresh = Client::new(Arc::default(), Arc::clone(wire.server.reported()));
+    let first = std::mem::replace(&mut wire.client, fresh);
+    wire.asks(&say().parse("b", "insert $1!").sync());
+    wire.replies(&[&described, READY].concat());
+    let other = std::mem::replace(&mut wire.server, own);
+    wire.client = first;
+    wire.asks(&say().query("COMMIT"));
+    wire.replies(&[COMMITTED, READY].concat());
+    wire.server = other;
+    assert_eq!(
+        wire.asks(&say().run("a").sync()),
+        "Cweir_1 Pweir_1 Bweir_1 E S"
+    );
+}
