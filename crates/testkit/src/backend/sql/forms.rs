@@ -45,18 +45,9 @@ pub(super) fn statement(tokens: &[Token]) -> Option<Sql> {
             let name = rest.name()?;
             Sql::Deallocate((name != "all").then_some(name))
         }
-        "create" if rest.takes("view ann . spot as select") => {
-            let row = rest.text()?;
-            rest.expect(": : text as name")?;
-            (row == "ann").then_some(Sql::View(true))?
-        }
         "create" => create(rest)?,
         "insert" => insert(rest)?,
-        "drop" if rest.takes("view ann . spot") => Sql::View(false),
-        "drop" => rest
-            .expect("table")
-            .and_then(|()| rest.name())
-            .map(Sql::Drop)?,
+        "drop" => drop(rest)?,
         "copy" => copy(rest)?,
         "declare" => declare(rest)?,
         "fetch" => {
@@ -174,6 +165,11 @@ fn reset(rest: &mut Reader<'_>) -> Option<Sql> {
 }
 
 fn create(rest: &mut Reader<'_>) -> Option<Sql> {
+    if rest.takes("view ann . spot as select") {
+        let row = rest.text()?;
+        rest.expect(": : text as name")?;
+        return (row == "ann").then_some(Sql::View(true));
+    }
     if !rest.takes("temp") {
         rest.expect("temporary")?;
     }
@@ -188,6 +184,14 @@ fn create(rest: &mut Reader<'_>) -> Option<Sql> {
         OnCommit::PreserveRows
     };
     Some(Sql::CreateTemp { table, on_commit })
+}
+
+fn drop(rest: &mut Reader<'_>) -> Option<Sql> {
+    if rest.takes("view ann . spot") {
+        return Some(Sql::View(false));
+    }
+    rest.expect("table")?;
+    rest.name().map(Sql::Drop)
 }
 
 fn insert(rest: &mut Reader<'_>) -> Option<Sql> {
