@@ -85,106 +85,134 @@ pub(crate) struct Past {
 
 /// Judges two answers that are not alike.
 pub(crate) fn judge(act: &Act, (expected, found): (&Answer, &Answer), past: Past) -> Verdict {
-    let Past {
-        is_inside,
-        is_at_risk,
-        has_long,
-    } = past;
-    let text = format!("{act:?}");
-    let reads_sequence = text.contains("currval") || text.contains("lastval");
-    // Errors that only one side has.
-    let error = |one: &Answer, other: &Answer| {
-        let mut lines = one.lines.iter();
-        let found = lines.find(|line| line.starts_with("E ") && !other.lines.contains(line));
-        found.cloned()
-    };
-    let (ours, theirs) = (error(expected, found), error(found, expected));
-    let state = theirs.as_deref().and_then(|line| line.split(' ').nth(2));
-    if reads_sequence && ours.is_none() && state == Some("55000") {
-        return Verdict::Known(SEQUENCE);
-    }
-    let is_sequence_missing = |line: &String| line.contains(" 55000 ");
-    if reads_sequence
-        && is_inside
-        && theirs.is_none()
-        && ours.as_ref().is_some_and(is_sequence_missing)
-    {
-        return Verdict::Known(SEQUENCE_OF_OTHERS);
-    }
-    let is_unkept = |line: &String| line.contains("26000 unnamed prepared statement");
-    if has_long && ours.is_none() && theirs.as_ref().is_some_and(is_unkept) {
-        return Verdict::Known(UNKEPT);
-    }
-    let lower = text.to_lowercase();
-    if ours.is_none()
-        && lower.contains("parse")
-        && lower.contains("do $$")
-        && state.is_some_and(|state| MISSING.contains(&state))
-    {
-        return Verdict::Known(UNNAMEABLE);
-    }
-    let is_long = matches!(act, Act::Query(all) if all.iter().any(|sql| program::expanded(sql).len() > 32 * 1024));
-    if ours.is_none() && state == Some("26000") && is_long {
-        return Verdict::Known(UNREAD);
-    }
-    let own = ours.as_deref().and_then(|line| line.split(' ').nth(2));
-    if lower.contains("execute")
-        && state == Some("26000")
-        && own.is_some_and(|own| MISSING.contains(&own) || own == "42601")
-    {
-        return Verdict::Known(GONE_NAME);
-    }
     if is_described_alike(expected, found) || has_temporary_schema(expected, found) {
         return Verdict::Alike;
     }
-    let describes = text.contains("Describe(83") || text.contains("Ask(Names");
-    let is_gone = |line: &String| line.contains(" XX000 cache lookup failed for type");
-    if describes
-        && ours.as_ref().is_none_or(is_gone)
-        && state.is_some_and(|state| MISSING.contains(&state))
-    {
-        return Verdict::Known(DESCRIBED);
-    }
-    let is_ended = |line: &String| line.starts_with("E FATAL") && line.contains(OUTDATED);
-    if theirs.as_ref().is_some_and(is_ended) {
-        return Verdict::Known(ENDED);
-    }
-    let missing = |answer: &Answer| {
-        let codes =
-            (answer.lines.iter()).filter_map(|line| line.strip_prefix("E ERROR ")?.get(..5));
-        codes.filter(|code| MISSING.contains(code)).count()
+    let pair = Answers {
+        text: format!("{act:?}").to_lowercase(),
+        expected,
+        found,
+        direct: error_of_one(expected, found),
+        weir: error_of_one(found, expected),
     };
-    if describes && theirs.is_none() && missing(expected) > missing(found) {
-        return Verdict::Known(LATE);
+    let known = (pair.of_sequences(past))
+        .or_else(|| pair.of_long_texts(act, past))
+        .or_else(|| pair.of_names())
+        .or_else(|| pair.of_changes())
+        .or_else(|| pair.of_privileges(past));
+    known.map_or(Verdict::Differs, Verdict::Known)
+}
+
+/// The first error that the other side does not have.
+fn error_of_one(one: &Answer, other: &Answer) -> Option<String> {
+    let mut lines = one.lines.iter();
+    let found = lines.find(|line| line.starts_with("E ") && !other.lines.contains(line));
+    found.cloned()
+}
+
+/// Two answers that are not alike.
+struct Answers<'a> {
+    /// The step, in small letters.
+    text: String,
+    expected: &'a Answer,
+    found: &'a Answer,
+    /// What PostgreSQL alone complains of.
+    direct: Option<String>,
+    /// What Weir alone complains of.
+    weir: Option<String>,
+}
+
+impl Answers<'_> {
+    fn weir_says(&self, what: &str) -> bool {
+        self.weir.as_ref().is_some_and(|line| line.contains(what))
     }
-    let is_lost = |line: &String| line.contains("XX000 cache lookup failed for type");
-    let is_outdated = |line: &String| line.contains(OUTDATED);
-    if expected.lines.iter().any(is_lost) && theirs.as_ref().is_some_and(is_outdated) {
-        return Verdict::Known(LOST_TYPE);
+
+    fn direct_says(&self, what: &str) -> bool {
+        self.direct.as_ref().is_some_and(|line| line.contains(what))
     }
-    let is_bad_value = |line: &String| {
-        line.split(' ')
-            .nth(2)
-            .is_some_and(|code| code.starts_with("22") || code == "08P01")
-    };
-    let is_missing = state.is_some_and(|state| MISSING.contains(&state));
-    if text.contains("Bind") && ours.as_ref().is_some_and(is_bad_value) && is_missing {
-        return Verdict::Known(UNBOUND);
+
+    /// Weir alone says that something is missing.
+    fn is_missing(&self) -> bool {
+        sqlstate(self.weir.as_ref()).is_some_and(|state| MISSING.contains(&state))
     }
-    if is_at_risk {
-        let is_stale = |line: &String| line.contains("OID") || line.contains("role with");
-        if ours.as_ref().is_some_and(is_stale) {
-            return Verdict::Known(GONE_ROLE);
+
+    fn of_sequences(&self, past: Past) -> Option<&'static str> {
+        let reads = self.text.contains("currval") || self.text.contains("lastval");
+        if reads && self.direct.is_none() && self.weir_says(" 55000 ") {
+            return Some(SEQUENCE);
         }
-        let is_cached = |line: &String| line.contains(" 42501 permission denied to set role");
-        if theirs.is_none() && ours.as_ref().is_some_and(is_cached) {
-            return Verdict::Known(CACHED);
-        }
-        if ours != theirs && state.is_some_and(|state| REFUSED.contains(&state)) {
-            return Verdict::Known(TAKEN);
-        }
+        let is_of_others = past.is_inside && self.weir.is_none() && self.direct_says(" 55000 ");
+        (reads && is_of_others).then_some(SEQUENCE_OF_OTHERS)
     }
-    Verdict::Differs
+
+    fn of_long_texts(&self, act: &Act, past: Past) -> Option<&'static str> {
+        if self.direct.is_some() {
+            return None;
+        }
+        if past.has_long && self.weir_says("26000 unnamed prepared statement") {
+            return Some(UNKEPT);
+        }
+        let is_long = |sql: &String| program::expanded(sql).len() > 32 * 1024;
+        let is_long = matches!(act, Act::Query(all) if all.iter().any(is_long));
+        (is_long && self.weir_says(" 26000 ")).then_some(UNREAD)
+    }
+
+    /// Of texts that deal with statements by name.
+    fn of_names(&self) -> Option<&'static str> {
+        let runs_code = self.text.contains("parse") && self.text.contains("do $$");
+        if runs_code && self.direct.is_none() && self.is_missing() {
+            return Some(UNNAMEABLE);
+        }
+        let is_gone = |state: &str| MISSING.contains(&state) || state == "42601";
+        let is_gone = sqlstate(self.direct.as_ref()).is_some_and(is_gone);
+        if self.text.contains("execute") && is_gone && self.weir_says(" 26000 ") {
+            return Some(GONE_NAME);
+        }
+        let is_ended = self.weir_says("E FATAL") && self.weir_says(OUTDATED);
+        is_ended.then_some(ENDED)
+    }
+
+    /// Of statements of the protocol, whose objects have changed.
+    fn of_changes(&self) -> Option<&'static str> {
+        let describes = self.text.contains("describe(83") || self.text.contains("ask(names");
+        let is_gone = |line: &String| line.contains(" XX000 cache lookup failed for type");
+        if describes && self.direct.as_ref().is_none_or(is_gone) && self.is_missing() {
+            return Some(DESCRIBED);
+        }
+        let missing = |answer: &Answer| {
+            let codes =
+                (answer.lines.iter()).filter_map(|line| line.strip_prefix("E ERROR ")?.get(..5));
+            codes.filter(|code| MISSING.contains(code)).count()
+        };
+        if describes && self.weir.is_none() && missing(self.expected) > missing(self.found) {
+            return Some(LATE);
+        }
+        if self.expected.lines.iter().any(is_gone) && self.weir_says(OUTDATED) {
+            return Some(LOST_TYPE);
+        }
+        let is_bad_value = |state: &str| state.starts_with("22") || state == "08P01";
+        let is_bad_value = sqlstate(self.direct.as_ref()).is_some_and(is_bad_value);
+        (self.text.contains("bind") && is_bad_value && self.is_missing()).then_some(UNBOUND)
+    }
+
+    fn of_privileges(&self, past: Past) -> Option<&'static str> {
+        if !past.is_at_risk {
+            return None;
+        }
+        if self.direct_says("OID") || self.direct_says("role with") {
+            return Some(GONE_ROLE);
+        }
+        if self.weir.is_none() && self.direct_says(" 42501 permission denied to set role") {
+            return Some(CACHED);
+        }
+        let state = sqlstate(self.weir.as_ref()).filter(|_| self.direct != self.weir);
+        let is_refused = state.is_some_and(|state| REFUSED.contains(&state));
+        is_refused.then_some(TAKEN)
+    }
+}
+
+fn sqlstate(error: Option<&String>) -> Option<&str> {
+    error?.split(' ').nth(2)
 }
 
 /// Judges notifications that are not alike. `is_split`: some of the client's LISTENs stood beside other statements, so that
