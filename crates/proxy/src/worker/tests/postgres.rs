@@ -241,7 +241,7 @@ impl Postgres {
         encode::ready_for_query(&mut self.outbox, TransactionStatus::Idle).unwrap();
     }
 
-    /// The model knows no parameters: a statement with one becomes one without rows.
+    /// The shorthand knows no parameters: a statement with one becomes one without rows.
     fn questioned(&mut self, message: Vec<u8>) -> Vec<u8> {
         match message[0] {
             tag::QUERY if text(&message).contains("LISTEN ") && lock(&self.catalog).is_standby => {
@@ -249,7 +249,7 @@ impl Postgres {
                     .query("error cannot execute LISTEN during recovery")
                     .into_bytes()
             }
-            tag::PARSE if text(&message).contains("$1") => {
+            tag::PARSE if text(&message).contains("$1") && self.database.is_none() => {
                 self.question = Some(String::new());
                 let verb = if lock(&self.catalog).fails {
                     "error"

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use weir_testkit::backend::Database;
+use weir_testkit::backend::{Database, NUMBERS};
 use weir_testkit::cuts::{Cuts, Dice};
 use weir_testkit::program::Topic;
 
@@ -25,10 +25,12 @@ mod found;
 mod plan;
 mod run;
 mod shrink;
+mod typist;
 
 use actor::Actor;
 use plan::{Op, Plan, What};
 use run::Tally;
+use typist::{Text, Typist};
 
 /// Nothing of these clients is larger than this; a worker may keep one message and what is read ahead.
 const BUFFERED_MAX: usize = 256 * 1024;
@@ -42,6 +44,7 @@ struct Simulation {
     world: World,
     database: Database,
     actors: Vec<Actor>,
+    typists: Vec<Typist>,
     /// Servers that there may be, by the most generous configuration so far.
     places: usize,
     lines: String,
@@ -66,6 +69,9 @@ impl Simulation {
         let actors = actors.map(|(number, person)| Actor::new(number, person));
         Self {
             actors: actors.collect(),
+            typists: (0..plan.typists)
+                .map(|_| Typist::new(plan.is_struck(), Text::of_plan(plan.seed)))
+                .collect(),
             world,
             database,
             places: plan.places,
@@ -117,7 +123,7 @@ impl Simulation {
             What::Servers => self.servers_step(),
             What::Settle => {
                 self.tell(|| "everything happens".to_owned());
-                self.world.settle();
+                self.world.settle_under_orders();
             }
             What::Pass => {
                 let time = Duration::from_micros(dice.below(3_000) as u64);
@@ -137,9 +143,19 @@ impl Simulation {
             What::Hit => self.hit(dice),
             What::Reload => self.reload(dice),
             What::Shortage => self.shortage(dice),
+            What::Change => self.change(dice),
+            What::Type => {
+                let (world, database) = (&mut self.world, &self.database);
+                let said = self.typists[op.who].act(world, database, dice);
+                if let Some(said) = said {
+                    self.tell(|| format!("typist {}: {said}", op.who));
+                }
+            }
             What::Upgrade => self.wants_upgrade = true,
         }
-        if self.wants_upgrade && 2 * self.world.ready_clients() > self.actors.len() {
+        if self.wants_upgrade
+            && 2 * self.world.ready_clients() > self.actors.len() + self.typists.len()
+        {
             self.upgrade();
         }
         self.check();
@@ -295,6 +311,19 @@ impl Simulation {
         self.tell(|| told);
     }
 
+    /// A session that is not behind Weir changes what the texts of typists are resolved to.
+    fn change(&mut self, dice: &mut Dice) {
+        let told = if dice.below(2) == 0 {
+            let (table, number) = (dice.below(2), *dice.pick(&NUMBERS));
+            self.database.retype(&format!("kind_{table}"), number);
+            format!("the column of kind_{table} is {}", number.name())
+        } else {
+            let done = self.database.change_view();
+            format!("a view comes or goes: {done}")
+        };
+        self.tell(|| told);
+    }
+
     /// The statement that runs on a server takes too long, whosever it is.
     fn hit(&mut self, dice: &mut Dice) {
         if self.world.servers.is_empty() {
@@ -371,10 +400,16 @@ impl Simulation {
                 for actor in &mut self.actors {
                     actor.look(&mut self.world);
                 }
+                for typist in &mut self.typists {
+                    typist.use_all(&mut self.world, &self.database, &mut Dice::new(0));
+                }
                 continue;
             }
             for actor in &mut self.actors {
                 actor.finish(&mut self.world);
+            }
+            for typist in &mut self.typists {
+                typist.finish(&mut self.world, &self.database, &mut Dice::new(0));
             }
         }
         self.world.settle();
@@ -382,6 +417,9 @@ impl Simulation {
         for actor in &self.actors {
             actor.check_answered(&self.world);
             actor.check_ledger(&self.world, &self.database);
+        }
+        for typist in &self.typists {
+            typist.check_answered(&self.world);
         }
         self.check_places();
     }
@@ -407,6 +445,9 @@ impl Simulation {
         self.check_work();
         for actor in &mut self.actors {
             actor.check(&self.world);
+        }
+        for typist in &mut self.typists {
+            typist.check(&self.world, &self.database);
         }
         self.check_idle();
         self.check_places();

@@ -518,8 +518,14 @@ impl World {
         })
     }
 
-    /// Lets everything happen that can happen without time passing.
+    /// Lets everything happen that can happen without time passing; no order holds clients back.
     pub(super) fn settle(&mut self) {
+        self.settle_under_orders();
+        self.check_quiet();
+    }
+
+    /// As [`World::settle`], while clients may be paused or suspended.
+    pub(super) fn settle_under_orders(&mut self) {
         for _ in 0..10_000 {
             let mut moved = false;
             for caller in &mut self.callers {
@@ -535,7 +541,6 @@ impl World {
             moved |= self.carry();
             moved |= self.help_all();
             if !moved {
-                self.check_quiet();
                 return;
             }
         }

@@ -439,7 +439,7 @@ fn may_change(text: &str) -> bool {
 }
 
 /// Behind the first ReadyForQuery.
-fn greeting_end(got: &[u8]) -> Option<usize> {
+pub(super) fn greeting_end(got: &[u8]) -> Option<usize> {
     let (found, _) = messages(got);
     let mut at = 0;
     for message in found {

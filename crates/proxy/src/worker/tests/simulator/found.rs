@@ -72,6 +72,7 @@ fn plan(people: Vec<Person>, ops: &[(What, usize, u64)]) -> Plan {
         places: 1,
         room: 1 << 20,
         people,
+        typists: 0,
         options: Vec::new(),
         ops: ops.collect(),
     }
@@ -143,6 +144,7 @@ fn a_client_is_served_after_a_timeout_of_its_copy() {
             person(&[Topic::Copy], 40000),
             none(),
         ],
+        typists: 0,
         options: vec!["session_state_check = always"],
         ops: vec![
             Op {

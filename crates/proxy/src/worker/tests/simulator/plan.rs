@@ -23,6 +23,10 @@ const SERVER_TLS: [&str; 3] = [
     "; stand-in of TLS\nserver_tls_sslmode = prefer",
     "; stand-in of TLS\nserver_tls_sslmode = require\nserver_tls_sslnegotiation = direct",
 ];
+/// Tells the dice of typists from those of the plan.
+const TYPISTS: u64 = 0x7479_7069_7374_7321;
+/// Room on a server for what all clients of a plan prepare; else there is none.
+const ROOMY: &str = "max_prepared_statements = 20";
 const CHECKED: &str = "session_state_check = always";
 
 /// One thing that happens.
@@ -34,6 +38,12 @@ pub(super) struct Op {
     pub(super) seed: u64,
 }
 
+pub(super) const SETTLE: Op = Op {
+    what: What::Settle,
+    who: 0,
+    seed: 0,
+};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     /// A client says something.
@@ -42,6 +52,8 @@ pub(super) enum What {
     AskCancel,
     /// A cancel reaches the server, or its connection ends.
     Cancel,
+    /// A session that is not behind Weir alters a table, or makes or drops a view.
+    Change,
     /// Some bytes of some client move.
     Client,
     /// All clients send and read what they can; only a shrunk plan has it.
@@ -64,7 +76,7 @@ pub(super) enum What {
     Server,
     /// All servers hear, work and speak; only a shrunk plan has it.
     Servers,
-    /// Everything happens that can; only a shrunk plan has it.
+    /// Everything happens that can; only a shrunk plan has it, or one with typists.
     Settle,
     /// A worker runs out of descriptors, or has some again.
     Shortage,
@@ -72,6 +84,8 @@ pub(super) enum What {
     Turn,
     /// Every worker has a turn; only a shrunk plan has it.
     Turns,
+    /// A typist says something.
+    Type,
     /// Another process takes the place of the first one.
     Upgrade,
     Vanish,
@@ -144,6 +158,8 @@ pub(super) struct Plan {
     /// Bytes that fit into a connection.
     pub(super) room: usize,
     pub(super) people: Vec<Person>,
+    /// Number of clients that rely on what their statements were resolved to.
+    pub(super) typists: usize,
     pub(super) options: Vec<&'static str>,
     pub(super) ops: Vec<Op>,
 }
@@ -180,10 +196,47 @@ impl Plan {
                 .map(|_| op(&weights, dice, people.len()))
                 .collect(),
             people,
+            typists: 0,
         };
         plan.add_upgrade();
         plan.add_protection();
+        plan.add_typists();
         plan
+    }
+
+    /// Puts typists into one plan of three, and what changes under them. Dice of their own, likewise.
+    fn add_typists(&mut self) {
+        let dice = &mut Dice::new(self.seed ^ TYPISTS);
+        if dice.below(3) > 0 {
+            return;
+        }
+        self.typists = 2 + dice.below(3);
+        if dice.below(3) > 0 {
+            self.options.push(ROOMY);
+        }
+        let mut ops = Vec::with_capacity(2 * self.ops.len());
+        for op in &self.ops {
+            ops.push(*op);
+            let what = match dice.below(120) {
+                0..40 => What::Type,
+                40 => What::Change,
+                _ => continue,
+            };
+            ops.push(Op {
+                what,
+                who: dice.below(self.typists),
+                seed: dice.roll(),
+            });
+            // Byte by byte a plan would end before copies grow old.
+            let settles = what == What::Type && dice.below(3) == 0;
+            ops.extend(settles.then_some(SETTLE));
+        }
+        self.ops = ops;
+    }
+
+    /// True if statements may fail for reasons outside of the session.
+    pub(super) fn is_struck(&self) -> bool {
+        self.people.iter().any(|person| person.is_struck)
     }
 
     /// Puts an upgrade into one plan of four. Dice of their own leave everything else of a seed as it is.
@@ -217,8 +270,11 @@ impl Plan {
     /// For the configuration, but for the number of servers.
     pub(super) fn lines(&self) -> String {
         let mut lines = "server_login_retry = 1\nquery_wait_notify = 0\nsession_state = track\n\
-                         max_prepared_statements = 2\ndrain_timeout = 20\n"
+                         drain_timeout = 20\n"
             .to_owned();
+        if !self.options.contains(&ROOMY) {
+            lines.push_str("max_prepared_statements = 2\n");
+        }
         for option in &self.options {
             writeln!(lines, "{option}").unwrap();
         }
@@ -233,6 +289,7 @@ impl Plan {
             places,
             room,
             people,
+            typists,
             options,
             ops,
         } = self;
@@ -242,7 +299,7 @@ impl Plan {
         let people: String = people.iter().map(Person::source).collect();
         format!(
             "Plan {{\n    seed: {seed},\n    lanes: {lanes},\n    places: {places},\n    room: {room},\n    \
-             people: vec![\n{people}    ],\n    options: vec!{options:?},\n    ops: vec![\n{}    ],\n}}",
+             people: vec![\n{people}    ],\n    typists: {typists},\n    options: vec!{options:?},\n    ops: vec![\n{}    ],\n}}",
             ops.collect::<String>(),
         )
     }

@@ -8,13 +8,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
 use super::Simulation;
-use super::plan::{Op, Plan, What};
+use super::plan::{Op, Plan, SETTLE, What};
 use super::run::Tally;
 
 /// What a failure may do without altogether.
-const LUXURIES: [What; 13] = [
+const LUXURIES: [What; 15] = [
     What::AskCancel,
     What::Cancel,
+    What::Change,
     What::Deafen,
     What::Decree,
     What::Fault,
@@ -24,6 +25,7 @@ const LUXURIES: [What; 13] = [
     What::Pass,
     What::Reload,
     What::Shortage,
+    What::Type,
     What::Upgrade,
     What::Vanish,
 ];
@@ -33,12 +35,6 @@ const ATTEMPTS: usize = 4000;
 const PAIRS_MAX: usize = 48;
 /// Room in which no connection fills.
 const ROOMY: usize = 1 << 20;
-
-const SETTLE: Op = Op {
-    what: What::Settle,
-    who: 0,
-    seed: 0,
-};
 
 thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
