@@ -12,7 +12,7 @@ use crate::driver::Driver;
 use crate::global::lock;
 
 /// The longest that a client keeps a server without using it.
-const KEPT_MAX: Duration = Duration::from_secs(1);
+pub(super) const KEPT_MAX: Duration = Duration::from_secs(1);
 
 /// Why a free server is with a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

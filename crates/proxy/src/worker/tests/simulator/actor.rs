@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use weir_pool::Moment;
 use weir_testkit::backend::{Backend, Database, Output, Sight};
 use weir_testkit::cuts::Dice;
 use weir_testkit::program::{Speaker, Step};
@@ -13,6 +14,7 @@ use weir_wire::frame::{Side, frame};
 use super::super::world::World;
 use super::plan::Person;
 use crate::driver::memory::End;
+use crate::worker::keeping::KEPT_MAX;
 
 mod exposed;
 
@@ -49,6 +51,12 @@ pub(super) struct Actor {
     is_checked: bool,
     /// Its last request may have changed the session.
     uncertain: bool,
+    /// It has inserted rows: Weir may leave it its server for a while, for its `lastval`.
+    inserts: bool,
+    /// When it last heard something.
+    heard: Moment,
+    /// When its connection was over.
+    ended: Option<Moment>,
     /// It ran what may leave something that no server can be asked about: that pins it, though its twin holds nothing.
     hides: bool,
     /// It said good-bye.
@@ -84,6 +92,9 @@ impl Actor {
             waits: false,
             is_checked: person.is_checked,
             uncertain: false,
+            inserts: false,
+            heard: Moment(0),
+            ended: None,
             hides: false,
             left: false,
             is_protected: false,
@@ -145,6 +156,7 @@ impl Actor {
         // COPY's data belongs to the request before, and requests sent ahead share one question.
         self.uncertain &= is_copying || owed > 0;
         self.uncertain |= may_change(&step.text) || self.is_checked;
+        self.inserts |= inserts(&step);
         self.hides |= hides(&step);
         // Names that are forgotten are not used again before the answer, and nothing is said behind a COPY that may
         // have failed.
@@ -293,6 +305,11 @@ impl Actor {
             return;
         }
         self.compared = body.len();
+        if caller.is_closed() {
+            self.ended.get_or_insert_with(|| world.now());
+        } else {
+            self.heard = world.now();
+        }
         if caller.is_closed() && outline(&caller.got).contains(SHUT_DOWN) {
             let may = world.may_end_clients();
             assert!(may, "ended before drain_timeout: {}", self.story(body));
@@ -372,7 +389,8 @@ impl Actor {
         let spoken = !is_fatal(&body[at..], true) || is_last_word(&body[at..]);
         let idle = at == self.expected.len() && self.twin.is_at_rest();
         // What became of its session is not known, or was lost with the server.
-        let lost = self.uncertain || !self.twin.holds_nothing() || self.cannot_move(&body[at..]);
+        let lost = self.uncertain || self.is_kept() || !self.twin.holds_nothing();
+        let lost = lost || self.cannot_move(&body[at..]);
         assert!(
             !idle || spoken || lost,
             "COR-20: idle, and yet ended: {}",
@@ -383,6 +401,12 @@ impl Actor {
     /// True if this is said to a client because no process can give its TLS to another.
     fn cannot_move(&self, said: &[u8]) -> bool {
         self.is_protected && outline(said).contains(SHUT_DOWN)
+    }
+
+    /// True if Weir may still have left it the server that it inserted rows on.
+    fn is_kept(&self) -> bool {
+        let until = self.heard.plus(KEPT_MAX);
+        self.inserts && self.ended.is_none_or(|ended| ended <= until)
     }
 
     /// With faults over: all it asked for was answered, or it was told why not.
@@ -422,6 +446,11 @@ impl Actor {
             self.twin.visible_state()
         )
     }
+}
+
+/// Inserts rows, now or when it is run by its name.
+fn inserts(step: &Step) -> bool {
+    step.text.to_ascii_lowercase().contains("insert")
 }
 
 /// Statements that may leave something that no server can be asked about: a block, a text of which only a beginning is

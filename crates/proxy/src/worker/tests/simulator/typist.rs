@@ -178,6 +178,7 @@ impl Typist {
         match dice.below(30) {
             0 | 1 if is_idle => query("BEGIN"),
             2 => self.change(database, dice),
+            16..23 if !is_idle && self.view.is_none() => self.change(database, dice),
             3 | 4 => vec![
                 Part::Parse(String::new()),
                 bind("", dice),

@@ -13,7 +13,7 @@ use weir_wire::frontend::tag;
 
 use super::super::super::postgres::CANCELLED;
 use super::super::super::world::World;
-use super::{Actor, hides, is_fatal, is_last_word, may_change};
+use super::{Actor, hides, inserts, is_fatal, is_last_word, may_change};
 
 /// A request that was sent and not answered.
 #[derive(Debug)]
@@ -39,6 +39,7 @@ impl Actor {
         }
         let step = self.speaker.next_alone(&self.twin, dice);
         self.uncertain = may_change(&step.text) || self.is_checked;
+        self.inserts |= inserts(&step);
         self.hides |= hides(&step);
         self.ask(world, caller, &step.bytes);
         Some(step.text)
@@ -212,7 +213,8 @@ impl Actor {
         }
         let idle = self.pending.is_none() && self.twin.is_at_rest();
         let told = is_last_word(&fresh[at..]);
-        let lost = self.uncertain || !self.twin.holds_nothing() || self.cannot_move(&fresh[at..]);
+        let lost = self.uncertain || self.is_kept() || !self.twin.holds_nothing();
+        let lost = lost || self.cannot_move(&fresh[at..]);
         assert!(
             !idle || told || lost,
             "COR-20: idle, and yet ended: {}",
