@@ -204,7 +204,7 @@ impl Plan {
         plan
     }
 
-    /// Puts typists into one plan of three, and what changes under them. Dice of their own, likewise.
+    /// Puts typists into one plan of three in the place of clients, and what changes under them. Dice of their own, likewise.
     fn add_typists(&mut self) {
         let dice = &mut Dice::new(self.seed ^ TYPISTS);
         if dice.below(3) > 0 {
@@ -216,7 +216,9 @@ impl Plan {
         }
         let mut ops = Vec::with_capacity(2 * self.ops.len());
         for op in &self.ops {
-            ops.push(*op);
+            if op.what != What::Act {
+                ops.push(*op);
+            }
             let what = match dice.below(120) {
                 0..40 => What::Type,
                 40 => What::Change,
