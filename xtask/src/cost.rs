@@ -211,6 +211,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         );
     }
     let cluster = Cluster::start(&Programs::find()?, Settings::new(100))?;
+    cluster.query("postgres", &format!("create database {DATABASE}"))?;
     cluster.query(DATABASE, SCHEMA)?;
     let scripts = tempfile::Builder::new().prefix("weir-cost-").tempdir()?;
     let mut columns = vec![
