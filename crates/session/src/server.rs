@@ -142,6 +142,7 @@ pub struct Server {
     pub(crate) comparison: Option<Box<Comparison>>,
     /// A statement of the transaction under way has changed roles or defaults of sessions.
     pub(crate) alters_roles: bool,
+    /// Definitions that the transaction under way has changed, and whether that is undone.
     pub(crate) definitions: Definitions,
     /// Parameter types in the description that is under way, as ParameterDescription has them; empty: not known.
     pub(crate) parameters: Vec<u8>,

@@ -114,8 +114,8 @@ impl Judge {
         (!harmless).then_some(effects)
     }
 
-    /// What the next piece of a text about data (SELECT, INSERT, ..) may do by the code that it names, if anything, where
-    /// the text is too long to be kept until all of it is here.
+    /// Effects of the code that is named in the next piece of a statement about data (SELECT, INSERT, ..), for a text that
+    /// is too long to be kept until all of it is here. None if there are none.
     pub fn piece(&self, pieces: &mut Pieces, piece: &[u8]) -> Option<Effects> {
         pieces.read(piece, &self.functions)
     }

@@ -224,12 +224,12 @@ impl Functions {
         self.in_quotes.insert(word);
     }
 
-    /// Whether a word, not folded, is a part of a name that needs quotes.
+    /// True if a word, not folded, is a part of a name that needs quotes.
     pub(crate) fn is_in_quotes(&self, word: &[u8]) -> bool {
         !self.in_quotes.is_empty() && self.in_quotes.contains(&*word.to_ascii_lowercase())
     }
 
-    /// Whether there is a name that no word tells of.
+    /// True if the name of some function has no letter in it, so that no word tells of it.
     pub(crate) fn has_nameless(&self) -> bool {
         self.has_nameless
     }

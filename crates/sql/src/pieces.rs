@@ -1,4 +1,4 @@
-//! What a statement about data may do whose text passes by in pieces, and is never here as a whole.
+//! Effects of a statement about data that passes by in pieces, so that its text is never here as a whole.
 //!
 //! Only single words are read, wherever they stand: a constant or a comment counts like the rest, so that nothing has to be
 //! known of what went before. That is never less than a reader of the whole text would find, and seldom more: data that
@@ -38,7 +38,7 @@ pub struct Pieces {
     cut: [u8; NAME_MAX],
     /// Bytes of that word, also of those that `cut` has no place for.
     length: usize,
-    /// How much of `U&"` was there last.
+    /// Letters of `U&"` that were read last.
     escape: u8,
     is_first: bool,
 }
@@ -55,7 +55,7 @@ impl Default for Pieces {
 }
 
 impl Pieces {
-    /// What the words may do that end in this piece. The text itself has to end in a byte of no word, as the NUL of the
+    /// Effects of the words that end in this piece. The text itself has to end in a byte of no word, as the NUL of the
     /// protocol.
     pub(crate) fn read(&mut self, piece: &[u8], functions: &Functions) -> Option<Effects> {
         let mut found = Effects::default();

@@ -312,7 +312,7 @@ pub(crate) struct MemoryDriver {
     told_short: bool,
     /// Connections that were sent to another process, by the file that stands for each.
     sent: Vec<(u64, MemoryStream)>,
-    /// What TLS connections share.
+    /// Buffers that TLS connections share.
     records: Records,
 }
 
@@ -391,7 +391,7 @@ impl MemoryDriver {
         })
     }
 
-    /// What has happened to a protected connection.
+    /// The next event of a protected connection.
     fn look_sealed(&mut self, key: Key, buffer: &mut [u8]) -> Option<Completion> {
         loop {
             let conn = self.conns.get_mut(key)?;

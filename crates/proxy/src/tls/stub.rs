@@ -138,12 +138,12 @@ enum Await {
     Done,
 }
 
-/// One side's part of a handshake.
+/// A side's part of a handshake.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     numbers: Numbers,
     awaits: Await,
-    /// Whether the handshake is to be short, if this side cares.
+    /// True if the handshake is to be short; None: the other side decides.
     wish: Option<bool>,
     /// Known to a client from the server's flight on.
     is_short: bool,

@@ -104,7 +104,7 @@ impl Prepared {
         }
     }
 
-    /// What is known of the copy that the server will have.
+    /// Age of the copy that the server will have, and whether it was described; None if there will be none.
     pub(crate) fn copy(&self, statement: &Statement) -> Option<Copy> {
         self.held.peek(&statement.id).map(|held| held.copy)
     }

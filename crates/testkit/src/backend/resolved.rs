@@ -1,4 +1,4 @@
-//! What PostgreSQL resolves when it parses a statement, from objects that all sessions share: the type of a parameter, and
+//! Names and types that PostgreSQL resolves when it parses a statement, from objects that all sessions share: the type of a parameter, and
 //! which of two views a name finds.
 //!
 //! A table `kind_*` in `public` has a column `v` of a number type, an integer at first, which `ALTER TABLE` changes at
@@ -78,7 +78,7 @@ fn finds_spot(sql: &Sql) -> bool {
 }
 
 impl Prepared {
-    /// What the statement does with what it was resolved to.
+    /// Use that the statement makes of the object it was resolved to.
     pub(super) fn resolved(&self, sql: &Sql) -> Sql {
         match sql {
             Sql::InsertParameter { table, returns, .. } => Sql::InsertParameter {

@@ -12,7 +12,7 @@ const REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 const HANDSHAKE: u8 = 0x16;
 /// Plain bytes of the longest record.
 const RECORD_LEN_MAX: usize = 500;
-/// Of so many handshakes one is spoilt, where any are.
+/// Handshakes of which one is spoilt, where any are.
 const SPOILT_OF: usize = 12;
 
 #[derive(Debug)]
@@ -267,7 +267,7 @@ impl Peer {
         }
     }
 
-    /// What was said before an orderly end is on its way.
+    /// Bytes from before an orderly end are on their way.
     pub(super) fn end_sealed(&self, layer: &mut Layer, how: End) {
         let stays_open = how == End::Orderly && layer.part();
         let mut pipe = self.pipe();

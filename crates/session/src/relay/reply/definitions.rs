@@ -2,17 +2,17 @@
 //!
 //! In such a transaction PostgreSQL resolves statements to what no commit has ever made so, also those that it only
 //! analyses again (`RevalidateCachedQuery`), and afterwards it goes by that. In a session of its own only the client that
-//! did so sees it. Other clients use the same copies, so all copies of that server are of no more use. What functions
-//! define no command tag tells.
+//! did so sees it. Other clients use the same copies, so all copies of that server are of no more use. No command
+//! tag tells what functions define.
 
-/// What the transaction under way has done to definitions.
+/// Changes of definitions in the transaction under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Definitions {
-    /// It has changed some.
+    /// Some were changed.
     Changed,
     #[default]
     Kept,
-    /// It has changed some, and something of it was undone.
+    /// Some were changed, and a part of the transaction was undone.
     Undone,
 }
 

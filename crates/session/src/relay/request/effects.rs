@@ -57,7 +57,7 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// What follows it.
+    /// The next part of a query that is passed on while it arrives.
     #[inline]
     pub(super) fn note_piece(&mut self, piece: &[u8]) {
         if self.link.server.pieces.is_some() {

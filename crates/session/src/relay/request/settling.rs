@@ -42,8 +42,8 @@ impl Work<'_, '_, '_, '_> {
         !is_given && queue.is_unsettled(client::key(name))
     }
 
-    /// Whether the copy that will be there is the one that the client's own Parse makes: nothing of ours has to go in front
-    /// of what uses it, where it would succeed though that Parse is skipped.
+    /// True if the client's own Parse makes the copy that the server will have. Otherwise a Parse of ours would go in front
+    /// of the message that uses it, and would succeed though the client's is skipped.
     fn gets_own_copy(&self, statement: &Statement, name: &[u8]) -> bool {
         let copy = self.link.server.prepared.copy(statement);
         let own = match self.link.client.parsed(name) {
