@@ -1,4 +1,0 @@
-BEGIN;
-SELECT app.login('A');
-SELECT current_setting('app.tenant', true);
-COMMIT;
