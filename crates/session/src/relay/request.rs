@@ -110,26 +110,24 @@ fn begin_by(
         server.is_emptied = false;
     }
     server.lease = client.leases;
-    settings(client, server, to_server, to_client, has_company)?;
     let own = client.subscriptions.as_ref().filter(|_| !is_same);
-    match own.and_then(|own| own.mark()) {
-        Some(mark) => server.ask_for(&mark, Duty::Try, to_server.insert()),
-        None => Ok(()),
-    }
+    let mark = own.and_then(|own| own.mark());
+    settings(client, server, (to_server, to_client), mark, has_company)
 }
 
-/// The client's settings, on the server, which forgets the last one's names; and what the client has to be told about it.
+/// The client's settings, on the server, which forgets the last one's names, and the mark of who says what from here on;
+/// and what the client has to be told about it.
 #[inline]
 fn settings(
     client: &mut Client,
     server: &mut Server,
-    to_server: &mut Splice<'_>,
-    to_client: &mut Vec<u8>,
+    (to_server, to_client): (&mut Splice<'_>, &mut Vec<u8>),
+    mark: Option<String>,
     has_company: bool,
 ) -> Result<(), encode::EncodeError> {
     let forget = server.forget_own_names();
     let mut changes = Vec::new();
-    let mut is_awaited = !has_company || forget.is_some() || client.subscriptions.is_some();
+    let mut is_awaited = !has_company || forget.is_some();
     if !Arc::ptr_eq(&client.settings, &server.settings) {
         if client.settings == server.settings {
             share(&mut client.settings, &mut server.settings);
@@ -141,6 +139,7 @@ fn settings(
             server.settings = Arc::clone(&client.settings);
         }
     }
+    changes.extend(mark);
     if !is_awaited && !changes.is_empty() && changes.len() <= FENCE_MAX {
         return server.put_fence(&changes, to_server.insert());
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use weir_testkit::backend::Database;
 use weir_testkit::say::say;
 
+use super::postgres::TIMED_OUT;
 use super::world::{Host, World};
 use crate::console::Shutdown;
 use crate::driver::memory::End;
@@ -194,6 +195,43 @@ fn own_notifications_show_the_clients_own_number_and_no_others_do() {
             let expected = expected.map(|(text, is_own)| (text.to_owned(), is_own));
             assert_eq!(own, expected, "{round}");
         }
+    }
+}
+
+/// A timeout hit the mark that tells whose notifications follow.
+#[test]
+fn nothing_is_said_under_another_number_when_the_mark_was_interrupted() {
+    let simple = say().query("notify a, 'own'");
+    let extended = say().parse("", "notify a, 'own'").run("").sync();
+    for request in [simple, extended] {
+        let mut world = world(1);
+        let (one, other) = (world.login(), world.login());
+        let number = world.callers[one].cancel_key().0;
+        listen(&mut world, one, "a");
+        notify(&mut world, other, "a", "theirs");
+        senders(&mut world, one);
+        world.callers[one].say(&request);
+        let mut is_hit = false;
+        for _ in 0..20 {
+            world.turn(0);
+            world.callers[one].serve();
+            for server in &mut world.servers {
+                server.hear();
+                while server.begin() {
+                    let asked = server.asked.last();
+                    let is_mark = asked.is_some_and(|sql| sql.contains("NOTIFY \"weir_lease\""));
+                    is_hit |= is_mark && !is_hit && server.strike(TIMED_OUT);
+                    server.finish();
+                }
+                server.speak(usize::MAX);
+            }
+        }
+        world.settle();
+        assert!(is_hit);
+        assert_eq!(heard(&mut world, one), format!("E(57014 {TIMED_OUT}) Z(I)"));
+        world.callers[one].say(&request);
+        world.settle();
+        assert_eq!(senders(&mut world, one), [("own".to_owned(), number)]);
     }
 }
 
