@@ -7,6 +7,7 @@ use weir_testkit::say::say;
 
 use super::world::World;
 use crate::console::Shutdown;
+use crate::driver::memory::End;
 
 const LINES: &str =
     "session_state = track\nmax_prepared_statements = 20\ndefault_pool_size = 2\ndrain_timeout = 5";
