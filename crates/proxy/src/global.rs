@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use lru::LruCache;
+use serde::{Deserialize, Serialize};
 use weir_auth::account_cache::{AccountCache, Clocks};
 use weir_auth::fetched::{self, FetchError};
 use weir_auth::kdf::ScramKeys;
@@ -26,8 +27,8 @@ use weir_stats::{Halts, LimitRow, Snapshot};
 
 use crate::clock::Clock;
 use crate::console::{Command, Console};
-use crate::handover::{Letter, Link};
 use crate::mailbox::Mailbox;
+use crate::neighbour::Neighbour;
 use crate::offload::{Kind, Offload};
 use crate::orders;
 use crate::postponed::Postponed;
@@ -171,7 +172,7 @@ struct Cancellable {
 }
 
 /// Where a client lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Place {
     pub(crate) lane: usize,
     pub(crate) index: usize,
@@ -237,8 +238,7 @@ pub(crate) struct Global {
     pub(crate) failures: Mutex<Throttle>,
     /// Cancel requests that are sent on to peers, likewise (SEC-66).
     cancels: Mutex<Throttle>,
-    /// The process that takes our clients, or whose clients we take.
-    pub(crate) neighbour: Mutex<Option<Arc<Link>>>,
+    pub(crate) neighbour: Neighbour,
     pub(crate) arrivals: Arrivals,
     /// What auth_query said.
     accounts: Mutex<AccountCache>,
@@ -304,7 +304,7 @@ impl Global {
             pools: Mutex::default(),
             failures: Mutex::new(Throttle::new(failures)),
             cancels: Mutex::new(Throttle::new(cancels)),
-            neighbour: Mutex::default(),
+            neighbour: Neighbour::default(),
             arrivals: Arrivals::default(),
             accounts: Mutex::new(accounts),
             cancellable: Mutex::default(),
@@ -605,16 +605,6 @@ impl Global {
         let mut same = known.get(&pid)?.iter();
         same.find(|client| client.place.id == id)
             .map(|client| client.key.clone())
-    }
-
-    /// A cancel request for nobody here, during an upgrade: perhaps its client lives with the other process.
-    pub(crate) fn pass_cancel(&self, pid: u32, key: &[u8]) {
-        if let Some(link) = lock(&self.neighbour).as_ref() {
-            let key = key.to_vec();
-            if let Err(error) = link.send(&Letter::Cancel { pid, key }, None) {
-                tracing::debug!("a cancel request could not be passed on: {error}");
-            }
-        }
     }
 
     /// How many clients can be cancelled.

@@ -4,7 +4,7 @@
 //! old ──Listener (socket)…, Begin (whoever waits for the outcome)──► new
 //! old ◄──────────────────────────────────────────────────── Ready ── new
 //! old ──Client (socket)…───────────────────────────────────────────► new
-//! old ◄──────────────────────── Cancel ────────────────────────────► new
+//! old ◄───────────────── Cancel, then CancelOver ──────────────────► new
 //! ```
 //!
 //! Each message is one packet of a socket pair that nobody else has: a version, then the message. It is bounded, and a
@@ -16,12 +16,14 @@ use weir_auth::secret::ClientKey;
 use weir_auth::stored::{ScramVerifier, StoredSecret};
 use weir_session::portable::Portable;
 
+use crate::global::Place;
+
 mod link;
 
 pub use link::{Link, LinkError};
 
 /// Packets of another version are not understood.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// The longest packet. A client whose session is longer stays where it is.
 const PACKET_MAX: usize = 128 * 1024;
 
@@ -30,8 +32,14 @@ const PACKET_MAX: usize = 128 * 1024;
 pub(crate) enum Letter {
     /// That was all: start. With the stream of whoever asked for the upgrade.
     Begin,
-    /// For a client that may live with the other process.
-    Cancel { pid: u32, key: Vec<u8> },
+    /// For a client that may live with the other process; `asker` is the connection that asked, with the sender.
+    Cancel {
+        pid: u32,
+        key: Vec<u8>,
+        asker: Place,
+    },
+    /// The cancel that this connection of the receiver's asked for is over.
+    CancelOver(Place),
     /// A client, with its socket.
     Client(Box<Moved>),
     /// A listening socket.
@@ -125,6 +133,11 @@ mod tests {
         Letter::Cancel {
             pid: 7,
             key: vec![1; length],
+            asker: Place {
+                lane: 1,
+                index: 2,
+                id: 3,
+            },
         }
     }
 
@@ -133,7 +146,7 @@ mod tests {
         let packet = cancel(4).encode().unwrap();
         assert!(matches!(
             Letter::decode(&packet),
-            Ok(Letter::Cancel { pid: 7, key }) if key == [1; 4]
+            Ok(Letter::Cancel { pid: 7, key, asker }) if key == [1; 4] && asker.id == 3
         ));
     }
 
@@ -142,7 +155,7 @@ mod tests {
         let packet = cancel(4).encode().unwrap();
         let mut other = packet.clone();
         other[0] = VERSION + 1;
-        assert!(matches!(Letter::decode(&other), Err(LinkError::Version(3))));
+        assert!(matches!(Letter::decode(&other), Err(LinkError::Version(4))));
         let longer = [&packet[..], &[0]].concat();
         assert!(matches!(Letter::decode(&longer), Err(LinkError::Malformed)));
         for length in 1..packet.len() {

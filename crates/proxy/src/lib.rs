@@ -17,6 +17,7 @@ mod lookups;
 mod mailbox;
 pub mod monitor;
 mod moved;
+mod neighbour;
 mod offload;
 mod orders;
 mod peering;

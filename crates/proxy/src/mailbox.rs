@@ -10,7 +10,7 @@ use weir_pool::{Moment, Parcel, Scope};
 use weir_stats::Snapshot;
 
 use crate::console::Shutdown;
-use crate::global::GlobalPool;
+use crate::global::{GlobalPool, Place};
 use crate::handover::Link;
 use crate::listen::Accepted;
 use crate::moved::MovedServer;
@@ -34,6 +34,16 @@ pub(crate) enum Asker {
     Server { index: usize, id: u64 },
 }
 
+/// Who asked a worker for a cancel.
+pub(crate) enum CancelFrom {
+    /// Nobody who waits to be told.
+    Nobody,
+    /// A connection of another worker's, which is closed when the cancel is over.
+    Socket(Stream),
+    /// A connection of the other process of an upgrade.
+    Neighbour(Place),
+}
+
 /// Everything that reaches a worker from outside its sockets and timers.
 pub(crate) enum Message {
     /// A new client for this worker.
@@ -46,12 +56,14 @@ pub(crate) enum Message {
     AskRefused { pool: Arc<GlobalPool> },
     /// Tell when everything that was sent before this has been dealt with.
     Barrier(Sender<()>),
-    /// Cancel what this client is doing; the socket is closed when that is done.
+    /// Cancel what this client is doing; who asked is told when that is done.
     Cancel {
         client: usize,
         id: u64,
-        socket: Option<Stream>,
+        asker: CancelFrom,
     },
+    /// The other process is done with the cancel that this connection asked for.
+    CancelOver { index: usize, id: u64 },
     /// A limit that another worker needs is full: close the idle server that fits, or pass it on.
     Evict {
         scope: Scope,

@@ -18,7 +18,7 @@ use crate::settled::{Settled, Setup};
 use crate::socket::TcpOptions;
 use crate::worker::Worker;
 
-mod succession;
+pub(crate) mod succession;
 
 pub(crate) use succession::Arrivals;
 use succession::Offered;

@@ -9,10 +9,10 @@ use crossbeam_channel::bounded;
 use mio::net::{TcpStream, UnixStream};
 
 use super::Running;
-use crate::global::{Global, lock};
+use crate::global::{Global, Place, lock};
 use crate::handover::{Letter, Link, Moved};
 use crate::listen::Passed;
-use crate::mailbox::Message;
+use crate::mailbox::{CancelFrom, Message};
 use crate::socket::Socket;
 use crate::worker::Arrival;
 
@@ -64,7 +64,7 @@ impl Running {
         }
         drop(offered);
         let link = Arc::new(link);
-        *lock(&self.global.neighbour) = Some(Arc::clone(&link));
+        self.global.neighbour.meet(Arc::clone(&link));
         self.tell_all(|| Message::HandOver(Arc::clone(&link)));
         self.watch(link, |_| {});
     }
@@ -72,7 +72,7 @@ impl Running {
     /// Takes the clients of the process before this one as they come; `over` is called when that has ended.
     pub fn take_over(&self, link: Link, over: impl FnOnce(Succeeded) + Send + 'static) {
         let link = Arc::new(link);
-        *lock(&self.global.neighbour) = Some(Arc::clone(&link));
+        self.global.neighbour.meet(Arc::clone(&link));
         self.watch(link, over);
     }
 
@@ -84,7 +84,7 @@ impl Running {
                 while let Ok((letter, socket)) = link.receive() {
                     read(&global, letter, socket);
                 }
-                *lock(&global.neighbour) = None;
+                part(&global);
                 wait_for_workers(&global);
                 let arrivals = &global.arrivals;
                 over(Succeeded {
@@ -118,18 +118,44 @@ fn wait_for_workers(global: &Global) {
 fn read(global: &Global, letter: Letter, socket: Option<OwnedFd>) {
     match (letter, socket) {
         (Letter::Client(moved), Some(socket)) => arrive(global, moved, socket),
-        (Letter::Cancel { pid, key }, None) => {
-            let place = global.cancellable(pid, &key);
-            let mailbox = place.and_then(|place| Some((place, global.mailbox(place.lane)?)));
-            if let Some((place, mailbox)) = mailbox {
-                mailbox.send_waiting(Message::Cancel {
-                    client: place.index,
-                    id: place.id,
-                    socket: None,
-                });
-            }
-        }
+        (Letter::Cancel { pid, key, asker }, None) => cancel(global, pid, &key, asker),
+        (Letter::CancelOver(asker), None) => cancel_over(global, asker),
         _ => tracing::error!("the other process sent what does not belong here"),
+    }
+}
+
+/// A cancel request that the other process had no client for.
+pub(crate) fn cancel(global: &Global, pid: u32, key: &[u8], asker: Place) {
+    let place = global.cancellable(pid, key);
+    let mailbox = place.and_then(|place| Some((place, global.mailbox(place.lane)?)));
+    let Some((place, mailbox)) = mailbox else {
+        return global.neighbour.cancel_over(asker);
+    };
+    mailbox.send_waiting(Message::Cancel {
+        client: place.index,
+        id: place.id,
+        asker: CancelFrom::Neighbour(asker),
+    });
+}
+
+/// The other process is done with a cancel request of ours.
+pub(crate) fn cancel_over(global: &Global, asker: Place) {
+    if global.neighbour.is_over(asker) {
+        close_asker(global, asker);
+    }
+}
+
+/// The other process has ended, with every cancel request that it had.
+pub(crate) fn part(global: &Global) {
+    for asker in global.neighbour.part() {
+        close_asker(global, asker);
+    }
+}
+
+fn close_asker(global: &Global, asker: Place) {
+    let Place { lane, index, id } = asker;
+    if let Some(mailbox) = global.mailbox(lane) {
+        mailbox.send_waiting(Message::CancelOver { index, id });
     }
 }
 

@@ -18,7 +18,9 @@ use super::secure::Securing;
 use super::slots::{Phase, Stage, Test};
 use super::timers::Timer;
 use crate::driver::{Driver, GONE, Key, Owner};
+use crate::global::Place;
 use crate::listen::Accepted;
+use crate::mailbox::CancelFrom;
 use crate::socket::{Stream, Target};
 use crate::transport::Outgoing;
 
@@ -36,9 +38,24 @@ const CANCEL_FRESH: Duration = Duration::from_millis(200);
 /// ... is sent once more if so much later the same query still runs.
 const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 
+/// Who asked for a cancel, and is told when that is over.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum CancelAsker {
+    /// A connection of this worker, which is closed then.
+    Here { index: usize, id: u64 },
+    /// A connection of the other process of an upgrade.
+    Neighbour(Place),
+}
+
+impl CancelAsker {
+    pub(super) fn here(index: usize, id: u64) -> Self {
+        Self::Here { index, id }
+    }
+}
+
 /// A cancel request that waits until the server works on what it is for: a request of ours comes first.
 pub(super) struct HeldCancel {
-    asker: Option<(usize, u64)>,
+    asker: Option<CancelAsker>,
 }
 
 /// How far a cancel has come.
@@ -76,7 +93,7 @@ pub(super) struct Canceller {
     pub(super) tls: Option<Arc<Outgoing>>,
     errand: Errand,
     /// The connection that asked, closed when this is over.
-    asker: Option<(usize, u64)>,
+    asker: Option<CancelAsker>,
     began_at: Moment,
     until: Moment,
 }
@@ -102,7 +119,7 @@ impl Canceller {
         matches!(self.carrying, Carrying::Sent)
     }
 
-    pub(super) fn asker(&self) -> Option<(usize, u64)> {
+    pub(super) fn asker(&self) -> Option<CancelAsker> {
         self.asker
     }
 
@@ -118,9 +135,7 @@ impl Canceller {
 
 impl<D: Driver> Worker<D> {
     /// Cancels what a client of this worker is doing. `asker` is the connection that asked.
-    pub(super) fn cancel_client(&mut self, index: usize, id: u64, asker: Option<usize>) {
-        let asker =
-            asker.and_then(|asker| self.clients.get(asker).map(|client| (asker, client.id)));
+    pub(super) fn cancel_client(&mut self, index: usize, id: u64, asker: Option<CancelAsker>) {
         let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) else {
             return self.cancel_done(asker);
         };
@@ -142,7 +157,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Keeps a cancel request of a client until [`Worker::deliver_cancel`]; a second one takes the place of the first.
-    fn hold_cancel(&mut self, index: usize, asker: Option<(usize, u64)>) {
+    fn hold_cancel(&mut self, index: usize, asker: Option<CancelAsker>) {
         let Some(client) = self.clients.get_mut(index) else {
             return self.cancel_done(asker);
         };
@@ -220,7 +235,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Opens a connection to a server's host to cancel what it is doing.
-    pub(super) fn cancel_server(&mut self, index: usize, asker: Option<(usize, u64)>) {
+    pub(super) fn cancel_server(&mut self, index: usize, asker: Option<CancelAsker>) {
         let Some(server) = self.servers.get(index) else {
             return;
         };
@@ -247,7 +262,7 @@ impl<D: Driver> Worker<D> {
         target: Target,
         tls: Option<Arc<Outgoing>>,
         errand: Errand,
-        asker: Option<(usize, u64)>,
+        asker: Option<CancelAsker>,
     ) -> Result<(), String> {
         if self.cancellers.len() >= CANCELS_MAX {
             return Err("too many at once".to_owned());
@@ -392,25 +407,31 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The connection that asked for a cancel is closed: PostgreSQL's way to say "done".
-    pub(super) fn cancel_done(&mut self, asker: Option<(usize, u64)>) {
-        if let Some((index, id)) = asker
-            && self
-                .clients
-                .get(index)
-                .is_some_and(|client| client.id == id)
-        {
-            self.remove_client(index, Leaving::Orderly, "cancel request");
+    pub(super) fn cancel_done(&mut self, asker: Option<CancelAsker>) {
+        match asker {
+            Some(CancelAsker::Here { index, id }) => {
+                let client = self.clients.get(index);
+                if client.is_some_and(|client| client.id == id) {
+                    self.remove_client(index, Leaving::Orderly, "cancel request");
+                }
+            }
+            Some(CancelAsker::Neighbour(place)) => self.global.neighbour.cancel_over(place),
+            None => {}
         }
     }
 
-    /// A cancel that came in on another worker.
-    pub(super) fn cancel_letter(&mut self, client: usize, id: u64, socket: Option<Stream>) {
-        let asker = socket.and_then(|stream| self.adopt_asker(stream));
+    /// A cancel that came in on another worker, or in another process.
+    pub(super) fn cancel_letter(&mut self, client: usize, id: u64, asker: CancelFrom) {
+        let asker = match asker {
+            CancelFrom::Nobody => None,
+            CancelFrom::Neighbour(place) => Some(CancelAsker::Neighbour(place)),
+            CancelFrom::Socket(stream) => self.adopt_asker(stream),
+        };
         self.cancel_client(client, id, asker);
     }
 
     /// The connection of a cancel request that came in on another worker; it is only held until that is over.
-    fn adopt_asker(&mut self, stream: Stream) -> Option<usize> {
+    fn adopt_asker(&mut self, stream: Stream) -> Option<CancelAsker> {
         if let Some(load) = self.global.loads.get(self.lane) {
             load.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }
@@ -423,7 +444,8 @@ impl<D: Driver> Worker<D> {
             remote_pid: 0,
             remote_uid: None,
         });
-        self.clients.get_mut(index)?.phase = Phase::Cancelling;
-        Some(index)
+        let client = self.clients.get_mut(index)?;
+        client.phase = Phase::Cancelling;
+        Some(CancelAsker::here(index, client.id))
     }
 }

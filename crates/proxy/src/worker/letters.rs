@@ -1,6 +1,7 @@
 //! What other threads tell this worker.
 
 use super::Worker;
+use super::cancel::CancelAsker;
 use crate::driver::Driver;
 use crate::mailbox::Message;
 
@@ -16,7 +17,10 @@ impl<D: Driver> Worker<D> {
                 }
             }
             Message::Barrier(passed) => drop(passed.try_send(())),
-            Message::Cancel { client, id, socket } => self.cancel_letter(client, id, socket),
+            Message::Cancel { client, id, asker } => self.cancel_letter(client, id, asker),
+            Message::CancelOver { index, id } => {
+                self.cancel_done(Some(CancelAsker::Here { index, id }));
+            }
             Message::Evict { scope, pool, hops } => self.evict_for(scope, &pool, hops),
             Message::HandOver(link) => self.begin_moving(link),
             Message::Heard(heard) => self.heard(heard),

@@ -10,13 +10,15 @@ use weir_wire::startup::Version;
 
 use super::Worker;
 use super::access::Learnt;
+use super::cancel::CancelAsker;
 use super::client::Leaving;
 use super::proof::log_login;
 use super::secure::Securing;
 use super::slots::{Authenticating, Busy, ClientProtection, Phase, Plan};
 use crate::console::{DATABASES, Role};
 use crate::driver::Driver;
-use crate::mailbox::{Asker, Message};
+use crate::global::Place;
+use crate::mailbox::{Asker, CancelFrom, Message};
 use crate::peering;
 use crate::settled::Settled;
 use crate::tls::Session;
@@ -209,27 +211,44 @@ impl<D: Driver> Worker<D> {
         }
         let Some(place) = self.global.cancellable(pid, &key) else {
             tracing::debug!("cancel request with an unknown key");
-            self.global.pass_cancel(pid, &key);
-            return self.remove_client(index, Leaving::Orderly, "failed cancel request");
+            return self.pass_cancel(index, pid, &key);
         };
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
         client.phase = Phase::Cancelling;
         if place.lane == self.lane {
-            return self.cancel_client(place.index, place.id, Some(index));
+            let asker = CancelAsker::here(index, client.id);
+            return self.cancel_client(place.index, place.id, Some(asker));
         }
         // The socket goes to the client's worker: it is closed when the cancel is over.
         let socket = self.driver.detach(client.key);
+        let asker = socket.map_or(CancelFrom::Nobody, CancelFrom::Socket);
         drop(self.post(
             place.lane,
             Message::Cancel {
                 client: place.index,
                 id: place.id,
-                socket,
+                asker,
             },
         ));
         self.remove_client(index, Leaving::Orderly, "cancel request");
+    }
+
+    /// During an upgrade the client may live with the other process, which says when the cancel is over.
+    fn pass_cancel(&mut self, index: usize, pid: u32, key: &[u8]) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        client.phase = Phase::Cancelling;
+        let asker = Place {
+            lane: self.lane,
+            index,
+            id: client.id,
+        };
+        if !self.global.neighbour.pass_cancel(pid, key, asker) {
+            self.remove_client(index, Leaving::Orderly, "failed cancel request");
+        }
     }
 }
 

@@ -66,6 +66,7 @@ impl<D: Driver> Worker<D> {
             self.move_if_idle(index);
         }
         self.close_spare_servers();
+        self.global.neighbour.tell();
         if !self.clients.is_empty() && !self.finished {
             self.timers.arm(self.now.plus(AGAIN), Timer::Moving);
         }

@@ -8,7 +8,7 @@ use weir_pool::Entered;
 use weir_wire::encode;
 
 use super::Worker;
-use super::cancel::Errand;
+use super::cancel::{CancelAsker, Errand};
 use super::client::Leaving;
 use super::slots::{Phase, tcp_targets};
 use crate::driver::Driver;
@@ -88,7 +88,7 @@ impl<D: Driver> Worker<D> {
                     message,
                     place,
                 };
-                self.carry_to_peer((asker, id), target, errand)
+                self.carry_to_peer(CancelAsker::here(asker, id), target, errand)
             }
             Err(name) => self.look_up_peer(Forward {
                 asker,
@@ -126,7 +126,7 @@ impl<D: Driver> Worker<D> {
         forward: Forward,
         addresses: Result<Vec<IpAddr>, String>,
     ) {
-        let asker = (forward.asker, forward.id);
+        let asker = CancelAsker::here(forward.asker, forward.id);
         if let Err(reason) = self.peer_found(forward, addresses) {
             tracing::warn!("cancel request for a peer is dropped: {reason}");
             self.cancel_done(Some(asker));
@@ -140,7 +140,7 @@ impl<D: Driver> Worker<D> {
     ) -> Result<(), String> {
         let target = tcp_targets(&forward.name, addresses?, forward.port).next();
         let target = target.ok_or("its name has no address")?;
-        let asker = (forward.asker, forward.id);
+        let asker = CancelAsker::here(forward.asker, forward.id);
         let errand = Errand::Peer {
             peer_id: forward.peer_id,
             message: forward.message,
@@ -151,7 +151,7 @@ impl<D: Driver> Worker<D> {
 
     fn carry_to_peer(
         &mut self,
-        asker: (usize, u64),
+        asker: CancelAsker,
         target: Target,
         errand: Errand,
     ) -> Result<(), String> {

@@ -4,13 +4,13 @@ use weir_stats::{ClientRow, ClientState, ServerRow, ServerState, Snapshot};
 
 use super::Worker;
 use crate::driver::Driver;
-use crate::worker::cancel::Canceller;
+use crate::worker::cancel::{CancelAsker, Canceller};
+use crate::worker::slots::Client;
 
 impl<D: Driver> Worker<D> {
     /// Whoever has brought a cancel request that is on its way to a server.
     pub(super) fn asker_row(&self, canceller: &Canceller) -> Option<ClientRow> {
-        let (index, id) = canceller.asker()?;
-        let client = self.clients.get(index).filter(|client| client.id == id)?;
+        let client = self.asker_of(canceller)?;
         let state = match canceller.is_sent() {
             true => ClientState::ActiveCancelRequest,
             false => ClientState::WaitingCancelRequest,
@@ -23,11 +23,17 @@ impl<D: Driver> Worker<D> {
         })
     }
 
+    fn asker_of(&self, canceller: &Canceller) -> Option<&Client> {
+        let Some(CancelAsker::Here { index, id }) = canceller.asker() else {
+            return None;
+        };
+        self.clients.get(index).filter(|client| client.id == id)
+    }
+
     /// A connection that carries a cancel request to a server.
     pub(super) fn canceller_row(&self, canceller: &Canceller) -> Option<ServerRow> {
         let (database, user) = self.name_of_cancel(canceller)?;
-        let (index, _) = canceller.asker().unzip();
-        let client = index.and_then(|index| self.clients.get(index));
+        let client = self.asker_of(canceller);
         let remote = canceller.target.endpoint();
         let began_at = self.unix(canceller.began_at());
         Some(ServerRow {

@@ -73,6 +73,17 @@ fn a_client_in_a_transaction_stays_until_drain_timeout() {
     assert_eq!(row, "T D(x) C(SELECT 1) Z(I)");
 }
 
+/// What it had from the sequence was lost with the server that it kept for a moment.
+#[test]
+fn a_client_that_has_used_a_sequence_moves_when_it_has_no_server() {
+    let mut world = world();
+    let client = world.login();
+    world.ask(client, &say().query("SELECT nextval('s')"));
+    world.advance(Duration::from_secs(2));
+    upgraded(&mut world);
+    assert_eq!((world.arrivals(), world.processes()), (1, 1));
+}
+
 #[test]
 fn what_a_client_said_halfway_is_not_lost() {
     let mut world = world();
@@ -129,8 +140,14 @@ fn a_cancel_reaches_a_client_of_the_old_process() {
         server.hear();
         server.begin();
     }
-    world.request_cancel(client);
+    world.cancels_at_once = false;
+    let asker = world.request_cancel(client);
     world.settle();
+    assert!(!world.callers[asker].is_closed(), "the cancel is not over");
+    assert!(world.signal(0));
+    world.cancels.remove(0).peer.end(End::Orderly);
+    world.settle();
+    assert!(world.callers[asker].is_closed());
     for server in &mut world.servers {
         server.stalled = false;
     }
@@ -138,4 +155,37 @@ fn a_cancel_reaches_a_client_of_the_old_process() {
     let heard = world.callers[client].heard();
     let word = "E(57014 canceling statement due to user request) Z(E)";
     assert_eq!(heard, word);
+}
+
+#[test]
+fn a_cancel_that_the_old_process_takes_with_it_is_over() {
+    let mut world = world();
+    let client = world.login();
+    world.ask(client, &say().query("BEGIN"));
+    upgraded(&mut world);
+    for server in &mut world.servers {
+        server.stalled = true;
+    }
+    world.ask(client, &say().query("SELECT 'x'"));
+    world.cancels_at_once = false;
+    let asker = world.request_cancel(client);
+    world.settle();
+    assert!(!world.callers[asker].is_closed());
+    world.advance(Duration::from_secs(6));
+    assert_eq!(world.processes(), 1, "drain_timeout");
+    assert!(world.callers[asker].is_closed());
+}
+
+#[test]
+fn a_cancel_for_nobody_is_over_at_once_in_both_processes() {
+    let mut world = world();
+    let client = world.login();
+    let other = world.login();
+    world.ask(client, &say().query("BEGIN"));
+    upgraded(&mut world);
+    world.callers[other].leave(End::Orderly);
+    world.settle();
+    let asker = world.request_cancel(other);
+    world.settle();
+    assert!(world.callers[asker].is_closed());
 }

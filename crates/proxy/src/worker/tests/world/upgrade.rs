@@ -9,10 +9,11 @@ use super::protected::Helpers;
 use super::{NoConsole, World, setup};
 use crate::clock::Clock;
 use crate::driver::memory::{MemoryDriver, file};
-use crate::global::{Global, lock};
+use crate::global::Global;
 use crate::handover::{Letter, Link};
 use crate::mailbox::{Message, mailbox};
 use crate::orders::Task;
+use crate::running::succession;
 use crate::settled::{Settled, Setup};
 use crate::worker::slots::Phase;
 use crate::worker::{Arrival, Worker};
@@ -85,8 +86,8 @@ impl World {
         let old = std::mem::replace(&mut self.global, global);
         workers.append(&mut self.workers);
         (self.workers, self.bell) = (workers, bell);
-        *lock(&old.neighbour) = Some(Arc::clone(&link));
-        *lock(&self.global.neighbour) = Some(Arc::clone(&successor));
+        old.neighbour.meet(Arc::clone(&link));
+        self.global.neighbour.meet(Arc::clone(&successor));
         for mailbox in old.mailboxes.get().unwrap() {
             mailbox.send_waiting(Message::HandOver(Arc::clone(&link)));
         }
@@ -163,14 +164,22 @@ impl World {
                     let mailbox = self.global.mailbox(lane).unwrap();
                     mailbox.send_waiting(Message::Arrived(Box::new(arrival)));
                 }
-                (Letter::Cancel { pid, key }, None) => pass_cancel(&self.global, pid, &key),
+                (Letter::Cancel { pid, key, asker }, None) => {
+                    succession::cancel(&self.global, pid, &key, asker);
+                }
+                (Letter::CancelOver(asker), None) => {
+                    succession::cancel_over(&self.global, asker);
+                }
                 (letter, _) => panic!("{letter:?}"),
             }
             moved = true;
         }
         while link.has_news() {
             match link.receive().unwrap() {
-                (Letter::Cancel { pid, key }, None) => pass_cancel(&old, pid, &key),
+                (Letter::Cancel { pid, key, asker }, None) => {
+                    succession::cancel(&old, pid, &key, asker);
+                }
+                (Letter::CancelOver(asker), None) => succession::cancel_over(&old, asker),
                 (letter, _) => panic!("{letter:?}"),
             }
             moved = true;
@@ -187,6 +196,9 @@ impl World {
             place += 1;
             place <= lanes || !worker.finished
         });
+        if self.workers.len() == lanes {
+            succession::part(&self.global);
+        }
         moved
     }
 
@@ -201,18 +213,5 @@ impl World {
         assert_eq!(used, (0, 0), "client limits of the old process");
         let cancellables = before.global.cancellables();
         assert_eq!(cancellables, 0, "cancel keys of the old process");
-    }
-}
-
-/// A cancel request that the other process did not know.
-fn pass_cancel(global: &Global, pid: u32, key: &[u8]) {
-    let place = global.cancellable(pid, key);
-    let mailbox = place.and_then(|place| Some((place, global.mailbox(place.lane)?)));
-    if let Some((place, mailbox)) = mailbox {
-        drop(mailbox.send(Message::Cancel {
-            client: place.index,
-            id: place.id,
-            socket: None,
-        }));
     }
 }
