@@ -304,6 +304,10 @@ impl Work<'_, '_> {
                 self.server.prepared.was_closed(statement);
             }
         }
+        let names_ours = entry.renamed.is_some() || entry.inserted.is_some();
+        if entry.statement.is_some() || names_ours {
+            self.server.definitions.note_use();
+        }
         if let Some(Undo::Owned(name, statement, _)) = entry.undo.as_deref() {
             self.client.owns(name, statement);
         }
@@ -619,7 +623,7 @@ impl Work<'_, '_> {
         if std::mem::take(&mut server.alters_roles) {
             self.replied.altered_roles = true;
         }
-        if std::mem::take(&mut server.definitions) == Definitions::Undone {
+        if std::mem::take(&mut server.definitions) == Definitions::Doubtful {
             server.prepared.doubt_all();
         }
         self.client.transaction_over(server.queue.is_empty());

@@ -227,6 +227,30 @@ fn a_copy_that_was_used_beside_definitions_that_were_undone_is_used_by_nobody() 
     }
 }
 
+/// Between two changes PostgreSQL resolves it to what no commit has made so, too.
+#[test]
+fn a_copy_that_was_used_between_two_changes_of_definitions_is_used_by_nobody() {
+    const DROPPED: &[u8] = b"C\0\0\0\x0eDROP VIEW\0";
+    const CREATED: &[u8] = b"C\0\0\0\x10CREATE VIEW\0";
+    const COMMITTED: &[u8] = b"C\0\0\0\x0bCOMMIT\0";
+    const OPEN: &[u8] = b"Z\0\0\0\x05T";
+    for (is_used, again) in [
+        (true, "Cweir_1 Pweir_1 Bweir_1 E S"),
+        (false, "Bweir_1 E S"),
+    ] {
+        let mut wire = dated();
+        wire.asks(&say().query("BEGIN").query("DROP VIEW v"));
+        wire.replies(&[b"C\0\0\0\x0aBEGIN\0", OPEN, DROPPED, OPEN].concat());
+        if is_used {
+            wire.asks(&say().run("a").sync());
+            wire.replies(&[b"2\0\0\0\x04C\0\0\0\x0fINSERT 0 1\0", OPEN].concat());
+        }
+        wire.asks(&say().query("CREATE VIEW v AS SELECT 1").query("COMMIT"));
+        wire.replies(&[CREATED, OPEN, COMMITTED, READY].concat());
+        assert_eq!(wire.asks(&say().run("a").sync()), again, "{is_used}");
+    }
+}
+
 /// A view that the transaction made is found by its own Parse, and by no other until it commits.
 #[test]
 fn a_copy_that_was_parsed_before_the_clients_transaction_committed_is_prepared_anew() {

@@ -1,4 +1,4 @@
-//! Definitions that a transaction has changed and then undone: tables, views, types, functions.
+//! Definitions that a transaction has changed and then undone, or changed again: tables, views, types, functions.
 //!
 //! In such a transaction PostgreSQL resolves statements to what no commit has ever made so, also those that it only
 //! analyses again (`RevalidateCachedQuery`), and afterwards it goes by that. In a session of its own only the client that
@@ -12,15 +12,24 @@ pub(crate) enum Definitions {
     Changed,
     #[default]
     Kept,
-    /// Some were changed, and a part of the transaction was undone.
-    Undone,
+    /// Likewise, and a copy of ours was used behind that.
+    Used,
+    /// Some were changed, and then a part of the transaction was undone, or others were changed behind a use.
+    Doubtful,
 }
 
 impl Definitions {
     /// Something of the transaction is undone.
     pub(super) fn undo(&mut self) {
+        if matches!(self, Self::Changed | Self::Used) {
+            *self = Self::Doubtful;
+        }
+    }
+
+    /// A copy of ours was prepared, bound or described.
+    pub(super) fn note_use(&mut self) {
         if *self == Self::Changed {
-            *self = Self::Undone;
+            *self = Self::Used;
         }
     }
 
@@ -32,8 +41,12 @@ impl Definitions {
             Some(b'D') => tag.starts_with(b"DROP "),
             _ => false,
         };
-        if defines && *self == Self::Kept {
-            *self = Self::Changed;
+        if defines {
+            *self = match *self {
+                Self::Kept => Self::Changed,
+                Self::Used => Self::Doubtful,
+                same => same,
+            };
         }
     }
 }
