@@ -158,6 +158,32 @@ fn a_cancel_reaches_a_client_of_the_old_process() {
 }
 
 #[test]
+fn a_cancel_reaches_a_client_that_has_moved() {
+    let mut world = world();
+    let client = world.login();
+    upgraded(&mut world);
+    assert_eq!((world.arrivals(), world.processes()), (1, 1));
+    world.ask(client, &say().query("BEGIN"));
+    for server in &mut world.servers {
+        server.stalled = true;
+    }
+    world.ask(client, &say().query("SELECT 'x'"));
+    for server in &mut world.servers {
+        server.hear();
+        server.begin();
+    }
+    world.request_cancel(client);
+    world.settle();
+    for server in &mut world.servers {
+        server.stalled = false;
+    }
+    world.settle();
+    let heard = world.callers[client].heard();
+    let word = "E(57014 canceling statement due to user request) Z(E)";
+    assert_eq!(heard, word);
+}
+
+#[test]
 fn a_cancel_that_the_old_process_takes_with_it_is_over() {
     let mut world = world();
     let client = world.login();
