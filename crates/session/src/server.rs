@@ -599,6 +599,16 @@ impl Server {
         }
     }
 
+    /// Whether an error in what runs changes nothing of what the client asked behind it, as nothing is: a cancel that hit
+    /// the BEGIN of several requests would have the next one committed.
+    pub fn is_at_last_request(&self) -> bool {
+        let ends = |entry: &&Expected| {
+            entry.duty == Duty::Forward
+                && matches!(entry.kind, Kind::FunctionCall | Kind::Query | Kind::Sync)
+        };
+        self.queue.iter().filter(ends).nth(1).is_none()
+    }
+
     /// True if an answer is owed to the client.
     pub fn owes_client(&self) -> bool {
         self.queue.iter().any(|entry| entry.duty == Duty::Forward)

@@ -245,12 +245,21 @@ impl<D: Driver> Worker<D> {
                 let reason = "client disconnected with query in progress";
                 return self.close_server(server_index, reason);
             }
-            _ if server.cancels == 0 && server.session.is_busy() => {
-                self.cancel_server(server_index, None);
-            }
-            _ => {}
+            _ => self.cancel_abandoned(server_index),
         }
         self.arm_server(server_index, Some(CANCEL_AGAIN));
+    }
+
+    /// Cancels what an abandoned server still does. Where its client had asked for more behind that, PostgreSQL goes on as on
+    /// a connection that was lost.
+    fn cancel_abandoned(&mut self, server_index: usize) {
+        let server = self.servers.get(server_index);
+        let may_cancel = server.is_some_and(|server| {
+            server.cancels == 0 && server.session.is_busy() && server.session.is_at_last_request()
+        });
+        if may_cancel {
+            self.cancel_server(server_index, None);
+        }
     }
 
     fn after_our_request(&mut self, server_index: usize) {
@@ -368,7 +377,7 @@ impl<D: Driver> Worker<D> {
                     return self.arm_server(server_index, Some(time));
                 }
                 if running {
-                    self.cancel_server(server_index, None);
+                    self.cancel_abandoned(server_index);
                 }
                 self.arm_server(server_index, Some(CANCEL_AGAIN));
             }

@@ -222,6 +222,30 @@ fn work_that_runs_on_after_a_terminate_is_cancelled_in_time() {
     assert_eq!(world.live_servers(), 1, "cancelled, not closed");
 }
 
+/// The cancel hit BEGIN, and the INSERT behind it was committed.
+#[test]
+fn work_that_more_was_asked_behind_is_not_cancelled() {
+    let mut world = World::new(1, "default_pool_size = 1");
+    world.cancels_at_once = false;
+    let (client, other) = (world.login(), world.login());
+    let all = say().query("do it").query("row last").terminate();
+    world.callers[client].say(&all);
+    world.callers[client].serve();
+    world.turn(0);
+    world.servers[0].hear();
+    assert!(world.servers[0].begin());
+    world.servers[0].stalled = true;
+    world.callers[other].say(&say().query("row mine"));
+    world.advance(Duration::from_millis(1_500));
+    assert!(world.cancels.is_empty(), "it would hit the first");
+    world.advance(Duration::from_millis(600));
+    assert!(
+        !world.servers[0].is_alive(),
+        "PostgreSQL finds the connection closed"
+    );
+    assert_eq!(world.callers[other].heard(), "T D(mine) C(SELECT 1) Z(I)");
+}
+
 #[test]
 fn old_work_of_a_client_that_says_terminate_is_cancelled_at_once() {
     let (mut world, other) = left_at_work(Duration::from_secs(1));
