@@ -70,7 +70,9 @@ fn random_programs_are_answered_as_by_postgresql() -> Result<()> {
         let mut world = World::start()?;
         for play in 1..=number("DIFFERENTIAL_PLAYS")?.unwrap_or(1) {
             if let Outcome::Fault(fault) = play::play(&mut world, &program)? {
-                bail!("the sides differ in play {play}\n{}", fault.transcript);
+                eprintln!("the sides differ in play {play}\n{}", fault.transcript);
+                let (program, fault) = shrink::shrink(&mut world, program, fault)?;
+                bail!("made short:\n{program}{}", fault.transcript);
             }
         }
         return Ok(());
