@@ -280,10 +280,16 @@ pub(crate) const FOUND: &[(&str, &str)] = &[
         A: notify n2, '47'
         ",
     ),
-];
-
-/// Programs with a fault of Weir that is not mended yet: name, text and fault. They are not played.
-pub(crate) const NOT_YET: &[(&str, &str, &str)] = &[
+    (
+        "UNLISTEN behind a ROLLBACK",
+        "
+        pool 2 workers 2
+        client A user=app
+        A: listen n2
+        A: rollback ;; unlisten n2
+        A: notify n2, '2'
+        ",
+    ),
     (
         "UNLISTEN behind a COMMIT",
         "
@@ -295,8 +301,32 @@ pub(crate) const NOT_YET: &[(&str, &str, &str)] = &[
         B: notify n2, '49'
         A: commit ;; unlisten *
         ",
-        "the client hears what was said during its transaction; PostgreSQL drops that",
     ),
+    (
+        "NOTIFY behind an UNLISTEN",
+        "
+        pool 1 workers 1
+        client A user=app
+        A: listen n1
+        A: unlisten * ;; do $$ begin null; end $$ ;; notify n1, '30'
+        A: listen n1
+        A: notify n1, '4' ;; unlisten n1 ;; commit ;; rollback
+        ",
+    ),
+    (
+        "an UNLISTEN that is bound and not executed",
+        "
+        pool 1 workers 1
+        client A user=app
+        A: listen n1
+        A> parse -: unlisten n1 | bind - - | sync
+        A: notify n1, '5'
+        ",
+    ),
+];
+
+/// Programs with a fault of Weir that is not mended yet: name, text and fault. They are not played.
+pub(crate) const NOT_YET: &[(&str, &str, &str)] = &[
     (
         "EXECUTE of a statement that cannot be parsed any more",
         "

@@ -378,7 +378,7 @@ impl Play<'_, '_> {
                 self.transcript.push(format!(
                     "    notifications\n    PostgreSQL: {heard:?}\n    Weir:       {theirs:?}"
                 ));
-                verdict = known::judge_heard(text, &heard, &theirs, self.is_split);
+                verdict = known::judge_heard(&heard, &theirs, self.is_split);
             }
         } else {
             heard.clear();

@@ -3,6 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use weir_wire::backend::NotificationResponse;
+use weir_wire::frame::{Side, frame};
+
+use super::Request;
+
 /// Limits of what waits for one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -50,6 +55,17 @@ impl Mail {
         Ok(())
     }
 
+    /// Drops what the client does not listen to any more after this request.
+    pub fn forget(&mut self, request: &Request) {
+        self.messages.retain(|message| match request {
+            Request::Listen(_) => true,
+            Request::Unlisten(channel) => channel_of(message) != Some(channel),
+            Request::UnlistenAll => false,
+        });
+        self.messages.shrink_to_fit();
+        self.bytes = self.messages.iter().map(|message| message.len()).sum();
+    }
+
     /// True if nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -87,8 +103,17 @@ impl Mail {
     }
 }
 
+/// Channel of a NotificationResponse.
+fn channel_of(message: &[u8]) -> Option<&[u8]> {
+    let frame = frame(message, Side::Backend).ok()??;
+    let notification = NotificationResponse::parse(frame.body).ok()?;
+    Some(notification.channel)
+}
+
 #[cfg(test)]
 mod tests {
+    use weir_wire::encode;
+
     use super::*;
 
     const LIMITS: Limits = Limits {
@@ -114,5 +139,23 @@ mod tests {
         mail.push(&large, LIMITS).unwrap();
         assert_eq!(mail.push(&one, LIMITS), Err(Overflow::Bytes));
         assert_eq!((mail.len(), mail.bytes()), (1, LIMITS.bytes));
+    }
+
+    #[test]
+    fn what_a_client_has_unlistened_does_not_wait_for_it() {
+        let message = |channel: &[u8]| {
+            let mut message = Vec::new();
+            encode::notification_response(&mut message, 7, channel, b"said").unwrap();
+            Arc::<[u8]>::from(message)
+        };
+        let mut mail = Mail::default();
+        mail.push(&message(b"a"), LIMITS).unwrap();
+        mail.push(&message(b"b"), LIMITS).unwrap();
+        mail.forget(&Request::Listen(b"a".as_slice().into()));
+        assert_eq!(mail.len(), 2);
+        mail.forget(&Request::Unlisten(b"a".as_slice().into()));
+        assert_eq!((mail.len(), mail.bytes()), (1, message(b"b").len()));
+        mail.forget(&Request::UnlistenAll);
+        assert_eq!((mail.len(), mail.bytes()), (0, 0));
     }
 }

@@ -1,6 +1,6 @@
 //! What one client listens to without a server of its own, and how that ends on a server that it has for something else.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use weir_sql::Effects;
@@ -15,10 +15,12 @@ pub struct Subscriptions {
     /// Where the client is, for [`super::Hub`].
     seat: Option<Seat>,
     ready: Ready,
-    /// UNLISTENs in the transaction in progress on the client's own server.
-    asked: Vec<Request>,
-    /// Something in that transaction failed or was rolled back, perhaps those.
-    is_doubtful: bool,
+    /// UNLISTENs that the client's own server has been sent and has not answered.
+    asked: VecDeque<Request>,
+    /// Those it has run in the transaction in progress.
+    run: Vec<Request>,
+    /// Those it has committed within the text that it still runs.
+    committed: Vec<Request>,
     /// Channels on which the client's own server has told something since the last statement was over, if the transaction
     /// unlistens: it listens to them, so the transaction has listened to them again.
     heard: Vec<Channel>,
@@ -154,7 +156,8 @@ impl Subscriptions {
         let Some(known) = self.channels.get(channel) else {
             return false;
         };
-        if !self.asked.is_empty() && !self.heard.contains(known) {
+        let unlistens = !self.run.is_empty() || !self.committed.is_empty();
+        if unlistens && !self.heard.contains(known) {
             self.heard.push(Arc::clone(known));
         }
         true
@@ -167,10 +170,31 @@ impl Subscriptions {
         self.heard.clear();
     }
 
-    /// An error, or a ROLLBACK of some kind: what was asked for before may not have happened. To hear too much does less
-    /// harm than to hear too little.
+    /// The client's own server has run an UNLISTEN of the client's. Those that it was sent are run in their order; one that
+    /// the text did not show is not among them.
+    pub(crate) fn has_unlistened(&mut self) {
+        self.run.extend(self.asked.pop_front());
+    }
+
+    /// A COMMIT: a later ROLLBACK in the same text does not undo what came before.
+    pub(crate) fn commit(&mut self) {
+        self.committed.append(&mut self.run);
+    }
+
+    /// A ROLLBACK of some kind: what was run before may be undone. To hear too much does less harm than to hear too little.
+    pub(crate) fn undo(&mut self) {
+        self.run.clear();
+    }
+
+    /// An error: what was sent may not be run either.
     pub(crate) fn doubt(&mut self) {
-        self.is_doubtful = true;
+        self.undo();
+        self.asked.clear();
+    }
+
+    /// The client's own server has answered everything: the rest of what it was sent has not been run.
+    pub(crate) fn all_answered(&mut self) {
+        self.asked.clear();
     }
 
     /// DISCARD ALL was run, which no transaction takes back.
@@ -182,10 +206,8 @@ impl Subscriptions {
     /// here: what was said in it is heard once, on one connection, in its order.
     pub(crate) fn transaction_over(&mut self) {
         let heard = std::mem::take(&mut self.heard);
-        if std::mem::take(&mut self.is_doubtful) {
-            self.asked.clear();
-        }
-        for request in std::mem::take(&mut self.asked) {
+        self.commit();
+        for request in std::mem::take(&mut self.committed) {
             match request {
                 Request::Unlisten(channel) if heard.contains(&channel) => {}
                 Request::UnlistenAll if !heard.is_empty() => {
@@ -209,21 +231,50 @@ mod tests {
         }
     }
 
+    fn named(name: &[u8]) -> Request {
+        Request::Unlisten(name.into())
+    }
+
     #[test]
     fn an_unlisten_counts_when_its_transaction_is_committed() {
         let a = || weir_sql::Channel::Unlisten(b"a".as_slice().into());
         let mut subscriptions = Subscriptions::default();
         subscriptions.note(&unlisten(&[a(), weir_sql::Channel::UnlistenAll]));
+        subscriptions.has_unlistened();
+        subscriptions.has_unlistened();
         assert!(subscriptions.take_ended().is_empty());
         subscriptions.transaction_over();
-        let ended = [
-            Request::Unlisten(b"a".as_slice().into()),
-            Request::UnlistenAll,
-        ];
+        let ended = [named(b"a"), Request::UnlistenAll];
         assert_eq!(subscriptions.take_ended(), ended);
         subscriptions.note(&unlisten(&[a()]));
+        subscriptions.has_unlistened();
         subscriptions.doubt();
         subscriptions.transaction_over();
+        subscriptions.transaction_over();
+        assert!(subscriptions.take_ended().is_empty());
+    }
+
+    #[test]
+    fn a_rollback_undoes_what_was_run_before_it_in_its_transaction() {
+        let unlisten_of = |name: &[u8]| weir_sql::Channel::Unlisten(name.into());
+        let mut subscriptions = Subscriptions::default();
+        let text = [b"a", b"b", b"c", b"d"].map(|name| unlisten_of(name));
+        subscriptions.note(&unlisten(&text));
+        subscriptions.has_unlistened();
+        subscriptions.commit();
+        subscriptions.has_unlistened();
+        subscriptions.undo();
+        subscriptions.has_unlistened();
+        subscriptions.transaction_over();
+        assert_eq!(subscriptions.take_ended(), [named(b"a"), named(b"c")]);
+        // The last one was bound and never executed.
+        subscriptions.all_answered();
+        subscriptions.note(&unlisten(&[unlisten_of(b"e")]));
+        subscriptions.has_unlistened();
+        subscriptions.transaction_over();
+        assert_eq!(subscriptions.take_ended(), [named(b"e")]);
+        // No text showed this one.
+        subscriptions.has_unlistened();
         subscriptions.transaction_over();
         assert!(subscriptions.take_ended().is_empty());
     }
@@ -237,6 +288,8 @@ mod tests {
             subscriptions.done(&named(b"a"));
             subscriptions.done(&named(b"b"));
             subscriptions.note(&self::unlisten(&[asked.clone(), unlisten(b"b")]));
+            subscriptions.has_unlistened();
+            subscriptions.has_unlistened();
             // Said before the transaction.
             assert!(subscriptions.hears(b"b"));
             subscriptions.statement_over();
@@ -249,6 +302,7 @@ mod tests {
             // What is heard later is no part of that transaction.
             subscriptions.hears(b"a");
             subscriptions.note(&self::unlisten(&[asked]));
+            subscriptions.has_unlistened();
             subscriptions.transaction_over();
             assert_eq!(subscriptions.take_ended().len(), 1);
         }

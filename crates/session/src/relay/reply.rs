@@ -364,8 +364,8 @@ impl Work<'_, '_> {
     }
 
     fn complete(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
-        if let Some(own) = &mut self.client.subscriptions {
-            own.statement_over();
+        if self.client.subscriptions.is_some() {
+            self.note_channels(body);
         }
         self.server.definitions.note(body);
         match body {
@@ -402,7 +402,7 @@ impl Work<'_, '_> {
                 self.client.sequences.forget();
                 self.server.has_foreign_sequences = false;
             }
-            b"ROLLBACK\0" => self.doubt(),
+            b"ROLLBACK\0" if self.is_clients() => self.server.definitions.undo(),
             b"ALTER DATABASE\0" | b"ALTER ROLE\0" | b"CREATE ROLE\0" | b"DROP ROLE\0" => {
                 self.server.alters_roles = true;
             }
@@ -430,6 +430,22 @@ impl Work<'_, '_> {
             tell(self.client, self.server, self.to_client.insert());
         }
         Ok(verdict)
+    }
+
+    /// What the end of a statement, by its tag, means for the channels of a client that listens.
+    #[cold]
+    fn note_channels(&mut self, tag: &[u8]) {
+        let is_clients = self.is_clients();
+        let Some(own) = &mut self.client.subscriptions else {
+            return;
+        };
+        own.statement_over();
+        match tag {
+            b"COMMIT\0" if is_clients => own.commit(),
+            b"ROLLBACK\0" if is_clients => own.undo(),
+            b"UNLISTEN\0" if is_clients => own.has_unlistened(),
+            _ => {}
+        }
     }
 
     fn forget_names(&mut self) {
@@ -479,6 +495,11 @@ impl Work<'_, '_> {
         server.status = status;
         if status == TransactionStatus::Idle {
             self.transaction_over();
+        }
+        if self.server.queue.is_empty()
+            && let Some(subscriptions) = &mut self.client.subscriptions
+        {
+            subscriptions.all_answered();
         }
         let server = &mut *self.server;
         if duty == Duty::Forward {
@@ -609,7 +630,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Something of the transaction is undone.
+    /// An error: something of the transaction is undone.
     fn doubt(&mut self) {
         if let Some(subscriptions) = &mut self.client.subscriptions {
             subscriptions.doubt();
@@ -627,10 +648,7 @@ impl Work<'_, '_> {
             server.prepared.doubt_all();
         }
         self.client.transaction_over(server.queue.is_empty());
-        // Only once every request has been answered is it certain which of them this transaction was.
-        if server.queue.is_empty()
-            && let Some(subscriptions) = &mut self.client.subscriptions
-        {
+        if let Some(subscriptions) = &mut self.client.subscriptions {
             subscriptions.transaction_over();
         }
     }

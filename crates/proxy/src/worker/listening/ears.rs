@@ -74,6 +74,14 @@ impl Ears {
         self.mail.bytes() > UNREAD_BYTES && self.unread_since.is_some_and(is_long)
     }
 
+    /// Drops what came while the transaction ran that made this request, as PostgreSQL does. What was there before and has
+    /// not been read since was sent by PostgreSQL.
+    fn forget(&mut self, request: &Request) {
+        if self.unread_since.is_none() {
+            self.mail.forget(request);
+        }
+    }
+
     /// Whether its request to listen, or to stop, is not answered yet.
     pub(in super::super) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
@@ -548,6 +556,9 @@ impl<D: Driver> Worker<D> {
                 continue;
             }
             subscriptions.done(&request);
+            if let Some(ears) = client.ears.as_deref_mut() {
+                ears.forget(&request);
+            }
             let channel = match request {
                 Request::Unlisten(channel) => Some(channel),
                 Request::Listen(_) | Request::UnlistenAll => None,
