@@ -323,6 +323,18 @@ pub(crate) const FOUND: &[(&str, &str)] = &[
         A: notify n1, '5'
         ",
     ),
+    (
+        "a list of statements of which one cannot be parsed any more",
+        "
+        pool 1 workers 2
+        client A user=app
+        A> parse b int4: insert into d1 values (7, $1) | sync
+        admin: alter table d1 alter column v type date using '2020-01-02'
+        A: begin
+        A asks statements
+        A: select 1
+        ",
+    ),
 ];
 
 /// Programs with a fault of Weir that is not mended yet: name, text and fault. They are not played.

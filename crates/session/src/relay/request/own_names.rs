@@ -24,6 +24,12 @@ use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
 use crate::sql::{self, Deallocated};
 use crate::statement::{NAME_PREFIX, Statement};
 
+/// Goes in front of a Parse of ours in a transaction block of the client's.
+const SAVEPOINT: &str = "SAVEPOINT weir_own";
+
+/// Goes behind it: a failure is undone, and what was prepared stays.
+const TO_SAVEPOINT: &str = "ROLLBACK TO SAVEPOINT weir_own;RELEASE SAVEPOINT weir_own";
+
 /// Statements that a client's server has under the client's own names.
 #[derive(Debug, Default)]
 pub(crate) struct OwnNames {
@@ -53,7 +59,9 @@ impl Work<'_, '_, '_, '_> {
             return true;
         }
         let queue = &self.link.server.queue;
-        if queue.changes_names_apart() {
+        // Behind another request nobody knows whether a transaction block is open.
+        let is_behind = !self.link.server.needs_sync && !queue.is_ours();
+        if queue.changes_names_apart() || is_behind && self.link.client.statement_count() > 0 {
             return self.stall();
         }
         let fails = queue.is_empty() && self.link.server.status() == TransactionStatus::Failed;
@@ -256,9 +264,14 @@ impl Work<'_, '_, '_, '_> {
         effects.collect()
     }
 
-    /// Prepares a statement of the client's under the client's name. If that fails it keeps ours.
+    /// Prepares a statement of the client's under the client's name. If that fails it keeps ours, and so does the client its
+    /// transaction block.
     fn give_own_name(&mut self, name: Arc<[u8]>, statement: &Arc<Statement>, is_used: bool) {
         let is_first = !self.link.server.needs_sync;
+        let is_in_block = is_first && self.link.server.status() == TransactionStatus::InTransaction;
+        if is_in_block {
+            self.say(SAVEPOINT);
+        }
         self.link.server.has_own_names = true;
         let parsed = self.link.client.parsed(&name);
         // Types that others have resolved are not those of a Parse that no server has seen.
@@ -287,6 +300,15 @@ impl Work<'_, '_, '_, '_> {
             let _ = encode::sync(self.to_server.insert());
             self.expect(Expected::new(Kind::Sync, Duty::Swallow));
         }
+        if is_in_block {
+            self.say(TO_SAVEPOINT);
+        }
+    }
+
+    /// Sends a query of our own.
+    fn say(&mut self, sql: &str) {
+        // A constant text fits.
+        let _ = (self.link.server).ask_for(sql, Duty::Try, self.to_server.insert());
     }
 
     /// Whether a Parse keeps its name: SQL may have taken it.
@@ -434,6 +456,30 @@ mod tests {
         let entry = server.queue.pop().unwrap();
         server.take_back([entry], &mut client);
         assert!(matches!(client.statement(b"p"), Some((_, Some(_)))));
+    }
+
+    #[test]
+    fn a_failure_of_ours_leaves_a_transaction_block_as_it_was() {
+        let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
+        let statement = Registry::new(0, 1).private(b"delete from t\0\0\0");
+        let known = Some(Arc::clone(&statement));
+        client.remember(b"p".as_slice().into(), known, Parsed::known(1));
+        let begin = query("BEGIN");
+        let list = query("SELECT * FROM pg_prepared_statements");
+        // Not before the server has said whether there is a block.
+        let told = sent(&mut client, &mut server, &[begin, list.clone()]);
+        assert_eq!(told, ["Q BEGIN"]);
+        server.queue.pop().unwrap();
+        server.status = TransactionStatus::InTransaction;
+        let told = sent(&mut client, &mut server, &[list]);
+        let sent = [
+            "Q SAVEPOINT weir_own",
+            "P p",
+            "S ",
+            "Q ROLLBACK TO SAVEPOINT weir_own;RELEASE SAVEPOINT weir_own",
+            "Q SELECT * FROM pg_prepared_statements",
+        ];
+        assert_eq!(told, sent);
     }
 
     #[test]
