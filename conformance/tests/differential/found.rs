@@ -335,6 +335,18 @@ pub(crate) const FOUND: &[(&str, &str)] = &[
         A: select 1
         ",
     ),
+    (
+        "a login behind a setting whose privilege was taken away",
+        "
+        pool 1 workers 1
+        client A user=app
+        client B user=app; DateStyle=German
+        A: set log_min_duration_statement to '3000'
+        admin: revoke ra from app
+        admin: revoke set on parameter log_min_duration_statement from app
+        B: select 1
+        ",
+    ),
 ];
 
 /// Programs with a fault of Weir that is not mended yet: name, text and fault. They are not played.

@@ -4,11 +4,13 @@ use weir_pool::{Checkin, ClientId, ServerId};
 use weir_session::client::Client as Session;
 use weir_session::relay::{self, ServerFault};
 use weir_session::splice::Splice;
+use weir_wire::backend::ErrorFields;
+use weir_wire::sqlstate::SqlState;
 
 use super::client::Leaving;
 use super::keeping::Kept;
 use super::relay::server_index;
-use super::slots::{Client, Stage, Test};
+use super::slots::{Client, Phase, Stage, Test};
 use super::{Worker, trim};
 use crate::driver::Driver;
 
@@ -403,9 +405,15 @@ impl<D: Driver> Worker<D> {
             // The client is let go of with the connection.
             return self.close_server(server_index, &reason);
         }
+        let meets_others =
+            client.is_some_and(|client| self.meets_others(client, server_index, fault));
         let server = self.servers.get_mut(server_index);
         if let Some(index) = server.and_then(|server| server.lease.take()) {
             match fault {
+                ServerFault::Refused(_) if meets_others => {
+                    self.close_server(server_index, &reason);
+                    return self.wait_again(index);
+                }
                 ServerFault::Refused(body) => {
                     self.refuse_client(index, body, "invalid server parameter");
                 }
@@ -414,5 +422,31 @@ impl<D: Driver> Worker<D> {
             }
         }
         self.close_server(server_index, &reason);
+    }
+
+    /// True if a client that logs in met a setting of an earlier client of the server that may not be reset any more: a
+    /// privilege was taken away. Another server has no such setting, a new one at the latest.
+    fn meets_others(&self, index: usize, server_index: usize, fault: &ServerFault) -> bool {
+        let (Some(client), Some(server)) =
+            (self.clients.get(index), self.servers.get(server_index))
+        else {
+            return false;
+        };
+        let ServerFault::Refused(body) = fault else {
+            return false;
+        };
+        let fields = ErrorFields::parse(body).ok();
+        let is_denied = fields.as_ref().and_then(ErrorFields::sqlstate)
+            == Some(SqlState::INSUFFICIENT_PRIVILEGE);
+        let message = fields
+            .and_then(|fields| fields.get(b'M'))
+            .unwrap_or_default();
+        let message = String::from_utf8_lossy(message).to_lowercase();
+        // PostgreSQL names the setting, as `set session authorization` too.
+        let names_own = client.session.settings().iter().any(|(name, _)| {
+            let name = name.to_lowercase();
+            message.contains(&name) || message.contains(&name.replace('_', " "))
+        });
+        matches!(client.phase, Phase::Welcome) && !server.is_new && is_denied && !names_own
     }
 }

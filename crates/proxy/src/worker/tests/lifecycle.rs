@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weir_testkit::backend::Database;
 use weir_testkit::say::say;
 
 use super::world::{Host, World};
@@ -195,6 +196,29 @@ fn sec_07_a_client_that_does_not_log_in_is_ended_wherever_it_stops() {
         assert!(world.callers[client].is_closed(), "at {cut}");
         world.check_empty();
     }
+}
+
+#[test]
+fn a_login_is_not_refused_for_what_an_earlier_client_has_set() {
+    let name = "statement_timeout";
+    let mut world = World::new(1, "default_pool_size = 1\nquery_wait_notify = 0");
+    world.database = Some(Database::default());
+    let one = world.dial("ann", &[(name, "5s")]);
+    world.settle();
+    world.ask(one, &say().query("SELECT 1"));
+    world.servers[0].denied = Some(name);
+    let other = world.dial("ann", &[("TimeZone", "Z1")]);
+    world.settle();
+    let heard = world.callers[other].heard();
+    assert!(heard.ends_with("Z(I)"), "{heard}");
+    assert_eq!(world.servers.len(), 2);
+    // What the client itself has asked for ends the login.
+    world.servers[1].denied = Some(name);
+    let own = world.dial("ann", &[(name, "6s")]);
+    world.settle();
+    let heard = world.callers[own].heard();
+    let refusal = "E(FATAL 42501 permission denied to set parameter \"statement_timeout\")";
+    assert_eq!(heard, refusal);
 }
 
 // === waiting ===

@@ -6,9 +6,10 @@ use weir_testkit::backend::{Backend, Database};
 use weir_testkit::reading::messages;
 use weir_testkit::say::say;
 use weir_wire::backend::{self, TransactionStatus};
-use weir_wire::encode;
+use weir_wire::encode::{self, ErrorReport, Severity};
 use weir_wire::frame::{Side, frame};
 use weir_wire::frontend::{self, tag};
+use weir_wire::sqlstate::SqlState;
 use weir_wire::startup::{Startup, startup};
 
 use crate::driver::memory::{End, Peer};
@@ -85,6 +86,8 @@ pub(super) struct Postgres {
     pub(super) stalled: bool,
     /// What it answers to the next login instead of a welcome: code and text.
     pub(super) refusal: Option<(&'static str, &'static str)>,
+    /// Setting that its role may not change any more.
+    pub(super) denied: Option<&'static str>,
 }
 
 impl Postgres {
@@ -109,6 +112,7 @@ impl Postgres {
             was_hit: false,
             stalled: false,
             refusal: None,
+            denied: None,
         }
     }
 
@@ -215,6 +219,10 @@ impl Postgres {
             self.tell_role();
             return true;
         }
+        if let Some(name) = self.denied.filter(|name| text(&message).contains(*name)) {
+            self.deny(name);
+            return true;
+        }
         self.check_settings(&text(&message));
         let message = self.questioned(message);
         match self.interruption.take() {
@@ -227,6 +235,14 @@ impl Postgres {
         }
         self.outbox.append(&mut sent);
         true
+    }
+
+    fn deny(&mut self, name: &str) {
+        let code = SqlState::INSUFFICIENT_PRIVILEGE;
+        let message = format!("permission denied to set parameter \"{name}\"");
+        let report = ErrorReport::new(Severity::Error, code, &message);
+        report.encode(&mut self.outbox).unwrap();
+        encode::ready_for_query(&mut self.outbox, TransactionStatus::Idle).unwrap();
     }
 
     /// What a login would find, and what its own did.
