@@ -2,7 +2,7 @@
 
 use weir_conformance::answer::Answer;
 
-use crate::program::{self, Act};
+use crate::program::{self, Act, Item};
 
 /// Comparison of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,9 @@ const LATE: &str = "a Parse for which no server was free is resolved at its firs
 const LOST_TYPE: &str = "PostgreSQL itself looks for the oid of a column's type that is gone (XX000): a server without a \
      copy finds that the columns have changed (docs/internals/prepared-statements.md)";
 
+const INDIRECT: &str = "Describe of a FETCH or EXECUTE tells the columns of the cursor or statement that is there now \
+     (docs/internals/prepared-statements.md)";
+
 const ENDED: &str = "a text that deals with a statement by name, whose columns have changed, ends the connection \
      (docs/internals/shared-names.md)";
 
@@ -68,6 +71,18 @@ pub(crate) fn is_risk(sql: &str) -> bool {
     sql.starts_with("revoke") || sql.starts_with("drop role") || sql.starts_with("alter role")
 }
 
+/// True if a step prepares what returns the columns of a cursor or another statement.
+pub(crate) fn prepares_indirect(act: &Act) -> bool {
+    let is_indirect = |item: &Item| match item {
+        Item::Parse { name, sql, .. } => {
+            let is_of = |word| sql.trim_start().to_lowercase().starts_with(word);
+            !name.is_empty() && (is_of("fetch") || is_of("execute"))
+        }
+        _ => false,
+    };
+    matches!(act, Act::Batch(items) if items.iter().any(is_indirect))
+}
+
 /// What came before a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Past {
@@ -75,6 +90,8 @@ pub(crate) struct Past {
     pub(crate) is_inside: bool,
     /// See [`is_risk`].
     pub(crate) is_at_risk: bool,
+    /// A client has prepared a FETCH or EXECUTE under a name.
+    pub(crate) has_indirect: bool,
     /// A client has prepared a text of more than 32 KiB.
     pub(crate) has_long: bool,
 }
@@ -94,6 +111,7 @@ pub(crate) fn judge(act: &Act, (expected, found): (&Answer, &Answer), past: Past
     let known = (pair.of_sequences(past))
         .or_else(|| pair.of_long_texts(act, past))
         .or_else(|| pair.of_names())
+        .or_else(|| pair.of_indirect(past))
         .or_else(|| pair.of_changes())
         .or_else(|| pair.of_privileges(past));
     known.map_or(Verdict::Differs, Verdict::Known)
@@ -134,7 +152,7 @@ impl Answers<'_> {
 
     fn of_sequences(&self, past: Past) -> Option<&'static str> {
         let reads = self.text.contains("currval") || self.text.contains("lastval");
-        if reads && self.direct.is_none() && self.weir_says(" 55000 ") {
+        if reads && !self.direct_says(" 55000 ") && self.weir_says(" 55000 ") {
             return Some(SEQUENCE);
         }
         let is_of_others = past.is_inside && self.weir.is_none() && self.direct_says(" 55000 ");
@@ -168,9 +186,24 @@ impl Answers<'_> {
         is_ended.then_some(ENDED)
     }
 
+    fn describes(&self) -> bool {
+        self.text.contains("describe(83") || self.text.contains("ask(names")
+    }
+
+    /// Of statements that return what others do. The answers differ in nothing but columns.
+    fn of_indirect(&self, past: Past) -> Option<&'static str> {
+        let (expected, found) = (self.expected, self.found);
+        let is_columns = |line: &str| line == "n" || line.starts_with("T ");
+        let mut pairs = expected.lines.iter().zip(&found.lines);
+        let is_alike = expected.lines.len() == found.lines.len()
+            && expected.parameters == found.parameters
+            && pairs.all(|(ours, theirs)| ours == theirs || is_columns(ours) && is_columns(theirs));
+        (past.has_indirect && self.describes() && is_alike).then_some(INDIRECT)
+    }
+
     /// Of statements of the protocol, whose objects have changed.
     fn of_changes(&self) -> Option<&'static str> {
-        let describes = self.text.contains("describe(83") || self.text.contains("ask(names");
+        let describes = self.describes();
         let is_gone = |line: &String| line.contains(" XX000 cache lookup failed for type");
         if describes && self.direct.as_ref().is_none_or(is_gone) && self.is_missing() {
             return Some(DESCRIBED);

@@ -60,6 +60,7 @@ pub(crate) fn play(world: &mut World, program: &Program) -> Result<Outcome> {
         last: None,
         is_at_risk: false,
         is_split: false,
+        has_indirect: false,
         has_long: false,
         transcript: Vec::new(),
     };
@@ -99,6 +100,8 @@ struct Play<'a, 'b> {
     is_at_risk: bool,
     /// A LISTEN stood beside other statements.
     is_split: bool,
+    /// A client has prepared a FETCH or EXECUTE.
+    has_indirect: bool,
     /// A client has prepared a long text.
     has_long: bool,
     transcript: Vec<String>,
@@ -331,6 +334,15 @@ impl Play<'_, '_> {
         pinned.contains_key(&port) || pair.is_some_and(|pair| !pair.oracle.is_idle())
     }
 
+    /// Remembers what later differences may come of.
+    fn note_past(&mut self, act: &Act, text: &str) {
+        let lower = text.to_lowercase();
+        self.is_split |=
+            lower.contains(";; listen") || lower.contains("listen") && lower.contains(" ;; ");
+        self.has_indirect |= known::prepares_indirect(act);
+        self.has_long |= lower.contains("parse") && lower.contains("000}");
+    }
+
     /// Acts on both sides and compares.
     fn act(&mut self, client: usize, act: &Act, text: &str) -> Result<Verdict> {
         let before = match self.is_at_risk {
@@ -338,10 +350,7 @@ impl Play<'_, '_> {
             true => self.stage.subject.content().ok(),
             false => None,
         };
-        let lower = text.to_lowercase();
-        self.is_split |=
-            lower.contains(";; listen") || lower.contains("listen") && lower.contains(" ;; ");
-        self.has_long |= lower.contains("parse") && lower.contains("000}");
+        self.note_past(act, text);
         let marker = format!("step {}", self.transcript.len());
         let Some(pair) = self.take(client)? else {
             return Ok(Verdict::Known(known::LOGIN));
@@ -366,6 +375,7 @@ impl Play<'_, '_> {
             let past = known::Past {
                 is_inside,
                 is_at_risk: self.is_at_risk,
+                has_indirect: self.has_indirect,
                 has_long: self.has_long,
             };
             known::judge(act, (&expected, &found), past)
