@@ -348,6 +348,21 @@ pub(crate) const FOUND: &[(&str, &str)] = &[
         ",
     ),
     (
+        "a bad value for a statement whose columns have changed",
+        "
+        pool 2 workers 2
+        client A user=app
+        client B user=app
+        A> parse a: select * from t where k = $1 order by 1, 2 | describe S a | sync
+        A: set search_path to two, public
+        A> bind - a: happy | sync
+        A> bind - a: 1 | sync
+        B: begin
+        A> bind p1 a: x | sync
+        A> bind - a | sync
+        ",
+    ),
+    (
         "Describe of an EXECUTE whose statement came later",
         "
         pool 3 workers 4

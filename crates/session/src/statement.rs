@@ -173,6 +173,11 @@ impl Statement {
         self.context.is_none()
     }
 
+    /// True for the one that no server has ([`OUTDATED`]).
+    pub(crate) fn is_outdated(&self) -> bool {
+        *self.name == *OUTDATED
+    }
+
     /// Hash of the columns that clients rely on; 0 if there are none, or they are not known.
     pub(crate) fn shape(&self) -> u64 {
         let known = self.described.get().filter(|_| self.returns_rows);

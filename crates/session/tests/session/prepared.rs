@@ -632,16 +632,25 @@ fn cor_16_no_row_is_read_by_an_old_description() {
     let mut wire = described();
     assert_eq!(wire.asks(&say().run("a").sync()), "Pweir_1 Dweir_1 H");
     wire.replies(&[PARSED, PARAMETERS, &columns(25)].concat());
-    assert_eq!(wire.goes_on(), "Bweir_outdated E S");
+    assert_eq!(wire.goes_on(), "Bweir_1 Bweir_outdated E S");
+    assert_eq!(wire.replies(BOUND), "");
     assert_eq!(wire.replies(&not_there("weir_outdated")), CHANGED);
     // It hears that until they are the old ones again.
     for _ in 0..2 {
         let again = wire.asks(&say().run("a").sync());
         assert_eq!(again, "Cweir_1 Pweir_1 Dweir_1 H");
         wire.replies(&[CLOSED, PARSED, PARAMETERS, &columns(25)].concat());
-        assert_eq!(wire.goes_on(), "Bweir_outdated E S");
+        assert_eq!(wire.goes_on(), "Bweir_1 Bweir_outdated E S");
+        assert_eq!(wire.replies(BOUND), "");
         assert_eq!(wire.replies(&not_there("weir_outdated")), CHANGED);
     }
+    // PostgreSQL reads the parameters first.
+    let text = "invalid input syntax for type integer: \"x\"";
+    wire.asks(&say().run("a").sync());
+    wire.replies(&[CLOSED, PARSED, PARAMETERS, &columns(25)].concat());
+    assert_eq!(wire.goes_on(), "Bweir_1 Bweir_outdated E S");
+    let failed = error("22P02", text, "pg_strtoint32");
+    assert_eq!(wire.replies(&failed), format!("E(22P02 {text}) Z(I)"));
     wire.asks(&say().run("a").sync());
     wire.replies(&[CLOSED, PARSED, PARAMETERS, &columns(23)].concat());
     assert_eq!(wire.goes_on(), "Bweir_1 E S");
@@ -676,7 +685,8 @@ fn cor_16_who_was_told_something_else_hears_of_the_change_and_others_do_not() {
         "Cweir_1 Pweir_1 Dweir_1 H"
     );
     wire.replies(&[CLOSED, PARSED, &changed].concat());
-    assert_eq!(wire.goes_on(), "Bweir_outdated E S");
+    assert_eq!(wire.goes_on(), "Bweir_1 Bweir_outdated E S");
+    assert_eq!(wire.replies(BOUND), "");
     assert_eq!(wire.replies(&not_there("weir_outdated")), CHANGED);
     wire.client = second;
     assert_eq!(wire.asks(&say().run("b").sync()), "Pweir_2 Dweir_2 H");

@@ -274,6 +274,8 @@ impl Work<'_, '_, '_, '_> {
         if !self.note_bound(head.portal, head.statement) {
             return Ok(false);
         }
+        let asked = self.link.server.comparison.as_ref();
+        let changed = asked.map(|asked| Arc::clone(&asked.next));
         let meaning = match self.meaning_of_bind(head.portal, head.statement) {
             Meaning::Open => return Ok(self.stall()),
             meaning => meaning,
@@ -284,6 +286,9 @@ impl Work<'_, '_, '_, '_> {
         self.link.server.needs_sync = true;
         match meaning.statement() {
             Some(ours) => {
+                if let Some(changed) = changed.filter(|_| ours.is_outdated()) {
+                    self.bind_first(message, &head, changed);
+                }
                 self.link.server.plans_locally |= ours.plans_locally;
                 self.bind_renamed(message, &head, ours)?;
             }
@@ -320,6 +325,24 @@ impl Work<'_, '_, '_, '_> {
             server.repeat.begin();
         }
         begins
+    }
+
+    /// PostgreSQL reads parameters before it finds that columns have changed, and fails with what is wrong with them: so the
+    /// copy with the other columns is bound in front.
+    fn bind_first(&mut self, message: Message, head: &BindHead<'_>, ours: Arc<Statement>) {
+        let rest_at = message.at + HEAD + head.len_consumed;
+        let rest = self.input.get(rest_at..message.at + message.have);
+        let Some(rest) = rest.filter(|_| message.is_whole()) else {
+            return;
+        };
+        let out = self.to_server.insert();
+        if encode::bind_head(out, head.portal, &ours.name, rest.len()).is_err() {
+            return;
+        }
+        out.extend_from_slice(rest);
+        let theirs = head.statement.into();
+        let renamed = Some(Renamed { ours, theirs });
+        self.expect(Expected::new(Kind::Bind, Duty::Try).with_renamed(renamed));
     }
 
     pub(super) fn bind_renamed(
