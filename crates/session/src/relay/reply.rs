@@ -402,7 +402,7 @@ impl Work<'_, '_> {
                 self.client.sequences.forget();
                 self.server.has_foreign_sequences = false;
             }
-            b"ROLLBACK\0" if self.is_clients() => self.server.definitions.undo(),
+            b"ROLLBACK\0" => self.server.definitions.undo(),
             b"ALTER DATABASE\0" | b"ALTER ROLE\0" | b"CREATE ROLE\0" | b"DROP ROLE\0" => {
                 self.server.alters_roles = true;
             }
