@@ -78,6 +78,13 @@ pub(crate) struct Since {
     pub end: u64,
 }
 
+/// Of a Parse beside definitions that its transaction has undone, or changed again: PostgreSQL resolves the statement anew
+/// when it is used next, so no copy that is older than that use will do.
+const UNDONE: Since = Since {
+    own: u64::MAX,
+    end: u64::MAX,
+};
+
 impl Parsed {
     /// Settled by a Parse whose transaction is not over.
     pub(crate) fn known(own: u64) -> Self {
@@ -407,6 +414,19 @@ impl Client {
         self.names.get(key(name)).map(|known| known.parsed)
     }
 
+    /// What its own Parse of a name demands of a copy, now that it is used.
+    #[inline]
+    pub(crate) fn use_parsed(&mut self, name: &[u8], since: Since, now: u64) -> Since {
+        if since != UNDONE {
+            return since;
+        }
+        let from_now = Since { end: now, ..since };
+        if let Some(known) = self.names.get_mut(key(name)) {
+            known.parsed = Parsed::Known(from_now);
+        }
+        from_now
+    }
+
     /// Another statement takes the place of a name's.
     pub(crate) fn replace(&mut self, name: &[u8], statement: &Arc<Statement>) {
         if let Some(known) = self.names.get_mut(key(name)) {
@@ -464,21 +484,27 @@ impl Client {
     }
 
     /// A transaction of its is over: what it has parsed in it sees nothing that later Parses do not see. `is_last`: nothing
-    /// more is on its way.
+    /// more is on its way; `is_doubtful`: see [`crate::relay::Definitions::Doubtful`].
     #[inline]
-    pub(crate) fn transaction_over(&mut self, is_last: bool) {
+    pub(crate) fn transaction_over(&mut self, is_last: bool, is_doubtful: bool) {
         if self.parses.is_some() {
-            self.settle_parses(is_last);
+            self.settle_parses(is_last, is_doubtful);
         }
     }
 
     #[cold]
-    fn settle_parses(&mut self, is_last: bool) {
+    fn settle_parses(&mut self, is_last: bool, is_doubtful: bool) {
         let Some(parses) = self.parses.take() else {
             return;
         };
         let settle = |known: &mut Named| {
-            if let (Parsed::Known(since), Some(statement)) = (&mut known.parsed, &known.statement) {
+            let (Parsed::Known(since), Some(statement)) = (&mut known.parsed, &known.statement)
+            else {
+                return;
+            };
+            if is_doubtful {
+                *since = UNDONE;
+            } else if *since != UNDONE {
                 since.end = statement.now();
             }
         };

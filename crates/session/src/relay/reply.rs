@@ -644,10 +644,11 @@ impl Work<'_, '_> {
         if std::mem::take(&mut server.alters_roles) {
             self.replied.altered_roles = true;
         }
-        if std::mem::take(&mut server.definitions) == Definitions::Doubtful {
+        let is_doubtful = std::mem::take(&mut server.definitions) == Definitions::Doubtful;
+        if is_doubtful {
             server.prepared.doubt_all();
         }
-        self.client.transaction_over(server.queue.is_empty());
+        (self.client).transaction_over(server.queue.is_empty(), is_doubtful);
         if let Some(subscriptions) = &mut self.client.subscriptions {
             subscriptions.transaction_over();
         }

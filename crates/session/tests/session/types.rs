@@ -234,6 +234,40 @@ fn a_copy_that_was_used_beside_definitions_that_were_undone_is_used_by_nobody() 
     }
 }
 
+/// PostgreSQL resolves the statement anew at its first use behind the rollback, not before.
+#[test]
+fn a_statement_that_was_parsed_beside_undone_definitions_is_prepared_anew_when_it_is_used() {
+    const CREATED: &[u8] = b"C\0\0\0\x10CREATE VIEW\0";
+    const ROLLED_BACK: &[u8] = b"C\0\0\0\x0dROLLBACK\0";
+    const OPEN: &[u8] = b"Z\0\0\0\x05T";
+    let mut wire = Wire::new();
+    let described = [PARSED, &parameter(DATE), NO_ROWS].concat();
+    wire.asks(&say().query("BEGIN").query("CREATE VIEW v AS SELECT 1"));
+    wire.replies(&[b"C\0\0\0\x0aBEGIN\0", OPEN, CREATED, OPEN].concat());
+    wire.asks(&say().parse("a", "insert $1!").sync());
+    wire.replies(&[&described, OPEN].concat());
+    wire.asks(&say().query("ROLLBACK"));
+    wire.replies(&[ROLLED_BACK, READY].concat());
+    // Somebody else prepares the text, and then the view comes.
+    let fresh = Client::new(Arc::default(), Arc::clone(wire.server.reported()));
+    let first = std::mem::replace(&mut wire.client, fresh);
+    wire.asks(&say().parse("b", "insert $1!").sync());
+    wire.replies(&[b"3\0\0\0\x04", described.as_slice(), READY].concat());
+    wire.client = first;
+    let run = say().run("a").sync();
+    assert_eq!(wire.asks(&run), "Cweir_1 Pweir_1 Bweir_1 E S");
+    wire.replies(
+        &[
+            b"3\0\0\0\x04",
+            PARSED,
+            b"2\0\0\0\x04C\0\0\0\x0fINSERT 0 1\0",
+            READY,
+        ]
+        .concat(),
+    );
+    assert_eq!(wire.asks(&run), "Bweir_1 E S", "once");
+}
+
 /// Between two changes PostgreSQL resolves it to what no commit has made so, too.
 #[test]
 fn a_copy_that_was_used_between_two_changes_of_definitions_is_used_by_nobody() {

@@ -151,7 +151,10 @@ impl Work<'_, '_, '_, '_> {
         }
         match parsed {
             Parsed::Deferred => Some(self.parse_now(name, &statement)),
-            Parsed::Known(since) => self.copy(name, statement, since),
+            Parsed::Known(since) => {
+                let since = self.link.client.use_parsed(name, since, statement.now());
+                self.copy(name, statement, since)
+            }
             Parsed::Sent(own) => {
                 let (presence, copy) = self.copy_of(&statement);
                 if presence != Presence::Absent && copy.parsed_at == own {
