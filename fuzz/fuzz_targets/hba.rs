@@ -1,4 +1,4 @@
-//! See `weir_route::fuzzing::hba`.
+//! See `weir_access::fuzzing::hba`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_route::fuzzing::hba(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_access::fuzzing::hba(data));

@@ -1,4 +1,4 @@
-//! See `weir_route::fuzzing::ident`.
+//! See `weir_access::fuzzing::ident`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_route::fuzzing::ident(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_access::fuzzing::ident(data));

@@ -1,4 +1,4 @@
-//! See `weir_route::fuzzing::ldap`.
+//! See `weir_access::fuzzing::ldap`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_route::fuzzing::ldap(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_access::fuzzing::ldap(data));

@@ -3,6 +3,8 @@
 use std::process::Command;
 
 use anyhow::Result;
+use weir_access::ldap::LdapOptions;
+use weir_access::ldap::LdapScope;
 use weir_auth::secret::Secret;
 use weir_conformance::slapd::PEOPLE;
 use weir_conformance::slapd::SEARCHER;
@@ -15,8 +17,6 @@ use weir_directory::Refusal;
 use weir_directory::Step;
 use weir_directory::Verdict;
 use weir_directory::check_ldap;
-use weir_route::ldap::LdapOptions;
-use weir_route::ldap::LdapScope;
 
 use crate::support::Directory;
 use crate::support::PATIENCE;

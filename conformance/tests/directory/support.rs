@@ -7,6 +7,7 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use anyhow::Result;
+use weir_access::ldap::LdapOptions;
 use weir_auth::secret::Secret;
 use weir_conformance::slapd::BASE;
 use weir_conformance::slapd::PEOPLE;
@@ -18,7 +19,6 @@ use weir_directory::DirectoryError;
 use weir_directory::LdapTls;
 use weir_directory::Verdict;
 use weir_directory::check_ldap;
-use weir_route::ldap::LdapOptions;
 
 /// Longer than any answer takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

@@ -4,6 +4,8 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use anyhow::Result;
+use weir_access::ldap::LdapOptions;
+use weir_access::ldap::LdapScheme;
 use weir_auth::secret::Secret;
 use weir_conformance::clock;
 use weir_conformance::slapd::Slapd;
@@ -18,8 +20,6 @@ use weir_directory::ServerFailure;
 use weir_directory::Step;
 use weir_directory::Verdict;
 use weir_directory::check_ldap;
-use weir_route::ldap::LdapOptions;
-use weir_route::ldap::LdapScheme;
 
 use crate::support::Directory;
 use crate::support::ask;

@@ -6,13 +6,13 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use weir_config::{AuthType, Loaded, Origin, Settings, SslMode};
-use weir_proxy::Access;
-use weir_route::ldap::LdapOptions;
-use weir_route::limits::FILE_BYTES_MAX;
-use weir_route::{
+use weir_access::ldap::LdapOptions;
+use weir_access::limits::FILE_BYTES_MAX;
+use weir_access::{
     ClientCertificate, Fact, FileError, Files, Hba, IdentMap, Kind, Method, Mistake, Problem, Rule,
 };
+use weir_config::{AuthType, Loaded, Origin, Settings, SslMode};
+use weir_proxy::Access;
 
 /// One mistake in them.
 #[derive(Debug, thiserror::Error)]

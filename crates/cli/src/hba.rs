@@ -1,8 +1,8 @@
 //! `weir hba explain`: which line of `auth_hba_file` decides about a client, and why the lines before it do not.
 //! Nothing is started, and nobody is asked: what a server or a resolver knows is given by flags.
 
+use weir_access::{Answer, Decision, Fact, Facts, Hba, Method, Origin, Rule, Transport, Visitor};
 use weir_config::AuthType;
-use weir_route::{Answer, Decision, Fact, Facts, Hba, Method, Origin, Rule, Transport, Visitor};
 
 use crate::access;
 use crate::args::{self, Address, Explain};

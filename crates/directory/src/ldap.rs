@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::time;
+use weir_access::ldap::LdapOptions;
 use weir_auth::secret::Secret;
-use weir_route::ldap::LdapOptions;
 
 use crate::DirectoryError;
 use crate::Failure;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use weir_access::ldap::LdapOptions;
 use weir_auth::secret::Secret;
-use weir_route::ldap::LdapOptions;
 
 use crate::DirectoryError;
 use crate::TlsSetupError;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 
 use nix::ifaddrs::getifaddrs;
 use nix::unistd::{Uid, User};
-use weir_route::{Answer, Interface};
+use weir_access::{Answer, Interface};
 
 /// The name of a user of this machine; none if it has none.
 pub(crate) fn user_name(uid: u32) -> Option<String> {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use weir_access::ldap::LdapOptions;
+use weir_access::{Hba, IdentMap, Interface};
 use weir_auth::mock::Population;
 use weir_auth::userlist::UserList;
 use weir_config::{ServerTls, Settings};
 use weir_directory::LdapTls;
-use weir_route::ldap::LdapOptions;
-use weir_route::{Hba, IdentMap, Interface};
 
 use crate::lookups;
 use crate::transport::{NoSuchSettings, Outgoing, Transport};

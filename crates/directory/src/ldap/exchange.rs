@@ -13,9 +13,9 @@ use ldap3::Scope;
 use ldap3::SearchEntry;
 use ldap3::SearchOptions;
 use tokio::time;
-use weir_route::ldap::LdapOptions;
-use weir_route::ldap::LdapScheme;
-use weir_route::ldap::LdapScope;
+use weir_access::ldap::LdapOptions;
+use weir_access::ldap::LdapScheme;
+use weir_access::ldap::LdapScope;
 
 use super::LdapTls;
 use super::names::Plan;

@@ -5,8 +5,8 @@ use std::fmt;
 
 use ldap3::dn_escape;
 use ldap3::ldap_escape;
-use weir_route::ldap::LdapOptions;
-use weir_route::ldap::LdapScheme;
+use weir_access::ldap::LdapOptions;
+use weir_access::ldap::LdapScheme;
 
 use crate::Refusal;
 

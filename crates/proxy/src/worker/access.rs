@@ -7,16 +7,16 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use weir_access::ldap::LdapOptions;
+use weir_access::{
+    Answer, ClientCertificate, ClientName, Decision, Fact, Facts, Mapping, Method, Origin, Rule,
+    Transport as Protection, Visitor,
+};
 use weir_auth::login::{Account, LoginRandom, Method as Exchanged};
 use weir_auth::secret::Secret;
 use weir_auth::stored::StoredSecret;
 use weir_config::{AuthLookup, AuthType};
 use weir_directory::PAM_SERVICE;
-use weir_route::ldap::LdapOptions;
-use weir_route::{
-    Answer, ClientCertificate, ClientName, Decision, Fact, Facts, Mapping, Method, Origin, Rule,
-    Transport as Protection, Visitor,
-};
 use weir_session::fault::{Credential, Fault};
 use weir_tls::names::Identity as CertificateNames;
 

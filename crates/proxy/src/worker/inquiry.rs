@@ -63,7 +63,7 @@ impl<D: Driver> Worker<D> {
         let sql = match question {
             Question::Secret if lookup.query == AUTH_QUERY => AUTH_QUERY_WITH_END,
             Question::Secret => lookup.query.as_str(),
-            Question::Roles => weir_route::ROLES_QUERY,
+            Question::Roles => weir_access::ROLES_QUERY,
         };
         let Ok(request) = request(sql, &login.hello.user) else {
             return self.answered(index, question, None);

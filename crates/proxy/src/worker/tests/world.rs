@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use weir_access::Hba;
 use weir_auth::userlist::UserList;
 use weir_pool::{Moment, Shard};
-use weir_route::Hba;
 use weir_stats::{Endpoint, Snapshot};
 use weir_testkit::backend::Database;
 use weir_testkit::reading::{messages, outline};

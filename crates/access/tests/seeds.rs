@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use weir_route::fuzzing;
+use weir_access::fuzzing;
 
 fn run(target: &str, logic: fn(&[u8])) {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -12,7 +12,7 @@
 //! There is no file, socket, clock, thread or global in this crate.
 //!
 //! ```
-//! use weir_route::{Answer, Decision, Fact, Facts, Hba, Method, Origin, Transport, Visitor};
+//! use weir_access::{Answer, Decision, Fact, Facts, Hba, Method, Origin, Transport, Visitor};
 //!
 //! let hba = Hba::parse(
 //!     "pg_hba.conf",
@@ -32,7 +32,7 @@
 //! let facts = Facts { roles: Answer::Known(&roles), ..Facts::default() };
 //! let Decision::Rule(rule) = hba.decide(&visitor, &facts) else { panic!("a line matches") };
 //! assert!(matches!(rule.method(), Method::ScramSha256));
-//! # Ok::<(), weir_route::Problems>(())
+//! # Ok::<(), weir_access::Problems>(())
 //! ```
 
 mod address;
