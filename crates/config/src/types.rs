@@ -317,7 +317,7 @@ impl SyslogFacility {
 }
 
 /// Where a server is found. The port is separate.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HostAddr {
     /// A name for DNS.
     Name(String),

@@ -20,13 +20,14 @@ use weir_auth::stored::StoredSecret;
 use weir_auth::throttle::{Rules, Source, Throttle};
 use weir_auth::userlist::UserList;
 use weir_config::{AuthLookup, PoolSettings, Settings, SizingMode};
-use weir_pool::{HostGate, Moment, Policy, Quota, Shared};
+use weir_pool::{Moment, Policy, Quota, Shared};
 use weir_session::settings::{Reported, Settings as Asked};
 use weir_session::statement::Proven;
 use weir_stats::{Halts, LimitRow, Snapshot};
 
 use crate::clock::Clock;
 use crate::console::{Command, Console};
+use crate::hosts::Hosts;
 use crate::mailbox::Mailbox;
 use crate::neighbour::Neighbour;
 use crate::offload::{Kind, Offload};
@@ -35,7 +36,7 @@ use crate::postponed::Postponed;
 use crate::resolve::Resolver;
 use crate::running::Arrivals;
 use crate::settled::Settled;
-use crate::sizing::{Sizing, TurnsByHost};
+use crate::sizing::Sizing;
 use crate::worker::{Retired, Standing, Trials};
 
 mod database;
@@ -231,8 +232,7 @@ pub(crate) struct Global {
     database_clients: Quotas,
     user_servers: Quotas,
     user_clients: Quotas,
-    gates: Mutex<HashMap<String, Arc<HostGate>>>,
-    turns: TurnsByHost,
+    hosts: Hosts,
     pools: Mutex<HashMap<PoolName, Arc<GlobalPool>>>,
     /// Logins that failed, by where they came from (hazard SEC-67).
     pub(crate) failures: Mutex<Throttle>,
@@ -299,8 +299,7 @@ impl Global {
             database_clients: Quotas::default(),
             user_servers: Quotas::default(),
             user_clients: Quotas::default(),
-            gates: Mutex::default(),
-            turns: Mutex::default(),
+            hosts: Hosts::default(),
             pools: Mutex::default(),
             failures: Mutex::new(Throttle::new(failures)),
             cancels: Mutex::new(Throttle::new(cancels)),
@@ -329,9 +328,7 @@ impl Global {
         self.greeters
             .set_max(clients_max.saturating_add(GREETERS_MAX));
         let logins_max = usize::try_from(global.server_connect_concurrency).unwrap_or(usize::MAX);
-        for gate in lock(&self.gates).values() {
-            gate.set_logins_max(logins_max);
-        }
+        self.hosts.set_logins_max(logins_max);
         for pool in lock(&self.pools).values() {
             pool.keep_proofs_of(&settled.users);
             if let Some(new) = settled.settings.pool(&pool.database, &pool.user) {
@@ -477,7 +474,10 @@ impl Global {
         let database_state =
             of_database.map_or_else(Arc::default, |(_, pool)| Arc::clone(&pool.database_state));
         let (database, user) = self.quotas_of(&settings);
-        let gate = self.gate(&settings, &settled.settings);
+        let logins_max = settled.settings.global.server_connect_concurrency;
+        let logins_max = usize::try_from(logins_max).unwrap_or(usize::MAX);
+        let host = self.hosts.id_of(&settings);
+        let gate = self.hosts.gate(host, logins_max);
         let policy = policy(&settings, &settled.settings);
         let shared = Arc::new(Shared::new(&policy, self.lanes(), database, user, gate));
         shared.set_paused(orders::is_paused(&lock(&self.halts), &name.0));
@@ -563,17 +563,6 @@ impl Global {
         }
         rows.sort_unstable_by(|a, b| (a.name, &a.scope).cmp(&(b.name, &b.scope)));
         rows
-    }
-
-    fn gate(&self, pool: &PoolSettings, settings: &Settings) -> Arc<HostGate> {
-        let name = host_name(pool);
-        let logins_max =
-            usize::try_from(settings.global.server_connect_concurrency).unwrap_or(usize::MAX);
-        let mut gates = lock(&self.gates);
-        let gate = gates
-            .entry(name)
-            .or_insert_with(|| Arc::new(HostGate::new(logins_max)));
-        Arc::clone(gate)
     }
 
     // --- cancelling ---
@@ -682,12 +671,6 @@ impl Global {
             lock(&self.keys).put(name, keys.clone());
         }
     }
-}
-
-/// Pools of the same hosts have the same.
-fn host_name(pool: &PoolSettings) -> String {
-    let hosts: Vec<_> = pool.hosts.iter().map(ToString::to_string).collect();
-    format!("{}:{}", hosts.join(","), pool.port)
 }
 
 /// Which query in which database.

@@ -4,7 +4,6 @@
 //! comes first after a tick is due puts the copies together and asks the controller; the others find the lock taken, or
 //! nothing due, and go on. No transaction ever waits for a lock in here.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
@@ -39,9 +38,6 @@ const LINES_PERIOD: Duration = Duration::from_secs(60);
 
 /// Decisions that are shown.
 const SHOWN: usize = 5;
-
-/// One token per host, for the pools that it has.
-pub(crate) type TurnsByHost = Mutex<HashMap<String, Arc<Mutex<Turns>>>>;
 
 /// What one worker has seen of a pool.
 #[derive(Debug, Clone, Default)]

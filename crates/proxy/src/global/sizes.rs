@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_pool::Moment;
 use weir_stats::SizingRow;
 
-use super::{Global, GlobalPool, finds_size, host_name, lock};
+use super::{Global, GlobalPool, finds_size};
 use crate::sizing::Sizing;
 
 impl Global {
@@ -17,7 +17,7 @@ impl Global {
                 self.wake_all();
             }
         } else if finds_size(&settings) {
-            let turns = Arc::clone(lock(&self.turns).entry(host_name(&settings)).or_default());
+            let turns = self.hosts.turns(self.hosts.id_of(&settings));
             let (lanes, id) = (self.lanes(), self.next_id());
             let sizing = Sizing::new(&settings, lanes, id, turns, &pool.shared);
             // Whoever came first has made the same.
