@@ -1,5 +1,7 @@
 //! LISTEN without a server of one's own: who hears what, when, and what becomes of it when something breaks.
 
+mod own;
+
 use std::time::Duration;
 
 use weir_testkit::backend::Database;
@@ -72,6 +74,17 @@ fn counts(world: &World) -> (usize, usize) {
     let workers = world.workers.iter();
     let counts = workers.map(|worker| worker.listening.counts());
     counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+}
+
+/// Payloads and senders of the notifications that have come.
+fn senders(world: &mut World, client: usize) -> Vec<(String, u32)> {
+    let caller = &mut world.callers[client];
+    let (messages, _) = weir_testkit::reading::messages(caller.new_bytes());
+    let notifications = messages.iter().filter(|message| message.tag == b'A');
+    let read = |body| weir_wire::backend::NotificationResponse::parse(body).unwrap();
+    let told = notifications.map(|message| read(message.body));
+    told.map(|told| (String::from_utf8_lossy(told.payload).into_owned(), told.pid))
+        .collect()
 }
 
 #[test]
@@ -149,106 +162,6 @@ fn a_clients_own_notification_comes_back_to_it_before_it_may_go_on() {
         .copy_done();
     let heard = world.ask(client, &copy.query("notify b, '3'"));
     assert_eq!(heard, "G C(COPY 1) Z(I) C(NOTIFY) A(b: 3) Z(I)");
-}
-
-/// Payloads and senders of the notifications that have come.
-fn senders(world: &mut World, client: usize) -> Vec<(String, u32)> {
-    let caller = &mut world.callers[client];
-    let (messages, _) = weir_testkit::reading::messages(caller.new_bytes());
-    let notifications = messages.iter().filter(|message| message.tag == b'A');
-    let read = |body| weir_wire::backend::NotificationResponse::parse(body).unwrap();
-    let told = notifications.map(|message| read(message.body));
-    told.map(|told| (String::from_utf8_lossy(told.payload).into_owned(), told.pid))
-        .collect()
-}
-
-#[test]
-fn own_notifications_show_the_clients_own_number_and_no_others_do() {
-    for lanes in [1, 2] {
-        let mut world = world(lanes);
-        let (one, other) = (world.login(), world.login());
-        let number = world.callers[one].cancel_key().0;
-        listen(&mut world, one, "a");
-        let at = listener(&world);
-        // One server works for both, and what is said on it comes late.
-        for round in 0..3 {
-            world.servers[at].stalled = true;
-            for (client, text) in [(other, "theirs"), (one, "own"), (one, "own again")] {
-                let sql = format!("notify a, '{text}'");
-                world.callers[client].say(&say().query(&sql));
-                world.settle();
-            }
-            world.servers[at].stalled = false;
-            world.settle();
-            world.callers[other].say(&say().query("notify a, 'theirs'"));
-            world.settle();
-            let own: Vec<_> = senders(&mut world, one)
-                .into_iter()
-                .map(|(text, pid)| (text, pid == number))
-                .collect();
-            let expected = [
-                ("theirs", false),
-                ("own", true),
-                ("own again", true),
-                ("theirs", false),
-            ];
-            let expected = expected.map(|(text, is_own)| (text.to_owned(), is_own));
-            assert_eq!(own, expected, "{round}");
-        }
-    }
-}
-
-/// A timeout hit the mark that tells whose notifications follow.
-#[test]
-fn nothing_is_said_under_another_number_when_the_mark_was_interrupted() {
-    let simple = say().query("notify a, 'own'");
-    let extended = say().parse("", "notify a, 'own'").run("").sync();
-    for request in [simple, extended] {
-        let mut world = world(1);
-        let (one, other) = (world.login(), world.login());
-        let number = world.callers[one].cancel_key().0;
-        listen(&mut world, one, "a");
-        notify(&mut world, other, "a", "theirs");
-        senders(&mut world, one);
-        world.callers[one].say(&request);
-        let mut is_hit = false;
-        for _ in 0..20 {
-            world.turn(0);
-            world.callers[one].serve();
-            for server in &mut world.servers {
-                server.hear();
-                while server.begin() {
-                    let asked = server.asked.last();
-                    let is_mark = asked.is_some_and(|sql| sql.contains("NOTIFY \"weir_lease\""));
-                    is_hit |= is_mark && !is_hit && server.strike(TIMED_OUT);
-                    server.finish();
-                }
-                server.speak(usize::MAX);
-            }
-        }
-        world.settle();
-        assert!(is_hit);
-        assert_eq!(heard(&mut world, one), format!("E(57014 {TIMED_OUT}) Z(I)"));
-        world.callers[one].say(&request);
-        world.settle();
-        assert_eq!(senders(&mut world, one), [("own".to_owned(), number)]);
-    }
-}
-
-#[test]
-fn what_is_said_on_a_server_of_its_own_is_its_own_too() {
-    let mut world = world_with(1, "pool_mode = session\ndefault_pool_size = 2");
-    let (one, other) = (world.login(), world.login());
-    let number = world.callers[one].cancel_key().0;
-    world.ask(one, &say().query("listen a"));
-    senders(&mut world, one);
-    for client in [one, other] {
-        world.callers[client].say(&say().query("notify a, 'x'"));
-        world.settle();
-    }
-    let senders = senders(&mut world, one);
-    let is_own: Vec<_> = senders.iter().map(|(_, pid)| *pid == number).collect();
-    assert_eq!(is_own, [true, false]);
 }
 
 #[test]
