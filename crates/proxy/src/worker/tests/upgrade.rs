@@ -24,6 +24,25 @@ fn upgraded(world: &mut World) {
     world.settle();
 }
 
+/// A client asks, and its server works on that until [`resume`].
+fn ask_and_stall(world: &mut World, client: usize, sql: &str) {
+    for server in &mut world.servers {
+        server.stalled = true;
+    }
+    assert_eq!(world.ask(client, &say().query(sql)), "");
+    for server in &mut world.servers {
+        server.hear();
+        server.begin();
+    }
+}
+
+fn resume(world: &mut World) {
+    for server in &mut world.servers {
+        server.stalled = false;
+    }
+    world.settle();
+}
+
 #[test]
 fn a_client_that_moves_has_its_settings_and_statements() {
     let mut world = world();
@@ -132,14 +151,7 @@ fn a_cancel_reaches_a_client_of_the_old_process() {
     let client = world.login();
     world.ask(client, &say().query("BEGIN"));
     upgraded(&mut world);
-    for server in &mut world.servers {
-        server.stalled = true;
-    }
-    assert_eq!(world.ask(client, &say().query("SELECT 'x'")), "");
-    for server in &mut world.servers {
-        server.hear();
-        server.begin();
-    }
+    ask_and_stall(&mut world, client, "SELECT 'x'");
     world.cancels_at_once = false;
     let asker = world.request_cancel(client);
     world.settle();
@@ -148,10 +160,7 @@ fn a_cancel_reaches_a_client_of_the_old_process() {
     world.cancels.remove(0).peer.end(End::Orderly);
     world.settle();
     assert!(world.callers[asker].is_closed());
-    for server in &mut world.servers {
-        server.stalled = false;
-    }
-    world.settle();
+    resume(&mut world);
     let heard = world.callers[client].heard();
     let word = "E(57014 canceling statement due to user request) Z(E)";
     assert_eq!(heard, word);
@@ -164,20 +173,10 @@ fn a_cancel_reaches_a_client_that_has_moved() {
     upgraded(&mut world);
     assert_eq!((world.arrivals(), world.processes()), (1, 1));
     world.ask(client, &say().query("BEGIN"));
-    for server in &mut world.servers {
-        server.stalled = true;
-    }
-    world.ask(client, &say().query("SELECT 'x'"));
-    for server in &mut world.servers {
-        server.hear();
-        server.begin();
-    }
+    ask_and_stall(&mut world, client, "SELECT 'x'");
     world.request_cancel(client);
     world.settle();
-    for server in &mut world.servers {
-        server.stalled = false;
-    }
-    world.settle();
+    resume(&mut world);
     let heard = world.callers[client].heard();
     let word = "E(57014 canceling statement due to user request) Z(E)";
     assert_eq!(heard, word);
@@ -189,10 +188,7 @@ fn a_cancel_that_the_old_process_takes_with_it_is_over() {
     let client = world.login();
     world.ask(client, &say().query("BEGIN"));
     upgraded(&mut world);
-    for server in &mut world.servers {
-        server.stalled = true;
-    }
-    world.ask(client, &say().query("SELECT 'x'"));
+    ask_and_stall(&mut world, client, "SELECT 'x'");
     world.cancels_at_once = false;
     let asker = world.request_cancel(client);
     world.settle();
