@@ -78,8 +78,8 @@ pub(crate) struct Since {
     pub end: u64,
 }
 
-/// Of a Parse beside definitions that its transaction has undone, or changed again: PostgreSQL resolves the statement anew
-/// when it is used next, so no copy that is older than that use will do.
+/// The time of a Parse beside definitions that its transaction has undone or changed again. PostgreSQL resolves such a
+/// statement anew when it is next used, so no copy that is older than that use will do.
 const UNDONE: Since = Since {
     own: u64::MAX,
     end: u64::MAX,
@@ -414,13 +414,14 @@ impl Client {
         self.names.get(key(name)).map(|known| known.parsed)
     }
 
-    /// What its own Parse of a name demands of a copy, now that it is used.
+    /// How new a copy must be for the use of a name. A Parse that was undone is resolved anew by this use.
     #[inline]
-    pub(crate) fn use_parsed(&mut self, name: &[u8], since: Since, now: u64) -> Since {
+    pub(crate) fn use_parsed(&mut self, name: &[u8], since: Since, of: &Statement) -> Since {
         if since != UNDONE {
             return since;
         }
-        let from_now = Since { end: now, ..since };
+        let end = of.now();
+        let from_now = Since { end, ..since };
         if let Some(known) = self.names.get_mut(key(name)) {
             known.parsed = Parsed::Known(from_now);
         }

@@ -432,7 +432,7 @@ impl Work<'_, '_> {
         Ok(verdict)
     }
 
-    /// What the end of a statement, by its tag, means for the channels of a client that listens.
+    /// Follows LISTEN, UNLISTEN and the end of a transaction, by the tag of a statement, for a client that listens.
     #[cold]
     fn note_channels(&mut self, tag: &[u8]) {
         let is_clients = self.is_clients();

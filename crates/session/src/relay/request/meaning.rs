@@ -152,7 +152,7 @@ impl Work<'_, '_, '_, '_> {
         match parsed {
             Parsed::Deferred => Some(self.parse_now(name, &statement)),
             Parsed::Known(since) => {
-                let since = self.link.client.use_parsed(name, since, statement.now());
+                let since = self.link.client.use_parsed(name, since, &statement);
                 self.copy(name, statement, since)
             }
             Parsed::Sent(own) => {
