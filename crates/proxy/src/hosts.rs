@@ -13,7 +13,8 @@ use crate::global::lock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct HostId(usize);
 
-/// What makes a host the same. PgBouncer's `host=a,b` are ways to one host, in whatever order.
+/// Addresses and port of a host, by which it is recognised. PgBouncer's `host=a,b` is one host with two addresses; their
+/// order does not matter.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Ways {
     addresses: Vec<HostAddr>,
@@ -43,16 +44,16 @@ fn canonical(address: &HostAddr) -> HostAddr {
     }
 }
 
-/// What all pools of a host share.
+/// State shared by all pools of a host.
 #[derive(Debug, Default)]
 struct Host {
-    /// Who may log in now; made with the first pool.
+    /// Limit of logins at once; made with the first pool.
     gate: OnceLock<Arc<HostGate>>,
-    /// Which of its pools may try another size.
+    /// Token of the pool that may try another size.
     turns: Arc<Mutex<Turns>>,
 }
 
-/// All of them. None is forgotten: a configuration names few.
+/// All hosts of the process. None is ever removed: a configuration names few.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     ids: Mutex<HashMap<Ways, HostId>>,
@@ -60,14 +61,14 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// The host of a pool, which is known from now on.
+    /// Host of a pool; a new one gets the next number.
     pub(crate) fn id_of(&self, pool: &PoolSettings) -> HostId {
         let mut ids = lock(&self.ids);
         let next = HostId(ids.len());
         *ids.entry(Ways::of(pool)).or_insert(next)
     }
 
-    /// What says who may log in there now; a new one lets `logins_max` logins be in the making at once, 0 = unlimited.
+    /// Limit of logins to a host. A new one allows `logins_max` at once, 0 = unlimited.
     pub(crate) fn gate(&self, id: HostId, logins_max: usize) -> Arc<HostGate> {
         let mut shared = lock(&self.shared);
         let host = shared.entry(id).or_default();
@@ -77,13 +78,13 @@ impl Hosts {
         Arc::clone(gate)
     }
 
-    /// The token with which one of its pools at a time tries another size.
+    /// Token with which one pool of a host at a time tries another size.
     pub(crate) fn turns(&self, id: HostId) -> Arc<Mutex<Turns>> {
         let mut shared = lock(&self.shared);
         Arc::clone(&shared.entry(id).or_default().turns)
     }
 
-    /// Another number of logins in the making, for each host.
+    /// Sets the number of logins at once for every host.
     pub(crate) fn set_logins_max(&self, logins_max: usize) {
         for gate in lock(&self.shared)
             .values()

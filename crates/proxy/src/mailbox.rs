@@ -34,7 +34,7 @@ pub(crate) enum Asker {
     Server { index: usize, id: u64 },
 }
 
-/// Who asked a worker for a cancel.
+/// Source of a cancel request that a worker passes on.
 pub(crate) enum CancelFrom {
     /// Nobody who waits to be told.
     Nobody,

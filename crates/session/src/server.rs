@@ -599,8 +599,8 @@ impl Server {
         }
     }
 
-    /// Whether an error in what runs changes nothing of what the client asked behind it, as nothing is: a cancel that hit
-    /// the BEGIN of several requests would have the next one committed.
+    /// True if the client asked nothing behind what runs now. Only then is a cancel of abandoned work safe: one that hits
+    /// the BEGIN of a pipeline would let the statement behind it commit by itself.
     pub fn is_at_last_request(&self) -> bool {
         let ends = |entry: &&Expected| {
             entry.duty == Duty::Forward

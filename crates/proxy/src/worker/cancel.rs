@@ -38,7 +38,7 @@ const CANCEL_FRESH: Duration = Duration::from_millis(200);
 /// ... is sent once more if so much later the same query still runs.
 const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 
-/// Who asked for a cancel, and is told when that is over.
+/// Source of a cancel request, which is told when the request is over.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum CancelAsker {
     /// A connection of this worker, which is closed then.
