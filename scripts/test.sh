@@ -35,8 +35,9 @@ note "$(cargo --version), $(psql --version)"
 note "$(python3 --version), $(go version), node $(node --version), javac: $(javac -version 2>&1)"
 
 say "Building the tests, and the binary for the suites against real servers"
-# Not the release build: all of this one is needed anyway, and it checks itself while it runs.
-cargo test "${EVERYTHING[@]}" --no-run || die "the tests do not build"
+# Not the release build: all of this one is needed anyway, and it checks itself while it runs. `--bins`, because `cargo test`
+# builds no binary of a crate without integration tests, and xtask is one.
+cargo build "${EVERYTHING[@]}" --bins --tests || die "the tests do not build"
 export WEIR_BIN="${WEIR_BIN:-$(realpath "${CARGO_TARGET_DIR:-target}")/debug/weir}"
 
 failed=()
