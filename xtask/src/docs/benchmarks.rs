@@ -1,5 +1,5 @@
-//! `docs/benchmarks`: kept results with their reports, and a page that reads them. Reports come from the raw data, and so
-//! does every figure on the page, which stands between two marks:
+//! `docs/benchmarks`: kept results with their reports, and the pages that quote them. Reports come from the raw data, and so
+//! does every figure on these pages, which stands between two marks:
 //!
 //! ```text
 //! <!-- from 2026-11-quick: ## p1: | **Pooler CPU -->
@@ -20,13 +20,15 @@ use super::Page;
 use crate::workspace;
 
 const DIRECTORY: &str = "docs/benchmarks";
+/// Pages with figures of the reports.
+const QUOTING: [&str; 2] = ["docs/benchmarks/README.md", "README.md"];
 /// What tells the result of a bench from that of a tuning.
 const BENCH: &str = "run.json";
 const TUNE: &str = "finding.json";
 const BEGIN: &str = "<!-- from ";
 const END: &str = "<!-- end -->";
 
-/// The reports of all kept results, and the page with their figures.
+/// The reports of all kept results, and the pages with their figures.
 pub(super) fn pages() -> Result<Vec<Page>> {
     let mut pages = Vec::new();
     let mut reports = BTreeMap::new();
@@ -42,10 +44,12 @@ pub(super) fn pages() -> Result<Vec<Page>> {
         pages.push(page("report.md", &markdown));
         reports.insert(name, markdown);
     }
-    let path = format!("{DIRECTORY}/README.md");
-    if let Ok(text) = fs::read_to_string(workspace::root().join(&path)) {
-        let text = fill(&text, &reports).with_context(|| path.clone())?;
-        pages.push(Page { path, text });
+    for path in QUOTING {
+        if let Ok(text) = fs::read_to_string(workspace::root().join(path)) {
+            let text = fill(&text, &reports).with_context(|| path.to_owned())?;
+            let path = path.to_owned();
+            pages.push(Page { path, text });
+        }
     }
     Ok(pages)
 }
