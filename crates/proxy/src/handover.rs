@@ -23,7 +23,7 @@ mod link;
 pub use link::{Link, LinkError};
 
 /// Packets of another version are not understood.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 /// The longest packet. A client whose session is longer stays where it is.
 const PACKET_MAX: usize = 128 * 1024;
 

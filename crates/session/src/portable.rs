@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, Parsed, Refusing};
+use crate::relay::request::deallocate::Deallocating;
 use crate::sequences::{self, PortableUse};
 use crate::settings::{Reported, Settings};
 use crate::statement::{Proven, Registry, Statement};
@@ -56,6 +57,8 @@ struct Meaning {
 struct PortableUnnamed {
     body: Vec<u8>,
     stand_in: Option<Meaning>,
+    /// Name of the statement that it deallocates.
+    deallocates: Option<Vec<u8>>,
 }
 
 fn pairs<'a>(values: impl Iterator<Item = (&'a str, &'a str)>) -> Pairs {
@@ -94,15 +97,12 @@ impl Meaning {
 }
 
 impl Client {
-    /// Everything of its session, if it can go to another process now. The client has no server: what it would keep one
-    /// for if it could (values of sequences, a trial) was given up with the last one.
-    #[must_use]
-    pub fn export(&self) -> Option<Portable> {
-        let is_quiet = self.owed == 0
-            && self.refusing == Refusing::Nothing
-            && self.deallocating.is_none()
-            && self.own_names.is_none()
-            && self.subscriptions().is_none();
+    /// Everything of its session, if it can go to another process now. The client has no server: what it had there
+    /// (portals, statements under its own names, values of sequences, a trial) was given up with the last lease.
+    pub fn export(&mut self) -> Option<Portable> {
+        self.leave_own_names();
+        let is_quiet =
+            self.owed == 0 && self.refusing == Refusing::Nothing && self.subscriptions().is_none();
         let is_held = self.pin().is_some() || !self.held_reasons().is_empty();
         let has_more = self.wants_new || self.reads_statistics || self.has_untracked_effects;
         if !is_quiet || is_held || has_more {
@@ -149,9 +149,12 @@ impl Client {
             None if body.is_empty() => return None,
             None => None,
         };
+        let deallocating = self.deallocating.as_ref();
+        let deallocates = deallocating.and_then(|deallocating| deallocating.unnamed_name(serial));
         Some(Some(PortableUnnamed {
             body: body.to_vec(),
             stand_in,
+            deallocates: deallocates.map(<[u8]>::to_vec),
         }))
     }
 
@@ -185,12 +188,15 @@ impl Client {
         if let Some(unnamed) = &portable.unnamed {
             let stand_in = unnamed.stand_in.as_ref();
             let stand_in = stand_in.map(|meaning| meaning.statement(registry, pool));
+            let serial = registry.serial();
             let kept = client.unnamed();
-            kept.define(registry.serial(), &unnamed.body, None);
+            kept.define(serial, &unnamed.body, None);
             if let Some(statement) = &stand_in {
                 kept.stand_in(statement);
             }
             kept.confirm();
+            let name = unnamed.deallocates.as_deref();
+            client.deallocating = name.map(|name| Box::new(Deallocating::by_unnamed(serial, name)));
         }
         client
     }
@@ -213,15 +219,15 @@ mod tests {
     }
 
     /// There and back, into a process that knows nothing.
-    fn moved(client: &Client) -> Client {
+    fn moved(client: &mut Client) -> Client {
         let (mut registry, pool) = (Registry::new(0, 1), Arc::default());
         Client::import(&client.export().unwrap(), &mut registry, &pool)
     }
 
     #[test]
     fn settings_and_what_was_told_arrive_as_they_were() {
-        let client = client();
-        let arrived = moved(&client);
+        let mut client = client();
+        let arrived = moved(&mut client);
         assert_eq!(arrived.settings, client.settings);
         assert_eq!(arrived.startup, client.startup);
         assert_eq!(arrived.reported, client.reported);
@@ -238,7 +244,7 @@ mod tests {
         client.remember(b"d"[..].into(), Some(dated), Parsed::known(1));
         let own = registry.private(b"select 1\0\0\0");
         client.remember(b"o"[..].into(), Some(own), Parsed::Deferred);
-        let arrived = moved(&client);
+        let mut arrived = moved(&mut client);
         assert_eq!(arrived.statement_count(), 2);
         let (_, found) = arrived.statement(b"d").unwrap();
         let found = found.unwrap();
@@ -249,7 +255,7 @@ mod tests {
         let (_, parsed) = arrived.statement_to_use(b"o").unwrap();
         assert_eq!(parsed, Parsed::Deferred);
         assert!(arrived.statement(b"o").unwrap().1.unwrap().is_private());
-        assert_eq!(arrived.export(), moved(&arrived).export());
+        assert_eq!(arrived.export(), moved(&mut arrived).export());
     }
 
     #[test]
@@ -274,9 +280,38 @@ mod tests {
         client.unnamed().define(5, b"select 2\0\0\0", None);
         assert!(client.export().is_none(), "it is on its way");
         client.unnamed().confirm();
-        let arrived = moved(&client);
+        let arrived = moved(&mut client);
         assert_eq!(arrived.current_unnamed().1, b"select 2\0\0\0");
         assert_ne!(arrived.current_unnamed().0, unnamed::NONE);
+    }
+
+    #[test]
+    fn an_unnamed_statement_that_deallocates_arrives_as_one() {
+        let mut client = client();
+        client.unnamed().define(5, b"\0\0\0", None);
+        client.unnamed().confirm();
+        client.deallocating = Some(Box::new(Deallocating::by_unnamed(5, b"s")));
+        let arrived = moved(&mut client);
+        let deallocating = arrived.deallocating.as_ref().unwrap();
+        let name = deallocating.unnamed_name(arrived.current_unnamed().0);
+        assert_eq!(name, Some(&b"s"[..]));
+        // One that came later deallocates nothing.
+        client.unnamed().define(6, b"select 1\0\0\0", None);
+        client.unnamed().confirm();
+        assert!(moved(&mut client).deallocating.is_none());
+    }
+
+    #[test]
+    fn statements_under_own_names_arrive_once_the_server_is_given_up() {
+        let mut client = client();
+        let statement = Registry::new(0, 1).private(b"select 1\0\0\0");
+        client.own_names = Some(Box::default());
+        client.owns(&b"s"[..].into(), &statement);
+        client.remember_own(b"lost"[..].into());
+        let arrived = moved(&mut client);
+        assert!(arrived.own_names.is_none());
+        assert_eq!(arrived.statement_count(), 1);
+        assert!(arrived.statement(b"s").unwrap().1.is_some());
     }
 
     #[test]

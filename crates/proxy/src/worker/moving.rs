@@ -125,8 +125,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// All that another process has to know of a client; none while it cannot go.
-    fn portrait(&self, index: usize) -> Option<Moved> {
-        let client = self.clients.get(index)?;
+    fn portrait(&mut self, index: usize) -> Option<Moved> {
+        let client = self.clients.get_mut(index)?;
         let is_idle = matches!(client.phase, Phase::Ready)
             && client.lease.is_none()
             && client.ticket.is_none()

@@ -103,6 +103,30 @@ fn a_client_that_has_used_a_sequence_moves_when_it_has_no_server() {
     assert_eq!((world.arrivals(), world.processes()), (1, 1));
 }
 
+/// Names and portals of the last lease are no reason to stay.
+#[test]
+fn a_client_that_has_prepared_or_deallocated_by_sql_moves() {
+    let prepares = say()
+        .query("PREPARE q0 AS SELECT 'q'")
+        .query("DEALLOCATE q0");
+    let named = say().parse("s1", "SELECT 'p'").parse("s2", "DEALLOCATE s1");
+    let unnamed = say().parse("s1", "SELECT 'p'").parse("", "DEALLOCATE s1");
+    let batches = [
+        prepares,
+        named.bind("", "s2").execute("", 0).sync(),
+        unnamed.bind("", "").execute("", 0).sync(),
+    ];
+    for batch in &batches {
+        let mut world = world();
+        let client = world.login();
+        let answers = world.ask(client, batch);
+        assert!(!answers.contains("E("), "{answers}");
+        world.advance(Duration::from_secs(2));
+        upgraded(&mut world);
+        assert_eq!((world.arrivals(), world.processes()), (1, 1), "{answers}");
+    }
+}
+
 #[test]
 fn what_a_client_said_halfway_is_not_lost() {
     let mut world = world();

@@ -46,6 +46,21 @@ pub(crate) struct Deallocating {
 type Portal = (Box<[u8]>, Box<[u8]>);
 
 impl Deallocating {
+    /// Of a client whose unnamed statement, with this number, deallocates a name.
+    pub(crate) fn by_unnamed(serial: u64, name: &[u8]) -> Self {
+        Self {
+            unnamed: Some((serial, name.into())),
+            portals: VecDeque::new(),
+        }
+    }
+
+    /// The name that the unnamed statement with this number deallocates.
+    pub(crate) fn unnamed_name(&self, serial: u64) -> Option<&[u8]> {
+        let unnamed = self.unnamed.as_ref();
+        let unnamed = unnamed.filter(|(number, _)| *number == serial);
+        unnamed.map(|(_, name)| &**name)
+    }
+
     /// The portal is another one from now on.
     fn bind(&mut self, portal: &[u8], name: Option<Box<[u8]>>) {
         self.portals.retain(|(bound, _)| **bound != *portal);
@@ -132,9 +147,7 @@ impl Work<'_, '_, '_, '_> {
         let current = client.current_unnamed().0;
         let deallocating = client.deallocating.get_or_insert_default();
         if statement.is_empty() {
-            let unnamed = deallocating.unnamed.as_ref();
-            let unnamed = unnamed.filter(|(serial, _)| *serial == current);
-            let name = unnamed.map(|(_, name)| name.clone());
+            let name = deallocating.unnamed_name(current).map(Box::from);
             deallocating.bind(portal, name);
             return meaning;
         }
