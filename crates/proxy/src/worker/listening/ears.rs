@@ -366,7 +366,14 @@ impl<D: Driver> Worker<D> {
             let Some(client) = self.seated(*seat) else {
                 continue;
             };
-            client.ears = None;
+            // A request that came too late for this listener may reach the next one: the client's end withdraws it.
+            let waiting = client.ears.take().and_then(|ears| ears.waiting);
+            client.ears = waiting.map(|waiting| {
+                Box::new(Ears {
+                    waiting: Some(waiting),
+                    ..Ears::default()
+                })
+            });
             client.session.drop_subscriptions();
             if self.is_in_a_message(seat.index) {
                 // Nothing can be said in the middle of one.

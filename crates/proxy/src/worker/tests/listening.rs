@@ -523,6 +523,27 @@ fn the_end_of_the_listening_server_is_told_to_all_who_listen() {
     }
 }
 
+/// The request reaches the next listening server, which nobody would ever tell that its client is gone.
+#[test]
+fn a_request_on_its_way_when_the_listening_server_ends_leaves_nothing() {
+    for first in 0..4 {
+        let mut world = world(1);
+        let client = world.login();
+        listen(&mut world, client, "a");
+        let at = listener(&world);
+        world.servers[at].die(false, End::Orderly);
+        world.callers[client].say(&say().query("listen b"));
+        world.callers[client].serve();
+        world.workers[0].driver.first = first;
+        world.turn(0);
+        world.settle();
+        let expected = "E(FATAL 08006 server conn crashed?)";
+        assert_eq!(heard(&mut world, client), expected);
+        assert_eq!(counts(&world), (0, 0), "{first}");
+        world.check_empty();
+    }
+}
+
 #[test]
 fn a_listening_server_that_falls_silent_is_found_out() {
     let mut world = world(1);
