@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use weir_pool::Moment;
+use weir_session::relay::STREAM_MIN;
 use weir_testkit::backend::{Backend, Database, Output, Sight};
 use weir_testkit::cuts::Dice;
 use weir_testkit::program::{Speaker, Step};
@@ -155,7 +156,7 @@ impl Actor {
         self.say(world, caller, &step.bytes);
         // COPY's data belongs to the request before, and requests sent ahead share one question.
         self.uncertain &= is_copying || owed > 0;
-        self.uncertain |= may_change(&step.text) || self.is_checked;
+        self.uncertain |= may_change(&step) || self.is_checked;
         self.inserts |= inserts(&step);
         self.hides |= hides(&step);
         // Names that are forgotten are not used again before the answer, and nothing is said behind a COPY that may
@@ -456,15 +457,15 @@ fn inserts(step: &Step) -> bool {
 /// Statements that may leave something that no server can be asked about: a block, a text of which only a beginning is
 /// there when it is judged.
 fn hides(step: &Step) -> bool {
-    step.text.contains("DO $$") || step.bytes.len() > 32 * 1024
+    step.text.contains("DO $$") || step.bytes.len() > STREAM_MIN
 }
 
-/// Whether Weir has to ask the server what a request did to the session.
-fn may_change(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
+/// True if Weir may ask the server what a request did to the session: also about a text that it has read only in pieces.
+fn may_change(step: &Step) -> bool {
+    let text = step.text.to_ascii_lowercase();
     // The first INSERT keeps its server for a moment, for its `lastval`.
     let words = "oops set do copy discard insert listen lock temp declare close fetch prepare execute deallocate b(";
-    words.split(' ').any(|word| text.contains(word))
+    step.bytes.len() > STREAM_MIN || words.split(' ').any(|word| text.contains(word))
 }
 
 /// Behind the first ReadyForQuery.

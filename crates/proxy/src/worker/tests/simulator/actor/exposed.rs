@@ -38,7 +38,7 @@ impl Actor {
             return None;
         }
         let step = self.speaker.next_alone(&self.twin, dice);
-        self.uncertain = may_change(&step.text) || self.is_checked;
+        self.uncertain = may_change(&step) || self.is_checked;
         self.inserts |= inserts(&step);
         self.hides |= hides(&step);
         self.ask(world, caller, &step.bytes);
