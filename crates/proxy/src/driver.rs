@@ -14,6 +14,7 @@ use weir_stats::Endpoint;
 use crate::listen::Accepted;
 use crate::socket::{Stream, Target, TcpOptions};
 use crate::tls::Session;
+use crate::worker::{CancellerId, ClientId, ServerId};
 
 mod epoll;
 #[cfg(test)]
@@ -34,11 +35,11 @@ pub(crate) const GONE: Key = Key::MAX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A connection that carries a cancel request.
-    Cancel(usize),
-    Client(usize),
+    Cancel(CancellerId),
+    Client(ClientId),
     /// Nobody's any more: only its backlog is still being sent.
     Nobody,
-    Server(usize),
+    Server(ServerId),
 }
 
 /// Something that has happened.

@@ -37,7 +37,7 @@ use crate::resolve::Resolver;
 use crate::running::Arrivals;
 use crate::settled::Settled;
 use crate::sizing::Sizing;
-use crate::worker::{Retired, Standing, Trials};
+use crate::worker::{ClientId, Retired, Standing, Trials};
 
 mod database;
 mod purpose;
@@ -176,8 +176,7 @@ struct Cancellable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Place {
     pub(crate) lane: usize,
-    pub(crate) index: usize,
-    pub(crate) id: u64,
+    pub(crate) client: ClientId,
 }
 
 /// Limits on clients and servers, by the name of a database or user.
@@ -578,10 +577,10 @@ impl Global {
         true
     }
 
-    pub(crate) fn unregister(&self, pid: u32, id: u64) {
+    pub(crate) fn unregister(&self, pid: u32, place: Place) {
         let mut known = lock(&self.cancellable);
         if let Entry::Occupied(mut same) = known.entry(pid) {
-            same.get_mut().retain(|client| client.place.id != id);
+            same.get_mut().retain(|client| client.place != place);
             if same.get().is_empty() {
                 same.remove();
             }
@@ -589,10 +588,10 @@ impl Global {
     }
 
     /// The key that a client was given.
-    pub(crate) fn cancel_key(&self, pid: u32, id: u64) -> Option<Secret> {
+    pub(crate) fn cancel_key(&self, pid: u32, place: Place) -> Option<Secret> {
         let known = lock(&self.cancellable);
         let mut same = known.get(&pid)?.iter();
-        same.find(|client| client.place.id == id)
+        same.find(|client| client.place == place)
             .map(|client| client.key.clone())
     }
 

@@ -135,8 +135,7 @@ mod tests {
             key: vec![1; length],
             asker: Place {
                 lane: 1,
-                index: 2,
-                id: 3,
+                client: 3_u64.into(),
             },
         }
     }
@@ -146,7 +145,7 @@ mod tests {
         let packet = cancel(4).encode().unwrap();
         assert!(matches!(
             Letter::decode(&packet),
-            Ok(Letter::Cancel { pid: 7, key, asker }) if key == [1; 4] && asker.id == 3
+            Ok(Letter::Cancel { pid: 7, key, asker }) if key == [1; 4] && asker.client == 3_u64.into()
         ));
     }
 
@@ -155,7 +154,7 @@ mod tests {
         let packet = cancel(4).encode().unwrap();
         let mut other = packet.clone();
         other[0] = VERSION + 1;
-        assert!(matches!(Letter::decode(&other), Err(LinkError::Version(4))));
+        assert!(matches!(Letter::decode(&other), Err(LinkError::Version(5))));
         let longer = [&packet[..], &[0]].concat();
         assert!(matches!(Letter::decode(&longer), Err(LinkError::Malformed)));
         for length in 1..packet.len() {

@@ -18,7 +18,9 @@ use crate::orders::{Refusal, Task};
 use crate::resolve::Resolved;
 use crate::socket::Stream;
 use crate::tls::Advanced;
-use crate::worker::{Answered, Arrival, Asking, Forward, Heard, Leaver};
+use crate::worker::{
+    Answered, Arrival, Asking, CancellerId, ClientId, Forward, Heard, Leaver, ServerId,
+};
 
 mod channel;
 mod sync;
@@ -29,9 +31,9 @@ const MESSAGES_MAX: usize = 4096;
 /// Who asked a helper thread for something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asker {
-    Cancel { index: usize, id: u64 },
-    Client { index: usize, id: u64 },
-    Server { index: usize, id: u64 },
+    Cancel(CancellerId),
+    Client(ClientId),
+    Server(ServerId),
 }
 
 /// Source of a cancel request that a worker passes on.
@@ -57,13 +59,9 @@ pub(crate) enum Message {
     /// Tell when everything that was sent before this has been dealt with.
     Barrier(Sender<()>),
     /// Cancel what this client is doing; who asked is told when that is done.
-    Cancel {
-        client: usize,
-        id: u64,
-        asker: CancelFrom,
-    },
+    Cancel { client: ClientId, asker: CancelFrom },
     /// The other process is done with the cancel that this connection asked for.
-    CancelOver { index: usize, id: u64 },
+    CancelOver(ClientId),
     /// A limit that another worker needs is full: close the idle server that fits, or pass it on.
     Evict {
         scope: Scope,

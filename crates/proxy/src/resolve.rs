@@ -10,6 +10,7 @@ use weir_stats::HostRow;
 
 use crate::global::{Global, lock};
 use crate::mailbox::Message;
+use crate::worker::ServerId;
 
 /// Names that are kept.
 const NAMES_MAX: usize = 10_000;
@@ -17,8 +18,7 @@ const NAMES_MAX: usize = 10_000;
 /// The answer to a server connection that waits for an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Resolved {
-    pub(crate) server: usize,
-    pub(crate) id: u64,
+    pub(crate) server: ServerId,
     pub(crate) addresses: Result<Vec<IpAddr>, String>,
 }
 
@@ -88,21 +88,11 @@ impl Resolver {
 }
 
 /// Resolves on a helper; the answer goes to the worker's mailbox. False if the helpers are overloaded.
-pub(crate) fn resolve(
-    global: &Arc<Global>,
-    name: String,
-    lane: usize,
-    server: usize,
-    id: u64,
-) -> bool {
+pub(crate) fn resolve(global: &Arc<Global>, name: String, lane: usize, server: ServerId) -> bool {
     let shared = Arc::clone(global);
     resolve_then(global, name, move |addresses| {
         if let Some(mailbox) = shared.mailbox(lane) {
-            mailbox.send_waiting(Message::Resolved(Resolved {
-                server,
-                id,
-                addresses,
-            }));
+            mailbox.send_waiting(Message::Resolved(Resolved { server, addresses }));
         }
     })
 }

@@ -7,7 +7,6 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use slab::Slab;
 use weir_pool::Moment;
 use weir_session::client::Client as Session;
 use weir_session::statement::Registry;
@@ -24,6 +23,7 @@ mod changed;
 mod client;
 mod console;
 mod drain;
+mod ids;
 mod inquiry;
 mod keeping;
 mod letters;
@@ -54,6 +54,8 @@ mod welcome;
 pub(crate) use access::Answered;
 use cancel::Canceller;
 use console::Gathering;
+pub(crate) use ids::{CancellerId, ClientId, ServerId};
+use ids::{PoolId, Slots};
 pub(crate) use keeping::Trials;
 use listening::Listening;
 pub(crate) use listening::{Asking, Heard, Leaver};
@@ -84,11 +86,11 @@ pub(crate) struct Worker<D> {
     driver: D,
     letters: Letters,
     now: Moment,
-    clients: Slab<Client>,
-    servers: Slab<Server>,
-    pools: Slab<Pool>,
-    pool_index: HashMap<PoolName, usize>,
-    cancellers: Slab<Canceller>,
+    clients: Slots<ClientId, Client>,
+    servers: Slots<ServerId, Server>,
+    pools: Slots<PoolId, Pool>,
+    pool_index: HashMap<PoolName, PoolId>,
+    cancellers: Slots<CancellerId, Canceller>,
     registry: Registry,
     /// Some pool wants servers to be asked without a reason (`session_state_check`).
     has_checks: bool,
@@ -104,12 +106,12 @@ pub(crate) struct Worker<D> {
     to_client: Vec<u8>,
     answers: Vec<u8>,
     /// Servers to be released after the current event.
-    later: VecDeque<usize>,
+    later: VecDeque<ServerId>,
     gathering: HashMap<u64, Gathering>,
     /// Orders of consoles here that are not done.
     pending: HashMap<u64, orders::Pending>,
     /// The client of the console that has suspended everything.
-    suspender: Option<(usize, u64)>,
+    suspender: Option<ClientId>,
     /// Since when nothing moves (`SUSPEND`).
     suspended_since: Option<Moment>,
     questions: u64,
@@ -138,11 +140,11 @@ impl<D: Driver> Worker<D> {
             driver,
             letters,
             now,
-            clients: Slab::new(),
-            servers: Slab::new(),
-            pools: Slab::new(),
+            clients: Slots::new(),
+            servers: Slots::new(),
+            pools: Slots::new(),
             pool_index: HashMap::new(),
-            cancellers: Slab::new(),
+            cancellers: Slots::new(),
             registry,
             has_checks: false,
             has_removed: false,

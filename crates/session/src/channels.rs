@@ -35,15 +35,13 @@ pub const CHANNELS_MAX: usize = 10_000;
 /// Names are cut to 63 bytes or, at a character of several bytes, to fewer.
 const SURELY_WHOLE: usize = 59;
 
-/// A client as the hub knows it: where it lives, and a number that no other client ever has.
+/// A client as the hub knows it: its worker, and its number there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Seat {
     /// Its worker.
     pub lane: usize,
-    /// Its place there; used again by others after it.
-    pub index: usize,
-    /// Its number.
-    pub id: u64,
+    /// Number of the client there, which no other client gets after it.
+    pub client: u64,
 }
 
 /// What a client asks for.

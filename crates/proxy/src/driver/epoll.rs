@@ -686,6 +686,7 @@ mod tests {
     use socket2::{Domain, Socket as RawSocket, Type};
 
     use super::*;
+    use crate::worker::ServerId;
 
     /// Both ends of a connection.
     fn pair() -> (Socket, RawSocket) {
@@ -702,7 +703,9 @@ mod tests {
 
     fn has_news(socket: Socket) -> bool {
         let (mut driver, _) = Epoll::new(Vec::new(), TcpOptions::default()).unwrap();
-        let key = driver.add(socket.into(), Owner::Server(0)).unwrap();
+        let key = driver
+            .add(socket.into(), Owner::Server(ServerId::default()))
+            .unwrap();
         driver.has_news(key)
     }
 

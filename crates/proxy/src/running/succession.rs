@@ -132,8 +132,7 @@ pub(crate) fn cancel(global: &Global, pid: u32, key: &[u8], asker: Place) {
         return global.neighbour.cancel_over(asker);
     };
     mailbox.send_waiting(Message::Cancel {
-        client: place.index,
-        id: place.id,
+        client: place.client,
         asker: CancelFrom::Neighbour(asker),
     });
 }
@@ -153,9 +152,8 @@ pub(crate) fn part(global: &Global) {
 }
 
 fn close_asker(global: &Global, asker: Place) {
-    let Place { lane, index, id } = asker;
-    if let Some(mailbox) = global.mailbox(lane) {
-        mailbox.send_waiting(Message::CancelOver { index, id });
+    if let Some(mailbox) = global.mailbox(asker.lane) {
+        mailbox.send_waiting(Message::CancelOver(asker.client));
     }
 }
 

@@ -21,6 +21,7 @@ use weir_session::fault::{Credential, Fault};
 use weir_tls::names::Identity as CertificateNames;
 
 use super::Worker;
+use super::ids::ClientId;
 use super::inquiry::{Question, Row};
 use super::slots::{Authenticating, Busy, Identity, Phase, Plan};
 use crate::driver::Driver;
@@ -401,7 +402,7 @@ pub(super) fn lookup(settled: &Settled, login: &Authenticating) -> Option<AuthLo
 
 impl<D: Driver> Worker<D> {
     /// Takes the next step of a login.
-    pub(super) fn authenticate(&mut self, index: usize) {
+    pub(super) fn authenticate(&mut self, index: ClientId) {
         let settled = self.global.settled();
         let Some(client) = self.clients.get_mut(index) else {
             return;
@@ -409,10 +410,7 @@ impl<D: Driver> Worker<D> {
         let Phase::Authenticating(login) = &mut client.phase else {
             return;
         };
-        let asker = Asker::Client {
-            index,
-            id: client.id,
-        };
+        let asker = Asker::Client(index);
         match step(&settled, login, &client.identity) {
             Step::In => self.authenticated(index),
             Step::Refuse(fault) => self.refuse_login(index, fault),
@@ -439,7 +437,7 @@ impl<D: Driver> Worker<D> {
     /// Has a helper find something out.
     fn look_up(
         &mut self,
-        index: usize,
+        index: ClientId,
         asker: Asker,
         find: impl FnOnce() -> Answered + Send + 'static,
     ) {
@@ -460,12 +458,12 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    pub(super) fn fail_overloaded(&mut self, index: usize) {
+    pub(super) fn fail_overloaded(&mut self, index: ClientId) {
         self.fail_client(index, &Fault::TooManyLogins);
     }
 
     /// The secret of the user, by auth_query or out of its cache.
-    fn fetch_account(&mut self, index: usize, lookup: &AuthLookup) {
+    fn fetch_account(&mut self, index: ClientId, lookup: &AuthLookup) {
         let Some(client) = self.clients.get(index) else {
             return;
         };
@@ -481,7 +479,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn learn_account(&mut self, index: usize, account: Account) {
+    fn learn_account(&mut self, index: ClientId, account: Account) {
         if let Some(client) = self.clients.get_mut(index)
             && let Phase::Authenticating(login) = &mut client.phase
         {
@@ -493,15 +491,15 @@ impl<D: Driver> Worker<D> {
 
     /// A letter of a helper.
     pub(super) fn learnt(&mut self, asker: Asker, answered: Answered) {
-        if let Asker::Client { index, id } = asker
-            && self.clients.get(index).is_some_and(|it| it.id == id)
+        if let Asker::Client(index) = asker
+            && self.clients.contains(index)
         {
             self.learn(index, answered);
         }
     }
 
     /// Something that a login asked for has been found out, or could not be.
-    pub(super) fn learn(&mut self, index: usize, answered: Answered) {
+    pub(super) fn learn(&mut self, index: ClientId, answered: Answered) {
         let settled = self.global.settled();
         let Some(client) = self.clients.get_mut(index) else {
             return;
@@ -535,12 +533,12 @@ impl<D: Driver> Worker<D> {
         self.authenticate(index);
     }
 
-    pub(super) fn fail_inquiry(&mut self, index: usize) {
+    pub(super) fn fail_inquiry(&mut self, index: ClientId) {
         self.fail_client(index, &Fault::Misconfigured("auth_query failed".to_owned()));
     }
 
     /// Asks a directory about the password that a client has sent.
-    pub(super) fn check_password(&mut self, index: usize, password: Secret) {
+    pub(super) fn check_password(&mut self, index: ClientId, password: Secret) {
         let settled = self.global.settled();
         let Some(client) = self.clients.get_mut(index) else {
             return;
@@ -553,10 +551,7 @@ impl<D: Driver> Worker<D> {
         };
         login.busy = Busy::Waiting;
         login.typed = Some(password.clone());
-        let asker = Asker::Client {
-            index,
-            id: client.id,
-        };
+        let asker = Asker::Client(index);
         let user = login.hello.user.clone();
         let name = client.to_string();
         let deadline = settled.settings.global.client_login_timeout;
@@ -596,7 +591,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn verdict(&mut self, index: usize, fits: bool) {
+    fn verdict(&mut self, index: ClientId, fits: bool) {
         if self.bar(index) {
             return;
         }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_pool::{Entered, Moment, ServerId};
+use weir_pool::{Entered, Moment};
 use weir_session::fault::Fault;
 use weir_stats::Blame;
 use weir_stats::Endpoint;
@@ -14,6 +14,7 @@ use weir_wire::encode;
 
 use super::Worker;
 use super::client::Leaving;
+use super::ids::{CancellerId, ClientId, ServerId};
 use super::secure::Securing;
 use super::slots::{Phase, Stage, Test};
 use super::timers::Timer;
@@ -42,15 +43,9 @@ const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone, Copy)]
 pub(super) enum CancelAsker {
     /// A connection of this worker, which is closed then.
-    Here { index: usize, id: u64 },
+    Here(ClientId),
     /// A connection of the other process of an upgrade.
     Neighbour(Place),
-}
-
-impl CancelAsker {
-    pub(super) fn here(index: usize, id: u64) -> Self {
-        Self::Here { index, id }
-    }
 }
 
 /// A cancel request that waits until the server works on what it is for: a request of ours comes first.
@@ -80,7 +75,7 @@ pub(super) enum Errand {
         place: Entered,
     },
     /// The host of a server of ours.
-    Server { index: usize, id: u64 },
+    Server(ServerId),
 }
 
 /// A connection that carries a cancel request.
@@ -100,10 +95,10 @@ pub(super) struct Canceller {
 
 impl Canceller {
     /// The server that it is for, if it is not for a peer.
-    pub(super) fn server(&self) -> Option<usize> {
+    pub(super) fn server(&self) -> Option<ServerId> {
         match self.errand {
             Errand::Peer { .. } => None,
-            Errand::Server { index, .. } => Some(index),
+            Errand::Server(server) => Some(server),
         }
     }
 
@@ -111,7 +106,7 @@ impl Canceller {
     pub(super) fn peer(&self) -> Option<u32> {
         match self.errand {
             Errand::Peer { peer_id, .. } => Some(peer_id),
-            Errand::Server { .. } => None,
+            Errand::Server(_) => None,
         }
     }
 
@@ -135,12 +130,12 @@ impl Canceller {
 
 impl<D: Driver> Worker<D> {
     /// Cancels what a client of this worker is doing. `asker` is the connection that asked.
-    pub(super) fn cancel_client(&mut self, index: usize, id: u64, asker: Option<CancelAsker>) {
-        let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) else {
+    pub(super) fn cancel_client(&mut self, index: ClientId, asker: Option<CancelAsker>) {
+        let Some(client) = self.clients.get_mut(index) else {
             return self.cancel_done(asker);
         };
         if matches!(client.phase, Phase::Console(_)) {
-            self.cancel_order(index, id);
+            self.cancel_order(index);
             return self.cancel_done(asker);
         }
         if let Some(ticket) = client.ticket.take() {
@@ -157,7 +152,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Keeps a cancel request of a client until [`Worker::deliver_cancel`]; a second one takes the place of the first.
-    fn hold_cancel(&mut self, index: usize, asker: Option<CancelAsker>) {
+    fn hold_cancel(&mut self, index: ClientId, asker: Option<CancelAsker>) {
         let Some(client) = self.clients.get_mut(index) else {
             return self.cancel_done(asker);
         };
@@ -171,7 +166,7 @@ impl<D: Driver> Worker<D> {
     /// works on a request of ours, which it would hit instead; and if nothing of the client's is left to cancel, it came too
     /// late, and PostgreSQL would ignore it.
     #[inline]
-    pub(super) fn deliver_cancel(&mut self, index: usize) {
+    pub(super) fn deliver_cancel(&mut self, index: ClientId) {
         let client = self.clients.get(index);
         if client.is_some_and(|client| client.held_cancel.is_some()) {
             self.deliver_held_cancel(index);
@@ -179,7 +174,7 @@ impl<D: Driver> Worker<D> {
     }
 
     #[cold]
-    fn deliver_held_cancel(&mut self, index: usize) {
+    fn deliver_held_cancel(&mut self, index: ClientId) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -216,7 +211,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The client waits for a server, and its query is not wanted any more: no server sees it.
-    fn cancel_waiter(&mut self, index: usize) {
+    fn cancel_waiter(&mut self, index: ClientId) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -235,15 +230,14 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Opens a connection to a server's host to cancel what it is doing.
-    pub(super) fn cancel_server(&mut self, index: usize, asker: Option<CancelAsker>) {
+    pub(super) fn cancel_server(&mut self, index: ServerId, asker: Option<CancelAsker>) {
         let Some(server) = self.servers.get(index) else {
             return;
         };
         let target = server.facts.target.clone();
         let secured = server.facts.tls.as_ref();
         let tls = secured.map(|secured| Arc::clone(&secured.outgoing));
-        let id = server.facts.id;
-        match self.carry(target, tls, Errand::Server { index, id }, asker) {
+        match self.carry(target, tls, Errand::Server(index), asker) {
             Ok(()) => {
                 if let Some(server) = self.servers.get_mut(index) {
                     server.cancels += 1;
@@ -268,35 +262,36 @@ impl<D: Driver> Worker<D> {
             return Err("too many at once".to_owned());
         }
         let wait = self.global.settled().settings.global.server_connect_timeout;
-        let index = self.cancellers.vacant_key();
-        let connected = self.driver.connect(&target, Owner::Cancel(index));
-        let key = connected.map_err(|error| error.to_string())?;
         let until = wait.map_or(Moment::NEVER, |wait| self.now.plus(wait));
-        self.cancellers.insert(Canceller {
-            key,
-            id: self.global.next_id(),
-            carrying: Carrying::Connecting,
-            target,
-            tls,
-            errand,
-            asker,
-            began_at: self.now,
-            until,
+        let (now, id) = (self.now, self.global.next_id());
+        let inserted = self.cancellers.try_insert(|index| {
+            let connected = self.driver.connect(&target, Owner::Cancel(index));
+            connected.map(|key| Canceller {
+                key,
+                id,
+                carrying: Carrying::Connecting,
+                target,
+                tls,
+                errand,
+                asker,
+                began_at: now,
+                until,
+            })
         });
+        let index = inserted.map_err(|error| error.to_string())?;
         self.timers.arm(until, Timer::Canceller(index));
         Ok(())
     }
 
     /// The connection is ready for the request itself.
-    pub(super) fn send_cancel(&mut self, index: usize) {
+    pub(super) fn send_cancel(&mut self, index: CancellerId) {
         let Some(canceller) = self.cancellers.get_mut(index) else {
             return;
         };
         let message = match &mut canceller.errand {
             Errand::Peer { message, .. } => std::mem::take(message),
-            Errand::Server { index: server, id } => {
-                let server = self.servers.get(*server);
-                let Some(server) = server.filter(|server| server.facts.id == *id) else {
+            Errand::Server(server) => {
+                let Some(server) = self.servers.get(*server) else {
                     return self.cancel_over(index, false);
                 };
                 if let Some(client) = server.lease
@@ -320,7 +315,7 @@ impl<D: Driver> Worker<D> {
 
     /// The other side has ended a cancel's connection. PostgreSQL closes it in order once the signal is sent; a connection
     /// that breaks, or ends before the request was sent on it, says nothing of the kind.
-    pub(super) fn cancel_ended(&mut self, index: usize, error: Option<&std::io::Error>) {
+    pub(super) fn cancel_ended(&mut self, index: CancellerId, error: Option<&std::io::Error>) {
         let canceller = self.cancellers.get(index);
         let is_sent = canceller.is_some_and(|known| matches!(known.carrying, Carrying::Sent));
         if let Some(error) = error {
@@ -335,8 +330,8 @@ impl<D: Driver> Worker<D> {
 
     /// A cancel's connection is closed. `ended`: by PostgreSQL, so the signal was sent. If it was not, a request that was sent
     /// may still arrive: its server serves nobody else.
-    pub(super) fn cancel_over(&mut self, index: usize, ended: bool) {
-        let Some(canceller) = self.cancellers.try_remove(index) else {
+    pub(super) fn cancel_over(&mut self, index: CancellerId, ended: bool) {
+        let Some(canceller) = self.cancellers.remove(index) else {
             return;
         };
         self.timers.disarm(canceller.until, Timer::Canceller(index));
@@ -344,18 +339,13 @@ impl<D: Driver> Worker<D> {
             self.driver.close(canceller.key);
         }
         self.cancel_done(canceller.asker);
-        let Errand::Server {
-            index: server_index,
-            id,
-        } = canceller.errand
-        else {
+        let Errand::Server(server_index) = canceller.errand else {
             if !ended {
                 tracing::warn!("a cancel request did not get through to a peer");
             }
             return;
         };
-        let server = self.servers.get_mut(server_index);
-        let Some(server) = server.filter(|server| server.facts.id == id) else {
+        let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
         server.cancels -= 1;
@@ -366,31 +356,31 @@ impl<D: Driver> Worker<D> {
         if server.cancels == 0 && matches!(server.stage, Stage::BeingCancelled) {
             self.absorb_late_cancel(server_index);
         } else if ended && canceller.began_at.since(server.request_at) < CANCEL_FRESH {
-            let client = server.lease.and_then(|client| self.clients.get(client));
-            server.cancelled_at = client.map(|client| (canceller.began_at, client.id));
+            server.cancelled_at = server.lease.map(|client| (canceller.began_at, client));
             let at = self.now.plus(CANCEL_AGAIN);
             self.timers.arm(at, Timer::CancelAgain(server_index));
         }
     }
 
     /// A cancel may have come before its query: is that still running, and nothing else?
-    pub(super) fn cancel_again(&mut self, server_index: usize) {
+    pub(super) fn cancel_again(&mut self, server_index: ServerId) {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
-        let Some((cancelled_at, id)) = server.cancelled_at.take() else {
+        let Some((cancelled_at, client)) = server.cancelled_at.take() else {
             return;
         };
-        let client = server.lease.and_then(|client| self.clients.get(client));
+        let leased = server.lease.filter(|leased| *leased == client);
+        let client = leased.and_then(|client| self.clients.get(client));
         let is_same = matches!(server.stage, Stage::Leased)
             && server.request_at <= cancelled_at
-            && client.is_some_and(|client| client.id == id && client.replied_at < cancelled_at);
+            && client.is_some_and(|client| client.replied_at < cancelled_at);
         if is_same && server.cancels == 0 && server.session.is_busy() {
             self.cancel_server(server_index, None);
         }
     }
 
-    fn absorb_late_cancel(&mut self, server_index: usize) {
+    fn absorb_late_cancel(&mut self, server_index: ServerId) {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
@@ -402,16 +392,15 @@ impl<D: Driver> Worker<D> {
         server.stage = Stage::Testing(Test::Ping);
         self.driver.send(server.key, &message);
         if let Some(pool) = self.pools.get_mut(server.pool) {
-            pool.shard.test_started(ServerId(server_index as u64));
+            pool.shard.test_started(server_index.into());
         }
     }
 
     /// The connection that asked for a cancel is closed: PostgreSQL's way to say "done".
     pub(super) fn cancel_done(&mut self, asker: Option<CancelAsker>) {
         match asker {
-            Some(CancelAsker::Here { index, id }) => {
-                let client = self.clients.get(index);
-                if client.is_some_and(|client| client.id == id) {
+            Some(CancelAsker::Here(index)) => {
+                if self.clients.contains(index) {
                     self.remove_client(index, Leaving::Orderly, "cancel request");
                 }
             }
@@ -421,13 +410,13 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A cancel that came in on another worker, or in another process.
-    pub(super) fn cancel_letter(&mut self, client: usize, id: u64, asker: CancelFrom) {
+    pub(super) fn cancel_letter(&mut self, client: ClientId, asker: CancelFrom) {
         let asker = match asker {
             CancelFrom::Nobody => None,
             CancelFrom::Neighbour(place) => Some(CancelAsker::Neighbour(place)),
             CancelFrom::Socket(stream) => self.adopt_asker(stream),
         };
-        self.cancel_client(client, id, asker);
+        self.cancel_client(client, asker);
     }
 
     /// The connection of a cancel request that came in on another worker; it is only held until that is over.
@@ -435,17 +424,16 @@ impl<D: Driver> Worker<D> {
         if let Some(load) = self.global.loads.get(self.lane) {
             load.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }
-        let index = self.clients.vacant_key();
-        self.welcome_socket(Accepted {
+        let index = self.welcome_socket(Accepted {
             stream,
             remote: Endpoint::default(),
             local: Endpoint::default(),
             is_loopback: false,
             remote_pid: 0,
             remote_uid: None,
-        });
+        })?;
         let client = self.clients.get_mut(index)?;
         client.phase = Phase::Cancelling;
-        Some(CancelAsker::here(index, client.id))
+        Some(CancelAsker::Here(index))
     }
 }

@@ -4,6 +4,7 @@ use weir_config::{PoolMode, PoolSettings, StateCheck};
 use weir_session::fault::Fault;
 
 use super::Worker;
+use super::ids::{ClientId, PoolId, ServerId};
 use super::looking;
 use super::pooling::{has_timeouts, rules};
 use super::slots::Stage;
@@ -65,7 +66,7 @@ impl<D: Driver> Worker<D> {
 
     /// After the servers of a pool have become obsolete: with `server_fast_close`, those that sessions keep go at once,
     /// or when their transaction is over.
-    pub(super) fn hurry(&mut self, pool_index: usize) {
+    pub(super) fn hurry(&mut self, pool_index: PoolId) {
         let is_wanted = self.global.settled().settings.global.server_fast_close;
         let mode = self
             .pools
@@ -87,7 +88,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The session's server must go, and its transaction is over: the client is told why, as PgBouncer tells it.
-    pub(super) fn close_hurried(&mut self, index: usize, server_index: usize) {
+    pub(super) fn close_hurried(&mut self, index: ClientId, server_index: ServerId) {
         if let Some(server) = self.servers.get_mut(server_index) {
             server.lease = None;
         }
@@ -99,7 +100,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The database is not configured any more: its clients go, those that work when they have finished.
-    fn remove_database(&mut self, pool_index: usize) {
+    fn remove_database(&mut self, pool_index: PoolId) {
         self.has_removed = true;
         let clients: Vec<_> = self
             .clients

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use weir_session::client::Client as Session;
 use weir_session::fault::Fault;
 use weir_session::hello::Opening;
 use weir_session::relay;
 use weir_stats::Blame;
 
 use super::Worker;
+use super::ids::ClientId;
 use super::measure::code_of;
 use super::slots::{Client, Guards, Identity, Phase};
 use crate::driver::{Driver, GONE, Owner};
@@ -41,7 +41,8 @@ impl<D: Driver> Worker<D> {
             load.fetch_add(1, Ordering::Relaxed);
         }
         if lane == self.lane {
-            return self.welcome_socket(accepted);
+            self.welcome_socket(accepted);
+            return;
         }
         if let Err(Message::Accepted(accepted)) =
             self.post(lane, Message::Accepted(Box::new(accepted)))
@@ -58,14 +59,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A connection for this worker, already counted in its load.
-    pub(super) fn welcome_socket(&mut self, accepted: Accepted) {
+    /// Adds a connection for this worker, already counted in its load. Its client may have been ended at once.
+    pub(super) fn welcome_socket(&mut self, accepted: Accepted) -> Option<ClientId> {
         let greeter = self.global.greeters.try_enter();
-        let index = self.clients.vacant_key();
-        let Ok(key) = self.driver.add(accepted.stream, Owner::Client(index)) else {
-            self.lower_load();
-            return;
-        };
         let id = self.global.next_id();
         let is_unix = accepted.remote.address == "unix";
         let opening = match self.global.settled().transport.listener() {
@@ -93,32 +89,15 @@ impl<D: Driver> Worker<D> {
             cancel_pid: 0,
             long_key: false,
         };
-        self.clients.insert(Client {
-            key,
-            id,
-            phase: Phase::Opening(opening),
-            session: Session::default(),
-            pool: usize::MAX,
-            lease: None,
-            ticket: None,
-            input: Vec::new(),
-            held: false,
-            blocked: false,
-            flooding: false,
-            stalled: false,
-            held_cancel: None,
-            is_newcomer: false,
-            declined: 0,
-            class: 0,
-            wait_since: self.now,
-            request_at: self.now,
-            replied_at: self.now,
-            transaction_at: self.now,
-            identity: Box::new(identity),
-            pinned: None,
-            ears: None,
-            timer: None,
+        let now = self.now;
+        let added = self.clients.try_insert(|index| {
+            let added = self.driver.add(accepted.stream, Owner::Client(index));
+            added.map(|key| Client::new(key, id, Phase::Opening(opening), identity, now))
         });
+        let Ok(index) = added else {
+            self.lower_load();
+            return None;
+        };
         let timeout = self.global.settled().settings.global.client_login_timeout;
         self.arm_client(index, timeout.map(|timeout| self.now.plus(timeout)));
         if !is_welcome {
@@ -126,6 +105,7 @@ impl<D: Driver> Worker<D> {
         } else if self.draining.is_some() && self.moving.is_none() && !is_unix {
             self.fail_client(index, &Fault::ShuttingDown);
         }
+        Some(index)
     }
 
     pub(super) fn lower_load(&self) {
@@ -135,7 +115,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Bytes from a client, behind those that could not be taken before.
-    pub(super) fn client_received(&mut self, index: usize, bytes: &[u8]) {
+    pub(super) fn client_received(&mut self, index: ClientId, bytes: &[u8]) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -162,15 +142,15 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Offers what a client has sent earlier once more, to every phase that it goes through.
-    pub(super) fn take_input(&mut self, index: usize) {
+    pub(super) fn take_input(&mut self, index: ClientId) {
         while let Some(client) = self.clients.get_mut(index) {
             let input = std::mem::take(&mut client.input);
             if input.is_empty() {
                 return;
             }
-            let (id, phase) = (client.id, std::mem::discriminant(&client.phase));
+            let phase = std::mem::discriminant(&client.phase);
             let taken = self.client_input(index, &input);
-            let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) else {
+            let Some(client) = self.clients.get_mut(index) else {
                 return;
             };
             let went_on = std::mem::discriminant(&client.phase) != phase || taken > 0;
@@ -187,7 +167,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A reply has come that what a client sent last may have waited for.
-    pub(super) fn end_stall(&mut self, index: usize) {
+    pub(super) fn end_stall(&mut self, index: ClientId) {
         if let Some(client) = self.clients.get_mut(index) {
             client.stalled = false;
             self.take_input(index);
@@ -195,7 +175,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Keeps what could not be taken; what is kept is copied to its own size, so that waiting clients stay small.
-    fn keep_input(&mut self, index: usize, rest: &[u8]) {
+    fn keep_input(&mut self, index: ClientId, rest: &[u8]) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -209,7 +189,7 @@ impl<D: Driver> Worker<D> {
         self.hold_if_full(index);
     }
 
-    fn hold_if_full(&mut self, index: usize) {
+    fn hold_if_full(&mut self, index: ClientId) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -228,7 +208,7 @@ impl<D: Driver> Worker<D> {
 
     /// Deals with what a client sent; returns how many bytes are dealt with.
     #[inline]
-    fn client_input(&mut self, index: usize, input: &[u8]) -> usize {
+    fn client_input(&mut self, index: ClientId, input: &[u8]) -> usize {
         let Some(client) = self.clients.get(index) else {
             return input.len();
         };
@@ -245,7 +225,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The other side closed, or the connection broke. The driver has let go of it already.
-    pub(super) fn client_ended(&mut self, index: usize, error: Option<&std::io::Error>) {
+    pub(super) fn client_ended(&mut self, index: ClientId, error: Option<&std::io::Error>) {
         let reason = match error {
             None => "client unexpected eof".to_owned(),
             Some(error) => format!("client connection lost: {error}"),
@@ -258,7 +238,7 @@ impl<D: Driver> Worker<D> {
 
     /// True if the client's requests wait for a server or an answer, and a Terminate behind them: PostgreSQL would have executed
     /// them before it read that. Not if its answers have been waiting for it to read, where PostgreSQL would fail to send them.
-    fn has_said_goodbye(&self, index: usize) -> bool {
+    fn has_said_goodbye(&self, index: ClientId) -> bool {
         let client = self.clients.get(index);
         client.is_some_and(|client| {
             matches!(client.phase, Phase::Ready)
@@ -269,7 +249,7 @@ impl<D: Driver> Worker<D> {
 
     /// The connection is gone, and the requests are not: they are executed as if it was still there, and what they return is
     /// dropped. The Terminate behind them ends the client; until then its deadlines hold.
-    fn finish_requests(&mut self, index: usize) {
+    fn finish_requests(&mut self, index: ClientId) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -284,7 +264,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Tells a client what went wrong and, since all but a cancel are fatal, ends it.
-    pub(super) fn fail_client(&mut self, index: usize, fault: &Fault) {
+    pub(super) fn fail_client(&mut self, index: ClientId, fault: &Fault) {
         let Some(client) = self.clients.get(index) else {
             return;
         };
@@ -301,14 +281,14 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sends a server's last message and ends a client.
-    pub(super) fn end_client(&mut self, index: usize, message: &[u8], reason: &str) {
+    pub(super) fn end_client(&mut self, index: ClientId, message: &[u8], reason: &str) {
         if self.clients.contains(index) {
             self.count_error(Blame::Server, code_of(message));
         }
         self.end_with(index, message, reason);
     }
 
-    fn end_with(&mut self, index: usize, message: &[u8], reason: &str) {
+    fn end_with(&mut self, index: ClientId, message: &[u8], reason: &str) {
         let Some(client) = self.clients.get(index) else {
             return;
         };
@@ -325,7 +305,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Takes a client out of everything it is in.
-    pub(super) fn remove_client(&mut self, index: usize, leaving: Leaving, reason: &str) {
+    pub(super) fn remove_client(&mut self, index: ClientId, leaving: Leaving, reason: &str) {
         self.arm_client(index, None);
         if self
             .clients
@@ -335,14 +315,14 @@ impl<D: Driver> Worker<D> {
             // Who gave up waited, too.
             self.count_wait(index);
         }
-        let Some(mut client) = self.clients.try_remove(index) else {
+        let Some(mut client) = self.clients.remove(index) else {
             return;
         };
         self.driver.close(client.key);
         self.lower_load();
         if client.identity.cancel_pid != 0 {
-            self.global
-                .unregister(client.identity.cancel_pid, client.id);
+            let place = self.place_of(index);
+            self.global.unregister(client.identity.cancel_pid, place);
         }
         let logged_in = !matches!(
             client.phase,
@@ -353,7 +333,7 @@ impl<D: Driver> Worker<D> {
             tracing::info!("{client} closing because: {reason} (age={age}s)");
         }
         if matches!(client.phase, Phase::Console(_)) {
-            self.console_left(index, client.id);
+            self.console_left(index);
         }
         self.stop_listening(index, &mut client);
         self.forget_cancel(client.held_cancel.take());

@@ -10,6 +10,7 @@ use weir_wire::frontend::tag;
 
 use super::Worker;
 use super::client::Leaving;
+use super::ids::ClientId;
 use super::slots::Phase;
 use crate::console::{Role, Step};
 use crate::driver::Driver;
@@ -21,8 +22,8 @@ const QUERY_MAX: usize = 1024 * 1024 + 16;
 /// For what the parts of all workers are collected.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose {
-    /// A client of the console: its place and number.
-    Client(usize, u64),
+    /// A client of the console.
+    Client(ClientId),
     /// The line of statistics in the log, for a period of so many microseconds.
     Log(u64),
 }
@@ -35,7 +36,7 @@ pub(super) struct Gathering {
 }
 
 impl<D: Driver> Worker<D> {
-    pub(super) fn open_console(&mut self, index: usize, role: Role) {
+    pub(super) fn open_console(&mut self, index: ClientId, role: Role) {
         let mut message = Vec::new();
         // Greetings are short.
         let _ = encode::authentication_ok(&mut message);
@@ -57,14 +58,14 @@ impl<D: Driver> Worker<D> {
         self.take_input(index);
     }
 
-    pub(super) fn console_input(&mut self, index: usize, input: &[u8]) -> usize {
+    pub(super) fn console_input(&mut self, index: ClientId, input: &[u8]) -> usize {
         let mut at = 0;
         loop {
             let Some(client) = self.clients.get(index) else {
                 return input.len();
             };
             // One that does not read its answers gets no more of them.
-            if client.blocked || self.owes_answer(index, client.id) {
+            if client.blocked || self.owes_answer(index) {
                 return at;
             }
             let rest = input.get(at..).unwrap_or_default();
@@ -97,15 +98,16 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Whether a message of this client waits for its answer.
-    fn owes_answer(&self, index: usize, id: u64) -> bool {
-        let is_its = |purpose: Purpose| matches!(purpose, Purpose::Client(at, number) if (at, number) == (index, id));
+    fn owes_answer(&self, index: ClientId) -> bool {
+        let is_its =
+            |purpose: Purpose| matches!(purpose, Purpose::Client(client) if client == index);
         self.gathering
             .values()
             .any(|gathering| is_its(gathering.purpose))
-            || self.is_ordering(index, id)
+            || self.is_ordering(index)
     }
 
-    fn console_step(&mut self, index: usize, step: Step) {
+    fn console_step(&mut self, index: ClientId, step: Step) {
         let Some(client) = self.clients.get(index) else {
             return;
         };
@@ -114,8 +116,8 @@ impl<D: Driver> Worker<D> {
                 self.driver.send(client.key, &bytes);
                 self.remove_client(index, Leaving::Orderly, "console");
             }
-            Step::Gather => self.gather(Purpose::Client(index, client.id)),
-            Step::Perform(order) => self.perform(index, client.id, order),
+            Step::Gather => self.gather(Purpose::Client(index)),
+            Step::Perform(order) => self.perform(index, order),
             Step::Reply(bytes) => self.send_to_client(index, &bytes),
             Step::Stop(how, bytes) => {
                 self.send_to_client(index, &bytes);
@@ -168,7 +170,7 @@ impl<D: Driver> Worker<D> {
         gathering.snapshot.sizings = self.global.sizings(self.now);
         gathering.snapshot.hosts = self.global.resolver.rows(self.now);
         match gathering.purpose {
-            Purpose::Client(index, id) => self.answer_console(index, id, |conversation| {
+            Purpose::Client(index) => self.answer_console(index, |conversation| {
                 conversation.gathered(&gathering.snapshot)
             }),
             Purpose::Log(period_us) => super::snapshot::log_line(&gathering.snapshot, period_us),
@@ -178,12 +180,10 @@ impl<D: Driver> Worker<D> {
     /// The answer to the message that a client of the console waits for, if it is still there.
     pub(super) fn answer_console(
         &mut self,
-        index: usize,
-        id: u64,
+        index: ClientId,
         answer: impl FnOnce(&mut dyn crate::console::Conversation) -> Vec<u8>,
     ) {
-        let client = self.clients.get_mut(index);
-        let Some(client) = client.filter(|client| client.id == id) else {
+        let Some(client) = self.clients.get_mut(index) else {
             return;
         };
         let Phase::Console(conversation) = &mut client.phase else {

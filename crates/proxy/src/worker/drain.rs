@@ -6,6 +6,7 @@ use std::time::Duration;
 use weir_session::fault::Fault;
 
 use super::Worker;
+use super::ids::ClientId;
 use super::slots::Phase;
 use super::timers::Timer;
 use crate::console::Shutdown;
@@ -36,7 +37,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Ends a client that has nothing running, once clients are no longer waited for or its database is gone.
-    pub(super) fn close_if_idle(&mut self, index: usize) {
+    pub(super) fn close_if_idle(&mut self, index: ClientId) {
         if self.moving.is_some() {
             return self.move_if_idle(index);
         }

@@ -3,6 +3,7 @@
 //! They run on pools of their own, as `auth_user`, with one bound parameter (the name in the start-up packet) and with
 //! none of the client's settings, none of which has been looked at by then (hazard SEC-43, CVE-2025-12819).
 
+use slotmap::Key as _;
 use weir_config::{AUTH_QUERY, AuthLookup};
 use weir_session::relay::{self, Link};
 use weir_session::splice::Splice;
@@ -13,6 +14,7 @@ use weir_wire::frame::{Side, frame};
 use super::Worker;
 use super::access::Answered;
 use super::client::Leaving;
+use super::ids::{ClientId, PoolId, ServerId};
 use super::slots::{Busy, Phase};
 use crate::driver::Driver;
 use crate::global::Purpose;
@@ -45,7 +47,7 @@ pub(super) struct Inquiry {
 
 impl<D: Driver> Worker<D> {
     /// Asks as `lookup` says; the answer comes to [`Worker::answered`].
-    pub(super) fn inquire(&mut self, index: usize, lookup: &AuthLookup, question: Question) {
+    pub(super) fn inquire(&mut self, index: ClientId, lookup: &AuthLookup, question: Question) {
         let settled = self.global.settled();
         let Some(settings) = settled.settings.pool(&lookup.dbname, &lookup.user) else {
             tracing::warn!(
@@ -95,7 +97,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A login got the server that it waits for. What the relay would tell a client goes nowhere: this one is nobody yet.
-    pub(super) fn put_question(&mut self, index: usize, server_index: usize) {
+    pub(super) fn put_question(&mut self, index: ClientId, server_index: ServerId) {
         let (Some(client), Some(server)) = (
             self.clients.get_mut(index),
             self.servers.get_mut(server_index),
@@ -121,7 +123,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sends the question, as far as the server may get it yet: not before it has the settings that the question needs.
-    fn put_request(&mut self, index: usize, server_index: usize) {
+    fn put_request(&mut self, index: ClientId, server_index: ServerId) {
         let (Some(client), Some(server)) = (
             self.clients.get_mut(index),
             self.servers.get_mut(server_index),
@@ -160,7 +162,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// True if a part of the question waits for the server.
-    fn has_request(&self, index: usize) -> bool {
+    fn has_request(&self, index: ClientId) -> bool {
         let phase = self.clients.get(index).map(|client| &client.phase);
         let Some(Phase::Authenticating(login)) = phase else {
             return false;
@@ -171,8 +173,8 @@ impl<D: Driver> Worker<D> {
     /// What a server says to a question.
     pub(super) fn inquiry_replied(
         &mut self,
-        server_index: usize,
-        index: usize,
+        server_index: ServerId,
+        index: ClientId,
         input: &[u8],
     ) -> usize {
         let (Some(client), Some(server)) = (
@@ -210,7 +212,7 @@ impl<D: Driver> Worker<D> {
                 if server.session.is_free() {
                     server.lease = None;
                     client.lease = None;
-                    client.pool = usize::MAX;
+                    client.pool = PoolId::null();
                     self.release_later(server_index);
                     self.question_answered(index);
                 }
@@ -223,7 +225,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn question_answered(&mut self, index: usize) {
+    fn question_answered(&mut self, index: ClientId) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -246,7 +248,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// No server can be had for a question: the client hears only that nobody could be asked.
-    pub(super) fn inquiry_failed(&mut self, index: usize, why: &str) {
+    pub(super) fn inquiry_failed(&mut self, index: ClientId, why: &str) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -256,27 +258,27 @@ impl<D: Driver> Worker<D> {
         let Busy::Inquiring(inquiry) = std::mem::replace(&mut login.busy, Busy::No) else {
             return self.remove_client(index, Leaving::Lost, why);
         };
-        client.pool = usize::MAX;
+        client.pool = PoolId::null();
         client.session = weir_session::client::Client::default();
         tracing::warn!("{client} authentication query failed: {why}");
         self.answered(index, inquiry.question, None);
     }
 
     /// Whether a client waits for what a server says of it.
-    pub(super) fn is_asked_about(&self, index: usize) -> bool {
+    pub(super) fn is_asked_about(&self, index: ClientId) -> bool {
         let client = self.clients.get(index);
         client.is_some_and(|client| matches!(client.phase, Phase::Authenticating(_)))
     }
 
     /// The server that was asked is gone.
-    pub(super) fn inquiry_lost(&mut self, index: usize, why: &str) {
+    pub(super) fn inquiry_lost(&mut self, index: ClientId, why: &str) {
         if let Some(client) = self.clients.get_mut(index) {
             client.lease = None;
         }
         self.inquiry_failed(index, why);
     }
 
-    fn answered(&mut self, index: usize, question: Question, rows: Option<Vec<Row>>) {
+    fn answered(&mut self, index: ClientId, question: Question, rows: Option<Vec<Row>>) {
         let answered = match (question, rows) {
             (Question::Roles, Some(rows)) => {
                 let names = rows.into_iter().filter_map(|row| row.into_iter().next()?);

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use weir_pool::{Moment, ServerId};
+use weir_pool::Moment;
 use weir_session::relay::StatePolicy;
 
 use super::Worker;
+use super::ids::{ClientId, PoolId, ServerId};
 use super::slots::Stage;
 use crate::driver::Driver;
 use crate::global::lock;
@@ -27,7 +28,7 @@ pub(super) enum Kept {
 
 impl<D: Driver> Worker<D> {
     /// True if a client keeps its free server for now.
-    pub(super) fn keeps(&mut self, index: usize, server_index: usize) -> bool {
+    pub(super) fn keeps(&mut self, index: ClientId, server_index: ServerId) -> bool {
         let (Some(client), Some(server)) =
             (self.clients.get(index), self.servers.get_mut(server_index))
         else {
@@ -43,7 +44,7 @@ impl<D: Driver> Worker<D> {
         if pool.rules.state != StatePolicy::Track {
             return false;
         }
-        if pool.shard.keep(self.now, ServerId(server_index as u64)) {
+        if pool.shard.keep(self.now, server_index.into()) {
             server.kept = Kept::Unneeded;
             let longest = if is_on_trial { TRIAL_MAX } else { KEPT_MAX };
             self.arm_server(server_index, Some(longest));
@@ -54,7 +55,7 @@ impl<D: Driver> Worker<D> {
 
     /// Lets a client keep its server for a moment though others wait. False if it has had to wait for too many such
     /// moments, or the pool is paused.
-    fn tries(&mut self, server_index: usize) -> bool {
+    fn tries(&mut self, server_index: ServerId) -> bool {
         let Some(server) = self.servers.get_mut(server_index) else {
             return false;
         };
@@ -74,7 +75,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A client waits: gets a server back that another client keeps, unless that one is on trial or goes on with it.
-    pub(super) fn reclaim(&mut self, pool_index: usize, server_index: usize) {
+    pub(super) fn reclaim(&mut self, pool_index: PoolId, server_index: ServerId) {
         let stays = self.is_tried_now(server_index) && self.tries(server_index)
             || !self.release_kept(server_index);
         if stays && let Some(pool) = self.pools.get_mut(pool_index) {
@@ -83,7 +84,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// True if the client of a kept server is on trial and has not used it again.
-    fn is_tried_now(&self, server_index: usize) -> bool {
+    fn is_tried_now(&self, server_index: ServerId) -> bool {
         self.servers.get(server_index).is_some_and(|server| {
             let client = server.lease.and_then(|index| self.clients.get(index));
             server.kept == Kept::Unneeded
@@ -93,7 +94,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Closes a server that a client of another pool needs the place of, if its client can do without it.
-    pub(super) fn evict_kept(&mut self, server_index: usize) {
+    pub(super) fn evict_kept(&mut self, server_index: ServerId) {
         if self.release_kept(server_index)
             && let Some(server) = self.servers.get_mut(server_index)
         {
@@ -102,7 +103,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A kept server is in use again, or about to go back.
-    pub(super) fn unkeep(&mut self, server_index: usize) {
+    pub(super) fn unkeep(&mut self, server_index: ServerId) {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
@@ -112,12 +113,12 @@ impl<D: Driver> Worker<D> {
         match std::mem::replace(&mut server.kept, Kept::No) {
             Kept::No => {}
             Kept::OnTrial(since) => lock(&pool.global.trials).spend(self.now.since(since)),
-            Kept::Unneeded => pool.shard.unkeep(ServerId(server_index as u64)),
+            Kept::Unneeded => pool.shard.unkeep(server_index.into()),
         }
     }
 
     /// Releases a server that its client only keeps; false if the client needs it by now.
-    pub(super) fn release_kept(&mut self, server_index: usize) -> bool {
+    pub(super) fn release_kept(&mut self, server_index: ServerId) -> bool {
         let server = self.servers.get(server_index);
         if server.is_none_or(|server| server.kept == Kept::No) {
             return false;

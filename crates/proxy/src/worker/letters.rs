@@ -8,7 +8,9 @@ use crate::mailbox::Message;
 impl<D: Driver> Worker<D> {
     pub(super) fn letter(&mut self, message: Message) {
         match message {
-            Message::Accepted(accepted) => self.welcome_socket(*accepted),
+            Message::Accepted(accepted) => {
+                self.welcome_socket(*accepted);
+            }
             Message::Arrived(arrival) => self.arrived(*arrival),
             Message::Ask { pool, from } => self.asked(&pool, from),
             Message::AskRefused { pool } => {
@@ -17,10 +19,8 @@ impl<D: Driver> Worker<D> {
                 }
             }
             Message::Barrier(passed) => drop(passed.try_send(())),
-            Message::Cancel { client, id, asker } => self.cancel_letter(client, id, asker),
-            Message::CancelOver { index, id } => {
-                self.cancel_done(Some(CancelAsker::Here { index, id }));
-            }
+            Message::Cancel { client, asker } => self.cancel_letter(client, asker),
+            Message::CancelOver(asker) => self.cancel_done(Some(CancelAsker::Here(asker))),
             Message::Evict { scope, pool, hops } => self.evict_for(scope, &pool, hops),
             Message::HandOver(link) => self.begin_moving(link),
             Message::Heard(heard) => self.heard(heard),

@@ -9,12 +9,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_pool::{Checkout, ClientId, Moment, ServerId, Ticket, WaitError};
+use weir_pool::{Checkout, Moment, Ticket, WaitError};
 use weir_session::channels::{Channel, Event, Hub, Request, Seat, Seats};
 use weir_session::fault::Fault;
 
 use super::Worker;
-use super::relay::server_index;
+use super::ids::{ListenerId, PoolId, ServerId, Slots};
 use super::slots::Stage;
 use crate::driver::Driver;
 use crate::global::{GlobalPool, Purpose, lock};
@@ -26,9 +26,6 @@ mod outbox;
 
 pub(super) use ears::Ears;
 use outbox::Outbox;
-
-/// Listeners stand in a pool's queue under numbers that no client has.
-const LISTENERS_FROM: usize = 1 << 31;
 
 /// How often a listening connection is asked whether it lives: one that is silent for good is found out after at most
 /// twice that time.
@@ -83,8 +80,8 @@ pub(crate) enum Loss {
 
 /// The listeners that live on this worker, and its letters about listening.
 pub(super) struct Listening {
-    listeners: slab::Slab<Listener>,
-    by_database: HashMap<Arc<str>, usize>,
+    listeners: Slots<ListenerId, Listener>,
+    by_database: HashMap<Arc<str>, ListenerId>,
     outbox: Outbox,
 }
 
@@ -101,14 +98,14 @@ struct Listener {
 enum Link {
     Down,
     /// This server listens.
-    Up(usize),
+    Up(ServerId),
     Waiting(Ticket),
 }
 
 impl Listening {
     pub(super) fn new(lanes: usize) -> Self {
         Self {
-            listeners: slab::Slab::new(),
+            listeners: Slots::new(),
             by_database: HashMap::new(),
             outbox: Outbox::new(lanes),
         }
@@ -135,11 +132,6 @@ impl Listening {
             hubs().map(Hub::seat_count).sum(),
         )
     }
-}
-
-/// The listener that a number in a pool's queue means, if it is not a client's.
-pub(super) fn listener_of(index: usize) -> Option<usize> {
-    index.checked_sub(LISTENERS_FROM)
 }
 
 impl<D: Driver> Worker<D> {
@@ -179,7 +171,7 @@ impl<D: Driver> Worker<D> {
         self.pump_listener(index);
     }
 
-    fn add_listener(&mut self, clients: &GlobalPool) -> Option<usize> {
+    fn add_listener(&mut self, clients: &GlobalPool) -> Option<ListenerId> {
         let pool = self.global.listener_pool(clients).ok()?;
         let database = Arc::clone(&clients.database);
         let index = self.listening.listeners.insert(Listener {
@@ -208,7 +200,7 @@ impl<D: Driver> Worker<D> {
     // --- the connection ---
 
     /// Carries out what a hub wants; call after each command to it.
-    fn pump_listener(&mut self, index: usize) {
+    fn pump_listener(&mut self, index: ListenerId) {
         let Some(listener) = self.listening.listeners.get_mut(index) else {
             return;
         };
@@ -234,18 +226,17 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Gets a connection from the pool, or a place in its queue.
-    pub(super) fn connect_listener(&mut self, index: usize) {
+    pub(super) fn connect_listener(&mut self, index: ListenerId) {
         let Some(listener) = self.listening.listeners.get_mut(index) else {
             return;
         };
         listener.link = Link::Down;
         let pool = Arc::clone(&listener.pool);
         let pool_index = self.pool_slot(&pool);
-        let number = ClientId((LISTENERS_FROM + index) as u64);
         while let Some(pool) = self.pools.get_mut(pool_index) {
-            match pool.shard.checkout(self.now, number) {
-                Checkout::Granted(ServerId(server)) => {
-                    let server = server_index(server);
+            match pool.shard.checkout(self.now, index.into()) {
+                Checkout::Granted(server) => {
+                    let server = ServerId::from(server);
                     let has_news = |server: &super::slots::Server| self.driver.has_news(server.key);
                     if !self.servers.get(server).is_some_and(has_news) {
                         self.listener_up(index, server);
@@ -254,8 +245,8 @@ impl<D: Driver> Worker<D> {
                     self.close_server(server, "idle server got dirty");
                 }
                 // A new one is as good as a check.
-                Checkout::Check(ServerId(server)) => {
-                    self.close_server(server_index(server), "unused for too long to listen");
+                Checkout::Check(server) => {
+                    self.close_server(server.into(), "unused for too long to listen");
                 }
                 Checkout::Queued(ticket) => {
                     if let Some(listener) = self.listening.listeners.get_mut(index) {
@@ -273,7 +264,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The connection is there.
-    pub(super) fn listener_up(&mut self, index: usize, server_index: usize) {
+    pub(super) fn listener_up(&mut self, index: ListenerId, server_index: ServerId) {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
@@ -292,8 +283,8 @@ impl<D: Driver> Worker<D> {
     /// What a listening server sent.
     pub(super) fn listener_received(
         &mut self,
-        server_index: usize,
-        index: usize,
+        server_index: ServerId,
+        index: ListenerId,
         input: &[u8],
     ) -> usize {
         let Some(listener) = self.listening.listeners.get_mut(index) else {
@@ -312,7 +303,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The time has come to see whether it lives.
-    pub(super) fn check_listener(&mut self, server_index: usize, index: usize) {
+    pub(super) fn check_listener(&mut self, server_index: ServerId, index: ListenerId) {
         let is_held_back = self.listening.outbox.is_holding_back();
         let Some(listener) = self.listening.listeners.get_mut(index) else {
             return;
@@ -325,8 +316,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Nobody listens: the connection goes back to its pool, where its idle timeout ends it.
-    fn rest_listener(&mut self, index: usize) {
-        let Some(mut listener) = self.listening.listeners.try_remove(index) else {
+    fn rest_listener(&mut self, index: ListenerId) {
+        let Some(mut listener) = self.listening.listeners.remove(index) else {
             return;
         };
         self.listening.by_database.remove(&listener.database);
@@ -358,7 +349,7 @@ impl<D: Driver> Worker<D> {
     // --- when it fails ---
 
     /// No connection can be had.
-    pub(super) fn listener_not_served(&mut self, index: usize, error: WaitError) {
+    pub(super) fn listener_not_served(&mut self, index: ListenerId, error: WaitError) {
         let Some(listener) = self.listening.listeners.get(index) else {
             return;
         };
@@ -381,7 +372,7 @@ impl<D: Driver> Worker<D> {
 
     /// The connection is gone, and with it what was said meanwhile: whoever listened has to know, as if the connection had
     /// been its own.
-    pub(super) fn listener_lost(&mut self, index: usize, name: &str, reason: &str) {
+    pub(super) fn listener_lost(&mut self, index: ListenerId, name: &str, reason: &str) {
         let Some(listener) = self.listening.listeners.get_mut(index) else {
             return;
         };
@@ -396,8 +387,8 @@ impl<D: Driver> Worker<D> {
         self.end_listener(index, &loss);
     }
 
-    fn end_listener(&mut self, index: usize, loss: &Loss) {
-        let Some(mut listener) = self.listening.listeners.try_remove(index) else {
+    fn end_listener(&mut self, index: ListenerId, loss: &Loss) {
+        let Some(mut listener) = self.listening.listeners.remove(index) else {
             return;
         };
         self.listening.by_database.remove(&listener.database);
@@ -415,7 +406,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The configuration leads elsewhere: what is said there would not be heard on the old connection.
-    pub(super) fn close_listener_of(&mut self, pool_index: usize) {
+    pub(super) fn close_listener_of(&mut self, pool_index: PoolId) {
         let is_listener = |pool: &super::slots::Pool| pool.global.purpose == Purpose::Listener;
         if !self.pools.get(pool_index).is_some_and(is_listener) {
             return;

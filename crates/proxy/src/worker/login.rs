@@ -12,6 +12,7 @@ use super::Worker;
 use super::access::Learnt;
 use super::cancel::CancelAsker;
 use super::client::Leaving;
+use super::ids::ClientId;
 use super::proof::log_login;
 use super::secure::Securing;
 use super::slots::{Authenticating, Busy, ClientProtection, Phase, Plan};
@@ -25,7 +26,7 @@ use crate::tls::Session;
 
 impl<D: Driver> Worker<D> {
     /// The first bytes of a connection.
-    pub(super) fn opening_input(&mut self, index: usize, input: &[u8]) -> usize {
+    pub(super) fn opening_input(&mut self, index: ClientId, input: &[u8]) -> usize {
         let mut at = 0;
         loop {
             let Some(client) = self.clients.get_mut(index) else {
@@ -71,7 +72,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A client wants TLS.
-    fn secure_client(&mut self, index: usize, is_direct: bool) {
+    fn secure_client(&mut self, index: ClientId, is_direct: bool) {
         let settled = self.global.settled();
         let Some(client) = self.clients.get_mut(index) else {
             return;
@@ -91,16 +92,13 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Bytes for a client's handshake.
-    pub(super) fn securing_input(&mut self, index: usize, input: &[u8]) -> usize {
-        if let Some(client) = self.clients.get(index) {
-            let id = client.id;
-            self.advance_handshake(Asker::Client { index, id }, input);
-        }
+    pub(super) fn securing_input(&mut self, index: ClientId, input: &[u8]) -> usize {
+        self.advance_handshake(Asker::Client(index), input);
         input.len()
     }
 
     /// A client's handshake is done: its start-up packet comes next.
-    pub(super) fn client_secured(&mut self, index: usize, session: &Session) {
+    pub(super) fn client_secured(&mut self, index: ClientId, session: &Session) {
         if let Some(client) = self.clients.get_mut(index) {
             client.identity.tls = Some(ClientProtection {
                 protection: session.protection(),
@@ -110,7 +108,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    pub(super) fn client_not_secured(&mut self, index: usize, reason: &str) {
+    pub(super) fn client_not_secured(&mut self, index: ClientId, reason: &str) {
         if let Some(client) = self.clients.get(index)
             && self.global.settled().settings.global.log_pooler_errors
         {
@@ -120,7 +118,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A client said who it wants to be.
-    fn hello(&mut self, index: usize, hello: Hello) {
+    fn hello(&mut self, index: ClientId, hello: Hello) {
         let settled = self.global.settled();
         let guard = self.global.clients.try_enter();
         let Some(client) = self.clients.get_mut(index) else {
@@ -173,7 +171,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Limits, then the pool.
-    pub(super) fn join(&mut self, index: usize, settings: PoolSettings, asked: Arc<Asked>) {
+    pub(super) fn join(&mut self, index: ClientId, settings: PoolSettings, asked: Arc<Asked>) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -201,7 +199,7 @@ impl<D: Driver> Worker<D> {
     ///
     /// Nothing limits requests with a right key, so an attacker cannot use up the share of others at the same address.
     /// Wrong keys cost a look-up and nothing more.
-    fn cancel_requested(&mut self, index: usize, pid: u32, key: &[u8]) {
+    fn cancel_requested(&mut self, index: ClientId, pid: u32, key: &[u8]) {
         if let Some(peer) = self.peer_of(pid) {
             return self.forward_cancel(index, peer, pid, key);
         }
@@ -218,8 +216,7 @@ impl<D: Driver> Worker<D> {
         };
         client.phase = Phase::Cancelling;
         if place.lane == self.lane {
-            let asker = CancelAsker::here(index, client.id);
-            return self.cancel_client(place.index, place.id, Some(asker));
+            return self.cancel_client(place.client, Some(CancelAsker::Here(index)));
         }
         // The socket goes to the client's worker: it is closed when the cancel is over.
         let socket = self.driver.detach(client.key);
@@ -227,25 +224,26 @@ impl<D: Driver> Worker<D> {
         drop(self.post(
             place.lane,
             Message::Cancel {
-                client: place.index,
-                id: place.id,
+                client: place.client,
                 asker,
             },
         ));
         self.remove_client(index, Leaving::Orderly, "cancel request");
     }
 
+    /// Where a client of this worker lives.
+    pub(super) fn place_of(&self, client: ClientId) -> Place {
+        let lane = self.lane;
+        Place { lane, client }
+    }
+
     /// During an upgrade the client may live with the other process, which says when the cancel is over.
-    fn pass_cancel(&mut self, index: usize, pid: u32, key: &[u8]) {
+    fn pass_cancel(&mut self, index: ClientId, pid: u32, key: &[u8]) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
         client.phase = Phase::Cancelling;
-        let asker = Place {
-            lane: self.lane,
-            index,
-            id: client.id,
-        };
+        let asker = self.place_of(index);
         if !self.global.neighbour.pass_cancel(pid, key, asker) {
             self.remove_client(index, Leaving::Orderly, "failed cancel request");
         }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use weir_pool::{Moment, ServerId};
+use weir_pool::Moment;
 use weir_session::relay::StatePolicy;
 use weir_session::server::Server as ServerSession;
 use weir_sql::{Catalogue, load_query, stamp_query};
@@ -13,6 +13,7 @@ use weir_wire::backend::{self, DataRow, ErrorFields};
 use weir_wire::frame::{Side, frame};
 
 use super::Worker;
+use super::ids::ServerId;
 use super::slots::{Pool, Stage, Test};
 use crate::driver::Driver;
 use crate::global::Purpose;
@@ -25,7 +26,7 @@ const LOOK_MAX: Duration = Duration::from_secs(15);
 
 impl<D: Driver> Worker<D> {
     /// True if a server that has logged in has to read the catalogue first, since no server has read it yet.
-    pub(super) fn loads_first(&mut self, server_index: usize) -> bool {
+    pub(super) fn loads_first(&mut self, server_index: ServerId) -> bool {
         let Some(server) = self.servers.get(server_index) else {
             return false;
         };
@@ -37,7 +38,7 @@ impl<D: Driver> Worker<D> {
 
     /// True if a free server is asked now if the catalogue has changed.
     #[inline]
-    pub(super) fn looks_again(&mut self, server_index: usize) -> bool {
+    pub(super) fn looks_again(&mut self, server_index: ServerId) -> bool {
         let Some(server) = self.servers.get(server_index) else {
             return false;
         };
@@ -52,7 +53,7 @@ impl<D: Driver> Worker<D> {
     }
 
     #[cold]
-    fn look(&mut self, server_index: usize, test: Test) -> bool {
+    fn look(&mut self, server_index: ServerId, test: Test) -> bool {
         let Some(server) = self.servers.get_mut(server_index) else {
             return false;
         };
@@ -70,14 +71,14 @@ impl<D: Driver> Worker<D> {
         if !matches!(test, Test::Load { is_new: true })
             && let Some(pool) = self.pools.get_mut(server.pool)
         {
-            pool.shard.test_started(ServerId(server_index as u64));
+            pool.shard.test_started(server_index.into());
         }
         self.arm_server(server_index, Some(LOOK_MAX));
         true
     }
 
     /// Keeps what a server says about the catalogue.
-    pub(super) fn hear(&mut self, server_index: usize, bytes: &[u8]) {
+    pub(super) fn hear(&mut self, server_index: ServerId, bytes: &[u8]) {
         if let Some(server) = self.servers.get_mut(server_index)
             && let Some(heard) = &mut server.heard
             && heard.len() <= ANSWER_MAX
@@ -87,14 +88,14 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A server has not answered in time: others are used without its answer.
-    pub(super) fn gave_up_looking(&mut self, server_index: usize, test: Test) {
+    pub(super) fn gave_up_looking(&mut self, server_index: ServerId, test: Test) {
         if let Test::Load { .. } = test {
             self.looked(server_index, test);
         }
     }
 
     /// A server has answered; true if it has to be asked more.
-    pub(super) fn looked(&mut self, server_index: usize, test: Test) -> bool {
+    pub(super) fn looked(&mut self, server_index: ServerId, test: Test) -> bool {
         let Some(server) = self.servers.get_mut(server_index) else {
             return false;
         };

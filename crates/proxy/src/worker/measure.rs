@@ -7,13 +7,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use weir_pool::ServerId;
+use slotmap::SecondaryMap;
+use slotmap::secondary::Entry;
 use weir_stats::{Blame, Counters, PoolRow, Snapshot, Times, WorkerRow};
 use weir_wire::backend::ErrorFields;
 use weir_wire::frame::HEADER_LEN;
 use weir_wire::sqlstate::SqlState;
 
 use super::Worker;
+use super::ids::{ClientId, PoolId, ServerId};
 use super::slots::{Client, Pool, Server, Stage};
 use crate::driver::Driver;
 
@@ -130,12 +132,11 @@ pub(super) struct Tally {
 }
 
 impl<D: Driver> Worker<D> {
-    /// By the index of the pool.
-    pub(super) fn tallies(&self) -> Vec<Tally> {
-        let slots = self.pools.iter().map(|(index, _)| index + 1).max();
-        let mut tallies = vec![Tally::default(); slots.unwrap_or_default()];
+    /// Counts the connections of each pool that has any.
+    pub(super) fn tallies(&self) -> SecondaryMap<PoolId, Tally> {
+        let mut tallies: SecondaryMap<_, Tally> = SecondaryMap::new();
         for (index, server) in &self.servers {
-            let Some(tally) = tallies.get_mut(server.pool) else {
+            let Some(tally) = tallies.entry(server.pool).map(Entry::or_default) else {
                 continue;
             };
             *match server.stage {
@@ -154,14 +155,14 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Whether an idle server would be checked before its next use.
-    pub(super) fn is_long_idle(&self, index: usize, server: &Server) -> bool {
+    pub(super) fn is_long_idle(&self, index: ServerId, server: &Server) -> bool {
         let pool = self.pools.get(server.pool);
-        pool.is_some_and(|pool| pool.shard.is_long_idle(ServerId(index as u64), self.now))
+        pool.is_some_and(|pool| pool.shard.is_long_idle(index.into(), self.now))
     }
 
     /// Its load.
     pub(super) fn load(&self) -> WorkerRow {
-        let has_ears = |(_, client): &(usize, &Client)| client.ears.is_some();
+        let has_ears = |(_, client): &(ClientId, &Client)| client.ears.is_some();
         WorkerRow {
             worker: self.lane,
             clients: self.clients.len() as u64,
@@ -189,7 +190,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A client waited for a server, in vain or not.
-    pub(super) fn count_wait(&mut self, index: usize) {
+    pub(super) fn count_wait(&mut self, index: ClientId) {
         let Some(client) = self.clients.get(index) else {
             return;
         };
@@ -210,7 +211,7 @@ impl<D: Driver> Worker<D> {
 
     /// Errors of a server that were passed on.
     #[cold]
-    pub(super) fn count_errors(&mut self, server_index: usize, count: u32) {
+    pub(super) fn count_errors(&mut self, server_index: ServerId, count: u32) {
         let server = self.servers.get_mut(server_index);
         let pool = server.as_ref().map(|server| server.pool);
         let codes = server.map_or_else(Vec::new, |server| server.session.take_errors());

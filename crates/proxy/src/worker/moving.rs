@@ -16,13 +16,14 @@ use weir_stats::Endpoint;
 
 use super::Worker;
 use super::client::Leaving;
+use super::ids::ClientId;
 use super::server::REPORTED_MAX;
 use super::slots::{Client, Phase, Stage};
 use super::timers::Timer;
 use crate::clock;
 use crate::console::Shutdown;
 use crate::driver::Driver;
-use crate::global::{GlobalPool, Place, lock};
+use crate::global::{GlobalPool, lock};
 use crate::handover::{Letter, Link, LinkError, Moved, Proofs};
 use crate::listen::Accepted;
 use crate::socket::Stream;
@@ -94,7 +95,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sends a client to the next process, if it has nothing running and nothing that cannot go.
-    pub(super) fn move_if_idle(&mut self, index: usize) {
+    pub(super) fn move_if_idle(&mut self, index: ClientId) {
         let Some(link) = self.moving.clone() else {
             return;
         };
@@ -125,7 +126,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// All that another process has to know of a client; none while it cannot go.
-    fn portrait(&mut self, index: usize) -> Option<Moved> {
+    fn portrait(&mut self, index: ClientId) -> Option<Moved> {
         let client = self.clients.get_mut(index)?;
         let is_idle = matches!(client.phase, Phase::Ready)
             && client.lease.is_none()
@@ -142,7 +143,9 @@ impl<D: Driver> Worker<D> {
         }
         let pool = self.pools.get(client.pool)?;
         let identity = &client.identity;
-        let cancel_key = self.global.cancel_key(identity.cancel_pid, client.id)?;
+        let cancel_key = self
+            .global
+            .cancel_key(identity.cancel_pid, self.place_of(index))?;
         Some(Moved {
             user: identity.user.to_string(),
             database: identity.database.to_string(),
@@ -166,12 +169,11 @@ impl<D: Driver> Worker<D> {
     /// A client that the process before this one had; already counted in the load.
     pub(super) fn arrived(&mut self, arrival: Arrival) {
         let Arrival { moved, stream } = arrival;
-        let index = self.clients.vacant_key();
         let endpoint = |(address, port): &(String, u16)| Endpoint {
             address: address.clone(),
             port: *port,
         };
-        self.welcome_socket(Accepted {
+        let added = self.welcome_socket(Accepted {
             stream,
             remote: endpoint(&moved.remote),
             local: endpoint(&moved.local),
@@ -179,9 +181,9 @@ impl<D: Driver> Worker<D> {
             remote_pid: moved.remote_pid,
             remote_uid: moved.remote_uid,
         });
-        if !self.clients.contains(index) {
+        let Some(index) = added.filter(|index| self.clients.contains(*index)) else {
             return;
-        }
+        };
         let sent_us = moved.sent_us;
         self.arm_client(index, None);
         match self.settle_arrival(index, &moved) {
@@ -198,7 +200,7 @@ impl<D: Driver> Worker<D> {
 
 impl<D: Driver> Worker<D> {
     /// Gives a client that has arrived everything it had, as far as this configuration grants it.
-    fn settle_arrival(&mut self, index: usize, moved: &Moved) -> Result<(), Fault> {
+    fn settle_arrival(&mut self, index: ClientId, moved: &Moved) -> Result<(), Fault> {
         let settled = self.global.settled();
         let settings = settled.settings.pool(&moved.database, &moved.user);
         let settings = settings.ok_or_else(|| Fault::NoDatabase(moved.database.clone()))?;
@@ -212,7 +214,7 @@ impl<D: Driver> Worker<D> {
         let of_user = of_user.ok_or_else(|| max("max_user_client_connections"))?;
         let pool = self.global.pool(settings).map_err(|_| max("max_pools"))?;
         leave_proofs(&pool, &moved.proofs);
-        let pool_index = self.pool_slot(&pool);
+        let (pool_index, place) = (self.pool_slot(&pool), self.place_of(index));
         let (Some(client), Some(slot)) =
             (self.clients.get_mut(index), self.pools.get_mut(pool_index))
         else {
@@ -230,11 +232,6 @@ impl<D: Driver> Worker<D> {
         slot.clients += 1;
         slot.shard.clients(self.now, slot.clients);
         let timer = slot.has_timeouts.then_some(self.now);
-        let place = Place {
-            lane: self.lane,
-            index,
-            id: client.id,
-        };
         let key = Secret::new(moved.cancel_key.clone());
         if self.global.register(moved.cancel_pid, key, place) {
             client.identity.cancel_pid = moved.cancel_pid;

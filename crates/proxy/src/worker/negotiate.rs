@@ -17,6 +17,7 @@ use weir_wire::encode;
 
 use super::Worker;
 use super::cancel::Carrying;
+use super::ids::{CancellerId, ServerId};
 use super::secure::Securing;
 use super::slots::{Address, Stage};
 use crate::driver::Driver;
@@ -68,7 +69,7 @@ impl<D: Driver> Worker<D> {
     // --- servers ---
 
     /// The connection is there: TLS first, if the settings say so.
-    pub(super) fn server_connected(&mut self, index: usize) {
+    pub(super) fn server_connected(&mut self, index: ServerId) {
         if let Some(server) = self.servers.get_mut(index) {
             let port = server.facts.target.endpoint().port;
             server.facts.local = self.driver.local(server.key, port);
@@ -93,7 +94,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// PgBouncer's line, which says where from if there is an address.
-    fn log_connection(&self, index: usize) {
+    fn log_connection(&self, index: ServerId) {
         let name = self.server_name(index);
         let local = self.servers.get(index).map(|server| &server.facts.local);
         match local.filter(|local| !local.address.is_empty() && local.address != "unix") {
@@ -106,7 +107,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// How the pool's settings want this connection protected. Sockets of this machine need nothing.
-    fn outgoing(&self, index: usize) -> Result<Option<Arc<Outgoing>>, NoSuchSettings> {
+    fn outgoing(&self, index: ServerId) -> Result<Option<Arc<Outgoing>>, NoSuchSettings> {
         let server = self.servers.get(index).ok_or(NoSuchSettings)?;
         let pool = self.pools.get(server.pool).ok_or(NoSuchSettings)?;
         match server.facts.target {
@@ -116,7 +117,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A server's answer to the request for TLS.
-    pub(super) fn negotiation_input(&mut self, index: usize, input: &[u8]) -> usize {
+    pub(super) fn negotiation_input(&mut self, index: ServerId, input: &[u8]) -> usize {
         let Some(server) = self.servers.get_mut(index) else {
             return input.len();
         };
@@ -135,7 +136,7 @@ impl<D: Driver> Worker<D> {
         input.len()
     }
 
-    fn secure_server(&mut self, index: usize, outgoing: Arc<Outgoing>) {
+    fn secure_server(&mut self, index: ServerId, outgoing: Arc<Outgoing>) {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
@@ -143,15 +144,14 @@ impl<D: Driver> Worker<D> {
             Ok(securing) => {
                 server.outgoing = Some(outgoing);
                 server.stage = Stage::Securing(securing);
-                let id = server.facts.id;
-                self.advance_handshake(Asker::Server { index, id }, &[]);
+                self.advance_handshake(Asker::Server(index), &[]);
             }
             Err(fault) => self.server_not_secured(index, &format!("TLS handshake failed: {fault}")),
         }
     }
 
     /// A server's handshake is done.
-    pub(super) fn server_secured(&mut self, index: usize, session: &Session) {
+    pub(super) fn server_secured(&mut self, index: ServerId, session: &Session) {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
@@ -164,7 +164,7 @@ impl<D: Driver> Worker<D> {
             .and_then(|certificate| end_point(certificate));
     }
 
-    pub(super) fn server_not_secured(&mut self, index: usize, reason: &str) {
+    pub(super) fn server_not_secured(&mut self, index: ServerId, reason: &str) {
         let error = LastError {
             text: reason.to_owned(),
             body: None,
@@ -175,7 +175,7 @@ impl<D: Driver> Worker<D> {
     // --- cancels ---
 
     /// The connection for a cancel is there.
-    pub(super) fn cancel_connected(&mut self, index: usize) {
+    pub(super) fn cancel_connected(&mut self, index: CancellerId) {
         let Some(canceller) = self.cancellers.get_mut(index) else {
             return;
         };
@@ -190,14 +190,11 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Bytes for a cancel's connection: only those before the cancel is sent mean something.
-    pub(super) fn cancel_received(&mut self, index: usize, input: &[u8]) {
+    pub(super) fn cancel_received(&mut self, index: CancellerId, input: &[u8]) {
         let Some(canceller) = self.cancellers.get_mut(index) else {
             return;
         };
-        let asker = Asker::Cancel {
-            index,
-            id: canceller.id,
-        };
+        let asker = Asker::Cancel(index);
         match (&canceller.carrying, canceller.tls.clone()) {
             (Carrying::Negotiating, Some(outgoing)) => match answer(input) {
                 Answer::Yes => self.secure_cancel(index, &outgoing),
@@ -216,15 +213,14 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn secure_cancel(&mut self, index: usize, outgoing: &Outgoing) {
+    fn secure_cancel(&mut self, index: CancellerId, outgoing: &Outgoing) {
         let Some(canceller) = self.cancellers.get_mut(index) else {
             return;
         };
-        let id = canceller.id;
         match handshake(outgoing, &canceller.target) {
             Ok(securing) => {
                 canceller.carrying = Carrying::Securing(securing);
-                self.advance_handshake(Asker::Cancel { index, id }, &[]);
+                self.advance_handshake(Asker::Cancel(index), &[]);
             }
             Err(fault) => {
                 tracing::warn!("cancel request could not be sent: {fault}");

@@ -10,6 +10,7 @@ use weir_pool::Moment;
 use weir_session::fault::Fault;
 
 use super::Worker;
+use super::ids::{ClientId, PoolId, ServerId};
 use super::timers::Timer;
 use crate::console::Command;
 use crate::driver::Driver;
@@ -21,8 +22,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// An order that is not done yet.
 pub(super) struct Pending {
-    client: usize,
-    id: u64,
+    client: ClientId,
     until: Until,
 }
 
@@ -51,17 +51,17 @@ enum Found {
 
 impl<D: Driver> Worker<D> {
     /// Carries out an order of a console's client.
-    pub(super) fn perform(&mut self, client: usize, id: u64, order: Order) {
+    pub(super) fn perform(&mut self, client: ClientId, order: Order) {
         tracing::info!("{}", issued(&order));
         self.questions += 1;
         let question = self.questions;
         match self.begin(question, order) {
-            Ok(None) => self.answer_order(client, id, Ok(())),
+            Ok(None) => self.answer_order(client, Ok(())),
             Ok(Some(until)) => {
-                self.pending.insert(question, Pending { client, id, until });
+                self.pending.insert(question, Pending { client, until });
                 self.look_at(question);
             }
-            Err(refusal) => self.answer_order(client, id, Err(refusal)),
+            Err(refusal) => self.answer_order(client, Err(refusal)),
         }
     }
 
@@ -229,48 +229,45 @@ impl<D: Driver> Worker<D> {
     }
 
     fn order_done(&mut self, question: u64, outcome: Result<(), Refusal>) {
-        if let Some(Pending {
-            client, id, until, ..
-        }) = self.pending.remove(&question)
-        {
+        if let Some(Pending { client, until, .. }) = self.pending.remove(&question) {
             if matches!(until, Until::Flushed) && outcome.is_ok() {
-                self.suspender = Some((client, id));
+                self.suspender = Some(client);
             }
-            self.answer_order(client, id, outcome);
+            self.answer_order(client, outcome);
         }
     }
 
-    fn answer_order(&mut self, client: usize, id: u64, outcome: Result<(), Refusal>) {
-        self.answer_console(client, id, |conversation| conversation.performed(outcome));
+    fn answer_order(&mut self, client: ClientId, outcome: Result<(), Refusal>) {
+        self.answer_console(client, |conversation| conversation.performed(outcome));
     }
 
     /// Whether this client of the console waits for an order.
-    pub(super) fn is_ordering(&self, client: usize, id: u64) -> bool {
+    pub(super) fn is_ordering(&self, client: ClientId) -> bool {
         let mut pending = self.pending.values();
-        pending.any(|pending| (pending.client, pending.id) == (client, id))
+        pending.any(|pending| pending.client == client)
     }
 
     /// A cancel request for a client of the console.
-    pub(super) fn cancel_order(&mut self, client: usize, id: u64) {
-        if let Some(until) = self.take_order(client, id) {
+    pub(super) fn cancel_order(&mut self, client: ClientId) {
+        if let Some(until) = self.take_order(client) {
             self.take_back(until);
-            self.answer_order(client, id, Err(Refusal::Cancelled));
+            self.answer_order(client, Err(Refusal::Cancelled));
         }
     }
 
     /// A client of the console is gone: what it waited for is taken back, and what it has suspended moves again.
-    pub(super) fn console_left(&mut self, client: usize, id: u64) {
-        if let Some(until) = self.take_order(client, id) {
+    pub(super) fn console_left(&mut self, client: ClientId) {
+        if let Some(until) = self.take_order(client) {
             self.take_back(until);
         }
-        if self.suspender.take_if(|by| *by == (client, id)).is_some() {
+        if self.suspender.take_if(|by| *by == client).is_some() {
             self.take_back(Until::Flushed);
         }
     }
 
-    fn take_order(&mut self, client: usize, id: u64) -> Option<Until> {
+    fn take_order(&mut self, client: ClientId) -> Option<Until> {
         let mut pending = self.pending.iter();
-        let is_its = |pending: &Pending| (pending.client, pending.id) == (client, id);
+        let is_its = |pending: &Pending| pending.client == client;
         let question = *pending.find(|(_, pending)| is_its(pending))?.0;
         self.pending.remove(&question).map(|pending| pending.until)
     }
@@ -316,7 +313,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The pools of a database, or all.
-    fn pools_of(&self, database: Option<&str>) -> Vec<usize> {
+    fn pools_of(&self, database: Option<&str>) -> Vec<PoolId> {
         let pools = self.pools.iter();
         let pools = pools
             .filter(|(_, pool)| database.is_none_or(|database| *pool.global.database == *database));
@@ -324,7 +321,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The pool is paused, or not any more.
-    fn settle_pool(&mut self, index: usize) {
+    fn settle_pool(&mut self, index: PoolId) {
         let Some(pool) = self.pools.get_mut(index) else {
             return;
         };
@@ -418,7 +415,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Clients and servers to whom something is still to be sent.
-    fn unsent(&self) -> (Vec<usize>, Vec<usize>) {
+    fn unsent(&self) -> (Vec<ClientId>, Vec<ServerId>) {
         let clients = self.clients.iter();
         let clients = clients.filter(|(_, client)| self.driver.backlog(client.key) > 0);
         let servers = self.servers.iter();

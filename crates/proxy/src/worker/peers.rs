@@ -10,6 +10,7 @@ use weir_wire::encode;
 use super::Worker;
 use super::cancel::{CancelAsker, Errand};
 use super::client::Leaving;
+use super::ids::ClientId;
 use super::slots::{Phase, tcp_targets};
 use crate::driver::Driver;
 use crate::global::source;
@@ -21,8 +22,7 @@ use crate::socket::Target;
 /// A cancel request on its way to a peer whose address is being looked up.
 pub(crate) struct Forward {
     /// The connection that asked.
-    asker: usize,
-    id: u64,
+    asker: ClientId,
     peer_id: u32,
     message: Vec<u8>,
     place: Entered,
@@ -39,12 +39,11 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sends a cancel request on. No answer either way.
-    pub(super) fn forward_cancel(&mut self, index: usize, peer_id: u32, pid: u32, key: &[u8]) {
+    pub(super) fn forward_cancel(&mut self, index: ClientId, peer_id: u32, pid: u32, key: &[u8]) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
         client.phase = Phase::Cancelling;
-        let id = client.id;
         // Only the peer can judge the key, so right ones are counted as well as wrong ones.
         let source = source(&client.identity.remote, client.identity.remote_uid);
         let is_known = self.global.settled().settings.peers.contains_key(&peer_id);
@@ -53,7 +52,7 @@ impl<D: Driver> Worker<D> {
             tracing::debug!("cancel request for peer {peer_id} is dropped: unknown, or too many");
             return self.remove_client(index, Leaving::Orderly, "failed cancel request");
         }
-        let outcome = self.prepare_forward(index, id, peer_id, pid, key);
+        let outcome = self.prepare_forward(index, peer_id, pid, key);
         if let Err(reason) = outcome {
             tracing::warn!("cancel request for peer {peer_id} is dropped: {reason}");
             self.remove_client(index, Leaving::Orderly, "failed cancel request");
@@ -62,8 +61,7 @@ impl<D: Driver> Worker<D> {
 
     fn prepare_forward(
         &mut self,
-        asker: usize,
-        id: u64,
+        asker: ClientId,
         peer_id: u32,
         pid: u32,
         key: &[u8],
@@ -88,11 +86,10 @@ impl<D: Driver> Worker<D> {
                     message,
                     place,
                 };
-                self.carry_to_peer(CancelAsker::here(asker, id), target, errand)
+                self.carry_to_peer(CancelAsker::Here(asker), target, errand)
             }
             Err(name) => self.look_up_peer(Forward {
                 asker,
-                id,
                 peer_id,
                 message,
                 place,
@@ -126,7 +123,7 @@ impl<D: Driver> Worker<D> {
         forward: Forward,
         addresses: Result<Vec<IpAddr>, String>,
     ) {
-        let asker = CancelAsker::here(forward.asker, forward.id);
+        let asker = CancelAsker::Here(forward.asker);
         if let Err(reason) = self.peer_found(forward, addresses) {
             tracing::warn!("cancel request for a peer is dropped: {reason}");
             self.cancel_done(Some(asker));
@@ -140,7 +137,7 @@ impl<D: Driver> Worker<D> {
     ) -> Result<(), String> {
         let target = tcp_targets(&forward.name, addresses?, forward.port).next();
         let target = target.ok_or("its name has no address")?;
-        let asker = CancelAsker::here(forward.asker, forward.id);
+        let asker = CancelAsker::Here(forward.asker);
         let errand = Errand::Peer {
             peer_id: forward.peer_id,
             message: forward.message,

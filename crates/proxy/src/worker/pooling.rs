@@ -6,26 +6,25 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_config::{PoolMode, PoolSettings, Settings, StateCheck};
-use weir_pool::{Action, ClientId, Parcel, Scope, ServerId, Shard, WaitError};
+use weir_pool::{Action, Parcel, Scope, Shard, WaitError};
 use weir_session::fault::Fault;
 use weir_session::relay::Rules;
 use weir_wire::encode::{ErrorReport, Severity};
 use weir_wire::sqlstate::SqlState;
 
 use super::Worker;
-use super::listening::listener_of;
+use super::ids::{ClientId, PoolId, ServerId, Waiter};
 use super::looking;
-use super::relay::server_index;
 use super::slots::{Pool, Server};
 use super::state;
 use crate::driver::{Driver, Owner};
-use crate::global::{GlobalPool, lock};
+use crate::global::{GlobalPool, Purpose, lock};
 use crate::mailbox::Message;
 use crate::moved::MovedServer;
 
 impl<D: Driver> Worker<D> {
     /// This worker's part of a pool, made when its first client comes.
-    pub(super) fn pool_slot(&mut self, global: &Arc<GlobalPool>) -> usize {
+    pub(super) fn pool_slot(&mut self, global: &Arc<GlobalPool>) -> PoolId {
         let name = (
             Arc::clone(&global.database),
             Arc::clone(&global.user),
@@ -71,7 +70,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Does what a shard asks for; call after each command to it.
-    pub(super) fn pump(&mut self, index: usize) {
+    pub(super) fn pump(&mut self, index: PoolId) {
         while let Some(action) = self
             .pools
             .get_mut(index)
@@ -83,29 +82,41 @@ impl<D: Driver> Worker<D> {
                     server,
                     check,
                 } => {
-                    let (client, server) = (server_index(client.0), server_index(server.0));
+                    let waiter = self.waiter(index, client);
                     match check {
-                        true => self.check_before_use(client, server),
-                        false => self.start_idle(client, server),
+                        true => self.check_before_use(waiter, server.into()),
+                        false => self.start_idle(waiter, server.into()),
                     }
                 }
                 Action::Connect(token) => self.connect(index, token),
                 Action::Close { server, reason } => {
-                    self.close_server(server_index(server.0), &reason.to_string());
+                    self.close_server(server.into(), &reason.to_string());
                 }
                 Action::Ask { lane } => self.ask(index, lane),
-                Action::Fail { client, error } => self.wait_failed(client, error),
-                Action::Notify { client } => self.notify_waiter(client),
+                Action::Fail { client, error } => {
+                    let waiter = self.waiter(index, client);
+                    self.wait_failed(waiter, error);
+                }
+                Action::Notify { client } => {
+                    let waiter = self.waiter(index, client);
+                    self.notify_waiter(waiter);
+                }
                 Action::Evict { scope } => self.evict(index, scope),
-                Action::Reclaim { server } => self.reclaim(index, server_index(server.0)),
+                Action::Reclaim { server } => self.reclaim(index, server.into()),
                 Action::WakeOthers => self.global.wake_all(),
             }
         }
         self.arm_pool(index);
     }
 
+    /// Reads the number of a waiter of this pool.
+    pub(super) fn waiter(&self, pool_index: PoolId, number: weir_pool::ClientId) -> Waiter {
+        let is_listener = |pool: &Pool| pool.global.purpose == Purpose::Listener;
+        Waiter::new(number, self.pools.get(pool_index).is_some_and(is_listener))
+    }
+
     /// Sees to it that the shard gets its next tick in time.
-    pub(super) fn arm_pool(&mut self, index: usize) {
+    pub(super) fn arm_pool(&mut self, index: PoolId) {
         let Some(pool) = self.pools.get_mut(index) else {
             return;
         };
@@ -139,7 +150,7 @@ impl<D: Driver> Worker<D> {
 
     // --- between workers ---
 
-    fn ask(&mut self, index: usize, lane: usize) {
+    fn ask(&mut self, index: PoolId, lane: usize) {
         let Some(pool) = self.pools.get(index) else {
             return;
         };
@@ -152,7 +163,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    pub(super) fn ask_answered(&mut self, index: usize, got: bool) {
+    pub(super) fn ask_answered(&mut self, index: PoolId, got: bool) {
         if let Some(pool) = self.pools.get_mut(index) {
             pool.shard.ask_answered(self.now, got);
         }
@@ -172,7 +183,7 @@ impl<D: Driver> Worker<D> {
             self.run_later();
         }
         match server {
-            Some(server) => self.hand_over(server_index(server.0), from, true),
+            Some(server) => self.hand_over(server.into(), from, true),
             None => {
                 let refused = Message::AskRefused {
                     pool: Arc::clone(pool),
@@ -185,7 +196,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    pub(super) fn find_pool(&self, pool: &GlobalPool) -> Option<usize> {
+    pub(super) fn find_pool(&self, pool: &GlobalPool) -> Option<PoolId> {
         let name = (
             Arc::clone(&pool.database),
             Arc::clone(&pool.user),
@@ -195,7 +206,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sends a free server to another worker.
-    pub(super) fn hand_over(&mut self, server_index: usize, lane: usize, asked: bool) {
+    pub(super) fn hand_over(&mut self, server_index: ServerId, lane: usize, asked: bool) {
         let Some(server) = self.servers.get(server_index) else {
             return;
         };
@@ -205,14 +216,14 @@ impl<D: Driver> Worker<D> {
             return self.close_server(server_index, "cannot be handed over");
         };
         self.arm_server(server_index, None);
-        let Some(server) = self.servers.try_remove(server_index) else {
+        let Some(server) = self.servers.remove(server_index) else {
             return;
         };
         let Some(pool) = self.pools.get_mut(pool_index) else {
             return;
         };
-        let Some(parcel) = pool.shard.detach(ServerId(server_index as u64)) else {
-            pool.shard.closed(self.now, ServerId(server_index as u64));
+        let Some(parcel) = pool.shard.detach(server_index.into()) else {
+            pool.shard.closed(self.now, server_index.into());
             return;
         };
         let Server { session, facts, .. } = server;
@@ -246,21 +257,21 @@ impl<D: Driver> Worker<D> {
         asked: bool,
     ) {
         let pool_index = self.pool_slot(pool);
-        let server_index = self.servers.vacant_key();
         let MovedServer {
             stream,
             mut session,
             facts,
         } = moved;
-        match self.driver.add(stream, Owner::Server(server_index)) {
-            Ok(key) => {
-                self.share_reported(pool_index, &mut session);
-                self.servers
-                    .insert(Server::new(key, pool_index, session, facts, self.now));
+        self.share_reported(pool_index, &mut session);
+        let now = self.now;
+        let added = self.servers.try_insert(|index| {
+            let added = self.driver.add(stream, Owner::Server(index));
+            added.map(|key| Server::new(key, pool_index, session, facts, now))
+        });
+        match added {
+            Ok(server_index) => {
                 if let Some(pool) = self.pools.get_mut(pool_index) {
-                    let verdict = pool
-                        .shard
-                        .adopt(self.now, ServerId(server_index as u64), parcel);
+                    let verdict = pool.shard.adopt(self.now, server_index.into(), parcel);
                     self.place(server_index, verdict);
                 }
             }
@@ -277,7 +288,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A limit of the database or user is full: the server that was idle longest in another of its pools goes.
-    fn evict(&mut self, index: usize, scope: Scope) {
+    fn evict(&mut self, index: PoolId, scope: Scope) {
         let Some(pool) = self.pools.get(index) else {
             return;
         };
@@ -325,18 +336,18 @@ impl<D: Driver> Worker<D> {
             pool.shard.evict(self.now, server);
             self.pump(index);
         } else {
-            self.evict_kept(server_index(server.0));
+            self.evict_kept(server.into());
         }
         true
     }
 
     // --- waiting clients ---
 
-    fn wait_failed(&mut self, client: ClientId, error: WaitError) {
-        let index = server_index(client.0);
-        if let Some(listener) = listener_of(index) {
-            return self.listener_not_served(listener, error);
-        }
+    fn wait_failed(&mut self, waiter: Waiter, error: WaitError) {
+        let index = match waiter {
+            Waiter::Client(client) => client,
+            Waiter::Listener(listener) => return self.listener_not_served(listener, error),
+        };
         if self
             .clients
             .get_mut(index)
@@ -360,7 +371,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn late(&self, index: usize) -> Fault {
+    fn late(&self, index: ClientId) -> Fault {
         let client = self.clients.get(index);
         let pool = client.and_then(|client| Some((client, self.pools.get(client.pool)?)));
         pool.map_or(Fault::QueryWaitTimeout, |(client, pool)| {
@@ -369,7 +380,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// No server can be had: the client hears why, in the server's own words if it spoke.
-    pub(super) fn fail_for_server(&mut self, index: usize) {
+    pub(super) fn fail_for_server(&mut self, index: ClientId) {
         let Some(client) = self.clients.get(index) else {
             return;
         };
@@ -397,8 +408,11 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn notify_waiter(&mut self, client: ClientId) {
-        let Some(client) = self.clients.get(server_index(client.0)) else {
+    fn notify_waiter(&mut self, waiter: Waiter) {
+        let Waiter::Client(client) = waiter else {
+            return;
+        };
+        let Some(client) = self.clients.get(client) else {
             return;
         };
         let mut message = Vec::new();
@@ -442,7 +456,7 @@ impl<D: Driver> Worker<D> {
             }
         }
         for (index, reason, age) in unused {
-            let Some(mut pool) = self.pools.try_remove(index) else {
+            let Some(mut pool) = self.pools.remove(index) else {
                 continue;
             };
             let global = Arc::clone(&pool.global);

@@ -18,6 +18,7 @@ use weir_wire::frontend::tag;
 use super::Worker;
 use super::access::lookup;
 use super::client::Leaving;
+use super::ids::ClientId;
 use super::login::asked;
 use super::slots::{Address, Authenticating, Busy, Identity, Phase, Plan};
 use crate::console::DATABASES;
@@ -30,7 +31,7 @@ impl<D: Driver> Worker<D> {
     /// Asks a client for its proof.
     pub(super) fn begin_exchange(
         &mut self,
-        index: usize,
+        index: ClientId,
         settled: &Settled,
         method: Method,
         account: Account,
@@ -77,7 +78,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A client that proves who it is may send `p` messages, one at a time, and nothing else (hazard SEC-40).
-    pub(super) fn authentication_input(&mut self, index: usize, input: &[u8]) -> usize {
+    pub(super) fn authentication_input(&mut self, index: ClientId, input: &[u8]) -> usize {
         let Some(client) = self.clients.get_mut(index) else {
             return input.len();
         };
@@ -134,7 +135,7 @@ impl<D: Driver> Worker<D> {
 
     /// Whoever failed too often is not checked any more, so that nothing can be learnt. Looked at when a proof comes and
     /// again when its verdict is there, since others may have failed meanwhile. True if that ends the client.
-    pub(super) fn bar(&mut self, index: usize) -> bool {
+    pub(super) fn bar(&mut self, index: ClientId) -> bool {
         let Some(client) = self.clients.get(index) else {
             return true;
         };
@@ -151,7 +152,7 @@ impl<D: Driver> Worker<D> {
         true
     }
 
-    fn login(&mut self, index: usize) -> Option<&mut Authenticating> {
+    fn login(&mut self, index: ClientId) -> Option<&mut Authenticating> {
         match &mut self.clients.get_mut(index)?.phase {
             Phase::Authenticating(login) => Some(login),
             _ => None,
@@ -159,7 +160,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Counts a failure that is certain: how long it is held back.
-    fn count_failure(&mut self, index: usize) -> Duration {
+    fn count_failure(&mut self, index: ClientId) -> Duration {
         let Some(client) = self.clients.get_mut(index) else {
             return Duration::ZERO;
         };
@@ -173,7 +174,12 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Keys for a client's login were derived; they `are_cached` if nobody had to compute.
-    pub(super) fn client_keys(&mut self, index: usize, keys: Option<&ScramKeys>, are_cached: bool) {
+    pub(super) fn client_keys(
+        &mut self,
+        index: ClientId,
+        keys: Option<&ScramKeys>,
+        are_cached: bool,
+    ) {
         if !are_cached && self.bar(index) {
             return;
         }
@@ -196,11 +202,11 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Does what the exchange has come to.
-    pub(super) fn progress(&mut self, index: usize, progress: Result<Progress, LoginError>) {
+    pub(super) fn progress(&mut self, index: ClientId, progress: Result<Progress, LoginError>) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
-        let (key, id) = (client.key, client.id);
+        let key = client.key;
         let Phase::Authenticating(login) = &mut client.phase else {
             return;
         };
@@ -225,14 +231,14 @@ impl<D: Driver> Worker<D> {
                 {
                     self.count_failure(index);
                 }
-                self.derive_keys(Asker::Client { index, id }, request);
+                self.derive_keys(Asker::Client(index), request);
             }
             Ok(Progress::NeedCheck(password)) => self.check_password(index, password),
             Ok(Progress::Accepted(acceptance)) => self.accepted_proof(index, acceptance),
         }
     }
 
-    fn accepted_proof(&mut self, index: usize, acceptance: Acceptance) {
+    fn accepted_proof(&mut self, index: ClientId, acceptance: Acceptance) {
         let Some(client) = self.clients.get(index) else {
             return;
         };
@@ -256,7 +262,7 @@ impl<D: Driver> Worker<D> {
 
     /// A login that has failed is told so after a while: longer for sources that fail often, and for nobody else
     /// (hazard SEC-67).
-    pub(super) fn refuse_login(&mut self, index: usize, fault: Fault) {
+    pub(super) fn refuse_login(&mut self, index: ClientId, fault: Fault) {
         if !matches!(fault, Fault::AuthenticationFailed(_)) {
             return self.fail_client(index, &fault);
         }
@@ -283,7 +289,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The time of a login is over, or the wait before its refusal is told.
-    pub(super) fn login_time_over(&mut self, index: usize) {
+    pub(super) fn login_time_over(&mut self, index: ClientId) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -299,7 +305,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The client is who it says. Only now is it told whether there is such a database (hazard SEC-49).
-    pub(super) fn authenticated(&mut self, index: usize) {
+    pub(super) fn authenticated(&mut self, index: ClientId) {
         let settled = self.global.settled();
         let Some(client) = self.clients.get_mut(index) else {
             return;

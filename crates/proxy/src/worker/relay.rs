@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use weir_pool::{Checkin, Checkout, ClientId, Moment, ServerId};
+use weir_pool::{Checkin, Checkout, Moment};
 use weir_session::fault::Fault;
 use weir_session::relay::{self, Link, Lobby, Next, Replied};
 use weir_session::splice::Splice;
@@ -10,8 +10,8 @@ use weir_wire::backend::TransactionStatus;
 
 use super::changed::HURRIED;
 use super::client::Leaving;
+use super::ids::{ClientId, ServerId, Waiter};
 use super::keeping::Kept;
-use super::listening::listener_of;
 use super::measure::micros;
 use super::slots::{Client, Phase, Server, Stage};
 use super::{Worker, trim};
@@ -30,7 +30,7 @@ const REPLIES_MAX: usize = 16 * 1024;
 impl<D: Driver> Worker<D> {
     /// What a logged-in client sent.
     #[inline]
-    pub(super) fn ready_input(&mut self, index: usize, input: &[u8]) -> usize {
+    pub(super) fn ready_input(&mut self, index: ClientId, input: &[u8]) -> usize {
         let Some(client) = self.clients.get_mut(index) else {
             return input.len();
         };
@@ -102,7 +102,7 @@ impl<D: Driver> Worker<D> {
 
     /// What a client without a server sent is for one.
     #[inline]
-    fn begin_request(&mut self, index: usize, input: &[u8]) {
+    fn begin_request(&mut self, index: ClientId, input: &[u8]) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -114,7 +114,7 @@ impl<D: Driver> Worker<D> {
 
     /// The same of one that has a server, or is about to.
     #[inline]
-    fn leased_input(&mut self, index: usize, server: usize, input: &[u8]) -> usize {
+    fn leased_input(&mut self, index: ClientId, server: ServerId, input: &[u8]) -> usize {
         if self.waits_to_listen(index) {
             return 0;
         }
@@ -140,14 +140,14 @@ impl<D: Driver> Worker<D> {
     }
 
     #[inline]
-    fn is_sending(&self, index: usize) -> bool {
+    fn is_sending(&self, index: ClientId) -> bool {
         let client = self.clients.get(index);
         client.is_some_and(|client| client.session.is_sending_to_server())
     }
 
     /// A message of the client has been passed on to its end; its server may have been free before.
     #[cold]
-    fn after_rest(&mut self, index: usize, server_index: usize) {
+    fn after_rest(&mut self, index: ClientId, server_index: ServerId) {
         let server = self.servers.get(server_index);
         if server.is_some_and(|server| server.lease == Some(index)) {
             self.after_replies(index, server_index);
@@ -156,7 +156,7 @@ impl<D: Driver> Worker<D> {
 
     /// True if a client's request comes behind the answer to what its server is being asked about its session: others wait
     /// for the server, its role may be gone, or the request needs a new one. Marks the client as stalled then.
-    fn waits_for_answer(&mut self, index: usize, server_index: usize, input: &[u8]) -> bool {
+    fn waits_for_answer(&mut self, index: ClientId, server_index: ServerId, input: &[u8]) -> bool {
         let server = self.servers.get(server_index);
         let Some(server) = server.filter(|server| server.session.is_asked_only()) else {
             return false;
@@ -172,7 +172,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// True if others wait for a server and nothing is known for which this client may keep its own.
-    fn is_due_to_others(&self, index: usize) -> bool {
+    fn is_due_to_others(&self, index: ClientId) -> bool {
         let client = self.clients.get(index);
         let unpinned = client.filter(|client| client.session.pin().is_none());
         let pool = unpinned.and_then(|client| self.pools.get(client.pool));
@@ -181,7 +181,7 @@ impl<D: Driver> Worker<D> {
 
     /// Sends a client what needs no server. One that does not read is not listened to either.
     #[inline]
-    fn send_answers(&mut self, index: usize) {
+    fn send_answers(&mut self, index: ClientId) {
         if self.answers.is_empty() {
             return;
         }
@@ -191,7 +191,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sends a client something of our own; if it does not take it, its requests wait until it does.
-    pub(super) fn send_to_client(&mut self, index: usize, bytes: &[u8]) {
+    pub(super) fn send_to_client(&mut self, index: ClientId, bytes: &[u8]) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -202,12 +202,12 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Asks the pool for a server. True if the client has one now.
-    pub(super) fn check_out(&mut self, index: usize) -> bool {
+    pub(super) fn check_out(&mut self, index: ClientId) -> bool {
         self.check_out_since(index, self.now)
     }
 
     /// As [`Worker::check_out`], for a client that has been waiting since then.
-    fn check_out_since(&mut self, index: usize, since: Moment) -> bool {
+    fn check_out_since(&mut self, index: ClientId, since: Moment) -> bool {
         let Some(client) = self.clients.get_mut(index) else {
             return false;
         };
@@ -216,11 +216,10 @@ impl<D: Driver> Worker<D> {
             return false;
         };
         client.wait_since = since;
-        let id = ClientId(index as u64);
-        let granted = match pool.shard.checkout_since(self.now, id, since) {
-            Checkout::Granted(ServerId(server)) => self.lease_idle(index, server_index(server)),
-            Checkout::Check(ServerId(server)) => {
-                self.check_before_use(index, server_index(server));
+        let granted = match pool.shard.checkout_since(self.now, index.into(), since) {
+            Checkout::Granted(server) => self.lease_idle(index, server.into()),
+            Checkout::Check(server) => {
+                self.check_before_use(Waiter::Client(index), server.into());
                 false
             }
             Checkout::Queued(ticket) => {
@@ -242,30 +241,29 @@ impl<D: Driver> Worker<D> {
     }
 
     /// As [`Worker::start`], with a server that the client has been waiting for, and the same precaution.
-    pub(super) fn start_idle(&mut self, index: usize, server_index: usize) {
-        if self.checks_role(index, server_index) {
+    pub(super) fn start_idle(&mut self, waiter: Waiter, server_index: ServerId) {
+        if let Waiter::Client(index) = waiter
+            && self.checks_role(index, server_index)
+        {
             return;
         }
         if !self.has_news(server_index) {
-            return self.start(index, server_index);
+            return self.start(waiter, server_index);
         }
-        if let Some(client) = self.clients.get_mut(index) {
-            client.ticket = None;
-        }
-        self.check_with(index, server_index, "");
+        self.check_with(waiter, server_index, "");
     }
 
     #[inline]
-    fn has_news(&self, server_index: usize) -> bool {
+    fn has_news(&self, server_index: ServerId) -> bool {
         let server = self.servers.get(server_index);
         server.is_some_and(|server| self.driver.has_news(server.key))
     }
 
     /// Gives an idle server to a client, unless something has come from it that nobody has read: then it may be dead,
     /// and has to answer first (hazard COR-22).
-    fn lease_idle(&mut self, index: usize, server_index: usize) -> bool {
+    fn lease_idle(&mut self, index: ClientId, server_index: ServerId) -> bool {
         if self.has_news(server_index) {
-            self.check_with(index, server_index, "");
+            self.check_with(Waiter::Client(index), server_index, "");
             return false;
         }
         if !self.suits(index, server_index) {
@@ -280,7 +278,7 @@ impl<D: Driver> Worker<D> {
 
     /// A waiting client got a server that others have used, and wants a new one: the first makes room for that, most
     /// others go to whoever waits behind it, if anybody does. It waits on in its place.
-    fn decline(&mut self, index: usize, server_index: usize) {
+    fn decline(&mut self, index: ClientId, server_index: ServerId) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -290,7 +288,7 @@ impl<D: Driver> Worker<D> {
         client.lease = None;
         let (since, pool_index) = (client.wait_since, client.pool);
         let verdict = (self.pools.get_mut(pool_index).filter(|_| !makes_room))
-            .map(|pool| pool.shard.checkin(self.now, ServerId(server_index as u64)));
+            .map(|pool| pool.shard.checkin(self.now, server_index.into()));
         match verdict {
             None | Some(Checkin::Idle) => self.close_server(server_index, NEW_SESSION),
             Some(verdict) => self.place(server_index, verdict),
@@ -302,14 +300,14 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn suits(&self, index: usize, server_index: usize) -> bool {
+    fn suits(&self, index: ClientId, server_index: ServerId) -> bool {
         let (client, server) = (self.clients.get(index), self.servers.get(server_index));
         client
             .is_none_or(|client| server.is_none_or(|server| server.session.suits(&client.session)))
     }
 
     /// Links a client and a server.
-    pub(super) fn lease(&mut self, index: usize, server_index: usize) -> bool {
+    pub(super) fn lease(&mut self, index: ClientId, server_index: ServerId) -> bool {
         let (Some(client), Some(server)) = (
             self.clients.get_mut(index),
             self.servers.get_mut(server_index),
@@ -334,10 +332,11 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A waiting client got a server: what it has sent so far goes out.
-    pub(super) fn start(&mut self, index: usize, server: usize) {
-        if let Some(listener) = listener_of(index) {
-            return self.listener_up(listener, server);
-        }
+    pub(super) fn start(&mut self, waiter: Waiter, server: ServerId) {
+        let index = match waiter {
+            Waiter::Client(client) => client,
+            Waiter::Listener(listener) => return self.listener_up(listener, server),
+        };
         if !self.suits(index, server) {
             return self.decline(index, server);
         }
@@ -346,7 +345,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn start_leased(&mut self, index: usize, server: usize) {
+    fn start_leased(&mut self, index: ClientId, server: ServerId) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -356,9 +355,8 @@ impl<D: Driver> Worker<D> {
             _ => {}
         }
         let input = std::mem::take(&mut client.input);
-        let id = client.id;
         let taken = self.pass_requests(index, server, &input, true);
-        if let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) {
+        if let Some(client) = self.clients.get_mut(index) {
             if taken < input.len() {
                 client.input = input.get(taken..).unwrap_or_default().to_vec();
             }
@@ -372,8 +370,8 @@ impl<D: Driver> Worker<D> {
     #[inline]
     fn pass_requests(
         &mut self,
-        index: usize,
-        server_index: usize,
+        index: ClientId,
+        server_index: ServerId,
         input: &[u8],
         fresh: bool,
     ) -> usize {
@@ -454,8 +452,8 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(super) fn server_replied(
         &mut self,
-        server_index: usize,
-        index: usize,
+        server_index: ServerId,
+        index: ClientId,
         input: &[u8],
     ) -> usize {
         let (Some(client), Some(server)) = (
@@ -532,7 +530,7 @@ impl<D: Driver> Worker<D> {
 
     /// A batch that the client has sent has to be put to the server again.
     #[inline]
-    fn repeat(&mut self, index: usize, server_index: usize) {
+    fn repeat(&mut self, index: ClientId, server_index: ServerId) {
         let server = self.servers.get(server_index);
         let is_due = server
             .is_some_and(|server| server.session.has_to_repeat() && server.lease == Some(index));
@@ -542,7 +540,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A client that was stopped because too many replies were owed goes on when half of them have come.
-    fn end_flood(&mut self, index: usize, server_index: usize) {
+    fn end_flood(&mut self, index: ClientId, server_index: ServerId) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -560,7 +558,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn pause_for_client(&mut self, index: usize, server_index: usize) {
+    fn pause_for_client(&mut self, index: ClientId, server_index: ServerId) {
         let leased = self
             .clients
             .get(index)
@@ -570,7 +568,13 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn count(&mut self, index: usize, request_at: Moment, bytes: usize, replied: Option<&Replied>) {
+    fn count(
+        &mut self,
+        index: ClientId,
+        request_at: Moment,
+        bytes: usize,
+        replied: Option<&Replied>,
+    ) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -609,7 +613,7 @@ impl<D: Driver> Worker<D> {
     }
 
     #[inline]
-    pub(super) fn after_replies(&mut self, index: usize, server_index: usize) {
+    pub(super) fn after_replies(&mut self, index: ClientId, server_index: ServerId) {
         let (Some(client), Some(server)) =
             (self.clients.get(index), self.servers.get(server_index))
         else {
@@ -643,7 +647,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A transaction block in statement pooling ends the client; true if it did.
-    fn leave_statement_mode(&mut self, index: usize, server_index: usize) -> bool {
+    fn leave_statement_mode(&mut self, index: ClientId, server_index: ServerId) -> bool {
         let (Some(client), Some(server)) =
             (self.clients.get(index), self.servers.get(server_index))
         else {
@@ -667,9 +671,4 @@ impl<D: Driver> Worker<D> {
 #[inline]
 fn may_release(client: &Client) -> bool {
     client.session.pin().is_none() && !client.session.is_sending_to_server()
-}
-
-/// Slab indexes go through the pool as numbers.
-pub(super) fn server_index(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }

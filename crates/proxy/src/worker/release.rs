@@ -1,6 +1,7 @@
 //! What becomes of a server after a lease: it goes back to the pool, is reset or tested, or is closed.
 
-use weir_pool::{Checkin, ClientId, ServerId};
+use slotmap::Key as _;
+use weir_pool::Checkin;
 use weir_session::client::Client as Session;
 use weir_session::relay::{self, ServerFault};
 use weir_session::splice::Splice;
@@ -8,8 +9,8 @@ use weir_wire::backend::ErrorFields;
 use weir_wire::sqlstate::SqlState;
 
 use super::client::Leaving;
+use super::ids::{ClientId, PoolId, ServerId, Waiter};
 use super::keeping::Kept;
-use super::relay::server_index;
 use super::slots::{Client, Phase, Stage, Test};
 use super::{Worker, trim};
 use crate::driver::Driver;
@@ -31,7 +32,7 @@ const TEST_MAX: std::time::Duration = std::time::Duration::from_secs(15);
 
 impl<D: Driver> Worker<D> {
     /// Unlinks a free server and gives it to the pool.
-    pub(super) fn release(&mut self, server_index: usize) {
+    pub(super) fn release(&mut self, server_index: ServerId) {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
@@ -46,7 +47,7 @@ impl<D: Driver> Worker<D> {
 
     /// As [`Worker::release`], after the current event: where the call may come from a client that is being served
     /// because of another release, so that a long queue does not become a deep stack.
-    pub(super) fn release_later(&mut self, server_index: usize) {
+    pub(super) fn release_later(&mut self, server_index: ServerId) {
         self.later.push_back(server_index);
     }
 
@@ -72,7 +73,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Takes a free server through everything that comes before the next client: cancels on their way, the reset.
-    fn put_back(&mut self, server_index: usize) {
+    fn put_back(&mut self, server_index: ServerId) {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
@@ -91,7 +92,7 @@ impl<D: Driver> Worker<D> {
         };
         if server.cancels > 0 {
             server.stage = Stage::BeingCancelled;
-            pool.shard.test_started(ServerId(server_index as u64));
+            pool.shard.test_started(server_index.into());
             let wait = self.global.settled().settings.global.cancel_wait_timeout;
             return self.arm_server(server_index, wait);
         }
@@ -115,7 +116,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Gives a free, clean server to the pool.
-    pub(super) fn check_in(&mut self, server_index: usize) {
+    pub(super) fn check_in(&mut self, server_index: ServerId) {
         if self.looks_again(server_index) {
             return;
         }
@@ -132,13 +133,13 @@ impl<D: Driver> Worker<D> {
         let Some(pool) = self.pools.get_mut(pool_index) else {
             return;
         };
-        let verdict = pool.shard.checkin(self.now, ServerId(server_index as u64));
+        let verdict = pool.shard.checkin(self.now, server_index.into());
         self.place(server_index, verdict);
         self.pump(pool_index);
     }
 
     /// Carries out what the pool decided about a server.
-    pub(super) fn place(&mut self, server_index: usize, verdict: Checkin) {
+    pub(super) fn place(&mut self, server_index: ServerId, verdict: Checkin) {
         match verdict {
             Checkin::Idle => {
                 if let Some(server) = self.servers.get_mut(server_index) {
@@ -146,11 +147,13 @@ impl<D: Driver> Worker<D> {
                     server.is_new = false;
                 }
             }
-            Checkin::Assigned(ClientId(client)) => {
-                self.start_idle(self::server_index(client), server_index)
+            Checkin::Assigned(client) => {
+                let waiter = self.waiter_for(server_index, client);
+                self.start_idle(waiter, server_index);
             }
-            Checkin::AssignedCheck(ClientId(client)) => {
-                self.check_before_use(self::server_index(client), server_index);
+            Checkin::AssignedCheck(client) => {
+                let waiter = self.waiter_for(server_index, client);
+                self.check_before_use(waiter, server_index);
             }
             Checkin::Close(reason) => {
                 let reason = reason.to_string();
@@ -160,8 +163,17 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// Reads the number of a waiter that gets this server.
+    fn waiter_for(&self, server_index: ServerId, number: weir_pool::ClientId) -> Waiter {
+        let server = self.servers.get(server_index);
+        self.waiter(
+            server.map_or_else(PoolId::null, |server| server.pool),
+            number,
+        )
+    }
+
     /// Asks a server something before (or after) a client uses it.
-    pub(super) fn test_server(&mut self, server_index: usize, test: Test, query: &str) {
+    pub(super) fn test_server(&mut self, server_index: ServerId, test: Test, query: &str) {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
@@ -178,35 +190,37 @@ impl<D: Driver> Worker<D> {
         if test != Test::Connect
             && let Some(pool) = self.pools.get_mut(server.pool)
         {
-            pool.shard.test_started(ServerId(server_index as u64));
+            pool.shard.test_started(server_index.into());
         }
         self.arm_server(server_index, Some(TEST_MAX));
     }
 
     /// The server was idle for long: it is checked first, and the client waits for that.
-    pub(super) fn check_before_use(&mut self, client: usize, server_index: usize) {
-        if let Some(client) = self.clients.get_mut(client) {
-            client.ticket = None;
-        }
-        if self.checks_role(client, server_index) {
+    pub(super) fn check_before_use(&mut self, waiter: Waiter, server_index: ServerId) {
+        if let Waiter::Client(client) = waiter
+            && self.checks_role(client, server_index)
+        {
             return;
         }
         let settled = self.global.settled();
         match settled.settings.global.check_query() {
-            Some(query) => self.check_with(client, server_index, query),
-            None => self.start_idle(client, server_index),
+            Some(query) => self.check_with(waiter, server_index, query),
+            None => self.start_idle(waiter, server_index),
         }
     }
 
-    pub(super) fn check_with(&mut self, client: usize, server_index: usize, query: &str) {
-        if let Some(client) = self.clients.get_mut(client) {
+    pub(super) fn check_with(&mut self, waiter: Waiter, server_index: ServerId, query: &str) {
+        if let Waiter::Client(client) = waiter
+            && let Some(client) = self.clients.get_mut(client)
+        {
+            client.ticket = None;
             client.lease = Some(server_index);
         }
-        self.test_server(server_index, Test::Check(client), query);
+        self.test_server(server_index, Test::Check(waiter), query);
     }
 
     /// Everything of a server that is not leased but being tested or cleaned: nobody sees the replies.
-    pub(super) fn server_replied_to_us(&mut self, server_index: usize, input: &[u8]) -> usize {
+    pub(super) fn server_replied_to_us(&mut self, server_index: ServerId, input: &[u8]) -> usize {
         let Some(server) = self.servers.get_mut(server_index) else {
             return input.len();
         };
@@ -238,7 +252,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Cancels what an abandoned server still does, and closes the server when its time is over.
-    pub(super) fn clean_on(&mut self, server_index: usize) {
+    pub(super) fn clean_on(&mut self, server_index: ServerId) {
         let Some(server) = self.servers.get(server_index) else {
             return;
         };
@@ -254,7 +268,7 @@ impl<D: Driver> Worker<D> {
 
     /// Cancels what an abandoned server still does. Where its client had asked for more behind that, PostgreSQL goes on as on
     /// a connection that was lost.
-    fn cancel_abandoned(&mut self, server_index: usize) {
+    fn cancel_abandoned(&mut self, server_index: ServerId) {
         let server = self.servers.get(server_index);
         let may_cancel = server.is_some_and(|server| {
             server.cancels == 0 && server.session.is_busy() && server.session.is_at_last_request()
@@ -264,7 +278,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn after_our_request(&mut self, server_index: usize) {
+    fn after_our_request(&mut self, server_index: ServerId) {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
@@ -302,9 +316,9 @@ impl<D: Driver> Worker<D> {
                 self.test_passed(pool_index, server_index);
                 self.put_back(server_index);
             }
-            Stage::Testing(Test::Check(client)) => {
+            Stage::Testing(Test::Check(waiter)) => {
                 self.test_passed(pool_index, server_index);
-                self.start(client, server_index);
+                self.start(waiter, server_index);
             }
             Stage::Testing(Test::Role(client)) => self.role_answered(server_index, client),
             Stage::Testing(Test::Connect) => self.server_is_up(server_index),
@@ -326,16 +340,16 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    pub(super) fn test_passed(&mut self, pool_index: usize, server_index: usize) {
+    pub(super) fn test_passed(&mut self, pool_index: PoolId, server_index: ServerId) {
         if let Some(pool) = self.pools.get_mut(pool_index) {
-            pool.shard.test_passed(ServerId(server_index as u64));
+            pool.shard.test_passed(server_index.into());
         }
     }
 
     /// A client left while it held a server.
     pub(super) fn abandon_server(
         &mut self,
-        server_index: usize,
+        server_index: ServerId,
         client: &Client,
         leaving: Leaving,
     ) {
@@ -387,7 +401,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The conversation with a server is not understood any more, or it refused our own request.
-    pub(super) fn server_fault(&mut self, server_index: usize, fault: &ServerFault) {
+    pub(super) fn server_fault(&mut self, server_index: ServerId, fault: &ServerFault) {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
@@ -426,7 +440,7 @@ impl<D: Driver> Worker<D> {
 
     /// True if a client that logs in met a setting of an earlier client of the server that may not be reset any more: a
     /// privilege was taken away. Another server has no such setting, a new one at the latest.
-    fn meets_others(&self, index: usize, server_index: usize, fault: &ServerFault) -> bool {
+    fn meets_others(&self, index: ClientId, server_index: ServerId, fault: &ServerFault) -> bool {
         let (Some(client), Some(server)) =
             (self.clients.get(index), self.servers.get(server_index))
         else {

@@ -14,6 +14,7 @@ use weir_session::settings::push_literal;
 use weir_wire::sqlstate::SqlState;
 
 use super::Worker;
+use super::ids::{ClientId, PoolId, ServerId, Waiter};
 use super::inquiry::rows;
 use super::slots::{Stage, Test};
 use crate::driver::Driver;
@@ -93,7 +94,7 @@ impl Standing {
 impl<D: Driver> Worker<D> {
     /// True if a server has to be asked first; its client waits for that.
     #[inline]
-    pub(super) fn checks_role(&mut self, index: usize, server_index: usize) -> bool {
+    pub(super) fn checks_role(&mut self, index: ClientId, server_index: ServerId) -> bool {
         let client = self.clients.get_mut(index);
         if !client.is_some_and(|client| std::mem::take(&mut client.is_newcomer)) {
             return false;
@@ -101,7 +102,7 @@ impl<D: Driver> Worker<D> {
         self.is_role_check_due(server_index) && self.ask_role(server_index, Some(index))
     }
 
-    fn is_role_check_due(&self, server_index: usize) -> bool {
+    fn is_role_check_due(&self, server_index: ServerId) -> bool {
         let settled = self.global.settled();
         let server = self.servers.get(server_index);
         let pool = server.and_then(|server| self.pools.get(server.pool));
@@ -113,7 +114,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Asks a free server, which its client, if any, gets when it has answered. False if nobody wants to know.
-    pub(super) fn ask_role(&mut self, server_index: usize, client: Option<usize>) -> bool {
+    pub(super) fn ask_role(&mut self, server_index: ServerId, client: Option<ClientId>) -> bool {
         let is_wanted = self
             .global
             .settled()
@@ -142,7 +143,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A server has answered.
-    pub(super) fn role_answered(&mut self, server_index: usize, client: Option<usize>) {
+    pub(super) fn role_answered(&mut self, server_index: ServerId, client: Option<ClientId>) {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
@@ -177,7 +178,7 @@ impl<D: Driver> Worker<D> {
             (Verdict::Outdated, _) => self.replace_outdated(server_index, pool_index, client),
             (Verdict::Current, Some(client)) => {
                 self.test_passed(pool_index, server_index);
-                self.start(client, server_index);
+                self.start(Waiter::Client(client), server_index);
             }
             (Verdict::Current, None) => {
                 self.test_passed(pool_index, server_index);
@@ -188,7 +189,12 @@ impl<D: Driver> Worker<D> {
 
     /// Closes this server, and all others of its pool when they are free. A client that was to get it waits on, and asks
     /// again what it gets: the first new one tells what all later ones are compared with.
-    fn replace_outdated(&mut self, server_index: usize, pool_index: usize, client: Option<usize>) {
+    fn replace_outdated(
+        &mut self,
+        server_index: ServerId,
+        pool_index: PoolId,
+        client: Option<ClientId>,
+    ) {
         if let Some(server) = self.servers.get_mut(server_index) {
             server.stage = Stage::Testing(Test::Role(client));
         }
@@ -212,7 +218,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The server that a client was to get is gone: it waits on, and asks again what it gets.
-    pub(super) fn wait_for_role(&mut self, index: usize) {
+    pub(super) fn wait_for_role(&mut self, index: ClientId) {
         if let Some(client) = self.clients.get_mut(index) {
             client.is_newcomer = true;
         }
@@ -233,7 +239,7 @@ impl<D: Driver> Worker<D> {
 
     /// A role that is gone shows by errors: it does not exist (42704), or has none of its rights (42501). Both have other
     /// reasons too, so the server is asked before anybody else gets it.
-    pub(super) fn doubt_role(&mut self, server_index: usize, codes: &[Option<SqlState>]) {
+    pub(super) fn doubt_role(&mut self, server_index: ServerId, codes: &[Option<SqlState>]) {
         const SIGNS: [SqlState; 2] = [SqlState::UNDEFINED_OBJECT, SqlState::INSUFFICIENT_PRIVILEGE];
         let is_wanted = || {
             self.global

@@ -121,21 +121,21 @@ impl<D: Driver> Worker<D> {
     /// The connection is protected: what it is for begins.
     fn secured(&mut self, asker: Asker, key: Key, session: Box<Session>, plain: &[u8]) {
         match asker {
-            Asker::Client { index, .. } => self.client_secured(index, &session),
-            Asker::Server { index, .. } => self.server_secured(index, &session),
-            Asker::Cancel { .. } => {}
+            Asker::Client(index) => self.client_secured(index, &session),
+            Asker::Server(index) => self.server_secured(index, &session),
+            Asker::Cancel(_) => {}
         }
         self.driver.secure(key, session);
         match asker {
-            Asker::Client { index, .. } if !plain.is_empty() => self.client_received(index, plain),
-            Asker::Client { .. } => {}
-            Asker::Server { index, .. } => {
+            Asker::Client(index) if !plain.is_empty() => self.client_received(index, plain),
+            Asker::Client(_) => {}
+            Asker::Server(index) => {
                 self.begin_login(index);
                 if !plain.is_empty() {
                     self.server_received(index, plain);
                 }
             }
-            Asker::Cancel { index, .. } => self.send_cancel(index),
+            Asker::Cancel(index) => self.send_cancel(index),
         }
     }
 
@@ -145,9 +145,9 @@ impl<D: Driver> Worker<D> {
 
     fn end_handshake(&mut self, asker: Asker, reason: &str) {
         match asker {
-            Asker::Client { index, .. } => self.client_not_secured(index, reason),
-            Asker::Server { index, .. } => self.server_not_secured(index, reason),
-            Asker::Cancel { index, .. } => {
+            Asker::Client(index) => self.client_not_secured(index, reason),
+            Asker::Server(index) => self.server_not_secured(index, reason),
+            Asker::Cancel(index) => {
                 tracing::warn!("cancel request could not be sent: {reason}");
                 self.cancel_over(index, false);
             }
@@ -157,22 +157,22 @@ impl<D: Driver> Worker<D> {
     /// The handshake of whoever asked, if it still goes on.
     fn securing(&mut self, asker: Asker) -> Option<(Key, &mut Securing)> {
         match asker {
-            Asker::Client { index, id } => {
-                let client = self.clients.get_mut(index).filter(|it| it.id == id)?;
+            Asker::Client(index) => {
+                let client = self.clients.get_mut(index)?;
                 match &mut client.phase {
                     Phase::Securing(securing) => Some((client.key, securing)),
                     _ => None,
                 }
             }
-            Asker::Server { index, id } => {
-                let server = self.servers.get_mut(index).filter(|it| it.facts.id == id)?;
+            Asker::Server(index) => {
+                let server = self.servers.get_mut(index)?;
                 match &mut server.stage {
                     Stage::Securing(securing) => Some((server.key, securing)),
                     _ => None,
                 }
             }
-            Asker::Cancel { index, id } => {
-                let canceller = self.cancellers.get_mut(index).filter(|it| it.id == id)?;
+            Asker::Cancel(index) => {
+                let canceller = self.cancellers.get_mut(index)?;
                 match &mut canceller.carrying {
                     Carrying::Securing(securing) => Some((canceller.key, securing)),
                     _ => None,

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use weir_auth::kdf::{ScramKeys, derive};
 use weir_auth::scram::Nonce;
 use weir_config::{ChannelBinding, HostAddr, LoadBalanceHosts};
-use weir_pool::{ClientId, ConnectToken, FailureKind, Moment, ServerId};
+use weir_pool::{ConnectToken, FailureKind, Moment};
 use weir_session::fault::Fault;
 use weir_session::login::{
     BindingPolicy, Credentials, LoggedIn, LoginFault, LoginPlan, LoginStep, ServerLogin, Transport,
@@ -19,8 +19,7 @@ use weir_wire::startup::Version;
 
 use super::Worker;
 use super::client::Leaving;
-use super::listening::listener_of;
-use super::relay::server_index as index_of;
+use super::ids::{ClientId, PoolId, ServerId, Waiter};
 use super::slots::{Phase, Server, Stage, Test, tcp_targets};
 use crate::driver::{Driver, Owner};
 use crate::global::{LastError, lock, random, secret_of};
@@ -37,13 +36,10 @@ const NO_KEY: usize = usize::MAX;
 
 impl<D: Driver> Worker<D> {
     /// The pool wants one more server.
-    pub(super) fn connect(&mut self, pool_index: usize, token: ConnectToken) {
+    pub(super) fn connect(&mut self, pool_index: PoolId, token: ConnectToken) {
         let Some(pool) = self.pools.get_mut(pool_index) else {
             return;
         };
-        let index = self.servers.vacant_key();
-        pool.shard.connect_started(token, ServerId(index as u64));
-        let is_reserve = pool.shard.is_reserve(ServerId(index as u64));
         let settings = Arc::clone(&pool.settings);
         let turn = match settings.load_balance_hosts {
             LoadBalanceHosts::Disable => 0,
@@ -61,8 +57,9 @@ impl<D: Driver> Worker<D> {
         let session = Session::new(Arc::default());
         let mut server = Server::new(NO_KEY, pool_index, session, facts, self.now);
         server.stage = Stage::Connecting;
-        self.servers.insert(server);
-        if is_reserve {
+        let index = self.servers.insert(server);
+        pool.shard.connect_started(token, index.into());
+        if pool.shard.is_reserve(index.into()) {
             let name = self.server_name(index);
             tracing::warn!("{name} taking connection from reserve_pool");
         }
@@ -96,7 +93,7 @@ impl<D: Driver> Worker<D> {
     /// Looks up the names that are left, then connects.
     fn resolve_next(
         &mut self,
-        index: usize,
+        index: ServerId,
         mut names: Vec<(String, u16)>,
         mut targets: Vec<Target>,
     ) {
@@ -115,9 +112,8 @@ impl<D: Driver> Worker<D> {
                     let Some(server) = self.servers.get_mut(index) else {
                         return;
                     };
-                    let id = server.facts.id;
                     server.stage = Stage::Resolving(names, targets);
-                    if !resolve(&self.global, name, self.lane, index, id) {
+                    if !resolve(&self.global, name, self.lane, index) {
                         let text = "too many name look-ups at once".to_owned();
                         self.login_failed(
                             index,
@@ -137,9 +133,6 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.get_mut(resolved.server) else {
             return;
         };
-        if server.facts.id != resolved.id {
-            return;
-        }
         match std::mem::replace(&mut server.stage, Stage::Connecting) {
             Stage::Resolving(mut names, mut targets) => {
                 let (name, port) = names.remove(0);
@@ -159,7 +152,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Connects to the first address that takes us.
-    fn try_targets(&mut self, index: usize, mut targets: Vec<Target>) {
+    fn try_targets(&mut self, index: ServerId, mut targets: Vec<Target>) {
         let mut last = std::io::Error::new(ErrorKind::NotFound, "no address");
         while !targets.is_empty() {
             let target = targets.remove(0);
@@ -186,7 +179,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// An address refused us.
-    pub(super) fn connect_failed(&mut self, index: usize, error: &std::io::Error) {
+    pub(super) fn connect_failed(&mut self, index: ServerId, error: &std::io::Error) {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
@@ -196,7 +189,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The connection is there, and protected if it has to be: log in.
-    pub(super) fn begin_login(&mut self, index: usize) {
+    pub(super) fn begin_login(&mut self, index: ServerId) {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
@@ -223,7 +216,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn login_plan(&self, pool_index: usize, transport: Transport) -> Option<LoginPlan> {
+    fn login_plan(&self, pool_index: PoolId, transport: Transport) -> Option<LoginPlan> {
         let pool = self.pools.get(pool_index)?;
         let settled = self.global.settled();
         let settings = &pool.settings;
@@ -257,29 +250,24 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Bytes from a server, behind those that could not be judged before.
-    pub(super) fn server_received(&mut self, index: usize, bytes: &[u8]) {
+    pub(super) fn server_received(&mut self, index: ServerId, bytes: &[u8]) {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        let id = server.facts.id;
         if server.input.is_empty() {
             let taken = self.server_input(index, bytes);
-            self.keep_server_input(index, id, bytes.get(taken..).unwrap_or_default());
+            self.keep_server_input(index, bytes.get(taken..).unwrap_or_default());
             return;
         }
         let mut input = std::mem::take(&mut server.input);
         input.extend_from_slice(bytes);
         let taken = self.server_input(index, &input);
-        self.keep_server_input(index, id, input.get(taken..).unwrap_or_default());
+        self.keep_server_input(index, input.get(taken..).unwrap_or_default());
     }
 
     /// Keeps the beginning of a message until its end has come.
-    fn keep_server_input(&mut self, index: usize, id: u64, rest: &[u8]) {
-        let server = self
-            .servers
-            .get_mut(index)
-            .filter(|server| server.facts.id == id);
-        let Some(server) = server else {
+    fn keep_server_input(&mut self, index: ServerId, rest: &[u8]) {
+        let Some(server) = self.servers.get_mut(index) else {
             return;
         };
         if !rest.is_empty() {
@@ -292,7 +280,7 @@ impl<D: Driver> Worker<D> {
     }
 
     #[inline]
-    fn server_input(&mut self, index: usize, input: &[u8]) -> usize {
+    fn server_input(&mut self, index: ServerId, input: &[u8]) -> usize {
         let Some(server) = self.servers.get(index) else {
             return input.len();
         };
@@ -307,8 +295,7 @@ impl<D: Driver> Worker<D> {
             (Stage::Login(_), _) => self.login_input(index, input),
             (Stage::Negotiating(_), _) => self.negotiation_input(index, input),
             (Stage::Securing(_), _) => {
-                let id = server.facts.id;
-                self.advance_handshake(Asker::Server { index, id }, input);
+                self.advance_handshake(Asker::Server(index), input);
                 input.len()
             }
             (Stage::Listening(listener), _) => {
@@ -319,7 +306,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn login_input(&mut self, index: usize, input: &[u8]) -> usize {
+    fn login_input(&mut self, index: ServerId, input: &[u8]) -> usize {
         let Some(server) = self.servers.get_mut(index) else {
             return input.len();
         };
@@ -335,13 +322,7 @@ impl<D: Driver> Worker<D> {
         match result {
             Ok((taken, LoginStep::More)) => taken,
             Ok((taken, LoginStep::NeedKeys(request))) => {
-                self.derive_keys(
-                    Asker::Server {
-                        index,
-                        id: self.server_id(index),
-                    },
-                    request,
-                );
+                self.derive_keys(Asker::Server(index), request);
                 taken
             }
             Ok((taken, LoginStep::Done(logged_in))) => {
@@ -353,10 +334,6 @@ impl<D: Driver> Worker<D> {
                 input.len()
             }
         }
-    }
-
-    fn server_id(&self, index: usize) -> u64 {
-        self.servers.get(index).map_or(0, |server| server.facts.id)
     }
 
     /// Derives keys on a helper, or takes them from the cache.
@@ -387,25 +364,21 @@ impl<D: Driver> Worker<D> {
         are_cached: bool,
     ) {
         match asker {
-            Asker::Client { index, id } => {
-                if self
-                    .clients
-                    .get(index)
-                    .is_some_and(|client| client.id == id)
-                {
+            Asker::Client(index) => {
+                if self.clients.contains(index) {
                     self.client_keys(index, keys, are_cached);
                 }
             }
-            Asker::Server { index, id } => {
-                if self.server_id(index) == id {
+            Asker::Server(index) => {
+                if self.servers.contains(index) {
                     self.server_keys(index, keys);
                 }
             }
-            Asker::Cancel { .. } => {}
+            Asker::Cancel(_) => {}
         }
     }
 
-    fn server_keys(&mut self, index: usize, keys: Option<&ScramKeys>) {
+    fn server_keys(&mut self, index: ServerId, keys: Option<&ScramKeys>) {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
@@ -426,7 +399,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn logged_in(&mut self, index: usize, logged_in: LoggedIn) {
+    fn logged_in(&mut self, index: ServerId, logged_in: LoggedIn) {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
@@ -450,7 +423,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The server is ready for its first client.
-    pub(super) fn server_is_up(&mut self, index: usize) {
+    pub(super) fn server_is_up(&mut self, index: ServerId) {
         if self.loads_first(index) {
             return;
         }
@@ -465,13 +438,13 @@ impl<D: Driver> Worker<D> {
             return;
         };
         lock(&pool.global.postponed).take();
-        let verdict = pool.shard.connected(self.now, ServerId(index as u64));
+        let verdict = pool.shard.connected(self.now, index.into());
         self.place(index, verdict);
         self.pump(pool_index);
     }
 
     /// Equal sets of reported values become one, so that telling them apart is one pointer.
-    pub(super) fn share_reported(&mut self, pool_index: usize, session: &mut Session) {
+    pub(super) fn share_reported(&mut self, pool_index: PoolId, session: &mut Session) {
         let Some(pool) = self.pools.get_mut(pool_index) else {
             return;
         };
@@ -492,7 +465,7 @@ impl<D: Driver> Worker<D> {
 
     // --- failing ---
 
-    pub(super) fn login_timed_out(&mut self, index: usize) {
+    pub(super) fn login_timed_out(&mut self, index: ServerId) {
         let error = LastError {
             text: "connect timeout".to_owned(),
             body: None,
@@ -500,7 +473,7 @@ impl<D: Driver> Worker<D> {
         self.login_failed(index, error, FailureKind::Timeout);
     }
 
-    fn login_fault(&mut self, index: usize, fault: &LoginFault) {
+    fn login_fault(&mut self, index: ServerId, fault: &LoginFault) {
         let (error, kind) = match fault {
             LoginFault::Refused(body) => {
                 if is_password_refused(body)
@@ -533,7 +506,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A host that could not be used: the next one, if any is left, with the full time for itself.
-    fn try_next_host(&mut self, index: usize, kind: FailureKind) -> bool {
+    fn try_next_host(&mut self, index: ServerId, kind: FailureKind) -> bool {
         let Some(server) = self.servers.get_mut(index) else {
             return false;
         };
@@ -554,7 +527,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// In PgBouncer's words: what the server said is a line of its own.
-    fn log_failed_login(&self, index: usize, text: &str) {
+    fn log_failed_login(&self, index: ServerId, text: &str) {
         let name = self.server_name(index);
         let connected_at = self.servers.get(index).map(|it| it.facts.connected_at);
         let age = connected_at.map_or(0, |since| self.now.since(since).as_secs());
@@ -569,13 +542,13 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A connection that never came to be of use.
-    pub(super) fn login_failed(&mut self, index: usize, error: LastError, kind: FailureKind) {
+    pub(super) fn login_failed(&mut self, index: ServerId, error: LastError, kind: FailureKind) {
         self.log_failed_login(index, &error.text);
         if self.try_next_host(index, kind) {
             return;
         }
         self.arm_server(index, None);
-        let Some(server) = self.servers.try_remove(index) else {
+        let Some(server) = self.servers.remove(index) else {
             return;
         };
         self.driver.close(server.key);
@@ -592,13 +565,12 @@ impl<D: Driver> Worker<D> {
             FailureKind::Temporary => pool.global.postpone(self.now, error.text),
             _ => *lock(&pool.global.last_error) = Some(error),
         }
-        pool.shard
-            .connect_failed(self.now, ServerId(index as u64), kind);
+        pool.shard.connect_failed(self.now, index.into(), kind);
         self.pump(server.pool);
     }
 
     /// The other side closed, or the connection broke. The driver has let go of it already.
-    pub(super) fn server_ended(&mut self, index: usize, error: Option<&std::io::Error>) {
+    pub(super) fn server_ended(&mut self, index: ServerId, error: Option<&std::io::Error>) {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
@@ -615,10 +587,10 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Ends a server connection that had logged in; its client, if any, hears of it.
-    pub(super) fn close_server(&mut self, index: usize, reason: &str) {
+    pub(super) fn close_server(&mut self, index: ServerId, reason: &str) {
         self.arm_server(index, None);
         let name = self.server_name(index);
-        let Some(server) = self.servers.try_remove(index) else {
+        let Some(server) = self.servers.remove(index) else {
             return;
         };
         if self.global.settled().settings.global.log_disconnections {
@@ -645,14 +617,16 @@ impl<D: Driver> Worker<D> {
                     text: test.failure().to_owned(),
                     body: None,
                 });
-                pool.shard
-                    .connect_failed(self.now, ServerId(index as u64), kind);
+                pool.shard.connect_failed(self.now, index.into(), kind);
             } else {
-                pool.shard.closed(self.now, ServerId(index as u64));
+                pool.shard.closed(self.now, index.into());
             }
         }
         match (server.stage, server.lease) {
-            (Stage::Testing(Test::Check(client)), _) => self.wait_again(client),
+            (Stage::Testing(Test::Check(Waiter::Client(client))), _) => self.wait_again(client),
+            (Stage::Testing(Test::Check(Waiter::Listener(listener))), _) => {
+                self.connect_listener(listener);
+            }
             (Stage::Testing(Test::Role(Some(client))), _) => self.wait_for_role(client),
             (Stage::Listening(listener), _) => self.listener_lost(listener, &name, reason),
             // Nothing of what the server said went to the client.
@@ -678,11 +652,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The server that a client was to get failed its check: the client waits on, in its old place.
-    pub(super) fn wait_again(&mut self, index: usize) {
+    pub(super) fn wait_again(&mut self, index: ClientId) {
         use weir_pool::Checkout;
-        if let Some(listener) = listener_of(index) {
-            return self.connect_listener(listener);
-        }
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -691,12 +662,11 @@ impl<D: Driver> Worker<D> {
         let Some(pool) = self.pools.get_mut(pool_index) else {
             return;
         };
-        match pool
-            .shard
-            .checkout_since(self.now, ClientId(index as u64), since)
-        {
-            Checkout::Granted(ServerId(server)) => self.start_idle(index, index_of(server)),
-            Checkout::Check(ServerId(server)) => self.check_before_use(index, index_of(server)),
+        match pool.shard.checkout_since(self.now, index.into(), since) {
+            Checkout::Granted(server) => self.start_idle(Waiter::Client(index), server.into()),
+            Checkout::Check(server) => {
+                self.check_before_use(Waiter::Client(index), server.into());
+            }
             Checkout::Queued(ticket) => {
                 if let Some(client) = self.clients.get_mut(index) {
                     client.ticket = Some(ticket);
@@ -708,7 +678,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// True if a client loses nothing with its server: it is idle, and only its settings were to be set there once more.
-    pub(super) fn does_without(&self, index: usize, server: &Session) -> bool {
+    pub(super) fn does_without(&self, index: ClientId, server: &Session) -> bool {
         self.clients.get(index).is_some_and(|client| {
             let is_idle = client.input.is_empty() && !client.stalled && client.ticket.is_none();
             let is_free = client.session.pin().is_none() && !client.session.is_sending_to_server();
@@ -718,7 +688,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A client's server is gone. If PostgreSQL said a last word the client has it already.
-    pub(super) fn lost_server(&mut self, index: usize, has_spoken: bool) {
+    pub(super) fn lost_server(&mut self, index: ClientId, has_spoken: bool) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -734,9 +704,9 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The prefix of PgBouncer's log lines.
-    pub(super) fn server_name(&self, index: usize) -> String {
+    pub(super) fn server_name(&self, index: ServerId) -> String {
         let Some(server) = self.servers.get(index) else {
-            return format!("S-?{index}:");
+            return format!("S-?{index:?}:");
         };
         let endpoint = server.facts.target.endpoint();
         let (database, user) = self

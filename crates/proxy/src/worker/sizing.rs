@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use slotmap::SecondaryMap;
+use slotmap::secondary::Entry;
 use weir_advisor::controller::Totals;
 use weir_pool::{Moment, Usage};
 use weir_wire::sqlstate::SqlState;
 
 use super::Worker;
+use super::ids::PoolId;
 use super::slots::{Pool, Stage};
 use super::timers::Timer;
 use crate::driver::Driver;
@@ -97,7 +100,7 @@ impl Pool {
 
 impl<D: Driver> Worker<D> {
     /// Looks at pools that find their size from now on, if this is one.
-    pub(super) fn arm_sizing(&mut self, pool_index: usize) {
+    pub(super) fn arm_sizing(&mut self, pool_index: PoolId) {
         let pool = self.pools.get(pool_index);
         if !self.is_sizing && pool.is_some_and(|pool| pool.counted.is_some()) {
             self.is_sizing = true;
@@ -130,15 +133,11 @@ impl<D: Driver> Worker<D> {
         if wakes {
             self.global.wake_all();
         }
-        for index in 0..looks.len() {
-            if self
-                .pools
-                .get(index)
-                .is_some_and(|pool| pool.counted.is_some())
-            {
-                // Servers may have become surplus.
-                self.arm_pool(index);
-            }
+        let counted = self.pools.iter().filter(|(_, pool)| pool.counted.is_some());
+        let counted: Vec<_> = counted.map(|(index, _)| index).collect();
+        for index in counted {
+            // Servers may have become surplus.
+            self.arm_pool(index);
         }
         if is_needed {
             self.is_sizing = true;
@@ -146,10 +145,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// By the index of the pool, in one pass over the servers.
-    fn looks(&self) -> Vec<Look> {
-        let slots = self.pools.iter().map(|(index, _)| index + 1).max();
-        let mut looks = vec![Look::default(); slots.unwrap_or_default()];
+    /// Looks at the servers of all pools, in one pass.
+    fn looks(&self) -> SecondaryMap<PoolId, Look> {
+        let mut looks: SecondaryMap<_, Look> = SecondaryMap::new();
         for (_, server) in &self.servers {
             let client = server.lease.and_then(|client| self.clients.get(client));
             let (Some(client), Stage::Leased) = (client, &server.stage) else {
@@ -157,7 +155,8 @@ impl<D: Driver> Worker<D> {
             };
             let counted = self.pools.get(server.pool);
             let counted = counted.and_then(|pool| pool.counted.as_ref());
-            let (Some(look), Some(counted)) = (looks.get_mut(server.pool), counted) else {
+            let look = looks.entry(server.pool).map(Entry::or_default);
+            let (Some(look), Some(counted)) = (look, counted) else {
                 continue;
             };
             look.idle_in_transaction += u32::from(!server.session.is_busy());

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use slotmap::Key as _;
 use weir_auth::secret::Secret;
 use weir_config::{PoolSettings, StateCheck};
 use weir_pool::{Entered, Moment, Shard, Ticket};
@@ -22,6 +23,7 @@ use weir_tls::session::CertificateDer;
 
 use super::access::{Directory, Learnt};
 use super::cancel::HeldCancel;
+use super::ids::{ClientId, ListenerId, PoolId, ServerId, Waiter};
 use super::inquiry::Inquiry;
 use super::keeping::Kept;
 use super::listening::Ears;
@@ -138,12 +140,14 @@ pub(super) struct Identity {
 /// One client.
 pub(super) struct Client {
     pub(super) key: Key,
+    /// The number that log lines and the console show.
     pub(super) id: u64,
     pub(super) phase: Phase,
     pub(super) session: ClientSession,
-    pub(super) pool: usize,
+    /// Null before the client has logged in, unless its login asks a server.
+    pub(super) pool: PoolId,
     /// Its server.
-    pub(super) lease: Option<usize>,
+    pub(super) lease: Option<ServerId>,
     /// Its place in the queue.
     pub(super) ticket: Option<Ticket>,
     /// What it sent and nobody could take yet.
@@ -176,6 +180,43 @@ pub(super) struct Client {
     pub(super) ears: Option<Box<Ears>>,
     /// Its timer, if armed.
     pub(super) timer: Option<Moment>,
+}
+
+impl Client {
+    /// A connection that has just come in.
+    pub(super) fn new(key: Key, id: u64, phase: Phase, identity: Identity, now: Moment) -> Self {
+        Self {
+            key,
+            id,
+            phase,
+            session: ClientSession::default(),
+            pool: PoolId::null(),
+            lease: None,
+            ticket: None,
+            input: Vec::new(),
+            held: false,
+            blocked: false,
+            flooding: false,
+            stalled: false,
+            held_cancel: None,
+            is_newcomer: false,
+            declined: 0,
+            class: 0,
+            wait_since: now,
+            request_at: now,
+            replied_at: now,
+            transaction_at: now,
+            identity: Box::new(identity),
+            pinned: None,
+            ears: None,
+            timer: None,
+        }
+    }
+
+    /// True if there is a reason of its own not to receive from it.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.held || self.blocked || self.flooding
+    }
 }
 
 /// The prefix of PgBouncer's log lines.
@@ -216,20 +257,13 @@ impl fmt::Display for Address<'_> {
     }
 }
 
-impl Client {
-    /// Whether there is a reason of its own not to receive from it.
-    pub(super) fn is_stopped(&self) -> bool {
-        self.held || self.blocked || self.flooding
-    }
-}
-
 // === servers ===
 
 /// What a server connection is tested for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Test {
     /// `server_check_query`, before this client gets it.
-    Check(usize),
+    Check(Waiter),
     /// `connect_query`.
     Connect,
     /// Reads what the database's functions and relations may do to a session.
@@ -240,7 +274,7 @@ pub(super) enum Test {
     /// Whether that has changed.
     Look,
     /// Whether the role and its defaults are those that the session began with; before this client gets it, if any.
-    Role(Option<usize>),
+    Role(Option<ClientId>),
     /// An empty query after a cancel, so that a late one hits nobody.
     Ping,
     /// `server_reset_query`.
@@ -273,7 +307,7 @@ pub(super) enum Stage {
     /// It works for `lease`.
     Leased,
     /// It listens for the clients of a database.
-    Listening(usize),
+    Listening(ListenerId),
     /// It logs in.
     Login(Box<ServerLogin>),
     /// It was asked for TLS; once it has answered, this is how.
@@ -304,18 +338,18 @@ impl Stage {
 /// One server connection.
 pub(super) struct Server {
     pub(super) key: Key,
-    pub(super) pool: usize,
+    pub(super) pool: PoolId,
     pub(super) stage: Stage,
     pub(super) session: ServerSession,
     /// Its client.
-    pub(super) lease: Option<usize>,
+    pub(super) lease: Option<ClientId>,
     /// What it sent and nobody could judge yet.
     pub(super) input: Vec<u8>,
     pub(super) request_at: Moment,
     /// Cancels on their way to it.
     pub(super) cancels: u32,
-    /// When its query was cancelled so soon that the cancel may have come before it, and the number of its client then.
-    pub(super) cancelled_at: Option<(Moment, u64)>,
+    /// When its query was cancelled so soon that the cancel may have come before it, and its client then.
+    pub(super) cancelled_at: Option<(Moment, ClientId)>,
     /// Time at which an abandoned server is closed if it is not free; none if it is not abandoned.
     pub(super) cleaning_until: Option<Moment>,
     /// What it says about its database, while it is asked.
@@ -350,7 +384,7 @@ impl Server {
     /// An idle connection.
     pub(super) fn new(
         key: Key,
-        pool: usize,
+        pool: PoolId,
         session: ServerSession,
         facts: Facts,
         now: Moment,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_pool::{ServerId, Shard};
+use weir_pool::Shard;
 use weir_stats::{
     Averages, Buffers, ClientRow, ClientState, Counters, MemoryRow, PoolCounts, PoolRow, ServerRow,
     ServerState, Snapshot, Totals,
@@ -10,6 +10,7 @@ use weir_stats::{
 
 use super::Worker;
 use super::console::Purpose as Gathered;
+use super::ids::ServerId;
 use super::measure::Tally;
 use super::slots::{Client, Identity, Phase, Pool, Server, Stage};
 use crate::driver::{Driver, Key};
@@ -153,7 +154,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn server_row(&self, index: usize, server: &Server) -> ServerRow {
+    fn server_row(&self, index: ServerId, server: &Server) -> ServerRow {
         let pool = self.pools.get(server.pool);
         let name = |f: fn(&Pool) -> &str| pool.map(f).unwrap_or_default().to_owned();
         let state = match server.stage {
@@ -180,7 +181,7 @@ impl<D: Driver> Worker<D> {
             connect_time: self.unix(server.facts.connected_at),
             request_time: self.unix(server.request_at),
             close_needed: server.doomed.is_some()
-                || pool.is_some_and(|pool| pool.shard.is_obsolete(ServerId(index as u64))),
+                || pool.is_some_and(|pool| pool.shard.is_obsolete(index.into())),
             link: client.map(|client| client.id),
             remote_pid: server.facts.pid,
             tls: server

@@ -10,6 +10,7 @@ use weir_session::relay::{SequencePolicy, StatePolicy};
 use weir_sql::{Functions, Judge};
 
 use super::Worker;
+use super::ids::{ClientId, ServerId};
 use super::slots::Pool;
 use crate::driver::Driver;
 use crate::global::GlobalPool;
@@ -42,7 +43,7 @@ impl Drop for Pinned {
 
 impl<D: Driver> Worker<D> {
     /// Whether a client lets go of its free server as far as its session's state goes. Most have none, and do not get here.
-    pub(super) fn settle_state(&mut self, index: usize, server_index: usize) -> bool {
+    pub(super) fn settle_state(&mut self, index: ClientId, server_index: ServerId) -> bool {
         !self.is_behind(index)
             && !self.asks_state(index, server_index)
             && self.settle_pin(index, server_index)
@@ -50,13 +51,13 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Whether a client keeps its server until it has heard everything.
-    fn is_behind(&self, index: usize) -> bool {
+    fn is_behind(&self, index: ClientId) -> bool {
         let client = self.clients.get(index);
         client.is_some_and(|client| client.session.is_behind())
     }
 
     /// Whether a server that is free has to answer a question about its client's session before it goes to anybody else.
-    fn asks_state(&mut self, index: usize, server_index: usize) -> bool {
+    fn asks_state(&mut self, index: ClientId, server_index: ServerId) -> bool {
         let (Some(client), Some(server)) =
             (self.clients.get(index), self.servers.get_mut(server_index))
         else {
@@ -87,7 +88,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The pins of a client whose server is free, as they are now. False if the client was ended: it had no place.
-    fn settle_pin(&mut self, index: usize, server_index: usize) -> bool {
+    fn settle_pin(&mut self, index: ClientId, server_index: ServerId) -> bool {
         let (Some(client), Some(server)) = (
             self.clients.get_mut(index),
             self.servers.get_mut(server_index),

@@ -7,23 +7,24 @@ use weir_pool::Moment;
 use weir_session::fault::Fault;
 
 use super::Worker;
+use super::ids::{CancellerId, ClientId, PoolId, ServerId};
 use super::slots::{Phase, Stage};
 use crate::driver::Driver;
 
 /// What a deadline is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
-    CancelAgain(usize),
-    Canceller(usize),
-    Client(usize),
+    CancelAgain(ServerId),
+    Canceller(CancellerId),
+    Client(ClientId),
     Drain,
     Drained,
     Flush,
     Moving,
     Orders,
     Outbox,
-    Pool(usize),
-    Server(usize),
+    Pool(PoolId),
+    Server(ServerId),
     Sizing,
     Stats,
 }
@@ -76,7 +77,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sets a client's only timer.
-    pub(super) fn arm_client(&mut self, index: usize, at: Option<Moment>) {
+    pub(super) fn arm_client(&mut self, index: ClientId, at: Option<Moment>) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -92,7 +93,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sets a server's only timer.
-    pub(super) fn arm_server(&mut self, index: usize, after: Option<Duration>) {
+    pub(super) fn arm_server(&mut self, index: ServerId, after: Option<Duration>) {
         let at = after.map(|after| self.now.plus(after));
         let Some(server) = self.servers.get_mut(index) else {
             return;
@@ -105,7 +106,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn client_timer(&mut self, index: usize) {
+    fn client_timer(&mut self, index: ClientId) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -123,7 +124,7 @@ impl<D: Driver> Worker<D> {
 
     /// The timeouts of part 1.6: each is checked when the first of them could be over, and again from then on, so that
     /// requests need not touch the timers.
-    fn check_client_times(&mut self, index: usize) {
+    fn check_client_times(&mut self, index: ClientId) {
         let Some(client) = self.clients.get(index) else {
             return;
         };
@@ -184,7 +185,7 @@ impl<D: Driver> Worker<D> {
         self.arm_client(index, next);
     }
 
-    fn server_timer(&mut self, index: usize) {
+    fn server_timer(&mut self, index: ServerId) {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
@@ -205,7 +206,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn pool_timer(&mut self, index: usize) {
+    fn pool_timer(&mut self, index: PoolId) {
         let Some(pool) = self.pools.get_mut(index) else {
             return;
         };

@@ -17,9 +17,10 @@ use weir_wire::encode::{ErrorReport, Severity};
 use weir_wire::sqlstate::SqlState;
 
 use super::Worker;
+use super::ids::{ClientId, PoolId, ServerId};
 use super::slots::Phase;
 use crate::driver::Driver;
-use crate::global::{Place, lock, random};
+use crate::global::{lock, random};
 use crate::peering;
 
 /// Distinct sets of start-up parameters that a pool remembers the greeting for.
@@ -31,7 +32,7 @@ const APPLICATION_NAME_MAX: usize = 63;
 
 impl<D: Driver> Worker<D> {
     /// An authenticated client joins its pool.
-    pub(super) fn greet(&mut self, index: usize, pool_index: usize, asked: Arc<Settings>) {
+    pub(super) fn greet(&mut self, index: ClientId, pool_index: PoolId, asked: Arc<Settings>) {
         let (Some(client), Some(pool)) =
             (self.clients.get_mut(index), self.pools.get_mut(pool_index))
         else {
@@ -71,7 +72,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A client that waits for its greeting got a server: puts its parameters there.
-    pub(super) fn ask_for_welcome(&mut self, index: usize, server_index: usize) {
+    pub(super) fn ask_for_welcome(&mut self, index: ClientId, server_index: ServerId) {
         let (Some(client), Some(server)) = (
             self.clients.get_mut(index),
             self.servers.get_mut(server_index),
@@ -101,8 +102,8 @@ impl<D: Driver> Worker<D> {
     /// What a server says while it takes a client's parameters.
     pub(super) fn welcome_replied(
         &mut self,
-        server_index: usize,
-        index: usize,
+        server_index: ServerId,
+        index: ClientId,
         input: &[u8],
     ) -> usize {
         let (Some(client), Some(server)) = (
@@ -135,7 +136,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The server has the client's parameters: remember what it reports, and let the client in.
-    fn welcome_known(&mut self, index: usize, server_index: usize) {
+    fn welcome_known(&mut self, index: ClientId, server_index: ServerId) {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
@@ -173,7 +174,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The server refused a parameter: the client hears it as PostgreSQL would say it at login.
-    pub(super) fn refuse_client(&mut self, index: usize, body: &[u8], reason: &str) {
+    pub(super) fn refuse_client(&mut self, index: ClientId, body: &[u8], reason: &str) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -183,7 +184,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// AuthenticationOk, parameters, cancel key, ReadyForQuery.
-    fn enter(&mut self, index: usize, reported: Arc<Reported>) {
+    fn enter(&mut self, index: ClientId, reported: Arc<Reported>) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -231,9 +232,10 @@ impl<D: Driver> Worker<D> {
     /// Draws a number and key that nobody else has.
     pub(super) fn register_for_cancel(
         &mut self,
-        index: usize,
+        index: ClientId,
         message: &mut Vec<u8>,
     ) -> std::io::Result<()> {
+        let place = self.place_of(index);
         let Some(client) = self.clients.get_mut(index) else {
             return Ok(());
         };
@@ -241,11 +243,6 @@ impl<D: Driver> Worker<D> {
             LONG_KEY
         } else {
             4
-        };
-        let place = Place {
-            lane: self.lane,
-            index,
-            id: client.id,
         };
         let peer_id = self.global.settled().settings.global.peer_id;
         loop {

@@ -14,8 +14,8 @@ use super::{LEASES, Seat, statement};
 pub(super) fn mark(seat: Seat) -> String {
     let mut sql = Vec::new();
     statement("NOTIFY", LEASES, &mut sql);
-    let Seat { lane, index, id } = seat;
-    format!("{}, '{lane}.{index}.{id}'", String::from_utf8_lossy(&sql))
+    let Seat { lane, client } = seat;
+    format!("{}, '{lane}.{client}'", String::from_utf8_lossy(&sql))
 }
 
 /// Whose mark a notification is, if it is one.
@@ -27,8 +27,7 @@ pub(super) fn seat(notification: &NotificationResponse<'_>) -> Option<Seat> {
     let mut numbers = payload.split('.');
     let seat = Seat {
         lane: numbers.next()?.parse().ok()?,
-        index: numbers.next()?.parse().ok()?,
-        id: numbers.next()?.parse().ok()?,
+        client: numbers.next()?.parse().ok()?,
     };
     numbers.next().is_none().then_some(seat)
 }
@@ -41,11 +40,10 @@ mod tests {
     fn a_mark_names_its_seat_and_nothing_else_does() {
         let own = Seat {
             lane: 1,
-            index: 20,
-            id: 300,
+            client: 300,
         };
         let sql = mark(own);
-        assert_eq!(sql, "NOTIFY \"weir_lease\", '1.20.300'");
+        assert_eq!(sql, "NOTIFY \"weir_lease\", '1.300'");
         let said = |channel, payload| {
             seat(&NotificationResponse {
                 pid: 7,
@@ -53,9 +51,9 @@ mod tests {
                 payload,
             })
         };
-        assert_eq!(said(LEASES, b"1.20.300"), Some(own));
-        assert_eq!(said(b"news", b"1.20.300"), None);
-        for payload in ["", "1.20", "1.20.300.4", "1.-2.3", "a.b.c"] {
+        assert_eq!(said(LEASES, b"1.300"), Some(own));
+        assert_eq!(said(b"news", b"1.300"), None);
+        for payload in ["", "1", "1.20.300", "1.-2", "a.b"] {
             assert_eq!(said(LEASES, payload.as_bytes()), None, "{payload}");
         }
     }

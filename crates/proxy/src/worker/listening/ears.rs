@@ -15,6 +15,7 @@ use weir_wire::frame::{Side, frame};
 
 use super::super::Worker;
 use super::super::client::Leaving;
+use super::super::ids::{ClientId, PoolId, ServerId};
 use super::super::keeping::Kept;
 use super::super::measure::code_of;
 use super::super::slots::{Client, Phase, Stage};
@@ -108,7 +109,11 @@ impl<D: Driver> Worker<D> {
     /// Takes a request to listen, or to stop, from what a client without a server sent. Returns how many bytes are dealt
     /// with; None: it is something else, and for a server.
     #[inline]
-    pub(in super::super) fn listen_request(&mut self, index: usize, input: &[u8]) -> Option<usize> {
+    pub(in super::super) fn listen_request(
+        &mut self,
+        index: ClientId,
+        input: &[u8],
+    ) -> Option<usize> {
         let client = self.clients.get_mut(index)?;
         if let Some(ears) = client.ears.as_deref_mut() {
             // The server that had to answer first may have died instead.
@@ -142,8 +147,8 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(in super::super) fn lets_go_to_listen(
         &mut self,
-        index: usize,
-        server_index: usize,
+        index: ClientId,
+        server_index: ServerId,
         input: &[u8],
     ) -> bool {
         let Some(server) = self.servers.get(server_index) else {
@@ -155,7 +160,7 @@ impl<D: Driver> Worker<D> {
         may_go && server.lease == Some(index) && self.lets_go_for(index, server_index, input)
     }
 
-    fn lets_go_for(&mut self, index: usize, server_index: usize, input: &[u8]) -> bool {
+    fn lets_go_for(&mut self, index: ClientId, server_index: ServerId, input: &[u8]) -> bool {
         let Some(client) = self.clients.get_mut(index) else {
             return false;
         };
@@ -196,7 +201,7 @@ impl<D: Driver> Worker<D> {
 
     /// Whether what a client sent is a request to listen that its server's answer to a question of ours has to come before.
     #[inline]
-    pub(in super::super) fn waits_to_listen(&self, index: usize) -> bool {
+    pub(in super::super) fn waits_to_listen(&self, index: ClientId) -> bool {
         let ears = self
             .clients
             .get(index)
@@ -205,9 +210,9 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Goes on to the next request that changes anything; behind the last comes the answer.
-    fn listen(&mut self, index: usize, mut waiting: Waiting) {
+    fn listen(&mut self, index: ClientId, mut waiting: Waiting) {
         let seat = self.seat(index);
-        let (Some(client), Some(seat)) = (self.clients.get_mut(index), seat) else {
+        let Some(client) = self.clients.get_mut(index) else {
             return;
         };
         let is_so = |request: &Request| match (client.session.subscriptions(), request) {
@@ -233,7 +238,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The answer to requests; `error` is a whole ErrorResponse.
-    fn answer_requests(&mut self, index: usize, waiting: Waiting, error: Option<&[u8]>) {
+    fn answer_requests(&mut self, index: ClientId, waiting: Waiting, error: Option<&[u8]>) {
         let mut message = waiting.before;
         match error {
             Some(error) => message.extend_from_slice(error),
@@ -303,7 +308,7 @@ impl<D: Driver> Worker<D> {
         message: &Arc<[u8]>,
         to: &[Seat],
         limits: Limits,
-        told: &mut Vec<usize>,
+        told: &mut Vec<ClientId>,
     ) {
         let frame = frame(message, Side::Backend).ok().flatten();
         let notification = frame.and_then(|frame| NotificationResponse::parse(frame.body).ok());
@@ -313,12 +318,12 @@ impl<D: Driver> Worker<D> {
         };
         for seat in to {
             if self.keep_mail(*seat, notification.channel, message, limits) {
-                told.push(seat.index);
+                told.push(seat.client.into());
             }
         }
     }
 
-    fn deliver_mails(&mut self, told: &mut Vec<usize>) {
+    fn deliver_mails(&mut self, told: &mut Vec<ClientId>) {
         told.sort_unstable();
         told.dedup();
         for index in told.drain(..) {
@@ -327,8 +332,7 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(super) fn seated(&mut self, seat: Seat) -> Option<&mut Client> {
-        let client = self.clients.get_mut(seat.index)?;
-        (client.id == seat.id).then_some(client)
+        self.clients.get_mut(seat.client.into())
     }
 
     /// The request was carried out, or refused with an ErrorResponse of this body.
@@ -351,14 +355,14 @@ impl<D: Driver> Worker<D> {
         }
         client.rest_ears();
         match error {
-            None => self.listen(seat.index, waiting),
-            Some(error) => self.answer_requests(seat.index, waiting, Some(&error)),
+            None => self.listen(seat.client.into(), waiting),
+            Some(error) => self.answer_requests(seat.client.into(), waiting, Some(&error)),
         }
         if self.draining.is_some() {
-            self.close_if_idle(seat.index);
+            self.close_if_idle(seat.client.into());
         }
         // What it has sent meanwhile.
-        self.take_input(seat.index);
+        self.take_input(seat.client.into());
     }
 
     fn stopped_hearing(&mut self, seats: &[Seat], loss: &Loss) {
@@ -375,15 +379,19 @@ impl<D: Driver> Worker<D> {
                 })
             });
             client.session.drop_subscriptions();
-            if self.is_in_a_message(seat.index) {
+            if self.is_in_a_message(seat.client.into()) {
                 // Nothing can be said in the middle of one.
-                self.remove_client(seat.index, Leaving::Lost, "listening server lost");
+                self.remove_client(seat.client.into(), Leaving::Lost, "listening server lost");
                 continue;
             }
             match loss {
-                Loss::Fault(fault) => self.fail_client(seat.index, fault),
+                Loss::Fault(fault) => self.fail_client(seat.client.into(), fault),
                 Loss::LastWord(body) => {
-                    self.end_client(seat.index, &as_fatal(body), "listening server closed");
+                    self.end_client(
+                        seat.client.into(),
+                        &as_fatal(body),
+                        "listening server closed",
+                    );
                 }
             }
         }
@@ -416,25 +424,27 @@ impl<D: Driver> Worker<D> {
             let message = own.as_ref().unwrap_or(message);
             let ears = client.ears.get_or_insert_default();
             if ears.is_unread(now) {
-                self.end_full(seat.index, NOT_READ);
+                self.end_full(seat.client.into(), NOT_READ);
                 return false;
             }
             match ears.mail.push(message, limits) {
                 // With more than this one in it, there is something that will have it sent.
                 Ok(()) => return ears.mail.len() == 1,
                 Err(Overflow::Bytes) if is_second => {
-                    self.end_full(seat.index, "listen_queue_bytes")
+                    self.end_full(seat.client.into(), "listen_queue_bytes")
                 }
-                Err(Overflow::Count) if is_second => self.end_full(seat.index, "listen_queue_size"),
+                Err(Overflow::Count) if is_second => {
+                    self.end_full(seat.client.into(), "listen_queue_size")
+                }
                 // Perhaps it can be told at once.
-                Err(_) => self.deliver_mail(seat.index),
+                Err(_) => self.deliver_mail(seat.client.into()),
             }
         }
         false
     }
 
     /// One notification more than may wait: the client would miss it, so it is ended. `limit` is what it hit.
-    fn end_full(&mut self, index: usize, limit: &'static str) {
+    fn end_full(&mut self, index: ClientId, limit: &'static str) {
         let fault = Fault::ListenQueueFull(limit);
         let pool = self.clients.get(index).map(|client| client.pool);
         if let Some(pool) = pool.and_then(|pool| self.pools.get_mut(pool)) {
@@ -449,7 +459,7 @@ impl<D: Driver> Worker<D> {
     /// Sends a client the notifications that wait for it, if this is a moment at which PostgreSQL could: between
     /// messages, outside of a transaction.
     #[inline]
-    pub(in super::super) fn deliver_mail(&mut self, index: usize) {
+    pub(in super::super) fn deliver_mail(&mut self, index: ClientId) {
         let Some(client) = self.clients.get(index) else {
             return;
         };
@@ -459,7 +469,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn deliver_now(&mut self, index: usize) {
+    fn deliver_now(&mut self, index: ClientId) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -482,12 +492,12 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sends a client everything that waits for it.
-    pub(super) fn send_mail(&mut self, index: usize) {
+    pub(super) fn send_mail(&mut self, index: ClientId) {
         self.send_some_mail(index, true);
     }
 
     /// Sends a client what waits for it: all of it, or as much as it takes.
-    fn send_some_mail(&mut self, index: usize, all: bool) {
+    fn send_some_mail(&mut self, index: ClientId, all: bool) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -513,7 +523,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Whether a client's server is in the middle of a message to it.
-    fn is_in_a_message(&self, index: usize) -> bool {
+    fn is_in_a_message(&self, index: ClientId) -> bool {
         let server = self.clients.get(index).and_then(|client| client.lease);
         let server = server.and_then(|server| self.servers.get(server));
         server.is_some_and(|server| server.lease == Some(index) && server.session.is_mid_message())
@@ -524,7 +534,7 @@ impl<D: Driver> Worker<D> {
     /// After replies to a client that listens: what it has stopped to hear on a server of its own, it stops to hear here;
     /// and what waits for it is sent if it may be.
     #[inline]
-    pub(in super::super) fn after_hearing(&mut self, index: usize) {
+    pub(in super::super) fn after_hearing(&mut self, index: ClientId) {
         let listens = |client: &Client| client.ears.is_some();
         if self.clients.get(index).is_some_and(listens) {
             self.end_unlistened(index);
@@ -535,7 +545,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// What waited for the answer of the client's server is looked at again.
-    fn take_next(&mut self, index: usize) {
+    fn take_next(&mut self, index: ClientId) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -546,14 +556,14 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn end_unlistened(&mut self, index: usize) {
+    fn end_unlistened(&mut self, index: ClientId) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
         if client.session.subscriptions().is_none() {
             return;
         }
-        let (id, pool) = (client.id, client.pool);
+        let pool = client.pool;
         for request in client.session.subscriptions_mut().take_ended() {
             let Some(client) = self.clients.get_mut(index) else {
                 return;
@@ -570,7 +580,7 @@ impl<D: Driver> Worker<D> {
                 Request::Unlisten(channel) => Some(channel),
                 Request::Listen(_) | Request::UnlistenAll => None,
             };
-            self.mail_end(index, id, pool, channel);
+            self.mail_end(index, pool, channel);
         }
         if let Some(client) = self.clients.get_mut(index) {
             client.rest_ears();
@@ -578,23 +588,19 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A client leaves.
-    pub(in super::super) fn stop_listening(&mut self, index: usize, client: &mut Client) {
+    pub(in super::super) fn stop_listening(&mut self, index: ClientId, client: &mut Client) {
         if client.ears.take().is_some() {
-            self.mail_end(index, client.id, client.pool, None);
+            self.mail_end(index, client.pool, None);
         }
     }
 
-    fn mail_end(&mut self, index: usize, id: u64, pool: usize, channel: Option<Channel>) {
+    fn mail_end(&mut self, index: ClientId, pool: PoolId, channel: Option<Channel>) {
         let Some(pool) = self.pools.get(pool) else {
             return;
         };
         let leaver = Leaver {
             database: Arc::clone(&pool.global.database),
-            seat: Seat {
-                lane: self.lane,
-                index,
-                id,
-            },
+            seat: self.seat(index),
             channel,
         };
         let lane = self.listening_lane(&leaver.database);

@@ -10,6 +10,7 @@ use weir_wire::encode;
 use weir_wire::frame::{Side, frame};
 
 use super::super::Worker;
+use super::super::ids::{ClientId, number};
 use super::super::slots::{Client, Server};
 use super::{Asking, Wish};
 use crate::driver::Driver;
@@ -43,9 +44,9 @@ impl Client {
 
 impl<D: Driver> Worker<D> {
     /// Asks for all that was said to be told, if a client's ReadyForQuery waits for that.
-    pub(super) fn flush_if_behind(&mut self, index: usize) {
+    pub(super) fn flush_if_behind(&mut self, index: ClientId) {
         let seat = self.seat(index);
-        let (Some(client), Some(seat)) = (self.clients.get_mut(index), seat) else {
+        let Some(client) = self.clients.get_mut(index) else {
             return;
         };
         if !client.session.is_behind() {
@@ -75,7 +76,7 @@ impl<D: Driver> Worker<D> {
         }
         let key = client.key;
         let server_index = client.lease;
-        self.send_mail(seat.index);
+        self.send_mail(seat.client.into());
         let Some(server_index) = server_index else {
             debug_assert!(false, "it keeps its server until it is told");
             return;
@@ -102,7 +103,7 @@ impl<D: Driver> Worker<D> {
         }
         if let Some(ears) = self
             .clients
-            .get_mut(seat.index)
+            .get_mut(seat.client.into())
             .and_then(|c| c.ears.as_deref_mut())
         {
             ears.own = Some(pid);
@@ -110,18 +111,19 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Where a client is, for the listener.
-    pub(super) fn seat(&self, index: usize) -> Option<Seat> {
-        let client = self.clients.get(index)?;
-        Some(Seat {
+    pub(super) fn seat(&self, index: ClientId) -> Seat {
+        Seat {
             lane: self.lane,
-            index,
-            id: client.id,
-        })
+            client: number(index),
+        }
     }
 
     /// Tells the listener of a client's database what it wants.
     pub(super) fn mail_wish(&mut self, seat: Seat, wish: Wish) {
-        let pool = self.clients.get(seat.index).map(|client| client.pool);
+        let pool = self
+            .clients
+            .get(seat.client.into())
+            .map(|client| client.pool);
         let Some(pool) = pool.and_then(|pool| self.pools.get(pool)) else {
             return;
         };

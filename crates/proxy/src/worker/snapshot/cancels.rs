@@ -24,10 +24,10 @@ impl<D: Driver> Worker<D> {
     }
 
     fn asker_of(&self, canceller: &Canceller) -> Option<&Client> {
-        let Some(CancelAsker::Here { index, id }) = canceller.asker() else {
-            return None;
-        };
-        self.clients.get(index).filter(|client| client.id == id)
+        match canceller.asker()? {
+            CancelAsker::Here(client) => self.clients.get(client),
+            CancelAsker::Neighbour(_) => None,
+        }
     }
 
     /// A connection that carries a cancel request to a server.

@@ -27,7 +27,7 @@ use crate::settled::{Access, Settled, Setup};
 use crate::socket::Socket;
 use crate::transport::Transport;
 use crate::worker::slots::Stage;
-use crate::worker::{RECEIVE, Worker};
+use crate::worker::{PoolId, RECEIVE, Worker};
 
 mod protected;
 mod upgrade;
@@ -592,7 +592,7 @@ impl World {
 
     /// Connections that listen for clients, or did: they are outside of the clients' pool.
     pub(super) fn listening_servers(&self) -> usize {
-        let listens = |worker: &Worker<MemoryDriver>, pool: usize| {
+        let listens = |worker: &Worker<MemoryDriver>, pool: PoolId| {
             let pool = worker.pools.get(pool);
             pool.is_some_and(|pool| pool.global.purpose == Purpose::Listener)
         };
@@ -696,7 +696,7 @@ impl World {
             for (index, client) in &worker.clients {
                 let pin = client.session.pin();
                 lines += &format!(
-                    "\n  client {index}: lease {:?}, ticket {:?}, stalled {}, held {}, input {}, pin {pin:?}",
+                    "\n  client {index:?}: lease {:?}, ticket {:?}, stalled {}, held {}, input {}, pin {pin:?}",
                     client.lease,
                     client.ticket,
                     client.stalled,
@@ -707,7 +707,7 @@ impl World {
             for (index, server) in &worker.servers {
                 let session = &server.session;
                 lines += &format!(
-                    "\n  server {index} ({}): leased {}, to {:?}, free {}, untouched {}, awaits {}, repeats {}, input {}, doomed {:?}",
+                    "\n  server {index:?} ({}): leased {}, to {:?}, free {}, untouched {}, awaits {}, repeats {}, input {}, doomed {:?}",
                     server.facts.pid,
                     matches!(server.stage, Stage::Leased),
                     server.lease,

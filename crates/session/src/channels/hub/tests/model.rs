@@ -181,18 +181,18 @@ impl World {
                 Event::Leased(..) => panic!("nobody marks anything"),
                 Event::Flushed(seat) => {
                     // Nobody asked, if the client has left since.
-                    let due = self.flushes.remove(&seat.id).unwrap_or_default();
+                    let due = self.flushes.remove(&seat.client).unwrap_or_default();
                     for (what, said) in due {
-                        let due = self.due.get(&(seat.id, what));
+                        let due = self.due.get(&(seat.client, what));
                         // One that has left, or has stopped, need not hear it any more.
                         let listens = due.filter(|due| due.is_sure);
                         assert!(listens.is_none_or(|due| due.heard.contains(&said)));
                     }
                 }
                 Event::Done(seat) => {
-                    let request = self.pending.remove(&seat.id).expect("it had asked");
+                    let request = self.pending.remove(&seat.client).expect("it had asked");
                     for what in Self::channels(&request) {
-                        let due = self.due.entry((seat.id, what)).or_default();
+                        let due = self.due.entry((seat.client, what)).or_default();
                         let listens = matches!(request, Request::Listen(_));
                         (due.is_sure, due.is_open) = (listens, listens);
                         if !listens {
@@ -214,7 +214,10 @@ impl World {
             .unwrap();
         let number = std::str::from_utf8(notification.payload).unwrap();
         for seat in to {
-            let due = self.due.get_mut(&(seat.id, index)).expect("it is there");
+            let due = self
+                .due
+                .get_mut(&(seat.client, index))
+                .expect("it is there");
             due.heard.push(number.parse().unwrap());
         }
     }
