@@ -37,7 +37,7 @@ use crate::resolve::Resolver;
 use crate::running::Arrivals;
 use crate::settled::Settled;
 use crate::sizing::Sizing;
-use crate::worker::{ClientId, Retired, Standing, Trials};
+use crate::worker::{Broken, ClientId, Retired, Standing, Trials};
 
 mod database;
 mod purpose;
@@ -188,6 +188,8 @@ pub(crate) type PoolName = (Arc<str>, Arc<str>, Purpose);
 /// See the module's page.
 pub(crate) struct Global {
     pub(crate) clock: Clock,
+    /// Look-ups that failed where something had to be found.
+    pub(crate) broken: Arc<Broken>,
     pub(crate) console: Arc<dyn Console>,
     pub(crate) mailboxes: OnceLock<Vec<Mailbox>>,
     /// For deriving keys.
@@ -289,6 +291,7 @@ impl Global {
             greeters: Arc::new(Quota::new(clients_max.saturating_add(GREETERS_MAX))),
             settled: RwLock::new(Arc::new(settled)),
             ids: AtomicU64::new(1),
+            broken: Arc::default(),
             is_draining: AtomicBool::new(false),
             halts: Mutex::default(),
             is_suspended: AtomicBool::new(false),

@@ -4,7 +4,7 @@
 //! what they are about in the files beside this one; none of them waits.
 
 use std::collections::{HashMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use weir_pool::Moment;
@@ -18,6 +18,7 @@ use crate::handover::Link;
 use crate::mailbox::{Letters, Message};
 
 mod access;
+mod broken;
 mod cancel;
 mod changed;
 mod client;
@@ -52,6 +53,7 @@ mod timers;
 mod welcome;
 
 pub(crate) use access::Answered;
+pub(crate) use broken::{Broken, Missing};
 use cancel::Canceller;
 use console::Gathering;
 pub(crate) use ids::{CancellerId, ClientId, ServerId};
@@ -134,21 +136,22 @@ impl<D: Driver> Worker<D> {
         let now = global.clock.now();
         let lanes = global.lanes();
         let registry = Registry::new(lane, lanes);
+        let broken = Arc::clone(&global.broken);
         let mut worker = Self {
             lane,
             global,
             driver,
             letters,
             now,
-            clients: Slots::new(),
-            servers: Slots::new(),
-            pools: Slots::new(),
+            clients: Slots::new(&broken),
+            servers: Slots::new(&broken),
+            pools: Slots::new(&broken),
             pool_index: HashMap::new(),
-            cancellers: Slots::new(),
+            cancellers: Slots::new(&broken),
             registry,
             has_checks: false,
             has_removed: false,
-            listening: Listening::new(lanes),
+            listening: Listening::new(lanes, &broken),
             timers: Timers::default(),
             is_sizing: false,
             nobody: Session::default(),
@@ -213,16 +216,26 @@ impl<D: Driver> Worker<D> {
     fn complete_or_drop(&mut self, completion: Completion, buffer: &[u8]) {
         let owner = completion.owner();
         let outcome = catch_unwind(AssertUnwindSafe(|| self.complete(completion, buffer)));
-        if outcome.is_err() {
-            tracing::error!("a bug was hit while {owner:?} was served; its connection is closed");
-            match owner {
-                Owner::Client(index) => {
-                    self.remove_client(index, client::Leaving::Lost, "internal error");
-                }
-                Owner::Server(index) => self.close_server(index, "internal error"),
-                Owner::Cancel(index) => self.cancel_over(index, false),
-                Owner::Nobody => {}
+        let Err(panic) = outcome else {
+            return;
+        };
+        if cfg!(test) {
+            // A test fails by it, and so does the simulator.
+            resume_unwind(panic);
+        }
+        tracing::error!("a bug was hit while {owner:?} was served; its connection is closed");
+        // The panic may have come after the end of the connection.
+        match owner {
+            Owner::Client(index) if self.clients.contains(index) => {
+                self.remove_client(index, client::Leaving::Lost, "internal error");
             }
+            Owner::Server(index) if self.servers.contains(index) => {
+                self.close_server(index, "internal error");
+            }
+            Owner::Cancel(index) if self.cancellers.contains(index) => {
+                self.cancel_over(index, false);
+            }
+            Owner::Cancel(_) | Owner::Client(_) | Owner::Nobody | Owner::Server(_) => {}
         }
     }
 
@@ -287,14 +300,16 @@ impl<D: Driver> Worker<D> {
     fn drained(&mut self, owner: Owner) {
         match owner {
             Owner::Client(index) => {
-                let Some(client) = self.clients.get_mut(index) else {
+                let Some(client) = self.clients.must_get_mut(index) else {
                     return;
                 };
                 let was_blocked = std::mem::take(&mut client.blocked);
                 if was_blocked && !client.is_stopped() {
                     self.driver.resume(client.key);
                 }
-                let server = client.lease.and_then(|server| self.servers.get(server));
+                let server = client
+                    .lease
+                    .and_then(|server| self.servers.must_get(server));
                 if let Some(server) = server {
                     self.driver.resume(server.key);
                 }
@@ -304,10 +319,12 @@ impl<D: Driver> Worker<D> {
                 self.deliver_mail(index);
             }
             Owner::Server(index) => {
-                let Some(server) = self.servers.get(index) else {
+                let Some(server) = self.servers.must_get(index) else {
                     return;
                 };
-                let client = server.lease.and_then(|client| self.clients.get(client));
+                let client = server
+                    .lease
+                    .and_then(|client| self.clients.must_get(client));
                 if let Some(client) = client.filter(|client| !client.is_stopped()) {
                     self.driver.resume(client.key);
                 }

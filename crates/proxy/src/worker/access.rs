@@ -20,10 +20,10 @@ use weir_directory::PAM_SERVICE;
 use weir_session::fault::{Credential, Fault};
 use weir_tls::names::Identity as CertificateNames;
 
-use super::Worker;
 use super::ids::ClientId;
 use super::inquiry::{Question, Row};
 use super::slots::{Authenticating, Busy, Identity, Phase, Plan};
+use super::{Missing, Worker};
 use crate::driver::Driver;
 use crate::global::random;
 use crate::lookups;
@@ -404,11 +404,11 @@ impl<D: Driver> Worker<D> {
     /// Takes the next step of a login.
     pub(super) fn authenticate(&mut self, index: ClientId) {
         let settled = self.global.settled();
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         let asker = Asker::Client(index);
         match step(&settled, login, &client.identity) {
@@ -441,9 +441,7 @@ impl<D: Driver> Worker<D> {
         asker: Asker,
         find: impl FnOnce() -> Answered + Send + 'static,
     ) {
-        if let Some(client) = self.clients.get_mut(index)
-            && let Phase::Authenticating(login) = &mut client.phase
-        {
+        if let Some(login) = self.login(index) {
             login.busy = Busy::Waiting;
         }
         let (global, lane) = (Arc::clone(&self.global), self.lane);
@@ -464,11 +462,11 @@ impl<D: Driver> Worker<D> {
 
     /// The secret of the user, by auth_query or out of its cache.
     fn fetch_account(&mut self, index: ClientId, lookup: &AuthLookup) {
-        let Some(client) = self.clients.get(index) else {
+        let Some(client) = self.clients.must_get(index) else {
             return;
         };
         let Phase::Authenticating(login) = &client.phase else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         match self
             .global
@@ -480,9 +478,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn learn_account(&mut self, index: ClientId, account: Account) {
-        if let Some(client) = self.clients.get_mut(index)
-            && let Phase::Authenticating(login) = &mut client.phase
-        {
+        if let Some(login) = self.login(index) {
             login.busy = Busy::No;
             login.learnt.account = Some(account);
         }
@@ -501,11 +497,11 @@ impl<D: Driver> Worker<D> {
     /// Something that a login asked for has been found out, or could not be.
     pub(super) fn learn(&mut self, index: ClientId, answered: Answered) {
         let settled = self.global.settled();
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         login.busy = Busy::No;
         match answered {
@@ -540,14 +536,14 @@ impl<D: Driver> Worker<D> {
     /// Asks a directory about the password that a client has sent.
     pub(super) fn check_password(&mut self, index: ClientId, password: Secret) {
         let settled = self.global.settled();
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         let Some(directory) = login.directory.clone() else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         login.busy = Busy::Waiting;
         login.typed = Some(password.clone());
@@ -595,16 +591,14 @@ impl<D: Driver> Worker<D> {
         if self.bar(index) {
             return;
         }
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(login) = self.login(index) else {
             return;
         };
-        let Phase::Authenticating(login) = &mut client.phase else {
-            return;
+        let Some(exchange) = login.exchange.as_mut() else {
+            return self.global.broken.report(Missing::State);
         };
-        if let Some(exchange) = login.exchange.as_mut() {
-            let progress = exchange.provide_verdict(fits);
-            self.progress(index, progress);
-        }
+        let progress = exchange.provide_verdict(fits);
+        self.progress(index, progress);
     }
 
     pub(super) fn login_random() -> Option<LoginRandom> {

@@ -12,12 +12,12 @@ use weir_stats::Blame;
 use weir_stats::Endpoint;
 use weir_wire::encode;
 
-use super::Worker;
 use super::client::Leaving;
 use super::ids::{CancellerId, ClientId, ServerId};
 use super::secure::Securing;
 use super::slots::{Phase, Stage, Test};
 use super::timers::Timer;
+use super::{Missing, Worker};
 use crate::driver::{Driver, GONE, Key, Owner};
 use crate::global::Place;
 use crate::listen::Accepted;
@@ -132,6 +132,7 @@ impl<D: Driver> Worker<D> {
     /// Cancels what a client of this worker is doing. `asker` is the connection that asked.
     pub(super) fn cancel_client(&mut self, index: ClientId, asker: Option<CancelAsker>) {
         let Some(client) = self.clients.get_mut(index) else {
+            // It has left while the request was on its way.
             return self.cancel_done(asker);
         };
         if matches!(client.phase, Phase::Console(_)) {
@@ -140,7 +141,7 @@ impl<D: Driver> Worker<D> {
         }
         if let Some(ticket) = client.ticket.take() {
             let pool_index = client.pool;
-            if let Some(pool) = self.pools.get_mut(pool_index) {
+            if let Some(pool) = self.pools.must_get_mut(pool_index) {
                 pool.shard.forget(ticket);
             }
             self.pump(pool_index);
@@ -153,7 +154,7 @@ impl<D: Driver> Worker<D> {
 
     /// Keeps a cancel request of a client until [`Worker::deliver_cancel`]; a second one takes the place of the first.
     fn hold_cancel(&mut self, index: ClientId, asker: Option<CancelAsker>) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return self.cancel_done(asker);
         };
         let before = client.held_cancel.replace(Box::new(HeldCancel { asker }));
@@ -167,6 +168,7 @@ impl<D: Driver> Worker<D> {
     /// late, and PostgreSQL would ignore it.
     #[inline]
     pub(super) fn deliver_cancel(&mut self, index: ClientId) {
+        // What came before may have ended the client.
         let client = self.clients.get(index);
         if client.is_some_and(|client| client.held_cancel.is_some()) {
             self.deliver_held_cancel(index);
@@ -175,13 +177,13 @@ impl<D: Driver> Worker<D> {
 
     #[cold]
     fn deliver_held_cancel(&mut self, index: ClientId) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let server_index = client.lease;
         let has_more = client.stalled || !client.input.is_empty();
         let is_waiting = client.ticket.is_some() || server_index.is_some() && has_more;
-        let server = server_index.and_then(|server| self.servers.get(server));
+        let server = server_index.and_then(|server| self.servers.must_get(server));
         let leased = server.filter(|server| server.lease == Some(index));
         let leased = leased.filter(|server| matches!(server.stage, Stage::Leased));
         if leased.is_some_and(|server| server.session.is_busy()) {
@@ -212,14 +214,14 @@ impl<D: Driver> Worker<D> {
 
     /// The client waits for a server, and its query is not wanted any more: no server sees it.
     fn cancel_waiter(&mut self, index: ClientId) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         if matches!(client.phase, Phase::Welcome) {
             return self.fail_client(index, &Fault::AdminShutdown);
         }
         let Some(first) = client.input.first().copied() else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         client.session.refuse_batch(first);
         let mut message = Vec::new();
@@ -231,7 +233,7 @@ impl<D: Driver> Worker<D> {
 
     /// Opens a connection to a server's host to cancel what it is doing.
     pub(super) fn cancel_server(&mut self, index: ServerId, asker: Option<CancelAsker>) {
-        let Some(server) = self.servers.get(index) else {
+        let Some(server) = self.servers.must_get(index) else {
             return;
         };
         let target = server.facts.target.clone();
@@ -239,7 +241,7 @@ impl<D: Driver> Worker<D> {
         let tls = secured.map(|secured| Arc::clone(&secured.outgoing));
         match self.carry(target, tls, Errand::Server(index), asker) {
             Ok(()) => {
-                if let Some(server) = self.servers.get_mut(index) {
+                if let Some(server) = self.servers.must_get_mut(index) {
                     server.cancels += 1;
                 }
             }
@@ -285,13 +287,14 @@ impl<D: Driver> Worker<D> {
 
     /// The connection is ready for the request itself.
     pub(super) fn send_cancel(&mut self, index: CancellerId) {
-        let Some(canceller) = self.cancellers.get_mut(index) else {
+        let Some(canceller) = self.cancellers.must_get_mut(index) else {
             return;
         };
         let message = match &mut canceller.errand {
             Errand::Peer { message, .. } => std::mem::take(message),
             Errand::Server(server) => {
                 let Some(server) = self.servers.get(*server) else {
+                    // It was closed meanwhile: there is nothing to cancel.
                     return self.cancel_over(index, false);
                 };
                 if let Some(client) = server.lease
@@ -316,12 +319,12 @@ impl<D: Driver> Worker<D> {
     /// The other side has ended a cancel's connection. PostgreSQL closes it in order once the signal is sent; a connection
     /// that breaks, or ends before the request was sent on it, says nothing of the kind.
     pub(super) fn cancel_ended(&mut self, index: CancellerId, error: Option<&std::io::Error>) {
-        let canceller = self.cancellers.get(index);
+        let canceller = self.cancellers.must_get(index);
         let is_sent = canceller.is_some_and(|known| matches!(known.carrying, Carrying::Sent));
         if let Some(error) = error {
             tracing::debug!("the connection of a cancel request broke: {error}");
         }
-        if let Some(canceller) = self.cancellers.get_mut(index) {
+        if let Some(canceller) = self.cancellers.must_get_mut(index) {
             // The driver has let go of it, and may give its number to another connection.
             canceller.key = GONE;
         }
@@ -331,7 +334,7 @@ impl<D: Driver> Worker<D> {
     /// A cancel's connection is closed. `ended`: by PostgreSQL, so the signal was sent. If it was not, a request that was sent
     /// may still arrive: its server serves nobody else.
     pub(super) fn cancel_over(&mut self, index: CancellerId, ended: bool) {
-        let Some(canceller) = self.cancellers.remove(index) else {
+        let Some(canceller) = self.cancellers.must_remove(index) else {
             return;
         };
         self.timers.disarm(canceller.until, Timer::Canceller(index));
@@ -346,6 +349,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let Some(server) = self.servers.get_mut(server_index) else {
+            // It was closed while the cancel was on its way.
             return;
         };
         server.cancels -= 1;
@@ -364,6 +368,7 @@ impl<D: Driver> Worker<D> {
 
     /// A cancel may have come before its query: is that still running, and nothing else?
     pub(super) fn cancel_again(&mut self, server_index: ServerId) {
+        // This timer is never disarmed: the server, or its query, may be gone.
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
@@ -371,7 +376,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let leased = server.lease.filter(|leased| *leased == client);
-        let client = leased.and_then(|client| self.clients.get(client));
+        let client = leased.and_then(|client| self.clients.must_get(client));
         let is_same = matches!(server.stage, Stage::Leased)
             && server.request_at <= cancelled_at
             && client.is_some_and(|client| client.replied_at < cancelled_at);
@@ -381,7 +386,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn absorb_late_cancel(&mut self, server_index: ServerId) {
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return;
         };
         if let Some(reason) = server.doomed {
@@ -391,7 +396,7 @@ impl<D: Driver> Worker<D> {
         server.session.ping(&mut message);
         server.stage = Stage::Testing(Test::Ping);
         self.driver.send(server.key, &message);
-        if let Some(pool) = self.pools.get_mut(server.pool) {
+        if let Some(pool) = self.pools.must_get_mut(server.pool) {
             pool.shard.test_started(server_index.into());
         }
     }
@@ -432,6 +437,7 @@ impl<D: Driver> Worker<D> {
             remote_pid: 0,
             remote_uid: None,
         })?;
+        // A client too many is ended at once.
         let client = self.clients.get_mut(index)?;
         client.phase = Phase::Cancelling;
         Some(CancelAsker::Here(index))

@@ -25,7 +25,7 @@ impl<D: Driver> Worker<D> {
             .set_options(TcpOptions::new(&settled.settings.global));
         let indexes: Vec<_> = self.pools.iter().map(|(index, _)| index).collect();
         for index in indexes {
-            let Some(pool) = self.pools.get_mut(index) else {
+            let Some(pool) = self.pools.must_get_mut(index) else {
                 continue;
             };
             let settings = pool.global.settings();
@@ -70,7 +70,7 @@ impl<D: Driver> Worker<D> {
         let is_wanted = self.global.settled().settings.global.server_fast_close;
         let mode = self
             .pools
-            .get(pool_index)
+            .must_get(pool_index)
             .map(|pool| pool.settings.pool_mode);
         if !is_wanted || mode != Some(PoolMode::Session) {
             return;
@@ -83,20 +83,27 @@ impl<D: Driver> Worker<D> {
             }
         }
         for (client, server) in leased {
-            self.after_replies(client, server);
+            // The end of one client may end others.
+            let leased = self.servers.get(server).and_then(|server| server.lease);
+            if leased == Some(client) {
+                self.after_replies(client, server);
+            }
         }
     }
 
     /// The session's server must go, and its transaction is over: the client is told why, as PgBouncer tells it.
     pub(super) fn close_hurried(&mut self, index: ClientId, server_index: ServerId) {
-        if let Some(server) = self.servers.get_mut(server_index) {
+        if let Some(server) = self.servers.must_get_mut(server_index) {
             server.lease = None;
         }
-        if let Some(client) = self.clients.get_mut(index) {
+        if let Some(client) = self.clients.must_get_mut(index) {
             client.lease = None;
         }
         self.fail_client(index, &Fault::DatabaseChanged);
-        self.close_server(server_index, HURRIED);
+        // A worker that stops closes its servers with its last client.
+        if self.servers.contains(server_index) {
+            self.close_server(server_index, HURRIED);
+        }
     }
 
     /// The database is not configured any more: its clients go, those that work when they have finished.

@@ -116,9 +116,10 @@ impl<D: Driver> Worker<D> {
 
     /// Bytes from a client, behind those that could not be taken before.
     pub(super) fn client_received(&mut self, index: ClientId, bytes: &[u8]) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
+        // A client that logs in has no pool yet.
         if let Some(pool) = self.pools.get_mut(client.pool) {
             pool.counters.bytes_received += bytes.len() as u64;
         }
@@ -143,6 +144,7 @@ impl<D: Driver> Worker<D> {
 
     /// Offers what a client has sent earlier once more, to every phase that it goes through.
     pub(super) fn take_input(&mut self, index: ClientId) {
+        // The client may be ended by what it has sent, or by what its caller has just done.
         while let Some(client) = self.clients.get_mut(index) {
             let input = std::mem::take(&mut client.input);
             if input.is_empty() {
@@ -168,7 +170,7 @@ impl<D: Driver> Worker<D> {
 
     /// A reply has come that what a client sent last may have waited for.
     pub(super) fn end_stall(&mut self, index: ClientId) {
-        if let Some(client) = self.clients.get_mut(index) {
+        if let Some(client) = self.clients.must_get_mut(index) {
             client.stalled = false;
             self.take_input(index);
         }
@@ -176,6 +178,7 @@ impl<D: Driver> Worker<D> {
 
     /// Keeps what could not be taken; what is kept is copied to its own size, so that waiting clients stay small.
     fn keep_input(&mut self, index: ClientId, rest: &[u8]) {
+        // The client may have been ended by what it has sent.
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -190,7 +193,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn hold_if_full(&mut self, index: ClientId) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let waits = client.ticket.is_some()
@@ -209,7 +212,7 @@ impl<D: Driver> Worker<D> {
     /// Deals with what a client sent; returns how many bytes are dealt with.
     #[inline]
     fn client_input(&mut self, index: ClientId, input: &[u8]) -> usize {
-        let Some(client) = self.clients.get(index) else {
+        let Some(client) = self.clients.must_get(index) else {
             return input.len();
         };
         match client.phase {
@@ -239,7 +242,7 @@ impl<D: Driver> Worker<D> {
     /// True if the client's requests wait for a server or an answer, and a Terminate behind them: PostgreSQL would have executed
     /// them before it read that. Not if its answers have been waiting for it to read, where PostgreSQL would fail to send them.
     fn has_said_goodbye(&self, index: ClientId) -> bool {
-        let client = self.clients.get(index);
+        let client = self.clients.must_get(index);
         client.is_some_and(|client| {
             matches!(client.phase, Phase::Ready)
                 && !client.blocked
@@ -250,13 +253,16 @@ impl<D: Driver> Worker<D> {
     /// The connection is gone, and the requests are not: they are executed as if it was still there, and what they return is
     /// dropped. The Terminate behind them ends the client; until then its deadlines hold.
     fn finish_requests(&mut self, index: ClientId) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         // The driver has let go of it, and may give its number to another connection.
         client.key = GONE;
         client.held = false;
-        if let Some(server) = client.lease.and_then(|server| self.servers.get(server)) {
+        if let Some(server) = client
+            .lease
+            .and_then(|server| self.servers.must_get(server))
+        {
             // It may have waited for the client to read.
             self.driver.resume(server.key);
         }
@@ -265,7 +271,7 @@ impl<D: Driver> Worker<D> {
 
     /// Tells a client what went wrong and, since all but a cancel are fatal, ends it.
     pub(super) fn fail_client(&mut self, index: ClientId, fault: &Fault) {
-        let Some(client) = self.clients.get(index) else {
+        let Some(client) = self.clients.must_get(index) else {
             return;
         };
         if self.global.settled().settings.global.log_pooler_errors {
@@ -282,20 +288,21 @@ impl<D: Driver> Worker<D> {
 
     /// Sends a server's last message and ends a client.
     pub(super) fn end_client(&mut self, index: ClientId, message: &[u8], reason: &str) {
-        if self.clients.contains(index) {
-            self.count_error(Blame::Server, code_of(message));
-        }
+        self.count_error(Blame::Server, code_of(message));
         self.end_with(index, message, reason);
     }
 
     fn end_with(&mut self, index: ClientId, message: &[u8], reason: &str) {
-        let Some(client) = self.clients.get(index) else {
+        let Some(client) = self.clients.must_get(index) else {
             return;
         };
+        // A client that logs in has no pool yet.
         if let Some(pool) = self.pools.get_mut(client.pool) {
             pool.counters.errors += 1;
         }
-        let server = client.lease.and_then(|server| self.servers.get(server));
+        let server = client
+            .lease
+            .and_then(|server| self.servers.must_get(server));
         // Nothing may be said in the middle of a message, or of a TLS handshake.
         let is_mid_message = server.is_some_and(|server| server.session.is_mid_message());
         if !is_mid_message && !matches!(client.phase, Phase::Securing(_)) {
@@ -309,13 +316,13 @@ impl<D: Driver> Worker<D> {
         self.arm_client(index, None);
         if self
             .clients
-            .get(index)
+            .must_get(index)
             .is_some_and(|client| client.ticket.is_some())
         {
             // Who gave up waited, too.
             self.count_wait(index);
         }
-        let Some(mut client) = self.clients.remove(index) else {
+        let Some(mut client) = self.clients.must_remove(index) else {
             return;
         };
         self.driver.close(client.key);
@@ -336,8 +343,8 @@ impl<D: Driver> Worker<D> {
             self.console_left(index);
         }
         self.stop_listening(index, &mut client);
-        self.forget_cancel(client.held_cancel.take());
         let ticket = client.ticket.take();
+        // A client that logs in has no pool yet.
         if let Some(pool) = self.pools.get_mut(client.pool) {
             if let Some(ticket) = ticket {
                 pool.shard.forget(ticket);
@@ -350,7 +357,11 @@ impl<D: Driver> Worker<D> {
         if let Some(server) = client.lease.take() {
             self.abandon_server(server, &client, leaving);
         }
-        self.pump(client.pool);
+        // Last: its connection may be the last one that a worker which stops has waited for.
+        self.forget_cancel(client.held_cancel.take());
+        if self.pools.contains(client.pool) {
+            self.pump(client.pool);
+        }
         self.finish_if_drained();
     }
 }

@@ -1,5 +1,7 @@
 //! Clients of the administration console: one message at a time, the next only when the last is answered.
 
+use std::collections::hash_map::Entry;
+
 use weir_session::fault::Fault;
 use weir_session::relay::ClientFault;
 use weir_stats::Snapshot;
@@ -8,10 +10,10 @@ use weir_wire::encode;
 use weir_wire::frame::{Side, frame};
 use weir_wire::frontend::tag;
 
-use super::Worker;
 use super::client::Leaving;
 use super::ids::ClientId;
 use super::slots::Phase;
+use super::{Missing, Worker};
 use crate::console::{Role, Step};
 use crate::driver::Driver;
 use crate::mailbox::Message;
@@ -49,7 +51,7 @@ impl<D: Driver> Worker<D> {
         let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
         self.arm_client(index, None);
         let conversation = self.global.console.open(role);
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         client.phase = Phase::Console(conversation);
@@ -61,6 +63,7 @@ impl<D: Driver> Worker<D> {
     pub(super) fn console_input(&mut self, index: ClientId, input: &[u8]) -> usize {
         let mut at = 0;
         loop {
+            // The client may have been ended by its last message.
             let Some(client) = self.clients.get(index) else {
                 return input.len();
             };
@@ -86,10 +89,11 @@ impl<D: Driver> Worker<D> {
                 self.remove_client(index, Leaving::Orderly, "client close request");
                 return input.len();
             }
-            let Some(client) = self.clients.get_mut(index) else {
+            let Some(client) = self.clients.must_get_mut(index) else {
                 return input.len();
             };
             let Phase::Console(conversation) = &mut client.phase else {
+                self.global.broken.report(Missing::State);
                 return at;
             };
             let step = conversation.handle(message.header.tag, message.body);
@@ -108,7 +112,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn console_step(&mut self, index: ClientId, step: Step) {
-        let Some(client) = self.clients.get(index) else {
+        let Some(client) = self.clients.must_get(index) else {
             return;
         };
         match step {
@@ -150,7 +154,7 @@ impl<D: Driver> Worker<D> {
 
     pub(super) fn described(&mut self, question: u64, snapshot: Snapshot) {
         let Some(gathering) = self.gathering.get_mut(&question) else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         gathering.snapshot.merge(snapshot);
         gathering.missing = gathering.missing.saturating_sub(1);
@@ -158,13 +162,13 @@ impl<D: Driver> Worker<D> {
     }
 
     fn answer_if_complete(&mut self, question: u64) {
-        let is_complete = |gathering: &Gathering| gathering.missing == 0;
-        if !self.gathering.get(&question).is_some_and(is_complete) {
+        let Entry::Occupied(gathering) = self.gathering.entry(question) else {
+            return self.global.broken.report(Missing::State);
+        };
+        if gathering.get().missing > 0 {
             return;
         }
-        let Some(mut gathering) = self.gathering.remove(&question) else {
-            return;
-        };
+        let mut gathering = gathering.remove();
         gathering.snapshot.limits = self.global.limits();
         gathering.snapshot.halts = self.global.halts();
         gathering.snapshot.sizings = self.global.sizings(self.now);
@@ -187,7 +191,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let Phase::Console(conversation) = &mut client.phase else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         let bytes = answer(conversation.as_mut());
         self.send_to_client(index, &bytes);

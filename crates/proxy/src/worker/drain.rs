@@ -41,9 +41,11 @@ impl<D: Driver> Worker<D> {
         if self.moving.is_some() {
             return self.move_if_idle(index);
         }
+        // What was done before, in a loop over clients too, may have ended this one.
         let Some(client) = self.clients.get(index) else {
             return;
         };
+        // A client that logs in has no pool yet.
         let is_removed = self
             .pools
             .get(client.pool)
@@ -54,7 +56,9 @@ impl<D: Driver> Worker<D> {
             _ if is_removed => Fault::DatabaseRemoved,
             _ => return,
         };
-        let keeps_server = client.lease.and_then(|server| self.servers.get(server));
+        let keeps_server = client
+            .lease
+            .and_then(|server| self.servers.must_get(server));
         // A pinned client whose server is free has nothing running either.
         let busy = match keeps_server {
             Some(server) => !server.session.is_free() || client.session.is_behind(),
@@ -70,11 +74,17 @@ impl<D: Driver> Worker<D> {
         self.draining = Some(Shutdown::Now);
         let indexes: Vec<_> = self.clients.iter().map(|(index, _)| index).collect();
         for index in indexes {
-            self.fail_client(index, &Fault::ShuttingDown);
+            // The end of a client also ends the connections of cancels for it.
+            if self.clients.contains(index) {
+                self.fail_client(index, &Fault::ShuttingDown);
+            }
         }
         let indexes: Vec<_> = self.servers.iter().map(|(index, _)| index).collect();
         for index in indexes {
-            self.close_server(index, "pooler is shutting down");
+            // A pool may have closed it because others were.
+            if self.servers.contains(index) {
+                self.close_server(index, "pooler is shutting down");
+            }
         }
         self.finished = true;
     }

@@ -3,8 +3,12 @@
 //! An id has a generation: once its object is gone, the id finds nothing, never the object that got the place. So an id
 //! may be kept by other threads, timers and other connections, and must never be compared by its place alone.
 
+use std::sync::Arc;
+
 use slotmap::{Key, KeyData, SlotMap, new_key_type};
 use weir_pool::{ClientId as PoolClient, ServerId as PoolServer};
+
+use super::broken::{Broken, Missing};
 
 new_key_type! {
     /// A connection of this worker that carries a cancel request.
@@ -21,6 +25,32 @@ new_key_type! {
 
     /// A server connection of this worker.
     pub(crate) struct ServerId;
+}
+
+/// Ids of one kind of objects.
+pub(super) trait Id: Key {
+    /// Name of the kind in reports of look-ups that found nothing.
+    const KIND: Missing;
+}
+
+impl Id for CancellerId {
+    const KIND: Missing = Missing::Canceller;
+}
+
+impl Id for ClientId {
+    const KIND: Missing = Missing::Client;
+}
+
+impl Id for ListenerId {
+    const KIND: Missing = Missing::Listener;
+}
+
+impl Id for PoolId {
+    const KIND: Missing = Missing::Pool;
+}
+
+impl Id for ServerId {
+    const KIND: Missing = Missing::Server;
 }
 
 /// Gives an id as a number, for crates that know nothing of this one.
@@ -77,15 +107,20 @@ impl From<ListenerId> for PoolClient {
 }
 
 /// Objects of one kind, by id.
+///
+/// `must_get`, `must_get_mut` and `must_remove` are for ids whose object is there unless we have a bug: one that is not is
+/// reported. `get` and `get_mut` are for ids whose object may be gone.
 #[derive(Debug)]
-pub(super) struct Slots<K: Key, V> {
+pub(super) struct Slots<K: Id, V> {
     map: SlotMap<K, V>,
+    broken: Arc<Broken>,
 }
 
-impl<K: Key, V> Slots<K, V> {
-    pub(super) fn new() -> Self {
+impl<K: Id, V> Slots<K, V> {
+    pub(super) fn new(broken: &Arc<Broken>) -> Self {
         Self {
             map: SlotMap::with_key(),
+            broken: Arc::clone(broken),
         }
     }
 
@@ -98,18 +133,45 @@ impl<K: Key, V> Slots<K, V> {
         self.map.insert(value)
     }
 
-    pub(super) fn get_mut(&mut self, id: K) -> Option<&mut V> {
-        self.map.get_mut(id)
+    #[inline]
+    #[track_caller]
+    pub(super) fn must_get_mut(&mut self, id: K) -> Option<&mut V> {
+        let found = self.map.get_mut(id);
+        if found.is_none() {
+            self.broken.report(K::KIND);
+        }
+        found
     }
 
-    pub(super) fn remove(&mut self, id: K) -> Option<V> {
-        self.map.remove(id)
+    #[track_caller]
+    pub(super) fn must_remove(&mut self, id: K) -> Option<V> {
+        let found = self.map.remove(id);
+        if found.is_none() {
+            self.broken.report(K::KIND);
+        }
+        found
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: K) -> Option<&mut V> {
+        self.map.get_mut(id)
     }
 
     pub(super) fn iter_mut(&mut self) -> slotmap::basic::IterMut<'_, K, V> {
         self.map.iter_mut()
     }
 
+    #[inline]
+    #[track_caller]
+    pub(super) fn must_get(&self, id: K) -> Option<&V> {
+        let found = self.map.get(id);
+        if found.is_none() {
+            self.broken.report(K::KIND);
+        }
+        found
+    }
+
+    #[inline]
     pub(super) fn get(&self, id: K) -> Option<&V> {
         self.map.get(id)
     }
@@ -135,7 +197,7 @@ impl<K: Key, V> Slots<K, V> {
     }
 }
 
-impl<'a, K: Key, V> IntoIterator for &'a Slots<K, V> {
+impl<'a, K: Id, V> IntoIterator for &'a Slots<K, V> {
     type Item = (K, &'a V);
     type IntoIter = slotmap::basic::Iter<'a, K, V>;
 
@@ -144,7 +206,7 @@ impl<'a, K: Key, V> IntoIterator for &'a Slots<K, V> {
     }
 }
 
-impl<'a, K: Key, V> IntoIterator for &'a mut Slots<K, V> {
+impl<'a, K: Id, V> IntoIterator for &'a mut Slots<K, V> {
     type Item = (K, &'a mut V);
     type IntoIter = slotmap::basic::IterMut<'a, K, V>;
 
@@ -155,13 +217,15 @@ impl<'a, K: Key, V> IntoIterator for &'a mut Slots<K, V> {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
     use super::*;
 
     #[test]
     fn an_id_never_finds_the_object_that_took_the_place() {
-        let mut slots: Slots<ClientId, &str> = Slots::new();
+        let mut slots: Slots<ClientId, &str> = Slots::new(&Arc::default());
         let first = slots.insert("first");
-        assert_eq!(slots.remove(first), Some("first"));
+        assert_eq!(slots.must_remove(first), Some("first"));
         let second = slots.insert("second");
         assert_eq!(slots.get(first), None);
         assert_eq!(slots.get(second), Some(&"second"));
@@ -169,10 +233,24 @@ mod tests {
     }
 
     #[test]
+    fn a_look_up_that_must_succeed_is_reported_if_it_does_not() {
+        let broken = Arc::new(Broken::default());
+        let mut slots: Slots<ServerId, ()> = Slots::new(&broken);
+        let id = slots.insert(());
+        assert_eq!(slots.must_get(id), Some(&()));
+        assert_eq!(slots.must_get_mut(id), Some(&mut ()));
+        assert_eq!(slots.must_remove(id), Some(()));
+        assert_eq!(broken.count(), 0);
+        let look = AssertUnwindSafe(|| slots.must_get(id).is_some());
+        assert!(catch_unwind(look).is_err(), "a report panics in tests");
+        assert_eq!(broken.count(), 1);
+    }
+
+    #[test]
     fn an_id_survives_as_a_number() {
-        let mut slots: Slots<ServerId, ()> = Slots::new();
+        let mut slots: Slots<ServerId, ()> = Slots::new(&Arc::default());
         let gone = slots.insert(());
-        slots.remove(gone);
+        slots.must_remove(gone);
         let id = slots.insert(());
         assert_eq!(ServerId::from(PoolServer::from(id)), id);
         assert_ne!(PoolServer::from(id), PoolServer::from(gone));

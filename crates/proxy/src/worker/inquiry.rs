@@ -11,11 +11,11 @@ use weir_wire::backend::{self, DataRow, ErrorFields};
 use weir_wire::encode::{self, EncodeError};
 use weir_wire::frame::{Side, frame};
 
-use super::Worker;
 use super::access::Answered;
 use super::client::Leaving;
 use super::ids::{ClientId, PoolId, ServerId};
 use super::slots::{Busy, Phase};
+use super::{Missing, Worker};
 use crate::driver::Driver;
 use crate::global::Purpose;
 
@@ -56,11 +56,11 @@ impl<D: Driver> Worker<D> {
             );
             return self.answered(index, question, None);
         };
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         let sql = match question {
             Question::Secret if lookup.query == AUTH_QUERY => AUTH_QUERY_WITH_END,
@@ -85,11 +85,11 @@ impl<D: Driver> Worker<D> {
             return self.answered(index, question, None);
         };
         let pool_index = self.pool_slot(&pool);
-        if let Some(client) = self.clients.get_mut(index) {
+        if let Some(client) = self.clients.must_get_mut(index) {
             client.pool = pool_index;
         }
         if self.check_out(index) {
-            let server = self.clients.get(index).and_then(|client| client.lease);
+            let server = self.clients.must_get(index).and_then(|client| client.lease);
             if let Some(server) = server {
                 self.put_question(index, server);
             }
@@ -99,8 +99,8 @@ impl<D: Driver> Worker<D> {
     /// A login got the server that it waits for. What the relay would tell a client goes nowhere: this one is nobody yet.
     pub(super) fn put_question(&mut self, index: ClientId, server_index: ServerId) {
         let (Some(client), Some(server)) = (
-            self.clients.get_mut(index),
-            self.servers.get_mut(server_index),
+            self.clients.must_get_mut(index),
+            self.servers.must_get_mut(server_index),
         ) else {
             return;
         };
@@ -125,19 +125,19 @@ impl<D: Driver> Worker<D> {
     /// Sends the question, as far as the server may get it yet: not before it has the settings that the question needs.
     fn put_request(&mut self, index: ClientId, server_index: ServerId) {
         let (Some(client), Some(server)) = (
-            self.clients.get_mut(index),
-            self.servers.get_mut(server_index),
+            self.clients.must_get_mut(index),
+            self.servers.must_get_mut(server_index),
         ) else {
             return;
         };
-        let Some(pool) = self.pools.get_mut(client.pool) else {
+        let Some(pool) = self.pools.must_get_mut(client.pool) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         let Busy::Inquiring(inquiry) = &mut login.busy else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         let (mut buffer, mut untold) = (Vec::new(), Vec::new());
         let mut out = Splice::new(&inquiry.request, &mut buffer);
@@ -163,8 +163,9 @@ impl<D: Driver> Worker<D> {
 
     /// True if a part of the question waits for the server.
     fn has_request(&self, index: ClientId) -> bool {
-        let phase = self.clients.get(index).map(|client| &client.phase);
+        let phase = self.clients.must_get(index).map(|client| &client.phase);
         let Some(Phase::Authenticating(login)) = phase else {
+            self.global.broken.report(Missing::State);
             return false;
         };
         matches!(&login.busy, Busy::Inquiring(inquiry) if !inquiry.request.is_empty())
@@ -178,8 +179,8 @@ impl<D: Driver> Worker<D> {
         input: &[u8],
     ) -> usize {
         let (Some(client), Some(server)) = (
-            self.clients.get_mut(index),
-            self.servers.get_mut(server_index),
+            self.clients.must_get_mut(index),
+            self.servers.must_get_mut(server_index),
         ) else {
             return input.len();
         };
@@ -204,8 +205,8 @@ impl<D: Driver> Worker<D> {
                     return replied.consumed;
                 }
                 let (Some(client), Some(server)) = (
-                    self.clients.get_mut(index),
-                    self.servers.get_mut(server_index),
+                    self.clients.must_get_mut(index),
+                    self.servers.must_get_mut(server_index),
                 ) else {
                     return replied.consumed;
                 };
@@ -226,14 +227,14 @@ impl<D: Driver> Worker<D> {
     }
 
     fn question_answered(&mut self, index: ClientId) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         let Busy::Inquiring(inquiry) = std::mem::replace(&mut login.busy, Busy::No) else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         // The next question, or the client's own session, begins afresh.
         client.session = weir_session::client::Client::default();
@@ -249,11 +250,11 @@ impl<D: Driver> Worker<D> {
 
     /// No server can be had for a question: the client hears only that nobody could be asked.
     pub(super) fn inquiry_failed(&mut self, index: ClientId, why: &str) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         let Busy::Inquiring(inquiry) = std::mem::replace(&mut login.busy, Busy::No) else {
             return self.remove_client(index, Leaving::Lost, why);
@@ -266,13 +267,13 @@ impl<D: Driver> Worker<D> {
 
     /// Whether a client waits for what a server says of it.
     pub(super) fn is_asked_about(&self, index: ClientId) -> bool {
-        let client = self.clients.get(index);
+        let client = self.clients.must_get(index);
         client.is_some_and(|client| matches!(client.phase, Phase::Authenticating(_)))
     }
 
     /// The server that was asked is gone.
     pub(super) fn inquiry_lost(&mut self, index: ClientId, why: &str) {
-        if let Some(client) = self.clients.get_mut(index) {
+        if let Some(client) = self.clients.must_get_mut(index) {
             client.lease = None;
         }
         self.inquiry_failed(index, why);

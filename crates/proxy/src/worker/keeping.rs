@@ -29,16 +29,17 @@ pub(super) enum Kept {
 impl<D: Driver> Worker<D> {
     /// True if a client keeps its free server for now.
     pub(super) fn keeps(&mut self, index: ClientId, server_index: ServerId) -> bool {
-        let (Some(client), Some(server)) =
-            (self.clients.get(index), self.servers.get_mut(server_index))
-        else {
+        let (Some(client), Some(server)) = (
+            self.clients.must_get(index),
+            self.servers.must_get_mut(server_index),
+        ) else {
             return false;
         };
         if !client.session.is_reluctant() || client.session.pin().is_some() {
             return false;
         }
         let is_on_trial = client.session.is_on_trial();
-        let Some(pool) = self.pools.get_mut(client.pool) else {
+        let Some(pool) = self.pools.must_get_mut(client.pool) else {
             return false;
         };
         if pool.rules.state != StatePolicy::Track {
@@ -56,10 +57,10 @@ impl<D: Driver> Worker<D> {
     /// Lets a client keep its server for a moment though others wait. False if it has had to wait for too many such
     /// moments, or the pool is paused.
     fn tries(&mut self, server_index: ServerId) -> bool {
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return false;
         };
-        let Some(pool) = self.pools.get(server.pool) else {
+        let Some(pool) = self.pools.must_get(server.pool) else {
             return false;
         };
         let oldest = pool.shard.oldest_waiter();
@@ -78,15 +79,15 @@ impl<D: Driver> Worker<D> {
     pub(super) fn reclaim(&mut self, pool_index: PoolId, server_index: ServerId) {
         let stays = self.is_tried_now(server_index) && self.tries(server_index)
             || !self.release_kept(server_index);
-        if stays && let Some(pool) = self.pools.get_mut(pool_index) {
+        if stays && let Some(pool) = self.pools.must_get_mut(pool_index) {
             pool.shard.reclaim_refused(self.now);
         }
     }
 
     /// True if the client of a kept server is on trial and has not used it again.
     fn is_tried_now(&self, server_index: ServerId) -> bool {
-        self.servers.get(server_index).is_some_and(|server| {
-            let client = server.lease.and_then(|index| self.clients.get(index));
+        self.servers.must_get(server_index).is_some_and(|server| {
+            let client = server.lease.and_then(|index| self.clients.must_get(index));
             server.kept == Kept::Unneeded
                 && server.session.is_free()
                 && client.is_some_and(|client| client.session.is_on_trial())
@@ -96,7 +97,7 @@ impl<D: Driver> Worker<D> {
     /// Closes a server that a client of another pool needs the place of, if its client can do without it.
     pub(super) fn evict_kept(&mut self, server_index: ServerId) {
         if self.release_kept(server_index)
-            && let Some(server) = self.servers.get_mut(server_index)
+            && let Some(server) = self.servers.must_get_mut(server_index)
         {
             server.doomed = Some("evicted");
         }
@@ -104,10 +105,10 @@ impl<D: Driver> Worker<D> {
 
     /// A kept server is in use again, or about to go back.
     pub(super) fn unkeep(&mut self, server_index: ServerId) {
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return;
         };
-        let Some(pool) = self.pools.get_mut(server.pool) else {
+        let Some(pool) = self.pools.must_get_mut(server.pool) else {
             return;
         };
         match std::mem::replace(&mut server.kept, Kept::No) {
@@ -119,19 +120,19 @@ impl<D: Driver> Worker<D> {
 
     /// Releases a server that its client only keeps; false if the client needs it by now.
     pub(super) fn release_kept(&mut self, server_index: ServerId) -> bool {
-        let server = self.servers.get(server_index);
+        let server = self.servers.must_get(server_index);
         if server.is_none_or(|server| server.kept == Kept::No) {
             return false;
         }
         self.unkeep(server_index);
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return false;
         };
         let is_free = matches!(server.stage, Stage::Leased)
             && server.session.is_free()
             && !server.session.is_uncertain()
             && self.driver.backlog(server.key) == 0;
-        let client = server.lease.and_then(|index| self.clients.get(index));
+        let client = server.lease.and_then(|index| self.clients.must_get(index));
         let lets_go = client.is_some_and(|client| {
             client.session.pin().is_none()
                 && !client.session.is_sending_to_server()
@@ -141,7 +142,7 @@ impl<D: Driver> Worker<D> {
             return false;
         }
         if let Some(index) = server.lease.take()
-            && let Some(client) = self.clients.get_mut(index)
+            && let Some(client) = self.clients.must_get_mut(index)
         {
             client.lease = None;
             client.session.end_trial();

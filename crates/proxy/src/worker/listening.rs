@@ -13,9 +13,9 @@ use weir_pool::{Checkout, Moment, Ticket, WaitError};
 use weir_session::channels::{Channel, Event, Hub, Request, Seat, Seats};
 use weir_session::fault::Fault;
 
-use super::Worker;
 use super::ids::{ListenerId, PoolId, ServerId, Slots};
 use super::slots::Stage;
+use super::{Broken, Missing, Worker};
 use crate::driver::Driver;
 use crate::global::{GlobalPool, Purpose, lock};
 use crate::mailbox::Message;
@@ -103,9 +103,9 @@ enum Link {
 }
 
 impl Listening {
-    pub(super) fn new(lanes: usize) -> Self {
+    pub(super) fn new(lanes: usize, broken: &Arc<Broken>) -> Self {
         Self {
-            listeners: Slots::new(),
+            listeners: Slots::new(broken),
             by_database: HashMap::new(),
             outbox: Outbox::new(lanes),
         }
@@ -162,7 +162,7 @@ impl<D: Driver> Worker<D> {
                 }
             },
         };
-        if let Some(listener) = self.listening.listeners.get_mut(index) {
+        if let Some(listener) = self.listening.listeners.must_get_mut(index) {
             match wish {
                 Wish::Flush => listener.hub.flush(seat),
                 Wish::Request(request) => listener.hub.request(seat, request),
@@ -186,9 +186,10 @@ impl<D: Driver> Worker<D> {
 
     pub(super) fn listen_ended(&mut self, leaver: &Leaver) {
         let Some(index) = self.listening.by_database.get(&leaver.database).copied() else {
+            // It has ended, and its clients were told.
             return;
         };
-        if let Some(listener) = self.listening.listeners.get_mut(index) {
+        if let Some(listener) = self.listening.listeners.must_get_mut(index) {
             match &leaver.channel {
                 Some(channel) => listener.hub.leave_channel(leaver.seat, channel),
                 None => listener.hub.leave(leaver.seat),
@@ -201,7 +202,7 @@ impl<D: Driver> Worker<D> {
 
     /// Carries out what a hub wants; call after each command to it.
     fn pump_listener(&mut self, index: ListenerId) {
-        let Some(listener) = self.listening.listeners.get_mut(index) else {
+        let Some(listener) = self.listening.listeners.must_get_mut(index) else {
             return;
         };
         let output = listener.hub.take_output();
@@ -209,7 +210,7 @@ impl<D: Driver> Worker<D> {
         let link = listener.link;
         let (is_idle, wants) = (listener.hub.is_idle(), listener.hub.wants_connection());
         if let Link::Up(server) = link
-            && let Some(server) = self.servers.get_mut(server)
+            && let Some(server) = self.servers.must_get_mut(server)
             && !output.is_empty()
         {
             server.request_at = self.now;
@@ -228,17 +229,18 @@ impl<D: Driver> Worker<D> {
     /// Gets a connection from the pool, or a place in its queue.
     pub(super) fn connect_listener(&mut self, index: ListenerId) {
         let Some(listener) = self.listening.listeners.get_mut(index) else {
+            // It has ended while a server was tested for it.
             return;
         };
         listener.link = Link::Down;
         let pool = Arc::clone(&listener.pool);
         let pool_index = self.pool_slot(&pool);
-        while let Some(pool) = self.pools.get_mut(pool_index) {
+        while let Some(pool) = self.pools.must_get_mut(pool_index) {
             match pool.shard.checkout(self.now, index.into()) {
                 Checkout::Granted(server) => {
                     let server = ServerId::from(server);
                     let has_news = |server: &super::slots::Server| self.driver.has_news(server.key);
-                    if !self.servers.get(server).is_some_and(has_news) {
+                    if !self.servers.must_get(server).is_some_and(has_news) {
                         self.listener_up(index, server);
                         break;
                     }
@@ -249,7 +251,7 @@ impl<D: Driver> Worker<D> {
                     self.close_server(server.into(), "unused for too long to listen");
                 }
                 Checkout::Queued(ticket) => {
-                    if let Some(listener) = self.listening.listeners.get_mut(index) {
+                    if let Some(listener) = self.listening.listeners.must_get_mut(index) {
                         listener.link = Link::Waiting(ticket);
                     }
                     break;
@@ -265,7 +267,7 @@ impl<D: Driver> Worker<D> {
 
     /// The connection is there.
     pub(super) fn listener_up(&mut self, index: ListenerId, server_index: ServerId) {
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return;
         };
         let Some(listener) = self.listening.listeners.get_mut(index) else {
@@ -287,7 +289,7 @@ impl<D: Driver> Worker<D> {
         index: ListenerId,
         input: &[u8],
     ) -> usize {
-        let Some(listener) = self.listening.listeners.get_mut(index) else {
+        let Some(listener) = self.listening.listeners.must_get_mut(index) else {
             return input.len();
         };
         match listener.hub.handle(input) {
@@ -305,7 +307,7 @@ impl<D: Driver> Worker<D> {
     /// The time has come to see whether it lives.
     pub(super) fn check_listener(&mut self, server_index: ServerId, index: ListenerId) {
         let is_held_back = self.listening.outbox.is_holding_back();
-        let Some(listener) = self.listening.listeners.get_mut(index) else {
+        let Some(listener) = self.listening.listeners.must_get_mut(index) else {
             return;
         };
         if !is_held_back && !listener.hub.check() {
@@ -317,24 +319,25 @@ impl<D: Driver> Worker<D> {
 
     /// Nobody listens: the connection goes back to its pool, where its idle timeout ends it.
     fn rest_listener(&mut self, index: ListenerId) {
-        let Some(mut listener) = self.listening.listeners.remove(index) else {
+        let Some(mut listener) = self.listening.listeners.must_remove(index) else {
             return;
         };
         self.listening.by_database.remove(&listener.database);
         match listener.link {
             Link::Down => {}
             Link::Waiting(ticket) => {
-                if let Some(pool) = self.find_pool(&listener.pool) {
-                    if let Some(pool) = self.pools.get_mut(pool) {
-                        pool.shard.forget(ticket);
-                    }
-                    self.pump(pool);
+                let Some(pool_index) = self.find_pool(&listener.pool) else {
+                    return self.global.broken.report(Missing::Pool);
+                };
+                if let Some(pool) = self.pools.must_get_mut(pool_index) {
+                    pool.shard.forget(ticket);
                 }
+                self.pump(pool_index);
             }
             Link::Up(server_index) => {
                 self.arm_server(server_index, None);
                 let is_clean = listener.hub.give_back();
-                if let Some(server) = self.servers.get_mut(server_index) {
+                if let Some(server) = self.servers.must_get_mut(server_index) {
                     server.stage = Stage::Leased;
                     if !is_clean {
                         server.doomed = Some("its session was changed while it listened");
@@ -350,7 +353,7 @@ impl<D: Driver> Worker<D> {
 
     /// No connection can be had.
     pub(super) fn listener_not_served(&mut self, index: ListenerId, error: WaitError) {
-        let Some(listener) = self.listening.listeners.get(index) else {
+        let Some(listener) = self.listening.listeners.must_get(index) else {
             return;
         };
         let loss = match error {
@@ -373,7 +376,7 @@ impl<D: Driver> Worker<D> {
     /// The connection is gone, and with it what was said meanwhile: whoever listened has to know, as if the connection had
     /// been its own.
     pub(super) fn listener_lost(&mut self, index: ListenerId, name: &str, reason: &str) {
-        let Some(listener) = self.listening.listeners.get_mut(index) else {
+        let Some(listener) = self.listening.listeners.must_get_mut(index) else {
             return;
         };
         tracing::warn!(
@@ -388,7 +391,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn end_listener(&mut self, index: ListenerId, loss: &Loss) {
-        let Some(mut listener) = self.listening.listeners.remove(index) else {
+        let Some(mut listener) = self.listening.listeners.must_remove(index) else {
             return;
         };
         self.listening.by_database.remove(&listener.database);
@@ -408,7 +411,7 @@ impl<D: Driver> Worker<D> {
     /// The configuration leads elsewhere: what is said there would not be heard on the old connection.
     pub(super) fn close_listener_of(&mut self, pool_index: PoolId) {
         let is_listener = |pool: &super::slots::Pool| pool.global.purpose == Purpose::Listener;
-        if !self.pools.get(pool_index).is_some_and(is_listener) {
+        if !self.pools.must_get(pool_index).is_some_and(is_listener) {
             return;
         }
         let found = self.servers.iter().find(|(_, server)| {

@@ -8,7 +8,6 @@ use weir_session::hello::{Hello, Opened, Opening};
 use weir_session::settings::Settings as Asked;
 use weir_wire::startup::Version;
 
-use super::Worker;
 use super::access::Learnt;
 use super::cancel::CancelAsker;
 use super::client::Leaving;
@@ -16,6 +15,7 @@ use super::ids::ClientId;
 use super::proof::log_login;
 use super::secure::Securing;
 use super::slots::{Authenticating, Busy, ClientProtection, Phase, Plan};
+use super::{Missing, Worker};
 use crate::console::{DATABASES, Role};
 use crate::driver::Driver;
 use crate::global::Place;
@@ -29,10 +29,11 @@ impl<D: Driver> Worker<D> {
     pub(super) fn opening_input(&mut self, index: ClientId, input: &[u8]) -> usize {
         let mut at = 0;
         loop {
-            let Some(client) = self.clients.get_mut(index) else {
+            let Some(client) = self.clients.must_get_mut(index) else {
                 return input.len();
             };
             let Phase::Opening(opening) = &mut client.phase else {
+                self.global.broken.report(Missing::State);
                 return at;
             };
             let rest = input.get(at..).unwrap_or_default();
@@ -74,7 +75,7 @@ impl<D: Driver> Worker<D> {
     /// A client wants TLS.
     fn secure_client(&mut self, index: ClientId, is_direct: bool) {
         let settled = self.global.settled();
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let incoming = settled.transport.listener().cloned();
@@ -99,7 +100,7 @@ impl<D: Driver> Worker<D> {
 
     /// A client's handshake is done: its start-up packet comes next.
     pub(super) fn client_secured(&mut self, index: ClientId, session: &Session) {
-        if let Some(client) = self.clients.get_mut(index) {
+        if let Some(client) = self.clients.must_get_mut(index) {
             client.identity.tls = Some(ClientProtection {
                 protection: session.protection(),
                 certificate: session.peer_certificate().cloned(),
@@ -109,7 +110,7 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(super) fn client_not_secured(&mut self, index: ClientId, reason: &str) {
-        if let Some(client) = self.clients.get(index)
+        if let Some(client) = self.clients.must_get(index)
             && self.global.settled().settings.global.log_pooler_errors
         {
             tracing::warn!("{client} {reason}");
@@ -121,7 +122,7 @@ impl<D: Driver> Worker<D> {
     fn hello(&mut self, index: ClientId, hello: Hello) {
         let settled = self.global.settled();
         let guard = self.global.clients.try_enter();
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         client.identity.user = hello.user.as_str().into();
@@ -144,7 +145,7 @@ impl<D: Driver> Worker<D> {
             None => return self.fail_client(index, &Fault::TooManyClients("max_client_conn")),
         }
         let Phase::Authenticating(login) = &mut client.phase else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         let is_unix = client.identity.remote.address == "unix";
         if settled.transport.requires_tls() && client.identity.tls.is_none() && !is_unix {
@@ -172,7 +173,7 @@ impl<D: Driver> Worker<D> {
 
     /// Limits, then the pool.
     pub(super) fn join(&mut self, index: ClientId, settings: PoolSettings, asked: Arc<Asked>) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let user = Arc::clone(&client.identity.user);
@@ -211,7 +212,7 @@ impl<D: Driver> Worker<D> {
             tracing::debug!("cancel request with an unknown key");
             return self.pass_cancel(index, pid, &key);
         };
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         client.phase = Phase::Cancelling;
@@ -239,7 +240,7 @@ impl<D: Driver> Worker<D> {
 
     /// During an upgrade the client may live with the other process, which says when the cancel is over.
     fn pass_cancel(&mut self, index: ClientId, pid: u32, key: &[u8]) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         client.phase = Phase::Cancelling;

@@ -27,10 +27,10 @@ const LOOK_MAX: Duration = Duration::from_secs(15);
 impl<D: Driver> Worker<D> {
     /// True if a server that has logged in has to read the catalogue first, since no server has read it yet.
     pub(super) fn loads_first(&mut self, server_index: ServerId) -> bool {
-        let Some(server) = self.servers.get(server_index) else {
+        let Some(server) = self.servers.must_get(server_index) else {
             return false;
         };
-        let pool = self.pools.get(server.pool);
+        let pool = self.pools.must_get(server.pool);
         let is_due = pool
             .is_some_and(|pool| pool.looks.is_some() && !pool.global.database_state.is_loaded());
         is_due && self.look(server_index, Test::Load { is_new: true })
@@ -39,10 +39,10 @@ impl<D: Driver> Worker<D> {
     /// True if a free server is asked now if the catalogue has changed.
     #[inline]
     pub(super) fn looks_again(&mut self, server_index: ServerId) -> bool {
-        let Some(server) = self.servers.get(server_index) else {
+        let Some(server) = self.servers.must_get(server_index) else {
             return false;
         };
-        let Some(pool) = self.pools.get(server.pool) else {
+        let Some(pool) = self.pools.must_get(server.pool) else {
             return false;
         };
         let Some(every) = pool.looks else {
@@ -54,7 +54,7 @@ impl<D: Driver> Worker<D> {
 
     #[cold]
     fn look(&mut self, server_index: ServerId, test: Test) -> bool {
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return false;
         };
         let query = match test {
@@ -69,7 +69,7 @@ impl<D: Driver> Worker<D> {
         server.heard = Some(Vec::new());
         self.driver.send(server.key, &message);
         if !matches!(test, Test::Load { is_new: true })
-            && let Some(pool) = self.pools.get_mut(server.pool)
+            && let Some(pool) = self.pools.must_get_mut(server.pool)
         {
             pool.shard.test_started(server_index.into());
         }
@@ -79,7 +79,7 @@ impl<D: Driver> Worker<D> {
 
     /// Keeps what a server says about the catalogue.
     pub(super) fn hear(&mut self, server_index: ServerId, bytes: &[u8]) {
-        if let Some(server) = self.servers.get_mut(server_index)
+        if let Some(server) = self.servers.must_get_mut(server_index)
             && let Some(heard) = &mut server.heard
             && heard.len() <= ANSWER_MAX
         {
@@ -96,11 +96,11 @@ impl<D: Driver> Worker<D> {
 
     /// A server has answered; true if it has to be asked more.
     pub(super) fn looked(&mut self, server_index: ServerId, test: Test) -> bool {
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return false;
         };
         let heard = server.heard.take().unwrap_or_default();
-        let Some(pool) = self.pools.get(server.pool) else {
+        let Some(pool) = self.pools.must_get(server.pool) else {
             return false;
         };
         let (database, state) = (&pool.global.database, &pool.global.database_state);

@@ -147,7 +147,7 @@ impl<D: Driver> Worker<D> {
                 Stage::Leased | Stage::Listening(_) => &mut tally.active,
                 _ => &mut tally.login,
             } += 1;
-            let client = server.lease.and_then(|index| self.clients.get(index));
+            let client = server.lease.and_then(|index| self.clients.must_get(index));
             tally.pinned += u64::from(client.is_some_and(|client| client.session.pin().is_some()));
             tally.leased += u64::from(client.is_some());
         }
@@ -156,7 +156,7 @@ impl<D: Driver> Worker<D> {
 
     /// Whether an idle server would be checked before its next use.
     pub(super) fn is_long_idle(&self, index: ServerId, server: &Server) -> bool {
-        let pool = self.pools.get(server.pool);
+        let pool = self.pools.must_get(server.pool);
         pool.is_some_and(|pool| pool.shard.is_long_idle(index.into(), self.now))
     }
 
@@ -191,11 +191,11 @@ impl<D: Driver> Worker<D> {
 
     /// A client waited for a server, in vain or not.
     pub(super) fn count_wait(&mut self, index: ClientId) {
-        let Some(client) = self.clients.get(index) else {
+        let Some(client) = self.clients.must_get(index) else {
             return;
         };
         let waited = micros(self.now.since(client.wait_since));
-        if let Some(pool) = self.pools.get_mut(client.pool) {
+        if let Some(pool) = self.pools.must_get_mut(client.pool) {
             pool.times().wait.record(waited);
         }
     }
@@ -212,10 +212,10 @@ impl<D: Driver> Worker<D> {
     /// Errors of a server that were passed on.
     #[cold]
     pub(super) fn count_errors(&mut self, server_index: ServerId, count: u32) {
-        let server = self.servers.get_mut(server_index);
+        let server = self.servers.must_get_mut(server_index);
         let pool = server.as_ref().map(|server| server.pool);
         let codes = server.map_or_else(Vec::new, |server| server.session.take_errors());
-        if let Some(pool) = pool.and_then(|pool| self.pools.get_mut(pool)) {
+        if let Some(pool) = pool.and_then(|pool| self.pools.must_get_mut(pool)) {
             codes.iter().for_each(|code| pool.count_refusal(*code));
         }
         self.doubt_role(server_index, &codes);

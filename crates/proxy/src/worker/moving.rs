@@ -86,9 +86,10 @@ impl<D: Driver> Worker<D> {
         let idle = idle.filter(|(_, server)| matches!(server.stage, Stage::Idle));
         let indexes: Vec<_> = idle.map(|(index, _)| index).collect();
         for index in indexes {
-            let pool = self.servers.get(index).map(|server| server.pool);
-            self.close_server(index, "moved to the next process");
-            if let Some(pool) = pool {
+            // A pool may have closed it because others were.
+            if let Some(server) = self.servers.get(index) {
+                let pool = server.pool;
+                self.close_server(index, "moved to the next process");
                 self.pump(pool);
             }
         }
@@ -102,7 +103,7 @@ impl<D: Driver> Worker<D> {
         let Some(moved) = self.portrait(index) else {
             return;
         };
-        let Some(client) = self.clients.get(index) else {
+        let Some(client) = self.clients.must_get(index) else {
             return;
         };
         let key = client.key;
@@ -127,6 +128,7 @@ impl<D: Driver> Worker<D> {
 
     /// All that another process has to know of a client; none while it cannot go.
     fn portrait(&mut self, index: ClientId) -> Option<Moved> {
+        // What was done before, in a loop over clients too, may have ended this one.
         let client = self.clients.get_mut(index)?;
         let is_idle = matches!(client.phase, Phase::Ready)
             && client.lease.is_none()
@@ -141,7 +143,7 @@ impl<D: Driver> Worker<D> {
         if !is_idle {
             return None;
         }
-        let pool = self.pools.get(client.pool)?;
+        let pool = self.pools.must_get(client.pool)?;
         let identity = &client.identity;
         let cancel_key = self
             .global
@@ -215,9 +217,10 @@ impl<D: Driver> Worker<D> {
         let pool = self.global.pool(settings).map_err(|_| max("max_pools"))?;
         leave_proofs(&pool, &moved.proofs);
         let (pool_index, place) = (self.pool_slot(&pool), self.place_of(index));
-        let (Some(client), Some(slot)) =
-            (self.clients.get_mut(index), self.pools.get_mut(pool_index))
-        else {
+        let (Some(client), Some(slot)) = (
+            self.clients.must_get_mut(index),
+            self.pools.must_get_mut(pool_index),
+        ) else {
             return Ok(());
         };
         let guards = &mut client.identity.guards;

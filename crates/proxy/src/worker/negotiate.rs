@@ -15,11 +15,11 @@ use weir_tls::end_point::end_point;
 use weir_tls::session::TlsFault;
 use weir_wire::encode;
 
-use super::Worker;
 use super::cancel::Carrying;
 use super::ids::{CancellerId, ServerId};
 use super::secure::Securing;
 use super::slots::{Address, Stage};
+use super::{Missing, Worker};
 use crate::driver::Driver;
 use crate::global::LastError;
 use crate::mailbox::Asker;
@@ -70,7 +70,7 @@ impl<D: Driver> Worker<D> {
 
     /// The connection is there: TLS first, if the settings say so.
     pub(super) fn server_connected(&mut self, index: ServerId) {
-        if let Some(server) = self.servers.get_mut(index) {
+        if let Some(server) = self.servers.must_get_mut(index) {
             let port = server.facts.target.endpoint().port;
             server.facts.local = self.driver.local(server.key, port);
         }
@@ -84,7 +84,7 @@ impl<D: Driver> Worker<D> {
             Ok(None) => self.begin_login(index),
             Ok(Some(outgoing)) if outgoing.is_direct() => self.secure_server(index, outgoing),
             Ok(Some(outgoing)) => {
-                let Some(server) = self.servers.get_mut(index) else {
+                let Some(server) = self.servers.must_get_mut(index) else {
                     return;
                 };
                 server.stage = Stage::Negotiating(outgoing);
@@ -96,7 +96,10 @@ impl<D: Driver> Worker<D> {
     /// PgBouncer's line, which says where from if there is an address.
     fn log_connection(&self, index: ServerId) {
         let name = self.server_name(index);
-        let local = self.servers.get(index).map(|server| &server.facts.local);
+        let local = self
+            .servers
+            .must_get(index)
+            .map(|server| &server.facts.local);
         match local.filter(|local| !local.address.is_empty() && local.address != "unix") {
             Some(local) => {
                 let from = Address(local, 0);
@@ -108,8 +111,8 @@ impl<D: Driver> Worker<D> {
 
     /// How the pool's settings want this connection protected. Sockets of this machine need nothing.
     fn outgoing(&self, index: ServerId) -> Result<Option<Arc<Outgoing>>, NoSuchSettings> {
-        let server = self.servers.get(index).ok_or(NoSuchSettings)?;
-        let pool = self.pools.get(server.pool).ok_or(NoSuchSettings)?;
+        let server = self.servers.must_get(index).ok_or(NoSuchSettings)?;
+        let pool = self.pools.must_get(server.pool).ok_or(NoSuchSettings)?;
         match server.facts.target {
             Target::Tcp(..) => self.global.settled().outgoing(&pool.settings.tls),
             Target::Unix(..) | Target::Abstract(..) => Ok(None),
@@ -118,10 +121,11 @@ impl<D: Driver> Worker<D> {
 
     /// A server's answer to the request for TLS.
     pub(super) fn negotiation_input(&mut self, index: ServerId, input: &[u8]) -> usize {
-        let Some(server) = self.servers.get_mut(index) else {
+        let Some(server) = self.servers.must_get_mut(index) else {
             return input.len();
         };
         let Stage::Negotiating(outgoing) = &server.stage else {
+            self.global.broken.report(Missing::State);
             return input.len();
         };
         let outgoing = Arc::clone(outgoing);
@@ -137,7 +141,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn secure_server(&mut self, index: ServerId, outgoing: Arc<Outgoing>) {
-        let Some(server) = self.servers.get_mut(index) else {
+        let Some(server) = self.servers.must_get_mut(index) else {
             return;
         };
         match handshake(&outgoing, &server.facts.target) {
@@ -152,7 +156,7 @@ impl<D: Driver> Worker<D> {
 
     /// A server's handshake is done.
     pub(super) fn server_secured(&mut self, index: ServerId, session: &Session) {
-        let Some(server) = self.servers.get_mut(index) else {
+        let Some(server) = self.servers.must_get_mut(index) else {
             return;
         };
         server.facts.tls = server.outgoing.take().map(|outgoing| Secured {
@@ -176,7 +180,7 @@ impl<D: Driver> Worker<D> {
 
     /// The connection for a cancel is there.
     pub(super) fn cancel_connected(&mut self, index: CancellerId) {
-        let Some(canceller) = self.cancellers.get_mut(index) else {
+        let Some(canceller) = self.cancellers.must_get_mut(index) else {
             return;
         };
         match canceller.tls.clone() {
@@ -191,7 +195,7 @@ impl<D: Driver> Worker<D> {
 
     /// Bytes for a cancel's connection: only those before the cancel is sent mean something.
     pub(super) fn cancel_received(&mut self, index: CancellerId, input: &[u8]) {
-        let Some(canceller) = self.cancellers.get_mut(index) else {
+        let Some(canceller) = self.cancellers.must_get_mut(index) else {
             return;
         };
         let asker = Asker::Cancel(index);
@@ -214,7 +218,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn secure_cancel(&mut self, index: CancellerId, outgoing: &Outgoing) {
-        let Some(canceller) = self.cancellers.get_mut(index) else {
+        let Some(canceller) = self.cancellers.must_get_mut(index) else {
             return;
         };
         match handshake(outgoing, &canceller.target) {

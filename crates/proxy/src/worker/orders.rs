@@ -322,7 +322,7 @@ impl<D: Driver> Worker<D> {
 
     /// The pool is paused, or not any more.
     fn settle_pool(&mut self, index: PoolId) {
-        let Some(pool) = self.pools.get_mut(index) else {
+        let Some(pool) = self.pools.must_get_mut(index) else {
             return;
         };
         let is_paused = pool.global.shared.is_paused();
@@ -341,7 +341,10 @@ impl<D: Driver> Worker<D> {
                 .map(|(index, _)| index)
                 .collect();
             for client in clients {
-                self.fail_client(client, &Fault::DatabaseRemoved);
+                // The end of a client also ends the connections of cancels for it.
+                if self.clients.contains(client) {
+                    self.fail_client(client, &Fault::DatabaseRemoved);
+                }
             }
             let servers = self.servers.iter();
             let servers: Vec<_> = servers
@@ -349,7 +352,10 @@ impl<D: Driver> Worker<D> {
                 .map(|(index, _)| index)
                 .collect();
             for server in servers {
-                self.close_server(server, "admin forced disconnect");
+                // The pool may have closed it because others were.
+                if self.servers.contains(server) {
+                    self.close_server(server, "admin forced disconnect");
+                }
             }
             self.settle_pool(index);
         }
@@ -357,7 +363,7 @@ impl<D: Driver> Worker<D> {
 
     fn recycle(&mut self, database: Option<&str>) {
         for index in self.pools_of(database) {
-            if let Some(pool) = self.pools.get_mut(index) {
+            if let Some(pool) = self.pools.must_get_mut(index) {
                 crate::global::lock(&pool.global.welcomes).clear();
                 pool.shard.recycle(self.now);
             }
@@ -393,10 +399,15 @@ impl<D: Driver> Worker<D> {
         let (clients, servers) = self.unsent();
         if self.has_timed_out(since) {
             for client in clients {
-                self.fail_client(client, &Fault::SuspendTimeout);
+                if self.clients.contains(client) {
+                    self.fail_client(client, &Fault::SuspendTimeout);
+                }
             }
             for server in servers {
-                self.close_server(server, "suspend_timeout");
+                // It may have gone with its client.
+                if self.servers.contains(server) {
+                    self.close_server(server, "suspend_timeout");
+                }
             }
         }
         let (clients, servers) = self.unsent();

@@ -40,7 +40,7 @@ impl<D: Driver> Worker<D> {
 
     /// Sends a cancel request on. No answer either way.
     pub(super) fn forward_cancel(&mut self, index: ClientId, peer_id: u32, pid: u32, key: &[u8]) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         client.phase = Phase::Cancelling;

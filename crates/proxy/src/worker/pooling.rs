@@ -12,11 +12,11 @@ use weir_session::relay::Rules;
 use weir_wire::encode::{ErrorReport, Severity};
 use weir_wire::sqlstate::SqlState;
 
-use super::Worker;
 use super::ids::{ClientId, PoolId, ServerId, Waiter};
 use super::looking;
 use super::slots::{Pool, Server};
 use super::state;
+use super::{Missing, Worker};
 use crate::driver::{Driver, Owner};
 use crate::global::{GlobalPool, Purpose, lock};
 use crate::mailbox::Message;
@@ -73,7 +73,7 @@ impl<D: Driver> Worker<D> {
     pub(super) fn pump(&mut self, index: PoolId) {
         while let Some(action) = self
             .pools
-            .get_mut(index)
+            .must_get_mut(index)
             .and_then(|pool| pool.shard.poll(self.now))
         {
             match action {
@@ -112,12 +112,15 @@ impl<D: Driver> Worker<D> {
     /// Reads the number of a waiter of this pool.
     pub(super) fn waiter(&self, pool_index: PoolId, number: weir_pool::ClientId) -> Waiter {
         let is_listener = |pool: &Pool| pool.global.purpose == Purpose::Listener;
-        Waiter::new(number, self.pools.get(pool_index).is_some_and(is_listener))
+        Waiter::new(
+            number,
+            self.pools.must_get(pool_index).is_some_and(is_listener),
+        )
     }
 
     /// Sees to it that the shard gets its next tick in time.
     pub(super) fn arm_pool(&mut self, index: PoolId) {
-        let Some(pool) = self.pools.get_mut(index) else {
+        let Some(pool) = self.pools.must_get_mut(index) else {
             return;
         };
         let Some(next) = pool.shard.next_tick() else {
@@ -141,7 +144,7 @@ impl<D: Driver> Worker<D> {
             .map(|(index, _)| index)
             .collect();
         for index in waiting {
-            if let Some(pool) = self.pools.get_mut(index) {
+            if let Some(pool) = self.pools.must_get_mut(index) {
                 pool.shard.retry(self.now);
             }
             self.pump(index);
@@ -151,7 +154,7 @@ impl<D: Driver> Worker<D> {
     // --- between workers ---
 
     fn ask(&mut self, index: PoolId, lane: usize) {
-        let Some(pool) = self.pools.get(index) else {
+        let Some(pool) = self.pools.must_get(index) else {
             return;
         };
         let message = Message::Ask {
@@ -164,7 +167,7 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(super) fn ask_answered(&mut self, index: PoolId, got: bool) {
-        if let Some(pool) = self.pools.get_mut(index) {
+        if let Some(pool) = self.pools.must_get_mut(index) {
             pool.shard.ask_answered(self.now, got);
         }
         self.pump(index);
@@ -173,7 +176,7 @@ impl<D: Driver> Worker<D> {
     /// Another worker's waiter could use an idle server of ours.
     pub(super) fn asked(&mut self, pool: &Arc<GlobalPool>, from: usize) {
         let index = self.find_pool(pool);
-        let slot = index.and_then(|index| self.pools.get_mut(index));
+        let slot = index.and_then(|index| self.pools.must_get_mut(index));
         let server = slot.and_then(|pool| pool.shard.asked(self.now, from));
         if server.is_none()
             && let Some(index) = index
@@ -207,7 +210,7 @@ impl<D: Driver> Worker<D> {
 
     /// Sends a free server to another worker.
     pub(super) fn hand_over(&mut self, server_index: ServerId, lane: usize, asked: bool) {
-        let Some(server) = self.servers.get(server_index) else {
+        let Some(server) = self.servers.must_get(server_index) else {
             return;
         };
         let (key, pool_index) = (server.key, server.pool);
@@ -216,13 +219,14 @@ impl<D: Driver> Worker<D> {
             return self.close_server(server_index, "cannot be handed over");
         };
         self.arm_server(server_index, None);
-        let Some(server) = self.servers.remove(server_index) else {
+        let Some(server) = self.servers.must_remove(server_index) else {
             return;
         };
-        let Some(pool) = self.pools.get_mut(pool_index) else {
+        let Some(pool) = self.pools.must_get_mut(pool_index) else {
             return;
         };
         let Some(parcel) = pool.shard.detach(server_index.into()) else {
+            self.global.broken.report(Missing::State);
             pool.shard.closed(self.now, server_index.into());
             return;
         };
@@ -241,7 +245,7 @@ impl<D: Driver> Worker<D> {
         };
         let lost = self.post(lane, message).err();
         if let (Some(Message::Parcel { parcel, .. }), Some(pool)) =
-            (lost, self.pools.get_mut(pool_index))
+            (lost, self.pools.must_get_mut(pool_index))
         {
             pool.shard.lost(self.now, parcel);
         }
@@ -270,13 +274,13 @@ impl<D: Driver> Worker<D> {
         });
         match added {
             Ok(server_index) => {
-                if let Some(pool) = self.pools.get_mut(pool_index) {
+                if let Some(pool) = self.pools.must_get_mut(pool_index) {
                     let verdict = pool.shard.adopt(self.now, server_index.into(), parcel);
                     self.place(server_index, verdict);
                 }
             }
             Err(_) => {
-                if let Some(pool) = self.pools.get_mut(pool_index) {
+                if let Some(pool) = self.pools.must_get_mut(pool_index) {
                     pool.shard.lost(self.now, parcel);
                 }
             }
@@ -289,7 +293,7 @@ impl<D: Driver> Worker<D> {
 
     /// A limit of the database or user is full: the server that was idle longest in another of its pools goes.
     fn evict(&mut self, index: PoolId, scope: Scope) {
-        let Some(pool) = self.pools.get(index) else {
+        let Some(pool) = self.pools.must_get(index) else {
             return;
         };
         let pool = Arc::clone(&pool.global);
@@ -332,7 +336,7 @@ impl<D: Driver> Worker<D> {
         let Some((index, (server, _))) = found else {
             return false;
         };
-        if idle && let Some(pool) = self.pools.get_mut(index) {
+        if idle && let Some(pool) = self.pools.must_get_mut(index) {
             pool.shard.evict(self.now, server);
             self.pump(index);
         } else {
@@ -350,14 +354,14 @@ impl<D: Driver> Worker<D> {
         };
         if self
             .clients
-            .get_mut(index)
+            .must_get_mut(index)
             .is_some_and(|client| client.ticket.take().is_some())
         {
             self.count_wait(index);
         }
         if error == WaitError::Timeout {
-            let client = self.clients.get(index);
-            let pool = client.and_then(|client| self.pools.get_mut(client.pool));
+            let client = self.clients.must_get(index);
+            let pool = client.and_then(|client| self.pools.must_get_mut(client.pool));
             if let Some(pool) = pool {
                 pool.count_queue_timeout();
             }
@@ -372,8 +376,8 @@ impl<D: Driver> Worker<D> {
     }
 
     fn late(&self, index: ClientId) -> Fault {
-        let client = self.clients.get(index);
-        let pool = client.and_then(|client| Some((client, self.pools.get(client.pool)?)));
+        let client = self.clients.must_get(index);
+        let pool = client.and_then(|client| Some((client, self.pools.must_get(client.pool)?)));
         pool.map_or(Fault::QueryWaitTimeout, |(client, pool)| {
             pool.global.late(client.wait_since, self.now)
         })
@@ -381,10 +385,10 @@ impl<D: Driver> Worker<D> {
 
     /// No server can be had: the client hears why, in the server's own words if it spoke.
     pub(super) fn fail_for_server(&mut self, index: ClientId) {
-        let Some(client) = self.clients.get(index) else {
+        let Some(client) = self.clients.must_get(index) else {
             return;
         };
-        let Some(pool) = self.pools.get(client.pool) else {
+        let Some(pool) = self.pools.must_get(client.pool) else {
             return;
         };
         let last = lock(&pool.global.last_error).clone();
@@ -412,7 +416,7 @@ impl<D: Driver> Worker<D> {
         let Waiter::Client(client) = waiter else {
             return;
         };
-        let Some(client) = self.clients.get(client) else {
+        let Some(client) = self.clients.must_get(client) else {
             return;
         };
         let mut message = Vec::new();
@@ -456,7 +460,7 @@ impl<D: Driver> Worker<D> {
             }
         }
         for (index, reason, age) in unused {
-            let Some(mut pool) = self.pools.remove(index) else {
+            let Some(mut pool) = self.pools.must_remove(index) else {
                 continue;
             };
             let global = Arc::clone(&pool.global);

@@ -15,12 +15,12 @@ use weir_wire::encode;
 use weir_wire::frame::{Side, frame};
 use weir_wire::frontend::tag;
 
-use super::Worker;
 use super::access::lookup;
 use super::client::Leaving;
 use super::ids::ClientId;
 use super::login::asked;
 use super::slots::{Address, Authenticating, Busy, Identity, Phase, Plan};
+use super::{Missing, Worker};
 use crate::console::DATABASES;
 use crate::driver::Driver;
 use crate::global::{lock, since_start, source};
@@ -36,11 +36,11 @@ impl<D: Driver> Worker<D> {
         method: Method,
         account: Account,
     ) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         let Some(random) = Self::login_random() else {
             return self.fail_client(index, &Fault::NoRandom);
@@ -79,11 +79,12 @@ impl<D: Driver> Worker<D> {
 
     /// A client that proves who it is may send `p` messages, one at a time, and nothing else (hazard SEC-40).
     pub(super) fn authentication_input(&mut self, index: ClientId, input: &[u8]) -> usize {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return input.len();
         };
         let Phase::Authenticating(login) = &mut client.phase else {
-            return 0;
+            self.global.broken.report(Missing::State);
+            return input.len();
         };
         if !matches!(login.busy, Busy::No) {
             return 0;
@@ -122,6 +123,7 @@ impl<D: Driver> Worker<D> {
         };
         login.spoke_at = now;
         let Some(exchange) = login.exchange.as_mut() else {
+            self.global.broken.report(Missing::State);
             return input.len();
         };
         let progress = exchange.handle_response(message.body);
@@ -136,7 +138,7 @@ impl<D: Driver> Worker<D> {
     /// Whoever failed too often is not checked any more, so that nothing can be learnt. Looked at when a proof comes and
     /// again when its verdict is there, since others may have failed meanwhile. True if that ends the client.
     pub(super) fn bar(&mut self, index: ClientId) -> bool {
-        let Some(client) = self.clients.get(index) else {
+        let Some(client) = self.clients.must_get(index) else {
             return true;
         };
         if matches!(&client.phase, Phase::Authenticating(login) if login.penalty.is_some()) {
@@ -152,20 +154,26 @@ impl<D: Driver> Worker<D> {
         true
     }
 
-    fn login(&mut self, index: ClientId) -> Option<&mut Authenticating> {
-        match &mut self.clients.get_mut(index)?.phase {
+    /// The login of a client that must be logging in.
+    #[track_caller]
+    pub(super) fn login(&mut self, index: ClientId) -> Option<&mut Authenticating> {
+        match &mut self.clients.must_get_mut(index)?.phase {
             Phase::Authenticating(login) => Some(login),
-            _ => None,
+            _ => {
+                self.global.broken.report(Missing::State);
+                None
+            }
         }
     }
 
     /// Counts a failure that is certain: how long it is held back.
     fn count_failure(&mut self, index: ClientId) -> Duration {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return Duration::ZERO;
         };
         let source = source(&client.identity.remote, client.identity.remote_uid);
         let Phase::Authenticating(login) = &mut client.phase else {
+            self.global.broken.report(Missing::State);
             return Duration::ZERO;
         };
         *login.penalty.get_or_insert_with(|| {
@@ -203,12 +211,12 @@ impl<D: Driver> Worker<D> {
 
     /// Does what the exchange has come to.
     pub(super) fn progress(&mut self, index: ClientId, progress: Result<Progress, LoginError>) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let key = client.key;
         let Phase::Authenticating(login) = &mut client.phase else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         match progress {
             Err(error) => self.fail_client(index, &Fault::LoginProtocol(error)),
@@ -239,7 +247,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn accepted_proof(&mut self, index: ClientId, acceptance: Acceptance) {
-        let Some(client) = self.clients.get(index) else {
+        let Some(client) = self.clients.must_get(index) else {
             return;
         };
         if let Some(text) = acceptance.final_message {
@@ -267,11 +275,11 @@ impl<D: Driver> Worker<D> {
             return self.fail_client(index, &fault);
         }
         let delay = self.count_failure(index);
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         if let Some(lookup) = lookup(&self.global.settled(), login) {
             self.global.forget_account(&lookup, &login.hello.user);
@@ -290,7 +298,7 @@ impl<D: Driver> Worker<D> {
 
     /// The time of a login is over, or the wait before its refusal is told.
     pub(super) fn login_time_over(&mut self, index: ClientId) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let fault = match &mut client.phase {
@@ -307,11 +315,11 @@ impl<D: Driver> Worker<D> {
     /// The client is who it says. Only now is it told whether there is such a database (hazard SEC-49).
     pub(super) fn authenticated(&mut self, index: ClientId) {
         let settled = self.global.settled();
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         client.identity.incoming = None;
         let is_late = is_late(self.draining_since, client.identity.connected_at);

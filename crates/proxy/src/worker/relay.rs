@@ -31,7 +31,7 @@ impl<D: Driver> Worker<D> {
     /// What a logged-in client sent.
     #[inline]
     pub(super) fn ready_input(&mut self, index: ClientId, input: &[u8]) -> usize {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return input.len();
         };
         let lease = client.lease;
@@ -39,13 +39,13 @@ impl<D: Driver> Worker<D> {
         {
             return self.leased_input(index, server, input);
         }
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return input.len();
         };
         if client.ticket.is_some() || client.ears.as_ref().is_some_and(|ears| ears.is_waiting()) {
             return 0;
         }
-        let Some(pool) = self.pools.get_mut(client.pool) else {
+        let Some(pool) = self.pools.must_get_mut(client.pool) else {
             return input.len();
         };
         self.answers.clear();
@@ -80,6 +80,7 @@ impl<D: Driver> Worker<D> {
                 }
                 self.begin_request(index, rest);
                 self.check_out(index);
+                // The client is ended if no server can be had.
                 let Some(client) = self.clients.get(index) else {
                     return input.len();
                 };
@@ -88,7 +89,7 @@ impl<D: Driver> Worker<D> {
                 };
                 let is_mine = self
                     .servers
-                    .get(server)
+                    .must_get(server)
                     .is_some_and(|server| server.lease == Some(index));
                 if !is_mine {
                     // It is being checked for the client, who waits for that.
@@ -103,11 +104,11 @@ impl<D: Driver> Worker<D> {
     /// What a client without a server sent is for one.
     #[inline]
     fn begin_request(&mut self, index: ClientId, input: &[u8]) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         client.request_at = self.now;
-        if let Some(pool) = self.pools.get_mut(client.pool) {
+        if let Some(pool) = self.pools.must_get_mut(client.pool) {
             relay::wants_new(&mut client.session, &mut pool.judge, pool.rules, input);
         }
     }
@@ -121,7 +122,7 @@ impl<D: Driver> Worker<D> {
         // While it is being checked for the client, the client waits.
         let is_checked = self
             .servers
-            .get(server)
+            .must_get(server)
             .is_some_and(|server| server.lease == Some(index));
         if !is_checked || self.waits_for_answer(index, server, input) {
             return 0;
@@ -133,6 +134,7 @@ impl<D: Driver> Worker<D> {
             self.after_rest(index, server);
         }
         let is_used = |server: &Server| server.kept != Kept::No && !server.session.is_free();
+        // The server may be closed by now, or be with another worker.
         if self.servers.get(server).is_some_and(is_used) {
             self.unkeep(server);
         }
@@ -141,6 +143,7 @@ impl<D: Driver> Worker<D> {
 
     #[inline]
     fn is_sending(&self, index: ClientId) -> bool {
+        // The client may have been ended by what it sent.
         let client = self.clients.get(index);
         client.is_some_and(|client| client.session.is_sending_to_server())
     }
@@ -148,6 +151,7 @@ impl<D: Driver> Worker<D> {
     /// A message of the client has been passed on to its end; its server may have been free before.
     #[cold]
     fn after_rest(&mut self, index: ClientId, server_index: ServerId) {
+        // The client may have been ended by what it sent, and the server closed with it.
         let server = self.servers.get(server_index);
         if server.is_some_and(|server| server.lease == Some(index)) {
             self.after_replies(index, server_index);
@@ -157,7 +161,7 @@ impl<D: Driver> Worker<D> {
     /// True if a client's request comes behind the answer to what its server is being asked about its session: others wait
     /// for the server, its role may be gone, or the request needs a new one. Marks the client as stalled then.
     fn waits_for_answer(&mut self, index: ClientId, server_index: ServerId, input: &[u8]) -> bool {
-        let server = self.servers.get(server_index);
+        let server = self.servers.must_get(server_index);
         let Some(server) = server.filter(|server| server.session.is_asked_only()) else {
             return false;
         };
@@ -165,7 +169,7 @@ impl<D: Driver> Worker<D> {
         self.begin_request(index, input);
         let waits =
             is_role_doubtful || !self.suits(index, server_index) || self.is_due_to_others(index);
-        if let Some(client) = self.clients.get_mut(index) {
+        if let Some(client) = self.clients.must_get_mut(index) {
             client.stalled |= waits;
         }
         waits
@@ -173,9 +177,9 @@ impl<D: Driver> Worker<D> {
 
     /// True if others wait for a server and nothing is known for which this client may keep its own.
     fn is_due_to_others(&self, index: ClientId) -> bool {
-        let client = self.clients.get(index);
+        let client = self.clients.must_get(index);
         let unpinned = client.filter(|client| client.session.pin().is_none());
-        let pool = unpinned.and_then(|client| self.pools.get(client.pool));
+        let pool = unpinned.and_then(|client| self.pools.must_get(client.pool));
         pool.is_some_and(|pool| pool.shard.is_wanted())
     }
 
@@ -192,7 +196,7 @@ impl<D: Driver> Worker<D> {
 
     /// Sends a client something of our own; if it does not take it, its requests wait until it does.
     pub(super) fn send_to_client(&mut self, index: ClientId, bytes: &[u8]) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         if self.driver.send(client.key, bytes) > 0 {
@@ -208,11 +212,11 @@ impl<D: Driver> Worker<D> {
 
     /// As [`Worker::check_out`], for a client that has been waiting since then.
     fn check_out_since(&mut self, index: ClientId, since: Moment) -> bool {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return false;
         };
         let pool_index = client.pool;
-        let Some(pool) = self.pools.get_mut(pool_index) else {
+        let Some(pool) = self.pools.must_get_mut(pool_index) else {
             return false;
         };
         client.wait_since = since;
@@ -236,7 +240,7 @@ impl<D: Driver> Worker<D> {
         granted
             && self
                 .clients
-                .get(index)
+                .must_get(index)
                 .is_some_and(|client| client.lease.is_some())
     }
 
@@ -255,7 +259,7 @@ impl<D: Driver> Worker<D> {
 
     #[inline]
     fn has_news(&self, server_index: ServerId) -> bool {
-        let server = self.servers.get(server_index);
+        let server = self.servers.must_get(server_index);
         server.is_some_and(|server| self.driver.has_news(server.key))
     }
 
@@ -279,7 +283,7 @@ impl<D: Driver> Worker<D> {
     /// A waiting client got a server that others have used, and wants a new one: the first makes room for that, most
     /// others go to whoever waits behind it, if anybody does. It waits on in its place.
     fn decline(&mut self, index: ClientId, server_index: ServerId) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let makes_room = client.declined.is_multiple_of(DECLINED_PER_CLOSED);
@@ -287,21 +291,24 @@ impl<D: Driver> Worker<D> {
         client.ticket = None;
         client.lease = None;
         let (since, pool_index) = (client.wait_since, client.pool);
-        let verdict = (self.pools.get_mut(pool_index).filter(|_| !makes_room))
+        let verdict = (self.pools.must_get_mut(pool_index).filter(|_| !makes_room))
             .map(|pool| pool.shard.checkin(self.now, server_index.into()));
         match verdict {
             None | Some(Checkin::Idle) => self.close_server(server_index, NEW_SESSION),
             Some(verdict) => self.place(server_index, verdict),
         }
         if self.check_out_since(index, since)
-            && let Some(server) = self.clients.get(index).and_then(|client| client.lease)
+            && let Some(server) = self.clients.must_get(index).and_then(|client| client.lease)
         {
             self.start_leased(index, server);
         }
     }
 
     fn suits(&self, index: ClientId, server_index: ServerId) -> bool {
-        let (client, server) = (self.clients.get(index), self.servers.get(server_index));
+        let (client, server) = (
+            self.clients.must_get(index),
+            self.servers.must_get(server_index),
+        );
         client
             .is_none_or(|client| server.is_none_or(|server| server.session.suits(&client.session)))
     }
@@ -309,8 +316,8 @@ impl<D: Driver> Worker<D> {
     /// Links a client and a server.
     pub(super) fn lease(&mut self, index: ClientId, server_index: ServerId) -> bool {
         let (Some(client), Some(server)) = (
-            self.clients.get_mut(index),
-            self.servers.get_mut(server_index),
+            self.clients.must_get_mut(index),
+            self.servers.must_get_mut(server_index),
         ) else {
             return false;
         };
@@ -322,7 +329,7 @@ impl<D: Driver> Worker<D> {
         server.lease = Some(index);
         server.stage = Stage::Leased;
         server.request_at = self.now;
-        if let Some(pool) = self.pools.get_mut(client.pool) {
+        if let Some(pool) = self.pools.must_get_mut(client.pool) {
             pool.counters.server_assignments += 1;
             let waited = micros(self.now.since(client.wait_since));
             pool.counters.wait_us += waited;
@@ -346,7 +353,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn start_leased(&mut self, index: ClientId, server: ServerId) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         match client.phase {
@@ -356,6 +363,7 @@ impl<D: Driver> Worker<D> {
         }
         let input = std::mem::take(&mut client.input);
         let taken = self.pass_requests(index, server, &input, true);
+        // The client may have been ended by what it sent.
         if let Some(client) = self.clients.get_mut(index) {
             if taken < input.len() {
                 client.input = input.get(taken..).unwrap_or_default().to_vec();
@@ -376,12 +384,12 @@ impl<D: Driver> Worker<D> {
         fresh: bool,
     ) -> usize {
         let (Some(client), Some(server)) = (
-            self.clients.get_mut(index),
-            self.servers.get_mut(server_index),
+            self.clients.must_get_mut(index),
+            self.servers.must_get_mut(server_index),
         ) else {
             return input.len();
         };
-        let Some(pool) = self.pools.get_mut(client.pool) else {
+        let Some(pool) = self.pools.must_get_mut(client.pool) else {
             return input.len();
         };
         let mut buffer = std::mem::take(&mut self.to_server);
@@ -457,8 +465,8 @@ impl<D: Driver> Worker<D> {
         input: &[u8],
     ) -> usize {
         let (Some(client), Some(server)) = (
-            self.clients.get_mut(index),
-            self.servers.get_mut(server_index),
+            self.clients.must_get_mut(index),
+            self.servers.must_get_mut(server_index),
         ) else {
             return input.len();
         };
@@ -507,6 +515,7 @@ impl<D: Driver> Worker<D> {
             self.server_fault(server_index, &fault);
         }
         self.repeat(index, server_index);
+        // The client may be gone, and the server be closed or given to others.
         let client = self.clients.get(index);
         let (flooding, stalled) = client.map_or((false, false), |c| (c.flooding, c.stalled));
         if flooding {
@@ -531,6 +540,7 @@ impl<D: Driver> Worker<D> {
     /// A batch that the client has sent has to be put to the server again.
     #[inline]
     fn repeat(&mut self, index: ClientId, server_index: ServerId) {
+        // The server may have been closed or given away when it became free.
         let server = self.servers.get(server_index);
         let is_due = server
             .is_some_and(|server| server.session.has_to_repeat() && server.lease == Some(index));
@@ -541,9 +551,10 @@ impl<D: Driver> Worker<D> {
 
     /// A client that was stopped because too many replies were owed goes on when half of them have come.
     fn end_flood(&mut self, index: ClientId, server_index: ServerId) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
+        // The server may have been closed or given away when it became free.
         let server = self
             .servers
             .get(server_index)
@@ -559,11 +570,12 @@ impl<D: Driver> Worker<D> {
     }
 
     fn pause_for_client(&mut self, index: ClientId, server_index: ServerId) {
+        // The client may have been ended, or its server given away, when that became free.
         let leased = self
             .clients
             .get(index)
             .is_some_and(|client| client.lease == Some(server_index));
-        if let Some(server) = self.servers.get(server_index).filter(|_| leased) {
+        if leased && let Some(server) = self.servers.must_get(server_index) {
             self.driver.pause(server.key);
         }
     }
@@ -575,10 +587,10 @@ impl<D: Driver> Worker<D> {
         bytes: usize,
         replied: Option<&Replied>,
     ) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
-        let Some(pool) = self.pools.get_mut(client.pool) else {
+        let Some(pool) = self.pools.must_get_mut(client.pool) else {
             return;
         };
         pool.counters.bytes_sent += bytes as u64;
@@ -614,9 +626,10 @@ impl<D: Driver> Worker<D> {
 
     #[inline]
     pub(super) fn after_replies(&mut self, index: ClientId, server_index: ServerId) {
-        let (Some(client), Some(server)) =
-            (self.clients.get(index), self.servers.get(server_index))
-        else {
+        let (Some(client), Some(server)) = (
+            self.clients.must_get(index),
+            self.servers.must_get(server_index),
+        ) else {
             return;
         };
         let is_leased =
@@ -641,13 +654,14 @@ impl<D: Driver> Worker<D> {
         {
             return;
         }
-        if self.clients.get(index).is_some_and(may_release) {
+        if self.clients.must_get(index).is_some_and(may_release) {
             self.release(server_index);
         }
     }
 
     /// A transaction block in statement pooling ends the client; true if it did.
     fn leave_statement_mode(&mut self, index: ClientId, server_index: ServerId) -> bool {
+        // They may be gone since the server became free.
         let (Some(client), Some(server)) =
             (self.clients.get(index), self.servers.get(server_index))
         else {
@@ -656,7 +670,10 @@ impl<D: Driver> Worker<D> {
         let in_block = client.lease == Some(server_index)
             && server.session.status() != TransactionStatus::Idle
             && server.session.is_quiet_and_synced();
-        let Some(pool) = self.pools.get(client.pool).filter(|_| in_block) else {
+        if !in_block {
+            return false;
+        }
+        let Some(pool) = self.pools.must_get(client.pool) else {
             return false;
         };
         let is_refused = pool.settings.pool_mode == weir_config::PoolMode::Statement;

@@ -33,11 +33,11 @@ const TEST_MAX: std::time::Duration = std::time::Duration::from_secs(15);
 impl<D: Driver> Worker<D> {
     /// Unlinks a free server and gives it to the pool.
     pub(super) fn release(&mut self, server_index: ServerId) {
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return;
         };
         let client = server.lease.take();
-        if let Some(client) = client.and_then(|index| self.clients.get_mut(index)) {
+        if let Some(client) = client.and_then(|index| self.clients.must_get_mut(index)) {
             client.lease = None;
             server.is_used |= client.session.pin().is_some();
         }
@@ -54,6 +54,7 @@ impl<D: Driver> Worker<D> {
     /// Releases what was put off.
     pub(super) fn run_later(&mut self) {
         while let Some(server_index) = self.later.pop_front() {
+            // It may have been closed, or got another client, since it was put off.
             let free = self.servers.get(server_index).is_some_and(|server| {
                 server.lease.is_none()
                     && matches!(server.stage, Stage::Leased)
@@ -74,7 +75,7 @@ impl<D: Driver> Worker<D> {
 
     /// Takes a free server through everything that comes before the next client: cancels on their way, the reset.
     fn put_back(&mut self, server_index: ServerId) {
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return;
         };
         debug_assert!(
@@ -84,10 +85,10 @@ impl<D: Driver> Worker<D> {
         if server.kept != Kept::No {
             self.unkeep(server_index);
         }
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return;
         };
-        let Some(pool) = self.pools.get_mut(server.pool) else {
+        let Some(pool) = self.pools.must_get_mut(server.pool) else {
             return;
         };
         if server.cancels > 0 {
@@ -120,7 +121,7 @@ impl<D: Driver> Worker<D> {
         if self.looks_again(server_index) {
             return;
         }
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return;
         };
         server.is_used = false;
@@ -130,7 +131,7 @@ impl<D: Driver> Worker<D> {
         if server.is_role_doubtful && self.ask_role(server_index, None) {
             return;
         }
-        let Some(pool) = self.pools.get_mut(pool_index) else {
+        let Some(pool) = self.pools.must_get_mut(pool_index) else {
             return;
         };
         let verdict = pool.shard.checkin(self.now, server_index.into());
@@ -142,7 +143,7 @@ impl<D: Driver> Worker<D> {
     pub(super) fn place(&mut self, server_index: ServerId, verdict: Checkin) {
         match verdict {
             Checkin::Idle => {
-                if let Some(server) = self.servers.get_mut(server_index) {
+                if let Some(server) = self.servers.must_get_mut(server_index) {
                     server.stage = Stage::Idle;
                     server.is_new = false;
                 }
@@ -165,7 +166,7 @@ impl<D: Driver> Worker<D> {
 
     /// Reads the number of a waiter that gets this server.
     fn waiter_for(&self, server_index: ServerId, number: weir_pool::ClientId) -> Waiter {
-        let server = self.servers.get(server_index);
+        let server = self.servers.must_get(server_index);
         self.waiter(
             server.map_or_else(PoolId::null, |server| server.pool),
             number,
@@ -174,7 +175,7 @@ impl<D: Driver> Worker<D> {
 
     /// Asks a server something before (or after) a client uses it.
     pub(super) fn test_server(&mut self, server_index: ServerId, test: Test, query: &str) {
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return;
         };
         let mut message = Vec::new();
@@ -188,7 +189,7 @@ impl<D: Driver> Worker<D> {
         server.stage = Stage::Testing(test);
         self.driver.send(server.key, &message);
         if test != Test::Connect
-            && let Some(pool) = self.pools.get_mut(server.pool)
+            && let Some(pool) = self.pools.must_get_mut(server.pool)
         {
             pool.shard.test_started(server_index.into());
         }
@@ -211,7 +212,7 @@ impl<D: Driver> Worker<D> {
 
     pub(super) fn check_with(&mut self, waiter: Waiter, server_index: ServerId, query: &str) {
         if let Waiter::Client(client) = waiter
-            && let Some(client) = self.clients.get_mut(client)
+            && let Some(client) = self.clients.must_get_mut(client)
         {
             client.ticket = None;
             client.lease = Some(server_index);
@@ -221,7 +222,7 @@ impl<D: Driver> Worker<D> {
 
     /// Everything of a server that is not leased but being tested or cleaned: nobody sees the replies.
     pub(super) fn server_replied_to_us(&mut self, server_index: ServerId, input: &[u8]) -> usize {
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return input.len();
         };
         let mut buffer = std::mem::take(&mut self.to_client);
@@ -253,7 +254,7 @@ impl<D: Driver> Worker<D> {
 
     /// Cancels what an abandoned server still does, and closes the server when its time is over.
     pub(super) fn clean_on(&mut self, server_index: ServerId) {
-        let Some(server) = self.servers.get(server_index) else {
+        let Some(server) = self.servers.must_get(server_index) else {
             return;
         };
         match server.cleaning_until {
@@ -269,7 +270,7 @@ impl<D: Driver> Worker<D> {
     /// Cancels what an abandoned server still does. Where its client had asked for more behind that, PostgreSQL goes on as on
     /// a connection that was lost.
     fn cancel_abandoned(&mut self, server_index: ServerId) {
-        let server = self.servers.get(server_index);
+        let server = self.servers.must_get(server_index);
         let may_cancel = server.is_some_and(|server| {
             server.cancels == 0 && server.session.is_busy() && server.session.is_at_last_request()
         });
@@ -279,7 +280,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn after_our_request(&mut self, server_index: ServerId) {
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return;
         };
         if server.session.is_dying() {
@@ -306,7 +307,7 @@ impl<D: Driver> Worker<D> {
                 self.put_back(server_index);
             }
             Stage::Testing(Test::Reset) => {
-                if let Some(server) = self.servers.get_mut(server_index) {
+                if let Some(server) = self.servers.must_get_mut(server_index) {
                     server.session.was_reset();
                 }
                 self.test_passed(pool_index, server_index);
@@ -333,7 +334,7 @@ impl<D: Driver> Worker<D> {
                 }
             }
             other => {
-                if let Some(server) = self.servers.get_mut(server_index) {
+                if let Some(server) = self.servers.must_get_mut(server_index) {
                     server.stage = other;
                 }
             }
@@ -341,7 +342,7 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(super) fn test_passed(&mut self, pool_index: PoolId, server_index: ServerId) {
-        if let Some(pool) = self.pools.get_mut(pool_index) {
+        if let Some(pool) = self.pools.must_get_mut(pool_index) {
             pool.shard.test_passed(server_index.into());
         }
     }
@@ -354,7 +355,7 @@ impl<D: Driver> Worker<D> {
         leaving: Leaving,
     ) {
         use weir_session::server::Abandoned;
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return;
         };
         server.lease = None;
@@ -402,6 +403,7 @@ impl<D: Driver> Worker<D> {
 
     /// The conversation with a server is not understood any more, or it refused our own request.
     pub(super) fn server_fault(&mut self, server_index: ServerId, fault: &ServerFault) {
+        // What was passed on before the fault may have ended its client, and the server with it.
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
@@ -412,7 +414,7 @@ impl<D: Driver> Worker<D> {
         };
         let client = server.lease;
         let does_without = client.is_some_and(|client| {
-            let server = self.servers.get(server_index);
+            let server = self.servers.must_get(server_index);
             server.is_some_and(|server| self.does_without(client, &server.session))
         });
         if does_without {
@@ -421,7 +423,7 @@ impl<D: Driver> Worker<D> {
         }
         let meets_others =
             client.is_some_and(|client| self.meets_others(client, server_index, fault));
-        let server = self.servers.get_mut(server_index);
+        let server = self.servers.must_get_mut(server_index);
         if let Some(index) = server.and_then(|server| server.lease.take()) {
             match fault {
                 ServerFault::Refused(_) if meets_others => {
@@ -435,15 +437,19 @@ impl<D: Driver> Worker<D> {
                 _ => self.lost_server(index, false),
             }
         }
-        self.close_server(server_index, &reason);
+        // A worker that stops closes its servers with its last client.
+        if self.servers.contains(server_index) {
+            self.close_server(server_index, &reason);
+        }
     }
 
     /// True if a client that logs in met a setting of an earlier client of the server that may not be reset any more: a
     /// privilege was taken away. Another server has no such setting, a new one at the latest.
     fn meets_others(&self, index: ClientId, server_index: ServerId, fault: &ServerFault) -> bool {
-        let (Some(client), Some(server)) =
-            (self.clients.get(index), self.servers.get(server_index))
-        else {
+        let (Some(client), Some(server)) = (
+            self.clients.must_get(index),
+            self.servers.must_get(server_index),
+        ) else {
             return false;
         };
         let ServerFault::Refused(body) = fault else {

@@ -95,7 +95,7 @@ impl<D: Driver> Worker<D> {
     /// True if a server has to be asked first; its client waits for that.
     #[inline]
     pub(super) fn checks_role(&mut self, index: ClientId, server_index: ServerId) -> bool {
-        let client = self.clients.get_mut(index);
+        let client = self.clients.must_get_mut(index);
         if !client.is_some_and(|client| std::mem::take(&mut client.is_newcomer)) {
             return false;
         }
@@ -104,8 +104,8 @@ impl<D: Driver> Worker<D> {
 
     fn is_role_check_due(&self, server_index: ServerId) -> bool {
         let settled = self.global.settled();
-        let server = self.servers.get(server_index);
-        let pool = server.and_then(|server| self.pools.get(server.pool));
+        let server = self.servers.must_get(server_index);
+        let pool = server.and_then(|server| self.pools.must_get(server.pool));
         let Some((pool, delay)) = pool.zip(settled.settings.global.role_check_delay) else {
             return false;
         };
@@ -122,11 +122,11 @@ impl<D: Driver> Worker<D> {
             .global
             .role_check_delay
             .is_some();
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return false;
         };
         server.is_role_doubtful = false;
-        let Some(pool) = self.pools.get(server.pool).filter(|_| is_wanted) else {
+        let Some(pool) = self.pools.must_get(server.pool).filter(|_| is_wanted) else {
             return false;
         };
         let mut sql = QUESTION[0].to_owned();
@@ -134,7 +134,7 @@ impl<D: Driver> Worker<D> {
         sql.push_str(QUESTION[1]);
         server.answer.clear();
         server.role_asked = (self.now, self.global.role_changes.load(SeqCst));
-        if let Some(client) = client.and_then(|client| self.clients.get_mut(client)) {
+        if let Some(client) = client.and_then(|client| self.clients.must_get_mut(client)) {
             client.ticket = None;
             client.lease = Some(server_index);
         }
@@ -144,7 +144,7 @@ impl<D: Driver> Worker<D> {
 
     /// A server has answered.
     pub(super) fn role_answered(&mut self, server_index: ServerId, client: Option<ClientId>) {
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return;
         };
         // An error here is nobody's.
@@ -153,7 +153,7 @@ impl<D: Driver> Worker<D> {
         let (is_new, pool_index) = (server.is_new, server.pool);
         let (asked_at, changes) = server.role_asked;
         let target = server.facts.target.clone();
-        let Some(pool) = self.pools.get(pool_index) else {
+        let Some(pool) = self.pools.must_get(pool_index) else {
             return;
         };
         let verdict = match rows(
@@ -195,10 +195,10 @@ impl<D: Driver> Worker<D> {
         pool_index: PoolId,
         client: Option<ClientId>,
     ) {
-        if let Some(server) = self.servers.get_mut(server_index) {
+        if let Some(server) = self.servers.must_get_mut(server_index) {
             server.stage = Stage::Testing(Test::Role(client));
         }
-        let Some(pool) = self.pools.get(pool_index) else {
+        let Some(pool) = self.pools.must_get(pool_index) else {
             return;
         };
         let global = Arc::clone(&pool.global);
@@ -219,7 +219,7 @@ impl<D: Driver> Worker<D> {
 
     /// The server that a client was to get is gone: it waits on, and asks again what it gets.
     pub(super) fn wait_for_role(&mut self, index: ClientId) {
-        if let Some(client) = self.clients.get_mut(index) {
+        if let Some(client) = self.clients.must_get_mut(index) {
             client.is_newcomer = true;
         }
         self.wait_again(index);
@@ -229,9 +229,10 @@ impl<D: Driver> Worker<D> {
     pub(super) fn outdated(&mut self, pool: &GlobalPool, before: Moment) {
         lock(&pool.welcomes).clear();
         let Some(index) = self.find_pool(pool) else {
+            // This worker has no servers of it.
             return;
         };
-        if let Some(pool) = self.pools.get_mut(index) {
+        if let Some(pool) = self.pools.must_get_mut(index) {
             pool.shard.recycle(before);
         }
         self.pump(index);
@@ -250,7 +251,7 @@ impl<D: Driver> Worker<D> {
                 .is_some()
         };
         let is_sign = codes.iter().flatten().any(|code| SIGNS.contains(code)) && is_wanted();
-        if let Some(server) = self.servers.get_mut(server_index).filter(|_| is_sign) {
+        if is_sign && let Some(server) = self.servers.must_get_mut(server_index) {
             server.is_role_doubtful = true;
         }
     }

@@ -131,7 +131,8 @@ impl<D: Driver> Worker<D> {
             Asker::Client(_) => {}
             Asker::Server(index) => {
                 self.begin_login(index);
-                if !plain.is_empty() {
+                // The login may have failed already.
+                if !plain.is_empty() && self.servers.contains(index) {
                     self.server_received(index, plain);
                 }
             }

@@ -17,10 +17,10 @@ use weir_stats::Endpoint;
 use weir_wire::backend::ErrorFields;
 use weir_wire::startup::Version;
 
-use super::Worker;
 use super::client::Leaving;
 use super::ids::{ClientId, PoolId, ServerId, Waiter};
 use super::slots::{Phase, Server, Stage, Test, tcp_targets};
+use super::{Missing, Worker};
 use crate::driver::{Driver, Owner};
 use crate::global::{LastError, lock, random, secret_of};
 use crate::mailbox::{Asker, Message};
@@ -37,7 +37,7 @@ const NO_KEY: usize = usize::MAX;
 impl<D: Driver> Worker<D> {
     /// The pool wants one more server.
     pub(super) fn connect(&mut self, pool_index: PoolId, token: ConnectToken) {
-        let Some(pool) = self.pools.get_mut(pool_index) else {
+        let Some(pool) = self.pools.must_get_mut(pool_index) else {
             return;
         };
         let settings = Arc::clone(&pool.settings);
@@ -109,7 +109,7 @@ impl<D: Driver> Worker<D> {
                 }
                 Some(Err(_)) => {}
                 None => {
-                    let Some(server) = self.servers.get_mut(index) else {
+                    let Some(server) = self.servers.must_get_mut(index) else {
                         return;
                     };
                     server.stage = Stage::Resolving(names, targets);
@@ -131,6 +131,7 @@ impl<D: Driver> Worker<D> {
 
     pub(super) fn resolved(&mut self, resolved: Resolved) {
         let Some(server) = self.servers.get_mut(resolved.server) else {
+            // It was given up meanwhile.
             return;
         };
         match std::mem::replace(&mut server.stage, Stage::Connecting) {
@@ -158,7 +159,7 @@ impl<D: Driver> Worker<D> {
             let target = targets.remove(0);
             match self.driver.connect(&target, Owner::Server(index)) {
                 Ok(key) => {
-                    if let Some(server) = self.servers.get_mut(index) {
+                    if let Some(server) = self.servers.must_get_mut(index) {
                         server.key = key;
                         server.facts.target = target;
                         server.stage = Stage::Connecting;
@@ -180,7 +181,7 @@ impl<D: Driver> Worker<D> {
 
     /// An address refused us.
     pub(super) fn connect_failed(&mut self, index: ServerId, error: &std::io::Error) {
-        let Some(server) = self.servers.get_mut(index) else {
+        let Some(server) = self.servers.must_get_mut(index) else {
             return;
         };
         server.key = NO_KEY;
@@ -190,7 +191,7 @@ impl<D: Driver> Worker<D> {
 
     /// The connection is there, and protected if it has to be: log in.
     pub(super) fn begin_login(&mut self, index: ServerId) {
-        let Some(server) = self.servers.get_mut(index) else {
+        let Some(server) = self.servers.must_get_mut(index) else {
             return;
         };
         let (key, pool_index) = (server.key, server.pool);
@@ -208,7 +209,7 @@ impl<D: Driver> Worker<D> {
         match ServerLogin::start(plan, &mut message) {
             Ok(login) => {
                 self.driver.send(key, &message);
-                if let Some(server) = self.servers.get_mut(index) {
+                if let Some(server) = self.servers.must_get_mut(index) {
                     server.stage = Stage::Login(Box::new(login));
                 }
             }
@@ -217,7 +218,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn login_plan(&self, pool_index: PoolId, transport: Transport) -> Option<LoginPlan> {
-        let pool = self.pools.get(pool_index)?;
+        let pool = self.pools.must_get(pool_index)?;
         let settled = self.global.settled();
         let settings = &pool.settings;
         let pass_through = if settings.is_user_forced {
@@ -251,7 +252,7 @@ impl<D: Driver> Worker<D> {
 
     /// Bytes from a server, behind those that could not be judged before.
     pub(super) fn server_received(&mut self, index: ServerId, bytes: &[u8]) {
-        let Some(server) = self.servers.get_mut(index) else {
+        let Some(server) = self.servers.must_get_mut(index) else {
             return;
         };
         if server.input.is_empty() {
@@ -267,6 +268,7 @@ impl<D: Driver> Worker<D> {
 
     /// Keeps the beginning of a message until its end has come.
     fn keep_server_input(&mut self, index: ServerId, rest: &[u8]) {
+        // It may have been closed by what it sent, or be with another worker.
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
@@ -281,12 +283,12 @@ impl<D: Driver> Worker<D> {
 
     #[inline]
     fn server_input(&mut self, index: ServerId, input: &[u8]) -> usize {
-        let Some(server) = self.servers.get(index) else {
+        let Some(server) = self.servers.must_get(index) else {
             return input.len();
         };
         match (&server.stage, server.lease) {
             (Stage::Leased, Some(client)) => {
-                match self.clients.get(client).map(|client| &client.phase) {
+                match self.clients.must_get(client).map(|client| &client.phase) {
                     Some(Phase::Welcome) => self.welcome_replied(index, client, input),
                     Some(Phase::Authenticating(_)) => self.inquiry_replied(index, client, input),
                     _ => self.server_replied(index, client, input),
@@ -307,11 +309,12 @@ impl<D: Driver> Worker<D> {
     }
 
     fn login_input(&mut self, index: ServerId, input: &[u8]) -> usize {
-        let Some(server) = self.servers.get_mut(index) else {
+        let Some(server) = self.servers.must_get_mut(index) else {
             return input.len();
         };
         let key = server.key;
         let Stage::Login(login) = &mut server.stage else {
+            self.global.broken.report(Missing::State);
             return input.len();
         };
         let mut message = Vec::new();
@@ -379,11 +382,12 @@ impl<D: Driver> Worker<D> {
     }
 
     fn server_keys(&mut self, index: ServerId, keys: Option<&ScramKeys>) {
-        let Some(server) = self.servers.get_mut(index) else {
+        let Some(server) = self.servers.must_get_mut(index) else {
             return;
         };
         let key = server.key;
         let Stage::Login(login) = &mut server.stage else {
+            // It has gone on to its next host meanwhile.
             return;
         };
         let mut message = Vec::new();
@@ -400,7 +404,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn logged_in(&mut self, index: ServerId, logged_in: LoggedIn) {
-        let Some(server) = self.servers.get_mut(index) else {
+        let Some(server) = self.servers.must_get_mut(index) else {
             return;
         };
         let pool_index = server.pool;
@@ -409,12 +413,12 @@ impl<D: Driver> Worker<D> {
         session.set_number(server.facts.id);
         (server.facts.pid, server.facts.key) = (logged_in.pid, logged_in.key);
         self.share_reported(pool_index, &mut session);
-        if let Some(server) = self.servers.get_mut(index) {
+        if let Some(server) = self.servers.must_get_mut(index) {
             server.session = session;
         }
         let query = self
             .pools
-            .get(pool_index)
+            .must_get(pool_index)
             .and_then(|pool| pool.settings.connect_query.clone());
         match query {
             Some(query) => self.test_server(index, Test::Connect, &query),
@@ -428,13 +432,13 @@ impl<D: Driver> Worker<D> {
             return;
         }
         self.arm_server(index, None);
-        let Some(server) = self.servers.get_mut(index) else {
+        let Some(server) = self.servers.must_get_mut(index) else {
             return;
         };
         server.stage = Stage::Idle;
         server.is_new = true;
         let pool_index = server.pool;
-        let Some(pool) = self.pools.get_mut(pool_index) else {
+        let Some(pool) = self.pools.must_get_mut(pool_index) else {
             return;
         };
         lock(&pool.global.postponed).take();
@@ -445,7 +449,7 @@ impl<D: Driver> Worker<D> {
 
     /// Equal sets of reported values become one, so that telling them apart is one pointer.
     pub(super) fn share_reported(&mut self, pool_index: PoolId, session: &mut Session) {
-        let Some(pool) = self.pools.get_mut(pool_index) else {
+        let Some(pool) = self.pools.must_get_mut(pool_index) else {
             return;
         };
         match pool
@@ -477,8 +481,8 @@ impl<D: Driver> Worker<D> {
         let (error, kind) = match fault {
             LoginFault::Refused(body) => {
                 if is_password_refused(body)
-                    && let Some(server) = self.servers.get(index)
-                    && let Some(pool) = self.pools.get(server.pool)
+                    && let Some(server) = self.servers.must_get(index)
+                    && let Some(pool) = self.pools.must_get(server.pool)
                 {
                     pool.global.forget_proofs();
                 }
@@ -507,7 +511,7 @@ impl<D: Driver> Worker<D> {
 
     /// A host that could not be used: the next one, if any is left, with the full time for itself.
     fn try_next_host(&mut self, index: ServerId, kind: FailureKind) -> bool {
-        let Some(server) = self.servers.get_mut(index) else {
+        let Some(server) = self.servers.must_get_mut(index) else {
             return false;
         };
         let may_differ = !matches!(kind, FailureKind::Local | FailureKind::Rejected);
@@ -529,7 +533,7 @@ impl<D: Driver> Worker<D> {
     /// In PgBouncer's words: what the server said is a line of its own.
     fn log_failed_login(&self, index: ServerId, text: &str) {
         let name = self.server_name(index);
-        let connected_at = self.servers.get(index).map(|it| it.facts.connected_at);
+        let connected_at = self.servers.must_get(index).map(|it| it.facts.connected_at);
         let age = connected_at.map_or(0, |since| self.now.since(since).as_secs());
         if !text.starts_with("server login failed") {
             tracing::warn!("{name} closing because: {text} (age={age}s)");
@@ -548,11 +552,11 @@ impl<D: Driver> Worker<D> {
             return;
         }
         self.arm_server(index, None);
-        let Some(server) = self.servers.remove(index) else {
+        let Some(server) = self.servers.must_remove(index) else {
             return;
         };
         self.driver.close(server.key);
-        let Some(pool) = self.pools.get_mut(server.pool) else {
+        let Some(pool) = self.pools.must_get_mut(server.pool) else {
             return;
         };
         match (kind, &error.body) {
@@ -571,7 +575,7 @@ impl<D: Driver> Worker<D> {
 
     /// The other side closed, or the connection broke. The driver has let go of it already.
     pub(super) fn server_ended(&mut self, index: ServerId, error: Option<&std::io::Error>) {
-        let Some(server) = self.servers.get_mut(index) else {
+        let Some(server) = self.servers.must_get_mut(index) else {
             return;
         };
         server.key = NO_KEY;
@@ -590,7 +594,7 @@ impl<D: Driver> Worker<D> {
     pub(super) fn close_server(&mut self, index: ServerId, reason: &str) {
         self.arm_server(index, None);
         let name = self.server_name(index);
-        let Some(server) = self.servers.remove(index) else {
+        let Some(server) = self.servers.must_remove(index) else {
             return;
         };
         if self.global.settled().settings.global.log_disconnections {
@@ -608,7 +612,7 @@ impl<D: Driver> Worker<D> {
             // Its place is given back now, so it must not live on.
             self.driver.abort(server.key);
         }
-        if let Some(pool) = self.pools.get_mut(server.pool) {
+        if let Some(pool) = self.pools.must_get_mut(server.pool) {
             if let Stage::Testing(test @ (Test::Connect | Test::Load { is_new: true })) =
                 server.stage
             {
@@ -635,13 +639,13 @@ impl<D: Driver> Worker<D> {
             }
             // Nothing may be said in the middle of a message.
             (_, Some(client)) if server.session.is_mid_message() => {
-                if let Some(client) = self.clients.get_mut(client) {
+                if let Some(client) = self.clients.must_get_mut(client) {
                     client.lease = None;
                 }
                 self.remove_client(client, Leaving::Lost, reason);
             }
             (_, Some(client)) if self.does_without(client, &server.session) => {
-                if let Some(client) = self.clients.get_mut(client) {
+                if let Some(client) = self.clients.must_get_mut(client) {
                     client.lease = None;
                 }
             }
@@ -654,12 +658,12 @@ impl<D: Driver> Worker<D> {
     /// The server that a client was to get failed its check: the client waits on, in its old place.
     pub(super) fn wait_again(&mut self, index: ClientId) {
         use weir_pool::Checkout;
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         client.lease = None;
         let (pool_index, since) = (client.pool, client.wait_since);
-        let Some(pool) = self.pools.get_mut(pool_index) else {
+        let Some(pool) = self.pools.must_get_mut(pool_index) else {
             return;
         };
         match pool.shard.checkout_since(self.now, index.into(), since) {
@@ -668,7 +672,7 @@ impl<D: Driver> Worker<D> {
                 self.check_before_use(Waiter::Client(index), server.into());
             }
             Checkout::Queued(ticket) => {
-                if let Some(client) = self.clients.get_mut(index) {
+                if let Some(client) = self.clients.must_get_mut(index) {
                     client.ticket = Some(ticket);
                 }
             }
@@ -679,7 +683,7 @@ impl<D: Driver> Worker<D> {
 
     /// True if a client loses nothing with its server: it is idle, and only its settings were to be set there once more.
     pub(super) fn does_without(&self, index: ClientId, server: &Session) -> bool {
-        self.clients.get(index).is_some_and(|client| {
+        self.clients.must_get(index).is_some_and(|client| {
             let is_idle = client.input.is_empty() && !client.stalled && client.ticket.is_none();
             let is_free = client.session.pin().is_none() && !client.session.is_sending_to_server();
             let is_ready = matches!(client.phase, Phase::Ready) && !server.is_dying();
@@ -689,7 +693,7 @@ impl<D: Driver> Worker<D> {
 
     /// A client's server is gone. If PostgreSQL said a last word the client has it already.
     pub(super) fn lost_server(&mut self, index: ClientId, has_spoken: bool) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         if matches!(client.phase, Phase::Authenticating(_)) {
@@ -705,13 +709,13 @@ impl<D: Driver> Worker<D> {
 
     /// The prefix of PgBouncer's log lines.
     pub(super) fn server_name(&self, index: ServerId) -> String {
-        let Some(server) = self.servers.get(index) else {
+        let Some(server) = self.servers.must_get(index) else {
             return format!("S-?{index:?}:");
         };
         let endpoint = server.facts.target.endpoint();
         let (database, user) = self
             .pools
-            .get(server.pool)
+            .must_get(server.pool)
             .map_or(("(nodb)", "(nouser)"), |pool| {
                 (&*pool.global.database, &*pool.global.user)
             });

@@ -101,7 +101,7 @@ impl Pool {
 impl<D: Driver> Worker<D> {
     /// Looks at pools that find their size from now on, if this is one.
     pub(super) fn arm_sizing(&mut self, pool_index: PoolId) {
-        let pool = self.pools.get(pool_index);
+        let pool = self.pools.must_get(pool_index);
         if !self.is_sizing && pool.is_some_and(|pool| pool.counted.is_some()) {
             self.is_sizing = true;
             self.timers.arm(self.now.plus(TICK), Timer::Sizing);
@@ -149,11 +149,13 @@ impl<D: Driver> Worker<D> {
     fn looks(&self) -> SecondaryMap<PoolId, Look> {
         let mut looks: SecondaryMap<_, Look> = SecondaryMap::new();
         for (_, server) in &self.servers {
-            let client = server.lease.and_then(|client| self.clients.get(client));
+            let client = server
+                .lease
+                .and_then(|client| self.clients.must_get(client));
             let (Some(client), Stage::Leased) = (client, &server.stage) else {
                 continue;
             };
-            let counted = self.pools.get(server.pool);
+            let counted = self.pools.must_get(server.pool);
             let counted = counted.and_then(|pool| pool.counted.as_ref());
             let look = looks.entry(server.pool).map(Entry::or_default);
             let (Some(look), Some(counted)) = (look, counted) else {

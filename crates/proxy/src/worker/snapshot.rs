@@ -114,7 +114,7 @@ impl<D: Driver> Worker<D> {
 
     fn client_row(&self, client: &Client, state: ClientState) -> ClientRow {
         let identity = &client.identity;
-        let server = client.lease.and_then(|index| self.servers.get(index));
+        let server = client.lease.and_then(|index| self.servers.must_get(index));
         let waited = client.ticket.map(|ticket| self.now.since(ticket.since()));
         let name = client.session.reported().get("application_name");
         ClientRow {
@@ -155,7 +155,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn server_row(&self, index: ServerId, server: &Server) -> ServerRow {
-        let pool = self.pools.get(server.pool);
+        let pool = self.pools.must_get(server.pool);
         let name = |f: fn(&Pool) -> &str| pool.map(f).unwrap_or_default().to_owned();
         let state = match server.stage {
             Stage::BeingCancelled => ServerState::BeingCanceled,
@@ -169,7 +169,7 @@ impl<D: Driver> Worker<D> {
             | Stage::Resolving(..)
             | Stage::Securing(_) => ServerState::Login,
         };
-        let client = server.lease.and_then(|index| self.clients.get(index));
+        let client = server.lease.and_then(|index| self.clients.must_get(index));
         let remote = server.facts.target.endpoint();
         ServerRow {
             id: server.facts.id,

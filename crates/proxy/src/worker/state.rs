@@ -52,18 +52,19 @@ impl<D: Driver> Worker<D> {
 
     /// Whether a client keeps its server until it has heard everything.
     fn is_behind(&self, index: ClientId) -> bool {
-        let client = self.clients.get(index);
+        let client = self.clients.must_get(index);
         client.is_some_and(|client| client.session.is_behind())
     }
 
     /// Whether a server that is free has to answer a question about its client's session before it goes to anybody else.
     fn asks_state(&mut self, index: ClientId, server_index: ServerId) -> bool {
-        let (Some(client), Some(server)) =
-            (self.clients.get(index), self.servers.get_mut(server_index))
-        else {
+        let (Some(client), Some(server)) = (
+            self.clients.must_get(index),
+            self.servers.must_get_mut(server_index),
+        ) else {
             return false;
         };
-        let Some(pool) = self.pools.get_mut(client.pool) else {
+        let Some(pool) = self.pools.must_get_mut(client.pool) else {
             return false;
         };
         if !server.session.is_uncertain() {
@@ -90,8 +91,8 @@ impl<D: Driver> Worker<D> {
     /// The pins of a client whose server is free, as they are now. False if the client was ended: it had no place.
     fn settle_pin(&mut self, index: ClientId, server_index: ServerId) -> bool {
         let (Some(client), Some(server)) = (
-            self.clients.get_mut(index),
-            self.servers.get_mut(server_index),
+            self.clients.must_get_mut(index),
+            self.servers.must_get_mut(server_index),
         ) else {
             return false;
         };
@@ -99,7 +100,7 @@ impl<D: Driver> Worker<D> {
         if pin.is_none() && client.pinned.is_none() && !server.session.has_found() {
             return true;
         }
-        let Some(pool) = self.pools.get_mut(client.pool) else {
+        let Some(pool) = self.pools.must_get_mut(client.pool) else {
             return false;
         };
         if server.session.take_found() {

@@ -78,7 +78,7 @@ impl<D: Driver> Worker<D> {
 
     /// Sets a client's only timer.
     pub(super) fn arm_client(&mut self, index: ClientId, at: Option<Moment>) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         if client.timer == at {
@@ -95,7 +95,7 @@ impl<D: Driver> Worker<D> {
     /// Sets a server's only timer.
     pub(super) fn arm_server(&mut self, index: ServerId, after: Option<Duration>) {
         let at = after.map(|after| self.now.plus(after));
-        let Some(server) = self.servers.get_mut(index) else {
+        let Some(server) = self.servers.must_get_mut(index) else {
             return;
         };
         if let Some(old) = std::mem::replace(&mut server.timer, at) {
@@ -107,7 +107,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn client_timer(&mut self, index: ClientId) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         client.timer = None;
@@ -125,14 +125,16 @@ impl<D: Driver> Worker<D> {
     /// The timeouts of part 1.6: each is checked when the first of them could be over, and again from then on, so that
     /// requests need not touch the timers.
     fn check_client_times(&mut self, index: ClientId) {
-        let Some(client) = self.clients.get(index) else {
+        let Some(client) = self.clients.must_get(index) else {
             return;
         };
-        let Some(pool) = self.pools.get(client.pool) else {
+        let Some(pool) = self.pools.must_get(client.pool) else {
             return;
         };
         let settings = &pool.settings;
-        let server = client.lease.and_then(|server| self.servers.get(server));
+        let server = client
+            .lease
+            .and_then(|server| self.servers.must_get(server));
         let busy = server.is_some_and(|server| server.session.is_busy());
         // A pinned client's server is its own between transactions too.
         let at_work = server.is_some_and(|server| !server.session.is_free());
@@ -186,7 +188,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn server_timer(&mut self, index: ServerId) {
-        let Some(server) = self.servers.get_mut(index) else {
+        let Some(server) = self.servers.must_get_mut(index) else {
             return;
         };
         server.timer = None;
@@ -207,7 +209,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn pool_timer(&mut self, index: PoolId) {
-        let Some(pool) = self.pools.get_mut(index) else {
+        let Some(pool) = self.pools.must_get_mut(index) else {
             return;
         };
         pool.tick = None;

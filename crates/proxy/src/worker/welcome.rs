@@ -33,9 +33,10 @@ const APPLICATION_NAME_MAX: usize = 63;
 impl<D: Driver> Worker<D> {
     /// An authenticated client joins its pool.
     pub(super) fn greet(&mut self, index: ClientId, pool_index: PoolId, asked: Arc<Settings>) {
-        let (Some(client), Some(pool)) =
-            (self.clients.get_mut(index), self.pools.get_mut(pool_index))
-        else {
+        let (Some(client), Some(pool)) = (
+            self.clients.must_get_mut(index),
+            self.pools.must_get_mut(pool_index),
+        ) else {
             return;
         };
         client.pool = pool_index;
@@ -47,9 +48,10 @@ impl<D: Driver> Worker<D> {
         pool.clients += 1;
         pool.shard.clients(self.now, pool.clients);
         self.arm_sizing(pool_index);
-        let (Some(client), Some(pool)) =
-            (self.clients.get_mut(index), self.pools.get_mut(pool_index))
-        else {
+        let (Some(client), Some(pool)) = (
+            self.clients.must_get_mut(index),
+            self.pools.must_get_mut(pool_index),
+        ) else {
             return;
         };
         let (key, name) = welcome_key(client.session.settings());
@@ -61,7 +63,7 @@ impl<D: Driver> Worker<D> {
             }
             None => {
                 if self.check_out(index) {
-                    let server = self.clients.get(index).and_then(|client| client.lease);
+                    let server = self.clients.must_get(index).and_then(|client| client.lease);
                     if let Some(server) = server {
                         self.ask_for_welcome(index, server);
                     }
@@ -74,8 +76,8 @@ impl<D: Driver> Worker<D> {
     /// A client that waits for its greeting got a server: puts its parameters there.
     pub(super) fn ask_for_welcome(&mut self, index: ClientId, server_index: ServerId) {
         let (Some(client), Some(server)) = (
-            self.clients.get_mut(index),
-            self.servers.get_mut(server_index),
+            self.clients.must_get_mut(index),
+            self.servers.must_get_mut(server_index),
         ) else {
             return;
         };
@@ -107,8 +109,8 @@ impl<D: Driver> Worker<D> {
         input: &[u8],
     ) -> usize {
         let (Some(client), Some(server)) = (
-            self.clients.get_mut(index),
-            self.servers.get_mut(server_index),
+            self.clients.must_get_mut(index),
+            self.servers.must_get_mut(server_index),
         ) else {
             return input.len();
         };
@@ -137,7 +139,7 @@ impl<D: Driver> Worker<D> {
 
     /// The server has the client's parameters: remember what it reports, and let the client in.
     fn welcome_known(&mut self, index: ClientId, server_index: ServerId) {
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_index) else {
             return;
         };
         let pool_index = server.pool;
@@ -149,12 +151,13 @@ impl<D: Driver> Worker<D> {
         self.share_reported(pool_index, &mut session);
         let reported = Arc::clone(session.reported());
         let default_name = session.default_of("application_name").map(str::to_owned);
-        if let Some(server) = self.servers.get_mut(server_index) {
+        if let Some(server) = self.servers.must_get_mut(server_index) {
             server.session = session;
         }
-        if let (Some(client), Some(pool)) =
-            (self.clients.get_mut(index), self.pools.get_mut(pool_index))
-        {
+        if let (Some(client), Some(pool)) = (
+            self.clients.must_get_mut(index),
+            self.pools.must_get_mut(pool_index),
+        ) {
             client.lease = None;
             let (key, _) = welcome_key(client.session.settings());
             let default_name = default_name.unwrap_or_default();
@@ -175,7 +178,7 @@ impl<D: Driver> Worker<D> {
 
     /// The server refused a parameter: the client hears it as PostgreSQL would say it at login.
     pub(super) fn refuse_client(&mut self, index: ClientId, body: &[u8], reason: &str) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         client.lease = None;
@@ -185,7 +188,7 @@ impl<D: Driver> Worker<D> {
 
     /// AuthenticationOk, parameters, cancel key, ReadyForQuery.
     fn enter(&mut self, index: ClientId, reported: Arc<Reported>) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         client.phase = Phase::Ready;
@@ -210,12 +213,12 @@ impl<D: Driver> Worker<D> {
             let _ = report.encode_notice(&mut message);
         }
         let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         self.driver.send(client.key, &message);
         let mut timer = None;
-        if let Some(pool) = self.pools.get_mut(client.pool) {
+        if let Some(pool) = self.pools.must_get_mut(client.pool) {
             pool.counters.client_logins += 1;
             if pool.settings.pool_mode == PoolMode::Session {
                 client.session.set_pin(Pin::Session);
@@ -236,7 +239,7 @@ impl<D: Driver> Worker<D> {
         message: &mut Vec<u8>,
     ) -> std::io::Result<()> {
         let place = self.place_of(index);
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return Ok(());
         };
         let key_len = if client.identity.long_key {

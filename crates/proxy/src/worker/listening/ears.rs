@@ -13,13 +13,13 @@ use weir_wire::backend::{NotificationResponse, TransactionStatus};
 use weir_wire::encode;
 use weir_wire::frame::{Side, frame};
 
-use super::super::Worker;
 use super::super::client::Leaving;
 use super::super::ids::{ClientId, PoolId, ServerId};
 use super::super::keeping::Kept;
 use super::super::measure::code_of;
 use super::super::slots::{Client, Phase, Stage};
 use super::super::welcome::as_fatal;
+use super::super::{Missing, Worker};
 use super::{Heard, Leaver, Loss, Wish};
 use crate::driver::Driver;
 use crate::mailbox::Message;
@@ -114,12 +114,12 @@ impl<D: Driver> Worker<D> {
         index: ClientId,
         input: &[u8],
     ) -> Option<usize> {
-        let client = self.clients.get_mut(index)?;
+        let client = self.clients.must_get_mut(index)?;
         if let Some(ears) = client.ears.as_deref_mut() {
             // The server that had to answer first may have died instead.
             ears.is_next = false;
         }
-        let pool = self.pools.get_mut(client.pool)?;
+        let pool = self.pools.must_get_mut(client.pool)?;
         let rules = pool.rules;
         let found = match channels::request(&client.session, &mut pool.judge, rules, input) {
             Recognized::Nothing => return None,
@@ -151,7 +151,7 @@ impl<D: Driver> Worker<D> {
         server_index: ServerId,
         input: &[u8],
     ) -> bool {
-        let Some(server) = self.servers.get(server_index) else {
+        let Some(server) = self.servers.must_get(server_index) else {
             return false;
         };
         let may_go = server.kept != Kept::No
@@ -161,21 +161,21 @@ impl<D: Driver> Worker<D> {
     }
 
     fn lets_go_for(&mut self, index: ClientId, server_index: ServerId, input: &[u8]) -> bool {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return false;
         };
-        let Some(pool) = self.pools.get_mut(client.pool) else {
+        let Some(pool) = self.pools.must_get_mut(client.pool) else {
             return false;
         };
         let found = channels::request(&client.session, &mut pool.judge, pool.rules, input);
         let is_outside = self
             .servers
-            .get(server_index)
+            .must_get(server_index)
             .is_some_and(|server| server.session.status() == TransactionStatus::Idle);
         if found == Recognized::Nothing || client.session.pin().is_some() || !is_outside {
             return false;
         }
-        if let Some(server) = self.servers.get_mut(server_index)
+        if let Some(server) = self.servers.must_get_mut(server_index)
             && server.session.has_open_batch()
         {
             if !matches!(found, Recognized::Request(_)) {
@@ -186,13 +186,16 @@ impl<D: Driver> Worker<D> {
             self.driver.send(server.key, &sync);
         } else if self.release_kept(server_index) {
             return true;
-        } else if let Some(server) = self.servers.get(server_index)
+        } else if let Some(server) = self.servers.must_get(server_index)
             && !server.session.is_asked_only()
         {
             // It has begun something that only the client can end.
             return false;
         }
-        let ears = self.clients.get_mut(index).map(|client| &mut client.ears);
+        let ears = self
+            .clients
+            .must_get_mut(index)
+            .map(|client| &mut client.ears);
         if let Some(ears) = ears {
             ears.get_or_insert_default().is_next = true;
         }
@@ -204,7 +207,7 @@ impl<D: Driver> Worker<D> {
     pub(in super::super) fn waits_to_listen(&self, index: ClientId) -> bool {
         let ears = self
             .clients
-            .get(index)
+            .must_get(index)
             .and_then(|client| client.ears.as_deref());
         ears.is_some_and(|ears| ears.is_next)
     }
@@ -212,7 +215,7 @@ impl<D: Driver> Worker<D> {
     /// Goes on to the next request that changes anything; behind the last comes the answer.
     fn listen(&mut self, index: ClientId, mut waiting: Waiting) {
         let seat = self.seat(index);
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let is_so = |request: &Request| match (client.session.subscriptions(), request) {
@@ -251,8 +254,8 @@ impl<D: Driver> Worker<D> {
         }
         // Six bytes always fit.
         let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
-        if let Some(client) = self.clients.get_mut(index)
-            && let Some(pool) = self.pools.get_mut(client.pool)
+        if let Some(client) = self.clients.must_get_mut(index)
+            && let Some(pool) = self.pools.must_get_mut(client.pool)
         {
             client.replied_at = self.now;
             pool.counters.queries += 1;
@@ -331,6 +334,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// The client that a message is for; none if it has left while the message was on its way.
     pub(super) fn seated(&mut self, seat: Seat) -> Option<&mut Client> {
         self.clients.get_mut(seat.client.into())
     }
@@ -340,11 +344,9 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.seated(seat) else {
             return;
         };
-        let Some(ears) = client.ears.as_deref_mut() else {
-            return;
-        };
-        let Some(mut waiting) = ears.waiting.take() else {
-            return;
+        let waiting = client.ears.as_deref_mut().map(|ears| ears.waiting.take());
+        let Some(mut waiting) = waiting.flatten() else {
+            return self.global.broken.report(Missing::State);
         };
         let error = refusal.map(as_it_was);
         if let (None, Some(request)) = (&error, waiting.next()) {
@@ -446,8 +448,8 @@ impl<D: Driver> Worker<D> {
     /// One notification more than may wait: the client would miss it, so it is ended. `limit` is what it hit.
     fn end_full(&mut self, index: ClientId, limit: &'static str) {
         let fault = Fault::ListenQueueFull(limit);
-        let pool = self.clients.get(index).map(|client| client.pool);
-        if let Some(pool) = pool.and_then(|pool| self.pools.get_mut(pool)) {
+        let pool = self.clients.must_get(index).map(|client| client.pool);
+        if let Some(pool) = pool.and_then(|pool| self.pools.must_get_mut(pool)) {
             pool.counters.listen_overflows += 1;
         }
         if self.is_in_a_message(index) {
@@ -460,6 +462,7 @@ impl<D: Driver> Worker<D> {
     /// messages, outside of a transaction.
     #[inline]
     pub(in super::super) fn deliver_mail(&mut self, index: ClientId) {
+        // What came before may have ended the client.
         let Some(client) = self.clients.get(index) else {
             return;
         };
@@ -470,12 +473,12 @@ impl<D: Driver> Worker<D> {
     }
 
     fn deliver_now(&mut self, index: ClientId) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let may_be_told = match client.lease {
             None => matches!(client.phase, Phase::Ready),
-            Some(server) => self.servers.get(server).is_some_and(|server| {
+            Some(server) => self.servers.must_get(server).is_some_and(|server| {
                 server.lease == Some(index)
                     && matches!(server.stage, Stage::Leased)
                     && server.session.is_free()
@@ -498,11 +501,11 @@ impl<D: Driver> Worker<D> {
 
     /// Sends a client what waits for it: all of it, or as much as it takes.
     fn send_some_mail(&mut self, index: ClientId, all: bool) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let Some(ears) = client.ears.as_deref_mut() else {
-            return;
+            return self.global.broken.report(Missing::State);
         };
         let mut messages = std::mem::take(&mut self.answers);
         let (mut count, mut bytes) = (0, 0);
@@ -514,7 +517,7 @@ impl<D: Driver> Worker<D> {
         }
         ears.unread_since = (!ears.mail.is_empty()).then_some(self.now);
         client.rest_ears();
-        if let Some(pool) = self.pools.get_mut(client.pool) {
+        if let Some(pool) = self.pools.must_get_mut(client.pool) {
             pool.counters.bytes_sent += bytes as u64;
             pool.counters.notifications += count as u64;
         }
@@ -524,8 +527,8 @@ impl<D: Driver> Worker<D> {
 
     /// Whether a client's server is in the middle of a message to it.
     fn is_in_a_message(&self, index: ClientId) -> bool {
-        let server = self.clients.get(index).and_then(|client| client.lease);
-        let server = server.and_then(|server| self.servers.get(server));
+        let server = self.clients.must_get(index).and_then(|client| client.lease);
+        let server = server.and_then(|server| self.servers.must_get(server));
         server.is_some_and(|server| server.lease == Some(index) && server.session.is_mid_message())
     }
 
@@ -536,6 +539,7 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(in super::super) fn after_hearing(&mut self, index: ClientId) {
         let listens = |client: &Client| client.ears.is_some();
+        // Its replies may have ended the client.
         if self.clients.get(index).is_some_and(listens) {
             self.end_unlistened(index);
             self.deliver_mail(index);
@@ -546,7 +550,7 @@ impl<D: Driver> Worker<D> {
 
     /// What waited for the answer of the client's server is looked at again.
     fn take_next(&mut self, index: ClientId) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         let is_next = |ears: &mut Ears| std::mem::take(&mut ears.is_next);
@@ -557,7 +561,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn end_unlistened(&mut self, index: ClientId) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         if client.session.subscriptions().is_none() {
@@ -565,7 +569,7 @@ impl<D: Driver> Worker<D> {
         }
         let pool = client.pool;
         for request in client.session.subscriptions_mut().take_ended() {
-            let Some(client) = self.clients.get_mut(index) else {
+            let Some(client) = self.clients.must_get_mut(index) else {
                 return;
             };
             let subscriptions = client.session.subscriptions_mut();
@@ -582,7 +586,7 @@ impl<D: Driver> Worker<D> {
             };
             self.mail_end(index, pool, channel);
         }
-        if let Some(client) = self.clients.get_mut(index) {
+        if let Some(client) = self.clients.must_get_mut(index) {
             client.rest_ears();
         }
     }
@@ -595,7 +599,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn mail_end(&mut self, index: ClientId, pool: PoolId, channel: Option<Channel>) {
-        let Some(pool) = self.pools.get(pool) else {
+        let Some(pool) = self.pools.must_get(pool) else {
             return;
         };
         let leaver = Leaver {

@@ -46,7 +46,7 @@ impl<D: Driver> Worker<D> {
     /// Asks for all that was said to be told, if a client's ReadyForQuery waits for that.
     pub(super) fn flush_if_behind(&mut self, index: ClientId) {
         let seat = self.seat(index);
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(index) else {
             return;
         };
         if !client.session.is_behind() {
@@ -57,7 +57,10 @@ impl<D: Driver> Worker<D> {
             return;
         }
         // What its server says next is not read before.
-        if let Some(server) = client.lease.and_then(|server| self.servers.get(server)) {
+        if let Some(server) = client
+            .lease
+            .and_then(|server| self.servers.must_get(server))
+        {
             self.driver.pause(server.key);
         }
         self.mail_wish(seat, Wish::Flush);
@@ -82,7 +85,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if self.driver.backlog(key) == 0
-            && let Some(server) = self.servers.get(server_index)
+            && let Some(server) = self.servers.must_get(server_index)
         {
             self.driver.resume(server.key);
         }
@@ -97,13 +100,13 @@ impl<D: Driver> Worker<D> {
         };
         let lease = client.lease;
         let is_server = |server: &Server| server.facts.pid == pid;
-        let is_its = lease.and_then(|server| self.servers.get(server));
+        let is_its = lease.and_then(|server| self.servers.must_get(server));
         if !is_its.is_some_and(is_server) {
             return;
         }
         if let Some(ears) = self
             .clients
-            .get_mut(seat.client.into())
+            .must_get_mut(seat.client.into())
             .and_then(|c| c.ears.as_deref_mut())
         {
             ears.own = Some(pid);
@@ -122,9 +125,9 @@ impl<D: Driver> Worker<D> {
     pub(super) fn mail_wish(&mut self, seat: Seat, wish: Wish) {
         let pool = self
             .clients
-            .get(seat.client.into())
+            .must_get(seat.client.into())
             .map(|client| client.pool);
-        let Some(pool) = pool.and_then(|pool| self.pools.get(pool)) else {
+        let Some(pool) = pool.and_then(|pool| self.pools.must_get(pool)) else {
             return;
         };
         let asking = Asking {

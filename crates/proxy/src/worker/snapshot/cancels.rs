@@ -59,7 +59,7 @@ impl<D: Driver> Worker<D> {
     /// The pool, as rows name it, of the server that a cancel request is for.
     fn name_of_cancel(&self, canceller: &Canceller) -> Option<(String, String)> {
         let server = self.servers.get(canceller.server()?)?;
-        let pool = &self.pools.get(server.pool)?.global;
+        let pool = &self.pools.must_get(server.pool)?.global;
         Some((pool.database.to_string(), pool.user.to_string()))
     }
 
