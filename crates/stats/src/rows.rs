@@ -377,6 +377,8 @@ pub struct Snapshot {
     pub login_clients: u64,
     /// Connections that carry cancel requests.
     pub cancels: u64,
+    /// Look-ups of all workers that found nothing where something had to be; every worker tells the same.
+    pub broken_lookups: u64,
     /// Host names in the cache of the resolver.
     pub dns_names: u64,
     /// Host names being resolved.
@@ -432,6 +434,7 @@ impl Snapshot {
         }
         self.login_clients += other.login_clients;
         self.cancels += other.cancels;
+        self.broken_lookups = self.broken_lookups.max(other.broken_lookups);
         self.dns_names = self.dns_names.max(other.dns_names);
         self.dns_pending = self.dns_pending.max(other.dns_pending);
         if self.tls.is_empty() {

@@ -393,6 +393,13 @@ pub(super) static METRICS: &[Metric] = &[
         |figures, out| out.count(&[], figures.rest.dns_pending),
     ),
     // --- process ---
+    counter(
+        "weir_broken_lookups_total",
+        &[],
+        "Bugs of Weir that it survived: something was not there where it had to be. The log has a line about the first \
+         of each kind; please report it.",
+        |figures, out| out.count(&[], figures.rest.broken_lookups),
+    ),
     gauge(
         "weir_build_info",
         &["version"],

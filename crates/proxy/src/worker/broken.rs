@@ -75,7 +75,6 @@ impl Broken {
     }
 
     /// Returns the number of look-ups that failed since the process began.
-    #[cfg(test)]
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

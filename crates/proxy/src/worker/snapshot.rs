@@ -43,6 +43,7 @@ impl<D: Driver> Worker<D> {
     /// The same without clients and servers one by one.
     pub(super) fn describe_pools(&self) -> Snapshot {
         let mut snapshot = Snapshot {
+            broken_lookups: self.global.broken.count(),
             cancels: self.cancellers.len() as u64,
             errors: self.errors.clone(),
             workers: vec![self.load()],
