@@ -25,11 +25,11 @@ pub(crate) use epoll::Epoll;
 #[cfg(test)]
 pub(crate) use memory::MemoryStream;
 
-/// The driver's name of a connection; valid until it is closed, detached or ended.
-pub(crate) type Key = usize;
-
-/// No connection: everything that is done to it has no effect.
-pub(crate) const GONE: Key = Key::MAX;
+slotmap::new_key_type! {
+    /// Id of a connection with the driver, until that is closed, detached or ended. Nothing that is done to a connection
+    /// that is gone has an effect, nor to the null key, which no connection ever has.
+    pub(crate) struct Key;
+}
 
 /// Whose connection it is; the engine's name, given back with each completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

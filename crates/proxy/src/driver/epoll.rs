@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use mio::event::Event;
 use mio::{Events, Poll, Token, Waker};
-use slab::Slab;
+use slotmap::{Key as _, KeyData, SlotMap};
 use weir_pool::Moment;
 use weir_stats::Endpoint;
 use weir_tls::session::TlsFault;
@@ -60,7 +60,7 @@ struct Conn {
 pub(crate) struct Epoll {
     poll: Poll,
     events: Events,
-    conns: Slab<Conn>,
+    conns: SlotMap<Key, Conn>,
     ready: VecDeque<Key>,
     drained: VecDeque<Key>,
     connected: VecDeque<Key>,
@@ -90,7 +90,7 @@ impl Epoll {
         let driver = Self {
             poll,
             events: Events::with_capacity(EVENTS_MAX),
-            conns: Slab::new(),
+            conns: SlotMap::with_key(),
             ready: VecDeque::new(),
             drained: VecDeque::new(),
             connected: VecDeque::new(),
@@ -107,32 +107,30 @@ impl Epoll {
     }
 
     fn insert(&mut self, mut stream: Stream, owner: Owner, connecting: bool) -> io::Result<Key> {
-        let entry = self.conns.vacant_entry();
-        let key = entry.key();
-        stream.socket.register(self.poll.registry(), Token(key))?;
-        if connecting {
-            stream
-                .socket
-                .watch(self.poll.registry(), Token(key), true)?;
-        }
-        let said_bye = stream.tls.as_ref().is_some_and(|tls| tls.is_closed());
-        entry.insert(Conn {
-            socket: stream.socket,
-            tls: stream.tls,
-            owner,
-            backlog: Vec::new(),
-            sent: 0,
-            connecting,
-            paused: false,
-            awake: false,
-            readable: false,
-            queued: false,
-            hung_up: false,
-            said_bye,
-            broken: None,
-            closing: false,
-        });
-        Ok(key)
+        let registry = self.poll.registry();
+        self.conns.try_insert_with_key(|key| {
+            stream.socket.register(registry, token(key))?;
+            if connecting {
+                stream.socket.watch(registry, token(key), true)?;
+            }
+            let said_bye = stream.tls.as_ref().is_some_and(|tls| tls.is_closed());
+            Ok(Conn {
+                socket: stream.socket,
+                tls: stream.tls,
+                owner,
+                backlog: Vec::new(),
+                sent: 0,
+                connecting,
+                paused: false,
+                awake: false,
+                readable: false,
+                queued: false,
+                hung_up: false,
+                said_bye,
+                broken: None,
+                closing: false,
+            })
+        })
     }
 
     fn note(&mut self, token: Token, event: Noted) {
@@ -146,11 +144,12 @@ impl Epoll {
             self.accepts.push_back(listener);
             return;
         }
-        let Some(conn) = self.conns.get_mut(token.0) else {
+        let key = key_of(token);
+        let Some(conn) = self.conns.get_mut(key) else {
             return;
         };
         if conn.connecting {
-            self.connected.push_back(token.0);
+            self.connected.push_back(key);
             return;
         }
         if event.readable || event.hung_up {
@@ -163,10 +162,10 @@ impl Epoll {
         }
         if (conn.readable || conn.broken.is_some()) && !conn.queued {
             conn.queued = true;
-            self.ready.push_back(token.0);
+            self.ready.push_back(key);
         }
         if event.writable && !conn.backlog.is_empty() {
-            self.flush(token.0);
+            self.flush(key);
         }
     }
 
@@ -192,7 +191,7 @@ impl Epoll {
         }
         conn.backlog = Vec::new();
         conn.sent = 0;
-        let _ = conn.socket.watch(self.poll.registry(), Token(key), false);
+        let _ = conn.socket.watch(self.poll.registry(), token(key), false);
         if conn.broken.is_some() && !conn.queued {
             conn.queued = true;
             self.ready.push_back(key);
@@ -201,7 +200,7 @@ impl Epoll {
     }
 
     fn remove(&mut self, key: Key) -> Option<Conn> {
-        let mut conn = self.conns.try_remove(key)?;
+        let mut conn = self.conns.remove(key)?;
         let _ = conn.socket.deregister(self.poll.registry());
         Some(conn)
     }
@@ -257,7 +256,7 @@ impl Epoll {
         let owner = conn.owner;
         match outcome {
             Ok(()) => {
-                let _ = conn.socket.watch(self.poll.registry(), Token(key), false);
+                let _ = conn.socket.watch(self.poll.registry(), token(key), false);
                 Some(Completion::Connected(owner))
             }
             Err(error) => {
@@ -337,7 +336,7 @@ impl Epoll {
                     return 0;
                 }
             }
-            let _ = conn.socket.watch(self.poll.registry(), Token(key), true);
+            let _ = conn.socket.watch(self.poll.registry(), token(key), true);
         }
         conn.backlog
             .extend_from_slice(bytes.get(sent..).unwrap_or_default());
@@ -423,6 +422,16 @@ impl Epoll {
             }
         }
     }
+}
+
+/// The name by which epoll knows a connection. Those of listeners and of the waker are no key's: a key is as large only
+/// after 2^31 connections in the last of 2^32 places.
+fn token(key: Key) -> Token {
+    Token(usize::try_from(key.data().as_ffi()).unwrap_or(WAKER.0))
+}
+
+fn key_of(token: Token) -> Key {
+    KeyData::from_ffi(token.0 as u64).into()
 }
 
 impl Conn {

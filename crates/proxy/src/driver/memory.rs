@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use slab::Slab;
+use slotmap::SlotMap;
 use weir_pool::Moment;
 use weir_stats::Endpoint;
 
@@ -295,7 +295,7 @@ impl Conn {
 #[derive(Debug, Default)]
 pub(crate) struct MemoryDriver {
     suspended: bool,
-    conns: Slab<Conn>,
+    conns: SlotMap<Key, Conn>,
     drained: VecDeque<Key>,
     arrivals: VecDeque<Accepted>,
     dialled: Vec<(Owner, Peer)>,
@@ -655,7 +655,7 @@ impl Driver for MemoryDriver {
 
     fn abort(&mut self, key: Key) {
         self.moves += 1;
-        if let Some(conn) = self.conns.try_remove(key) {
+        if let Some(conn) = self.conns.remove(key) {
             conn.stream.pipe().torn = true;
         }
     }
@@ -667,7 +667,7 @@ impl Driver for MemoryDriver {
             return None;
         }
         self.moves += 1;
-        let conn = self.conns.remove(key);
+        let conn = self.conns.remove(key)?;
         if let Some(descriptor) = conn.descriptor.get() {
             let other = MemoryStream(Arc::clone(&conn.stream.0));
             self.sent.push((file(descriptor.as_fd()), other));

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use slotmap::Key as _;
 use weir_pool::{Entered, Moment};
 use weir_session::fault::Fault;
 use weir_stats::Blame;
@@ -18,7 +19,7 @@ use super::secure::Securing;
 use super::slots::{Phase, Stage, Test};
 use super::timers::Timer;
 use super::{Missing, Worker};
-use crate::driver::{Driver, GONE, Key, Owner};
+use crate::driver::{Driver, Key, Owner};
 use crate::global::Place;
 use crate::listen::Accepted;
 use crate::mailbox::CancelFrom;
@@ -326,7 +327,7 @@ impl<D: Driver> Worker<D> {
         }
         if let Some(canceller) = self.cancellers.must_get_mut(index) {
             // The driver has let go of it, and may give its number to another connection.
-            canceller.key = GONE;
+            canceller.key = Key::null();
         }
         self.cancel_over(index, is_sent && error.is_none());
     }

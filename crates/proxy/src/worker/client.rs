@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use slotmap::Key as _;
 use weir_session::fault::Fault;
 use weir_session::hello::Opening;
 use weir_session::relay;
@@ -12,7 +13,7 @@ use super::Worker;
 use super::ids::ClientId;
 use super::measure::code_of;
 use super::slots::{Client, Guards, Identity, Phase};
-use crate::driver::{Driver, GONE, Owner};
+use crate::driver::{Driver, Key, Owner};
 use crate::listen::Accepted;
 use crate::mailbox::Message;
 
@@ -257,7 +258,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         // The driver has let go of it, and may give its number to another connection.
-        client.key = GONE;
+        client.key = Key::null();
         client.held = false;
         if let Some(server) = client
             .lease

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use slotmap::Key as _;
 use weir_auth::kdf::{ScramKeys, derive};
 use weir_auth::scram::Nonce;
 use weir_config::{ChannelBinding, HostAddr, LoadBalanceHosts};
@@ -21,7 +22,7 @@ use super::client::Leaving;
 use super::ids::{ClientId, PoolId, ServerId, Waiter};
 use super::slots::{Phase, Server, Stage, Test, tcp_targets};
 use super::{Missing, Worker};
-use crate::driver::{Driver, Owner};
+use crate::driver::{Driver, Key, Owner};
 use crate::global::{LastError, lock, random, secret_of};
 use crate::mailbox::{Asker, Message};
 use crate::moved::Facts;
@@ -30,9 +31,6 @@ use crate::socket::Target;
 
 /// Distinct sets of reported values that a pool remembers.
 pub(super) const REPORTED_MAX: usize = 64;
-
-/// No driver key: the connection is not begun.
-const NO_KEY: usize = usize::MAX;
 
 impl<D: Driver> Worker<D> {
     /// The pool wants one more server.
@@ -55,7 +53,7 @@ impl<D: Driver> Worker<D> {
             tls: None,
         };
         let session = Session::new(Arc::default());
-        let mut server = Server::new(NO_KEY, pool_index, session, facts, self.now);
+        let mut server = Server::new(Key::null(), pool_index, session, facts, self.now);
         server.stage = Stage::Connecting;
         let index = self.servers.insert(server);
         pool.shard.connect_started(token, index.into());
@@ -184,7 +182,7 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.must_get_mut(index) else {
             return;
         };
-        server.key = NO_KEY;
+        server.key = Key::null();
         let text = format!("connect failed: {error}");
         self.login_failed(index, LastError { text, body: None }, FailureKind::Refused);
     }
@@ -520,7 +518,7 @@ impl<D: Driver> Worker<D> {
         }
         let targets = std::mem::take(&mut server.targets);
         self.driver
-            .close(std::mem::replace(&mut server.key, NO_KEY));
+            .close(std::mem::replace(&mut server.key, Key::null()));
         server.input = Vec::new();
         server.facts.tls = None;
         (server.outgoing, server.end_point) = (None, None);
@@ -578,7 +576,7 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.must_get_mut(index) else {
             return;
         };
-        server.key = NO_KEY;
+        server.key = Key::null();
         let text = match error {
             None => "server conn crashed?".to_owned(),
             Some(error) => format!("server connection lost: {error}"),
