@@ -226,14 +226,14 @@ impl<D: Driver> Worker<D> {
         tracing::error!("a bug was hit while {owner:?} was served; its connection is closed");
         // The panic may have come after the end of the connection.
         match owner {
-            Owner::Client(index) if self.clients.contains(index) => {
-                self.remove_client(index, client::Leaving::Lost, "internal error");
+            Owner::Client(id) if self.clients.contains(id) => {
+                self.remove_client(id, client::Leaving::Lost, "internal error");
             }
-            Owner::Server(index) if self.servers.contains(index) => {
-                self.close_server(index, "internal error");
+            Owner::Server(id) if self.servers.contains(id) => {
+                self.close_server(id, "internal error");
             }
-            Owner::Cancel(index) if self.cancellers.contains(index) => {
-                self.cancel_over(index, false);
+            Owner::Cancel(id) if self.cancellers.contains(id) => {
+                self.cancel_over(id, false);
             }
             Owner::Cancel(_) | Owner::Client(_) | Owner::Nobody | Owner::Server(_) => {}
         }
@@ -245,9 +245,9 @@ impl<D: Driver> Worker<D> {
             Completion::Received(owner, count) => {
                 let bytes = buffer.get(..count).unwrap_or_default();
                 match owner {
-                    Owner::Client(index) => self.client_received(index, bytes),
-                    Owner::Server(index) => self.server_received(index, bytes),
-                    Owner::Cancel(index) => self.cancel_received(index, bytes),
+                    Owner::Client(id) => self.client_received(id, bytes),
+                    Owner::Server(id) => self.server_received(id, bytes),
+                    Owner::Cancel(id) => self.cancel_received(id, bytes),
                     Owner::Nobody => {}
                 }
             }
@@ -259,20 +259,20 @@ impl<D: Driver> Worker<D> {
                 }
             }
             Completion::Connected(owner) => match owner {
-                Owner::Server(index) => self.server_connected(index),
-                Owner::Cancel(index) => self.cancel_connected(index),
+                Owner::Server(id) => self.server_connected(id),
+                Owner::Cancel(id) => self.cancel_connected(id),
                 Owner::Client(_) | Owner::Nobody => {}
             },
             Completion::ConnectFailed(owner, error) => match owner {
-                Owner::Server(index) => self.connect_failed(index, &error),
-                Owner::Cancel(index) => self.cancel_over(index, false),
+                Owner::Server(id) => self.connect_failed(id, &error),
+                Owner::Cancel(id) => self.cancel_over(id, false),
                 Owner::Client(_) | Owner::Nobody => {}
             },
             Completion::Drained(owner) => self.drained(owner),
             Completion::Ended(owner, error) => match owner {
-                Owner::Client(index) => self.client_ended(index, error.as_ref()),
-                Owner::Server(index) => self.server_ended(index, error.as_ref()),
-                Owner::Cancel(index) => self.cancel_ended(index, error.as_ref()),
+                Owner::Client(id) => self.client_ended(id, error.as_ref()),
+                Owner::Server(id) => self.server_ended(id, error.as_ref()),
+                Owner::Cancel(id) => self.cancel_ended(id, error.as_ref()),
                 Owner::Nobody => {}
             },
         }
@@ -299,8 +299,8 @@ impl<D: Driver> Worker<D> {
     /// A backlog is gone: whoever was paused for it goes on.
     fn drained(&mut self, owner: Owner) {
         match owner {
-            Owner::Client(index) => {
-                let Some(client) = self.clients.must_get_mut(index) else {
+            Owner::Client(id) => {
+                let Some(client) = self.clients.must_get_mut(id) else {
                     return;
                 };
                 let was_blocked = std::mem::take(&mut client.blocked);
@@ -314,12 +314,12 @@ impl<D: Driver> Worker<D> {
                     self.driver.resume(server.key);
                 }
                 if was_blocked && matches!(client.phase, Phase::Console(_)) {
-                    self.take_input(index);
+                    self.take_input(id);
                 }
-                self.deliver_mail(index);
+                self.deliver_mail(id);
             }
-            Owner::Server(index) => {
-                let Some(server) = self.servers.must_get(index) else {
+            Owner::Server(id) => {
+                let Some(server) = self.servers.must_get(id) else {
                     return;
                 };
                 let client = server
@@ -330,7 +330,7 @@ impl<D: Driver> Worker<D> {
                 }
                 if let Some(client) = server.lease {
                     // What was still to be sent to it kept it from being released.
-                    self.after_replies(client, index);
+                    self.after_replies(client, id);
                 }
             }
             Owner::Cancel(_) | Owner::Nobody => {}

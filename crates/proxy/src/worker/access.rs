@@ -402,34 +402,32 @@ pub(super) fn lookup(settled: &Settled, login: &Authenticating) -> Option<AuthLo
 
 impl<D: Driver> Worker<D> {
     /// Takes the next step of a login.
-    pub(super) fn authenticate(&mut self, index: ClientId) {
+    pub(super) fn authenticate(&mut self, id: ClientId) {
         let settled = self.global.settled();
-        let Some(client) = self.clients.must_get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
             return self.global.broken.report(Missing::State);
         };
-        let asker = Asker::Client(index);
+        let asker = Asker::Client(id);
         match step(&settled, login, &client.identity) {
-            Step::In => self.authenticated(index),
-            Step::Refuse(fault) => self.refuse_login(index, fault),
-            Step::Begin(method, account) => self.begin_exchange(index, &settled, method, account),
+            Step::In => self.authenticated(id),
+            Step::Refuse(fault) => self.refuse_login(id, fault),
+            Step::Begin(method, account) => self.begin_exchange(id, &settled, method, account),
             Step::BeginChecked(directory) => {
                 login.directory = Some(directory);
-                self.begin_exchange(index, &settled, Exchanged::External, Account::Unknown);
+                self.begin_exchange(id, &settled, Exchanged::External, Account::Unknown);
             }
-            Step::Inquire(lookup, Question::Secret) => self.fetch_account(index, &lookup),
-            Step::Inquire(lookup, question) => self.inquire(index, &lookup, question),
+            Step::Inquire(lookup, Question::Secret) => self.fetch_account(id, &lookup),
+            Step::Inquire(lookup, question) => self.inquire(id, &lookup, question),
             Step::LookUpHost(address) => {
-                self.look_up(index, asker, move || {
+                self.look_up(id, asker, move || {
                     Answered::HostName(lookups::host_name(address))
                 });
             }
             Step::LookUpUser(uid) => {
-                self.look_up(index, asker, move || {
-                    Answered::OsUser(lookups::user_name(uid))
-                });
+                self.look_up(id, asker, move || Answered::OsUser(lookups::user_name(uid)));
             }
         }
     }
@@ -437,11 +435,11 @@ impl<D: Driver> Worker<D> {
     /// Has a helper find something out.
     fn look_up(
         &mut self,
-        index: ClientId,
+        id: ClientId,
         asker: Asker,
         find: impl FnOnce() -> Answered + Send + 'static,
     ) {
-        if let Some(login) = self.login(index) {
+        if let Some(login) = self.login(id) {
             login.busy = Busy::Waiting;
         }
         let (global, lane) = (Arc::clone(&self.global), self.lane);
@@ -452,17 +450,17 @@ impl<D: Driver> Worker<D> {
             }
         };
         if self.global.resolvers.run(job).is_err() {
-            self.fail_overloaded(index);
+            self.fail_overloaded(id);
         }
     }
 
-    pub(super) fn fail_overloaded(&mut self, index: ClientId) {
-        self.fail_client(index, &Fault::TooManyLogins);
+    pub(super) fn fail_overloaded(&mut self, id: ClientId) {
+        self.fail_client(id, &Fault::TooManyLogins);
     }
 
     /// The secret of the user, by auth_query or out of its cache.
-    fn fetch_account(&mut self, index: ClientId, lookup: &AuthLookup) {
-        let Some(client) = self.clients.must_get(index) else {
+    fn fetch_account(&mut self, id: ClientId, lookup: &AuthLookup) {
+        let Some(client) = self.clients.must_get(id) else {
             return;
         };
         let Phase::Authenticating(login) = &client.phase else {
@@ -472,32 +470,32 @@ impl<D: Driver> Worker<D> {
             .global
             .cached_account(lookup, &login.hello.user, self.now)
         {
-            Some(account) => self.learn_account(index, account),
-            None => self.inquire(index, lookup, Question::Secret),
+            Some(account) => self.learn_account(id, account),
+            None => self.inquire(id, lookup, Question::Secret),
         }
     }
 
-    fn learn_account(&mut self, index: ClientId, account: Account) {
-        if let Some(login) = self.login(index) {
+    fn learn_account(&mut self, id: ClientId, account: Account) {
+        if let Some(login) = self.login(id) {
             login.busy = Busy::No;
             login.learnt.account = Some(account);
         }
-        self.authenticate(index);
+        self.authenticate(id);
     }
 
     /// A letter of a helper.
     pub(super) fn learnt(&mut self, asker: Asker, answered: Answered) {
-        if let Asker::Client(index) = asker
-            && self.clients.contains(index)
+        if let Asker::Client(id) = asker
+            && self.clients.contains(id)
         {
-            self.learn(index, answered);
+            self.learn(id, answered);
         }
     }
 
     /// Something that a login asked for has been found out, or could not be.
-    pub(super) fn learn(&mut self, index: ClientId, answered: Answered) {
+    pub(super) fn learn(&mut self, id: ClientId, answered: Answered) {
         let settled = self.global.settled();
-        let Some(client) = self.clients.must_get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -505,7 +503,7 @@ impl<D: Driver> Worker<D> {
         };
         login.busy = Busy::No;
         match answered {
-            Answered::Verdict(fits) => return self.verdict(index, fits),
+            Answered::Verdict(fits) => return self.verdict(id, fits),
             Answered::HostName(name) => login.learnt.host_name = name,
             Answered::OsUser(name) => login.learnt.os_user = Answer::Known(name),
             Answered::Roles(roles) => {
@@ -517,26 +515,26 @@ impl<D: Driver> Worker<D> {
                     self.global.account_of(&lookup, user, &rows, self.now)
                 });
                 return match account {
-                    Some(Ok(account)) => self.learn_account(index, account),
+                    Some(Ok(account)) => self.learn_account(id, account),
                     Some(Err(error)) => {
                         tracing::warn!("{client} {error}");
-                        self.fail_inquiry(index);
+                        self.fail_inquiry(id);
                     }
-                    None => self.fail_inquiry(index),
+                    None => self.fail_inquiry(id),
                 };
             }
         }
-        self.authenticate(index);
+        self.authenticate(id);
     }
 
-    pub(super) fn fail_inquiry(&mut self, index: ClientId) {
-        self.fail_client(index, &Fault::Misconfigured("auth_query failed".to_owned()));
+    pub(super) fn fail_inquiry(&mut self, id: ClientId) {
+        self.fail_client(id, &Fault::Misconfigured("auth_query failed".to_owned()));
     }
 
     /// Asks a directory about the password that a client has sent.
-    pub(super) fn check_password(&mut self, index: ClientId, password: Secret) {
+    pub(super) fn check_password(&mut self, id: ClientId, password: Secret) {
         let settled = self.global.settled();
-        let Some(client) = self.clients.must_get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -547,7 +545,7 @@ impl<D: Driver> Worker<D> {
         };
         login.busy = Busy::Waiting;
         login.typed = Some(password.clone());
-        let asker = Asker::Client(index);
+        let asker = Asker::Client(id);
         let user = login.hello.user.clone();
         let name = client.to_string();
         let deadline = settled.settings.global.client_login_timeout;
@@ -583,22 +581,22 @@ impl<D: Driver> Worker<D> {
             }
         };
         if self.global.directories.run(job).is_err() {
-            self.fail_overloaded(index);
+            self.fail_overloaded(id);
         }
     }
 
-    fn verdict(&mut self, index: ClientId, fits: bool) {
-        if self.bar(index) {
+    fn verdict(&mut self, id: ClientId, fits: bool) {
+        if self.bar(id) {
             return;
         }
-        let Some(login) = self.login(index) else {
+        let Some(login) = self.login(id) else {
             return;
         };
         let Some(exchange) = login.exchange.as_mut() else {
             return self.global.broken.report(Missing::State);
         };
         let progress = exchange.provide_verdict(fits);
-        self.progress(index, progress);
+        self.progress(id, progress);
     }
 
     pub(super) fn login_random() -> Option<LoginRandom> {

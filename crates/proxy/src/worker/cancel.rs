@@ -131,31 +131,31 @@ impl Canceller {
 
 impl<D: Driver> Worker<D> {
     /// Cancels what a client of this worker is doing. `asker` is the connection that asked.
-    pub(super) fn cancel_client(&mut self, index: ClientId, asker: Option<CancelAsker>) {
-        let Some(client) = self.clients.get_mut(index) else {
+    pub(super) fn cancel_client(&mut self, id: ClientId, asker: Option<CancelAsker>) {
+        let Some(client) = self.clients.get_mut(id) else {
             // It has left while the request was on its way.
             return self.cancel_done(asker);
         };
         if matches!(client.phase, Phase::Console(_)) {
-            self.cancel_order(index);
+            self.cancel_order(id);
             return self.cancel_done(asker);
         }
         if let Some(ticket) = client.ticket.take() {
-            let pool_index = client.pool;
-            if let Some(pool) = self.pools.must_get_mut(pool_index) {
+            let pool_id = client.pool;
+            if let Some(pool) = self.pools.must_get_mut(pool_id) {
                 pool.shard.forget(ticket);
             }
-            self.pump(pool_index);
-            self.cancel_waiter(index);
+            self.pump(pool_id);
+            self.cancel_waiter(id);
             return self.cancel_done(asker);
         }
-        self.hold_cancel(index, asker);
-        self.deliver_cancel(index);
+        self.hold_cancel(id, asker);
+        self.deliver_cancel(id);
     }
 
     /// Keeps a cancel request of a client until [`Worker::deliver_cancel`]; a second one takes the place of the first.
-    fn hold_cancel(&mut self, index: ClientId, asker: Option<CancelAsker>) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn hold_cancel(&mut self, id: ClientId, asker: Option<CancelAsker>) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return self.cancel_done(asker);
         };
         let before = client.held_cancel.replace(Box::new(HeldCancel { asker }));
@@ -168,28 +168,28 @@ impl<D: Driver> Worker<D> {
     /// works on a request of ours, which it would hit instead; and if nothing of the client's is left to cancel, it came too
     /// late, and PostgreSQL would ignore it.
     #[inline]
-    pub(super) fn deliver_cancel(&mut self, index: ClientId) {
+    pub(super) fn deliver_cancel(&mut self, id: ClientId) {
         // What came before may have ended the client.
-        let client = self.clients.get(index);
+        let client = self.clients.get(id);
         if client.is_some_and(|client| client.held_cancel.is_some()) {
-            self.deliver_held_cancel(index);
+            self.deliver_held_cancel(id);
         }
     }
 
     #[cold]
-    fn deliver_held_cancel(&mut self, index: ClientId) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn deliver_held_cancel(&mut self, id: ClientId) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
-        let server_index = client.lease;
+        let server_id = client.lease;
         let has_more = client.stalled || !client.input.is_empty();
-        let is_waiting = client.ticket.is_some() || server_index.is_some() && has_more;
-        let server = server_index.and_then(|server| self.servers.must_get(server));
-        let leased = server.filter(|server| server.lease == Some(index));
+        let is_waiting = client.ticket.is_some() || server_id.is_some() && has_more;
+        let server = server_id.and_then(|server| self.servers.must_get(server));
+        let leased = server.filter(|server| server.lease == Some(id));
         let leased = leased.filter(|server| matches!(server.stage, Stage::Leased));
         if leased.is_some_and(|server| server.session.is_busy()) {
             let has_room = leased.is_some_and(|server| server.cancels < SERVER_CANCELS_MAX);
-            if let (Some(held), Some(server)) = (client.held_cancel.take(), server_index) {
+            if let (Some(held), Some(server)) = (client.held_cancel.take(), server_id) {
                 match has_room {
                     true => self.cancel_server(server, held.asker),
                     false => self.cancel_done(held.asker),
@@ -214,12 +214,12 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The client waits for a server, and its query is not wanted any more: no server sees it.
-    fn cancel_waiter(&mut self, index: ClientId) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn cancel_waiter(&mut self, id: ClientId) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         if matches!(client.phase, Phase::Welcome) {
-            return self.fail_client(index, &Fault::AdminShutdown);
+            return self.fail_client(id, &Fault::AdminShutdown);
         }
         let Some(first) = client.input.first().copied() else {
             return self.global.broken.report(Missing::State);
@@ -229,20 +229,20 @@ impl<D: Driver> Worker<D> {
         Fault::Cancelled.encode(&mut message);
         self.driver.send(client.key, &message);
         self.count_error(Blame::Pooler, Some(Fault::Cancelled.code()));
-        self.take_input(index);
+        self.take_input(id);
     }
 
     /// Opens a connection to a server's host to cancel what it is doing.
-    pub(super) fn cancel_server(&mut self, index: ServerId, asker: Option<CancelAsker>) {
-        let Some(server) = self.servers.must_get(index) else {
+    pub(super) fn cancel_server(&mut self, id: ServerId, asker: Option<CancelAsker>) {
+        let Some(server) = self.servers.must_get(id) else {
             return;
         };
         let target = server.facts.target.clone();
         let secured = server.facts.tls.as_ref();
         let tls = secured.map(|secured| Arc::clone(&secured.outgoing));
-        match self.carry(target, tls, Errand::Server(index), asker) {
+        match self.carry(target, tls, Errand::Server(id), asker) {
             Ok(()) => {
-                if let Some(server) = self.servers.must_get_mut(index) {
+                if let Some(server) = self.servers.must_get_mut(id) {
                     server.cancels += 1;
                 }
             }
@@ -266,12 +266,12 @@ impl<D: Driver> Worker<D> {
         }
         let wait = self.global.settled().settings.global.server_connect_timeout;
         let until = wait.map_or(Moment::NEVER, |wait| self.now.plus(wait));
-        let (now, id) = (self.now, self.global.next_id());
-        let inserted = self.cancellers.try_insert(|index| {
-            let connected = self.driver.connect(&target, Owner::Cancel(index));
+        let (now, number) = (self.now, self.global.next_id());
+        let inserted = self.cancellers.try_insert(|id| {
+            let connected = self.driver.connect(&target, Owner::Cancel(id));
             connected.map(|key| Canceller {
                 key,
-                id,
+                id: number,
                 carrying: Carrying::Connecting,
                 target,
                 tls,
@@ -281,14 +281,14 @@ impl<D: Driver> Worker<D> {
                 until,
             })
         });
-        let index = inserted.map_err(|error| error.to_string())?;
-        self.timers.arm(until, Timer::Canceller(index));
+        let id = inserted.map_err(|error| error.to_string())?;
+        self.timers.arm(until, Timer::Canceller(id));
         Ok(())
     }
 
     /// The connection is ready for the request itself.
-    pub(super) fn send_cancel(&mut self, index: CancellerId) {
-        let Some(canceller) = self.cancellers.must_get_mut(index) else {
+    pub(super) fn send_cancel(&mut self, id: CancellerId) {
+        let Some(canceller) = self.cancellers.must_get_mut(id) else {
             return;
         };
         let message = match &mut canceller.errand {
@@ -296,14 +296,14 @@ impl<D: Driver> Worker<D> {
             Errand::Server(server) => {
                 let Some(server) = self.servers.get(*server) else {
                     // It was closed meanwhile: there is nothing to cancel.
-                    return self.cancel_over(index, false);
+                    return self.cancel_over(id, false);
                 };
                 if let Some(client) = server.lease
                     && matches!(server.stage, Stage::Leased)
                     && !server.session.is_busy()
                 {
                     let asker = canceller.asker.take();
-                    self.cancel_over(index, false);
+                    self.cancel_over(id, false);
                     self.hold_cancel(client, asker);
                     return self.deliver_cancel(client);
                 }
@@ -319,37 +319,37 @@ impl<D: Driver> Worker<D> {
 
     /// The other side has ended a cancel's connection. PostgreSQL closes it in order once the signal is sent; a connection
     /// that breaks, or ends before the request was sent on it, says nothing of the kind.
-    pub(super) fn cancel_ended(&mut self, index: CancellerId, error: Option<&std::io::Error>) {
-        let canceller = self.cancellers.must_get(index);
+    pub(super) fn cancel_ended(&mut self, id: CancellerId, error: Option<&std::io::Error>) {
+        let canceller = self.cancellers.must_get(id);
         let is_sent = canceller.is_some_and(|known| matches!(known.carrying, Carrying::Sent));
         if let Some(error) = error {
             tracing::debug!("the connection of a cancel request broke: {error}");
         }
-        if let Some(canceller) = self.cancellers.must_get_mut(index) {
+        if let Some(canceller) = self.cancellers.must_get_mut(id) {
             // The driver has let go of it, and may give its number to another connection.
             canceller.key = Key::null();
         }
-        self.cancel_over(index, is_sent && error.is_none());
+        self.cancel_over(id, is_sent && error.is_none());
     }
 
     /// A cancel's connection is closed. `ended`: by PostgreSQL, so the signal was sent. If it was not, a request that was sent
     /// may still arrive: its server serves nobody else.
-    pub(super) fn cancel_over(&mut self, index: CancellerId, ended: bool) {
-        let Some(canceller) = self.cancellers.must_remove(index) else {
+    pub(super) fn cancel_over(&mut self, id: CancellerId, ended: bool) {
+        let Some(canceller) = self.cancellers.must_remove(id) else {
             return;
         };
-        self.timers.disarm(canceller.until, Timer::Canceller(index));
+        self.timers.disarm(canceller.until, Timer::Canceller(id));
         if !ended {
             self.driver.close(canceller.key);
         }
         self.cancel_done(canceller.asker);
-        let Errand::Server(server_index) = canceller.errand else {
+        let Errand::Server(server_id) = canceller.errand else {
             if !ended {
                 tracing::warn!("a cancel request did not get through to a peer");
             }
             return;
         };
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.get_mut(server_id) else {
             // It was closed while the cancel was on its way.
             return;
         };
@@ -359,18 +359,18 @@ impl<D: Driver> Worker<D> {
             server.doomed = Some("cancel_wait_timeout");
         }
         if server.cancels == 0 && matches!(server.stage, Stage::BeingCancelled) {
-            self.absorb_late_cancel(server_index);
+            self.absorb_late_cancel(server_id);
         } else if ended && canceller.began_at.since(server.request_at) < CANCEL_FRESH {
             server.cancelled_at = server.lease.map(|client| (canceller.began_at, client));
             let at = self.now.plus(CANCEL_AGAIN);
-            self.timers.arm(at, Timer::CancelAgain(server_index));
+            self.timers.arm(at, Timer::CancelAgain(server_id));
         }
     }
 
     /// A cancel may have come before its query: is that still running, and nothing else?
-    pub(super) fn cancel_again(&mut self, server_index: ServerId) {
+    pub(super) fn cancel_again(&mut self, server_id: ServerId) {
         // This timer is never disarmed: the server, or its query, may be gone.
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.get_mut(server_id) else {
             return;
         };
         let Some((cancelled_at, client)) = server.cancelled_at.take() else {
@@ -382,32 +382,32 @@ impl<D: Driver> Worker<D> {
             && server.request_at <= cancelled_at
             && client.is_some_and(|client| client.replied_at < cancelled_at);
         if is_same && server.cancels == 0 && server.session.is_busy() {
-            self.cancel_server(server_index, None);
+            self.cancel_server(server_id, None);
         }
     }
 
-    fn absorb_late_cancel(&mut self, server_index: ServerId) {
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+    fn absorb_late_cancel(&mut self, server_id: ServerId) {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
         if let Some(reason) = server.doomed {
-            return self.close_server(server_index, reason);
+            return self.close_server(server_id, reason);
         }
         let mut message = Vec::new();
         server.session.ping(&mut message);
         server.stage = Stage::Testing(Test::Ping);
         self.driver.send(server.key, &message);
         if let Some(pool) = self.pools.must_get_mut(server.pool) {
-            pool.shard.test_started(server_index.into());
+            pool.shard.test_started(server_id.into());
         }
     }
 
     /// The connection that asked for a cancel is closed: PostgreSQL's way to say "done".
     pub(super) fn cancel_done(&mut self, asker: Option<CancelAsker>) {
         match asker {
-            Some(CancelAsker::Here(index)) => {
-                if self.clients.contains(index) {
-                    self.remove_client(index, Leaving::Orderly, "cancel request");
+            Some(CancelAsker::Here(id)) => {
+                if self.clients.contains(id) {
+                    self.remove_client(id, Leaving::Orderly, "cancel request");
                 }
             }
             Some(CancelAsker::Neighbour(place)) => self.global.neighbour.cancel_over(place),
@@ -430,7 +430,7 @@ impl<D: Driver> Worker<D> {
         if let Some(load) = self.global.loads.get(self.lane) {
             load.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }
-        let index = self.welcome_socket(Accepted {
+        let id = self.welcome_socket(Accepted {
             stream,
             remote: Endpoint::default(),
             local: Endpoint::default(),
@@ -439,8 +439,8 @@ impl<D: Driver> Worker<D> {
             remote_uid: None,
         })?;
         // A client too many is ended at once.
-        let client = self.clients.get_mut(index)?;
+        let client = self.clients.get_mut(id)?;
         client.phase = Phase::Cancelling;
-        Some(CancelAsker::Here(index))
+        Some(CancelAsker::Here(id))
     }
 }

@@ -23,9 +23,9 @@ impl<D: Driver> Worker<D> {
         self.has_removed = false;
         self.driver
             .set_options(TcpOptions::new(&settled.settings.global));
-        let indexes: Vec<_> = self.pools.iter().map(|(index, _)| index).collect();
-        for index in indexes {
-            let Some(pool) = self.pools.must_get_mut(index) else {
+        let ids: Vec<_> = self.pools.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            let Some(pool) = self.pools.must_get_mut(id) else {
                 continue;
             };
             let settings = pool.global.settings();
@@ -53,33 +53,33 @@ impl<D: Driver> Worker<D> {
                 pool.global.proven.clear();
                 pool.global.database_state.forget();
                 pool.shard.recycle(self.now);
-                self.close_listener_of(index);
-                self.hurry(index);
+                self.close_listener_of(id);
+                self.hurry(id);
             }
             if is_removed {
-                self.remove_database(index);
+                self.remove_database(id);
             }
-            self.pump(index);
-            self.arm_sizing(index);
+            self.pump(id);
+            self.arm_sizing(id);
         }
     }
 
     /// After the servers of a pool have become obsolete: with `server_fast_close`, those that sessions keep go at once,
     /// or when their transaction is over.
-    pub(super) fn hurry(&mut self, pool_index: PoolId) {
+    pub(super) fn hurry(&mut self, pool_id: PoolId) {
         let is_wanted = self.global.settled().settings.global.server_fast_close;
         let mode = self
             .pools
-            .must_get(pool_index)
+            .must_get(pool_id)
             .map(|pool| pool.settings.pool_mode);
         if !is_wanted || mode != Some(PoolMode::Session) {
             return;
         }
         let mut leased = Vec::new();
-        for (index, server) in &mut self.servers {
-            if server.pool == pool_index && matches!(server.stage, Stage::Leased) {
+        for (id, server) in &mut self.servers {
+            if server.pool == pool_id && matches!(server.stage, Stage::Leased) {
                 server.doomed = Some(HURRIED);
-                leased.extend(server.lease.map(|client| (client, index)));
+                leased.extend(server.lease.map(|client| (client, id)));
             }
         }
         for (client, server) in leased {
@@ -92,31 +92,31 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The session's server must go, and its transaction is over: the client is told why, as PgBouncer tells it.
-    pub(super) fn close_hurried(&mut self, index: ClientId, server_index: ServerId) {
-        if let Some(server) = self.servers.must_get_mut(server_index) {
+    pub(super) fn close_hurried(&mut self, id: ClientId, server_id: ServerId) {
+        if let Some(server) = self.servers.must_get_mut(server_id) {
             server.lease = None;
         }
-        if let Some(client) = self.clients.must_get_mut(index) {
+        if let Some(client) = self.clients.must_get_mut(id) {
             client.lease = None;
         }
-        self.fail_client(index, &Fault::DatabaseChanged);
+        self.fail_client(id, &Fault::DatabaseChanged);
         // A worker that stops closes its servers with its last client.
-        if self.servers.contains(server_index) {
-            self.close_server(server_index, HURRIED);
+        if self.servers.contains(server_id) {
+            self.close_server(server_id, HURRIED);
         }
     }
 
     /// The database is not configured any more: its clients go, those that work when they have finished.
-    fn remove_database(&mut self, pool_index: PoolId) {
+    fn remove_database(&mut self, pool_id: PoolId) {
         self.has_removed = true;
         let clients: Vec<_> = self
             .clients
             .iter()
-            .filter(|(_, client)| client.pool == pool_index)
-            .map(|(index, _)| index)
+            .filter(|(_, client)| client.pool == pool_id)
+            .map(|(id, _)| id)
             .collect();
-        for index in clients {
-            self.close_if_idle(index);
+        for id in clients {
+            self.close_if_idle(id);
         }
     }
 }

@@ -63,7 +63,7 @@ impl<D: Driver> Worker<D> {
     /// Adds a connection for this worker, already counted in its load. Its client may have been ended at once.
     pub(super) fn welcome_socket(&mut self, accepted: Accepted) -> Option<ClientId> {
         let greeter = self.global.greeters.try_enter();
-        let id = self.global.next_id();
+        let number = self.global.next_id();
         let is_unix = accepted.remote.address == "unix";
         let opening = match self.global.settled().transport.listener() {
             Some(_) if !is_unix => Opening::offering_tls(),
@@ -91,22 +91,22 @@ impl<D: Driver> Worker<D> {
             long_key: false,
         };
         let now = self.now;
-        let added = self.clients.try_insert(|index| {
-            let added = self.driver.add(accepted.stream, Owner::Client(index));
-            added.map(|key| Client::new(key, id, Phase::Opening(opening), identity, now))
+        let added = self.clients.try_insert(|id| {
+            let added = self.driver.add(accepted.stream, Owner::Client(id));
+            added.map(|key| Client::new(key, number, Phase::Opening(opening), identity, now))
         });
-        let Ok(index) = added else {
+        let Ok(id) = added else {
             self.lower_load();
             return None;
         };
         let timeout = self.global.settled().settings.global.client_login_timeout;
-        self.arm_client(index, timeout.map(|timeout| self.now.plus(timeout)));
+        self.arm_client(id, timeout.map(|timeout| self.now.plus(timeout)));
         if !is_welcome {
-            self.fail_client(index, &Fault::TooManyClients("max_client_conn"));
+            self.fail_client(id, &Fault::TooManyClients("max_client_conn"));
         } else if self.draining.is_some() && self.moving.is_none() && !is_unix {
-            self.fail_client(index, &Fault::ShuttingDown);
+            self.fail_client(id, &Fault::ShuttingDown);
         }
-        Some(index)
+        Some(id)
     }
 
     pub(super) fn lower_load(&self) {
@@ -116,8 +116,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Bytes from a client, behind those that could not be taken before.
-    pub(super) fn client_received(&mut self, index: ClientId, bytes: &[u8]) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    pub(super) fn client_received(&mut self, id: ClientId, bytes: &[u8]) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         // A client that logs in has no pool yet.
@@ -126,42 +126,42 @@ impl<D: Driver> Worker<D> {
         }
         let phase = std::mem::discriminant(&client.phase);
         if client.input.is_empty() {
-            let taken = self.client_input(index, bytes);
-            self.keep_input(index, bytes.get(taken..).unwrap_or_default());
+            let taken = self.client_input(id, bytes);
+            self.keep_input(id, bytes.get(taken..).unwrap_or_default());
             // What came behind a start-up packet or password is looked at by the next phase, and what came behind a request
             // that we answered ourselves as if it had come alone.
             let is_behind = taken > 0 && taken < bytes.len();
-            let client = self.clients.get(index);
+            let client = self.clients.get(id);
             if is_behind
                 || client.is_some_and(|client| std::mem::discriminant(&client.phase) != phase)
             {
-                self.take_input(index);
+                self.take_input(id);
             }
         } else {
             client.input.extend_from_slice(bytes);
-            self.take_input(index);
+            self.take_input(id);
         }
     }
 
     /// Offers what a client has sent earlier once more, to every phase that it goes through.
-    pub(super) fn take_input(&mut self, index: ClientId) {
+    pub(super) fn take_input(&mut self, id: ClientId) {
         // The client may be ended by what it has sent, or by what its caller has just done.
-        while let Some(client) = self.clients.get_mut(index) {
+        while let Some(client) = self.clients.get_mut(id) {
             let input = std::mem::take(&mut client.input);
             if input.is_empty() {
                 return;
             }
             let phase = std::mem::discriminant(&client.phase);
-            let taken = self.client_input(index, &input);
-            let Some(client) = self.clients.get_mut(index) else {
+            let taken = self.client_input(id, &input);
+            let Some(client) = self.clients.get_mut(id) else {
                 return;
             };
             let went_on = std::mem::discriminant(&client.phase) != phase || taken > 0;
             if taken == 0 {
                 client.input = input;
-                self.hold_if_full(index);
+                self.hold_if_full(id);
             } else {
-                self.keep_input(index, input.get(taken..).unwrap_or_default());
+                self.keep_input(id, input.get(taken..).unwrap_or_default());
             }
             if !went_on {
                 return;
@@ -170,17 +170,17 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A reply has come that what a client sent last may have waited for.
-    pub(super) fn end_stall(&mut self, index: ClientId) {
-        if let Some(client) = self.clients.must_get_mut(index) {
+    pub(super) fn end_stall(&mut self, id: ClientId) {
+        if let Some(client) = self.clients.must_get_mut(id) {
             client.stalled = false;
-            self.take_input(index);
+            self.take_input(id);
         }
     }
 
     /// Keeps what could not be taken; what is kept is copied to its own size, so that waiting clients stay small.
-    fn keep_input(&mut self, index: ClientId, rest: &[u8]) {
+    fn keep_input(&mut self, id: ClientId, rest: &[u8]) {
         // The client may have been ended by what it has sent.
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         if rest.is_empty() {
@@ -190,11 +190,11 @@ impl<D: Driver> Worker<D> {
             return;
         }
         client.input = rest.to_vec();
-        self.hold_if_full(index);
+        self.hold_if_full(id);
     }
 
-    fn hold_if_full(&mut self, index: ClientId) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn hold_if_full(&mut self, id: ClientId) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let waits = client.ticket.is_some()
@@ -212,16 +212,16 @@ impl<D: Driver> Worker<D> {
 
     /// Deals with what a client sent; returns how many bytes are dealt with.
     #[inline]
-    fn client_input(&mut self, index: ClientId, input: &[u8]) -> usize {
-        let Some(client) = self.clients.must_get(index) else {
+    fn client_input(&mut self, id: ClientId, input: &[u8]) -> usize {
+        let Some(client) = self.clients.must_get(id) else {
             return input.len();
         };
         match client.phase {
-            Phase::Ready => self.ready_input(index, input),
-            Phase::Opening(_) => self.opening_input(index, input),
-            Phase::Authenticating(_) => self.authentication_input(index, input),
-            Phase::Console(_) => self.console_input(index, input),
-            Phase::Securing(_) => self.securing_input(index, input),
+            Phase::Ready => self.ready_input(id, input),
+            Phase::Opening(_) => self.opening_input(id, input),
+            Phase::Authenticating(_) => self.authentication_input(id, input),
+            Phase::Console(_) => self.console_input(id, input),
+            Phase::Securing(_) => self.securing_input(id, input),
             // What comes before the greeting is kept for later, within limits.
             Phase::Welcome => 0,
             Phase::Cancelling => input.len(),
@@ -229,21 +229,21 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The other side closed, or the connection broke. The driver has let go of it already.
-    pub(super) fn client_ended(&mut self, index: ClientId, error: Option<&std::io::Error>) {
+    pub(super) fn client_ended(&mut self, id: ClientId, error: Option<&std::io::Error>) {
         let reason = match error {
             None => "client unexpected eof".to_owned(),
             Some(error) => format!("client connection lost: {error}"),
         };
-        if self.has_said_goodbye(index) {
-            return self.finish_requests(index);
+        if self.has_said_goodbye(id) {
+            return self.finish_requests(id);
         }
-        self.remove_client(index, Leaving::Lost, &reason);
+        self.remove_client(id, Leaving::Lost, &reason);
     }
 
     /// True if the client's requests wait for a server or an answer, and a Terminate behind them: PostgreSQL would have executed
     /// them before it read that. Not if its answers have been waiting for it to read, where PostgreSQL would fail to send them.
-    fn has_said_goodbye(&self, index: ClientId) -> bool {
-        let client = self.clients.must_get(index);
+    fn has_said_goodbye(&self, id: ClientId) -> bool {
+        let client = self.clients.must_get(id);
         client.is_some_and(|client| {
             matches!(client.phase, Phase::Ready)
                 && !client.blocked
@@ -253,8 +253,8 @@ impl<D: Driver> Worker<D> {
 
     /// The connection is gone, and the requests are not: they are executed as if it was still there, and what they return is
     /// dropped. The Terminate behind them ends the client; until then its deadlines hold.
-    fn finish_requests(&mut self, index: ClientId) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn finish_requests(&mut self, id: ClientId) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         // The driver has let go of it, and may give its number to another connection.
@@ -271,8 +271,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Tells a client what went wrong and, since all but a cancel are fatal, ends it.
-    pub(super) fn fail_client(&mut self, index: ClientId, fault: &Fault) {
-        let Some(client) = self.clients.must_get(index) else {
+    pub(super) fn fail_client(&mut self, id: ClientId, fault: &Fault) {
+        let Some(client) = self.clients.must_get(id) else {
             return;
         };
         if self.global.settled().settings.global.log_pooler_errors {
@@ -284,17 +284,17 @@ impl<D: Driver> Worker<D> {
         let mut message = Vec::new();
         fault.encode(&mut message);
         self.count_error(Blame::Pooler, Some(fault.code()));
-        self.end_with(index, &message, &fault.text());
+        self.end_with(id, &message, &fault.text());
     }
 
     /// Sends a server's last message and ends a client.
-    pub(super) fn end_client(&mut self, index: ClientId, message: &[u8], reason: &str) {
+    pub(super) fn end_client(&mut self, id: ClientId, message: &[u8], reason: &str) {
         self.count_error(Blame::Server, code_of(message));
-        self.end_with(index, message, reason);
+        self.end_with(id, message, reason);
     }
 
-    fn end_with(&mut self, index: ClientId, message: &[u8], reason: &str) {
-        let Some(client) = self.clients.must_get(index) else {
+    fn end_with(&mut self, id: ClientId, message: &[u8], reason: &str) {
+        let Some(client) = self.clients.must_get(id) else {
             return;
         };
         // A client that logs in has no pool yet.
@@ -309,27 +309,27 @@ impl<D: Driver> Worker<D> {
         if !is_mid_message && !matches!(client.phase, Phase::Securing(_)) {
             self.driver.send(client.key, message);
         }
-        self.remove_client(index, Leaving::Lost, reason);
+        self.remove_client(id, Leaving::Lost, reason);
     }
 
     /// Takes a client out of everything it is in.
-    pub(super) fn remove_client(&mut self, index: ClientId, leaving: Leaving, reason: &str) {
-        self.arm_client(index, None);
+    pub(super) fn remove_client(&mut self, id: ClientId, leaving: Leaving, reason: &str) {
+        self.arm_client(id, None);
         if self
             .clients
-            .must_get(index)
+            .must_get(id)
             .is_some_and(|client| client.ticket.is_some())
         {
             // Who gave up waited, too.
-            self.count_wait(index);
+            self.count_wait(id);
         }
-        let Some(mut client) = self.clients.must_remove(index) else {
+        let Some(mut client) = self.clients.must_remove(id) else {
             return;
         };
         self.driver.close(client.key);
         self.lower_load();
         if client.identity.cancel_pid != 0 {
-            let place = self.place_of(index);
+            let place = self.place_of(id);
             self.global.unregister(client.identity.cancel_pid, place);
         }
         let logged_in = !matches!(
@@ -341,9 +341,9 @@ impl<D: Driver> Worker<D> {
             tracing::info!("{client} closing because: {reason} (age={age}s)");
         }
         if matches!(client.phase, Phase::Console(_)) {
-            self.console_left(index);
+            self.console_left(id);
         }
-        self.stop_listening(index, &mut client);
+        self.stop_listening(id, &mut client);
         let ticket = client.ticket.take();
         // A client that logs in has no pool yet.
         if let Some(pool) = self.pools.get_mut(client.pool) {

@@ -38,37 +38,37 @@ pub(super) struct Gathering {
 }
 
 impl<D: Driver> Worker<D> {
-    pub(super) fn open_console(&mut self, index: ClientId, role: Role) {
+    pub(super) fn open_console(&mut self, id: ClientId, role: Role) {
         let mut message = Vec::new();
         // Greetings are short.
         let _ = encode::authentication_ok(&mut message);
         for (name, value) in self.global.console.greeting() {
             let _ = encode::parameter_status(&mut message, name.as_bytes(), value.as_bytes());
         }
-        if self.register_for_cancel(index, &mut message).is_err() {
-            return self.fail_client(index, &Fault::NoRandom);
+        if self.register_for_cancel(id, &mut message).is_err() {
+            return self.fail_client(id, &Fault::NoRandom);
         }
         let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
-        self.arm_client(index, None);
+        self.arm_client(id, None);
         let conversation = self.global.console.open(role);
-        let Some(client) = self.clients.must_get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         client.phase = Phase::Console(conversation);
         self.driver.keep_awake(client.key);
         self.driver.send(client.key, &message);
-        self.take_input(index);
+        self.take_input(id);
     }
 
-    pub(super) fn console_input(&mut self, index: ClientId, input: &[u8]) -> usize {
+    pub(super) fn console_input(&mut self, id: ClientId, input: &[u8]) -> usize {
         let mut at = 0;
         loop {
             // The client may have been ended by its last message.
-            let Some(client) = self.clients.get(index) else {
+            let Some(client) = self.clients.get(id) else {
                 return input.len();
             };
             // One that does not read its answers gets no more of them.
-            if client.blocked || self.owes_answer(index) {
+            if client.blocked || self.owes_answer(id) {
                 return at;
             }
             let rest = input.get(at..).unwrap_or_default();
@@ -76,20 +76,20 @@ impl<D: Driver> Worker<D> {
                 Ok(Some(message)) => message,
                 Ok(None) if rest.len() <= QUERY_MAX => return at,
                 Ok(None) => {
-                    self.fail_client(index, &Fault::Protocol(ClientFault::Malformed(tag::QUERY)));
+                    self.fail_client(id, &Fault::Protocol(ClientFault::Malformed(tag::QUERY)));
                     return input.len();
                 }
                 Err(error) => {
-                    self.fail_client(index, &Fault::Protocol(error.into()));
+                    self.fail_client(id, &Fault::Protocol(error.into()));
                     return input.len();
                 }
             };
             at += message.raw.len();
             if message.header.tag == tag::TERMINATE {
-                self.remove_client(index, Leaving::Orderly, "client close request");
+                self.remove_client(id, Leaving::Orderly, "client close request");
                 return input.len();
             }
-            let Some(client) = self.clients.must_get_mut(index) else {
+            let Some(client) = self.clients.must_get_mut(id) else {
                 return input.len();
             };
             let Phase::Console(conversation) = &mut client.phase else {
@@ -97,34 +97,33 @@ impl<D: Driver> Worker<D> {
                 return at;
             };
             let step = conversation.handle(message.header.tag, message.body);
-            self.console_step(index, step);
+            self.console_step(id, step);
         }
     }
 
     /// Whether a message of this client waits for its answer.
-    fn owes_answer(&self, index: ClientId) -> bool {
-        let is_its =
-            |purpose: Purpose| matches!(purpose, Purpose::Client(client) if client == index);
+    fn owes_answer(&self, id: ClientId) -> bool {
+        let is_its = |purpose: Purpose| matches!(purpose, Purpose::Client(client) if client == id);
         self.gathering
             .values()
             .any(|gathering| is_its(gathering.purpose))
-            || self.is_ordering(index)
+            || self.is_ordering(id)
     }
 
-    fn console_step(&mut self, index: ClientId, step: Step) {
-        let Some(client) = self.clients.must_get(index) else {
+    fn console_step(&mut self, id: ClientId, step: Step) {
+        let Some(client) = self.clients.must_get(id) else {
             return;
         };
         match step {
             Step::Close(bytes) => {
                 self.driver.send(client.key, &bytes);
-                self.remove_client(index, Leaving::Orderly, "console");
+                self.remove_client(id, Leaving::Orderly, "console");
             }
-            Step::Gather => self.gather(Purpose::Client(index)),
-            Step::Perform(order) => self.perform(index, order),
-            Step::Reply(bytes) => self.send_to_client(index, &bytes),
+            Step::Gather => self.gather(Purpose::Client(id)),
+            Step::Perform(order) => self.perform(id, order),
+            Step::Reply(bytes) => self.send_to_client(id, &bytes),
             Step::Stop(how, bytes) => {
-                self.send_to_client(index, &bytes);
+                self.send_to_client(id, &bytes);
                 // Whoever carries commands out is always listening.
                 let command = crate::console::Command::Shutdown(how);
                 let _ = self.global.commands.try_send(command);
@@ -174,7 +173,7 @@ impl<D: Driver> Worker<D> {
         gathering.snapshot.sizings = self.global.sizings(self.now);
         gathering.snapshot.hosts = self.global.resolver.rows(self.now);
         match gathering.purpose {
-            Purpose::Client(index) => self.answer_console(index, |conversation| {
+            Purpose::Client(id) => self.answer_console(id, |conversation| {
                 conversation.gathered(&gathering.snapshot)
             }),
             Purpose::Log(period_us) => super::snapshot::log_line(&gathering.snapshot, period_us),
@@ -184,18 +183,18 @@ impl<D: Driver> Worker<D> {
     /// The answer to the message that a client of the console waits for, if it is still there.
     pub(super) fn answer_console(
         &mut self,
-        index: ClientId,
+        id: ClientId,
         answer: impl FnOnce(&mut dyn crate::console::Conversation) -> Vec<u8>,
     ) {
-        let Some(client) = self.clients.get_mut(index) else {
+        let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         let Phase::Console(conversation) = &mut client.phase else {
             return self.global.broken.report(Missing::State);
         };
         let bytes = answer(conversation.as_mut());
-        self.send_to_client(index, &bytes);
+        self.send_to_client(id, &bytes);
         // What it sent meanwhile has waited.
-        self.take_input(index);
+        self.take_input(id);
     }
 }

@@ -28,21 +28,21 @@ impl<D: Driver> Worker<D> {
             self.timers.arm(self.now.plus(limit), Timer::Drain);
         }
         if how == Shutdown::WaitForServers {
-            let indexes: Vec<_> = self.clients.iter().map(|(index, _)| index).collect();
-            for index in indexes {
-                self.close_if_idle(index);
+            let ids: Vec<_> = self.clients.iter().map(|(id, _)| id).collect();
+            for id in ids {
+                self.close_if_idle(id);
             }
         }
         self.finish_if_drained();
     }
 
     /// Ends a client that has nothing running, once clients are no longer waited for or its database is gone.
-    pub(super) fn close_if_idle(&mut self, index: ClientId) {
+    pub(super) fn close_if_idle(&mut self, id: ClientId) {
         if self.moving.is_some() {
-            return self.move_if_idle(index);
+            return self.move_if_idle(id);
         }
         // What was done before, in a loop over clients too, may have ended this one.
-        let Some(client) = self.clients.get(index) else {
+        let Some(client) = self.clients.get(id) else {
             return;
         };
         // A client that logs in has no pool yet.
@@ -65,25 +65,25 @@ impl<D: Driver> Worker<D> {
             None => client.lease.is_some(),
         };
         if !busy && !matches!(client.phase, Phase::Cancelling) {
-            self.fail_client(index, &fault);
+            self.fail_client(id, &fault);
         }
     }
 
     /// Ends everybody, now.
     pub(super) fn stop_now(&mut self) {
         self.draining = Some(Shutdown::Now);
-        let indexes: Vec<_> = self.clients.iter().map(|(index, _)| index).collect();
-        for index in indexes {
+        let ids: Vec<_> = self.clients.iter().map(|(id, _)| id).collect();
+        for id in ids {
             // The end of a client also ends the connections of cancels for it.
-            if self.clients.contains(index) {
-                self.fail_client(index, &Fault::ShuttingDown);
+            if self.clients.contains(id) {
+                self.fail_client(id, &Fault::ShuttingDown);
             }
         }
-        let indexes: Vec<_> = self.servers.iter().map(|(index, _)| index).collect();
-        for index in indexes {
+        let ids: Vec<_> = self.servers.iter().map(|(id, _)| id).collect();
+        for id in ids {
             // A pool may have closed it because others were.
-            if self.servers.contains(index) {
-                self.close_server(index, "pooler is shutting down");
+            if self.servers.contains(id) {
+                self.close_server(id, "pooler is shutting down");
             }
         }
         self.finished = true;

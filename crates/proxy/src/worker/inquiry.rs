@@ -47,16 +47,16 @@ pub(super) struct Inquiry {
 
 impl<D: Driver> Worker<D> {
     /// Asks as `lookup` says; the answer comes to [`Worker::answered`].
-    pub(super) fn inquire(&mut self, index: ClientId, lookup: &AuthLookup, question: Question) {
+    pub(super) fn inquire(&mut self, id: ClientId, lookup: &AuthLookup, question: Question) {
         let settled = self.global.settled();
         let Some(settings) = settled.settings.pool(&lookup.dbname, &lookup.user) else {
             tracing::warn!(
                 "authentication database \"{}\" is not configured",
                 lookup.dbname
             );
-            return self.answered(index, question, None);
+            return self.answered(id, question, None);
         };
-        let Some(client) = self.clients.must_get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -68,7 +68,7 @@ impl<D: Driver> Worker<D> {
             Question::Roles => weir_access::ROLES_QUERY,
         };
         let Ok(request) = request(sql, &login.hello.user) else {
-            return self.answered(index, question, None);
+            return self.answered(id, question, None);
         };
         login.busy = Busy::Inquiring(Inquiry {
             question,
@@ -82,25 +82,25 @@ impl<D: Driver> Worker<D> {
             Purpose::CustomQuestions
         };
         let Ok(pool) = self.global.private_pool(settings, &lookup.user, purpose) else {
-            return self.answered(index, question, None);
+            return self.answered(id, question, None);
         };
-        let pool_index = self.pool_slot(&pool);
-        if let Some(client) = self.clients.must_get_mut(index) {
-            client.pool = pool_index;
+        let pool_id = self.pool_slot(&pool);
+        if let Some(client) = self.clients.must_get_mut(id) {
+            client.pool = pool_id;
         }
-        if self.check_out(index) {
-            let server = self.clients.must_get(index).and_then(|client| client.lease);
+        if self.check_out(id) {
+            let server = self.clients.must_get(id).and_then(|client| client.lease);
             if let Some(server) = server {
-                self.put_question(index, server);
+                self.put_question(id, server);
             }
         }
     }
 
     /// A login got the server that it waits for. What the relay would tell a client goes nowhere: this one is nobody yet.
-    pub(super) fn put_question(&mut self, index: ClientId, server_index: ServerId) {
+    pub(super) fn put_question(&mut self, id: ClientId, server_id: ServerId) {
         let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(index),
-            self.servers.must_get_mut(server_index),
+            self.clients.must_get_mut(id),
+            self.servers.must_get_mut(server_id),
         ) else {
             return;
         };
@@ -117,16 +117,16 @@ impl<D: Driver> Worker<D> {
             self.driver.send(server.key, bytes);
         }
         match begun {
-            Ok(()) => self.put_request(index, server_index),
-            Err(_) => self.fail_inquiry(index),
+            Ok(()) => self.put_request(id, server_id),
+            Err(_) => self.fail_inquiry(id),
         }
     }
 
     /// Sends the question, as far as the server may get it yet: not before it has the settings that the question needs.
-    fn put_request(&mut self, index: ClientId, server_index: ServerId) {
+    fn put_request(&mut self, id: ClientId, server_id: ServerId) {
         let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(index),
-            self.servers.must_get_mut(server_index),
+            self.clients.must_get_mut(id),
+            self.servers.must_get_mut(server_id),
         ) else {
             return;
         };
@@ -157,13 +157,13 @@ impl<D: Driver> Worker<D> {
         }
         match taken {
             Ok(taken) => drop(inquiry.request.drain(..taken.consumed)),
-            Err(_) => self.fail_inquiry(index),
+            Err(_) => self.fail_inquiry(id),
         }
     }
 
     /// True if a part of the question waits for the server.
-    fn has_request(&self, index: ClientId) -> bool {
-        let phase = self.clients.must_get(index).map(|client| &client.phase);
+    fn has_request(&self, id: ClientId) -> bool {
+        let phase = self.clients.must_get(id).map(|client| &client.phase);
         let Some(Phase::Authenticating(login)) = phase else {
             self.global.broken.report(Missing::State);
             return false;
@@ -174,13 +174,13 @@ impl<D: Driver> Worker<D> {
     /// What a server says to a question.
     pub(super) fn inquiry_replied(
         &mut self,
-        server_index: ServerId,
-        index: ClientId,
+        server_id: ServerId,
+        id: ClientId,
         input: &[u8],
     ) -> usize {
         let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(index),
-            self.servers.must_get_mut(server_index),
+            self.clients.must_get_mut(id),
+            self.servers.must_get_mut(server_id),
         ) else {
             return input.len();
         };
@@ -194,19 +194,19 @@ impl<D: Driver> Worker<D> {
             inquiry.answer.extend_from_slice(told);
             if inquiry.answer.len() > ANSWER_MAX {
                 tracing::warn!("the answer to an authentication query is too long");
-                self.close_server(server_index, "authentication query: answer too long");
+                self.close_server(server_id, "authentication query: answer too long");
                 return input.len();
             }
         }
         match replied {
             Ok(replied) => {
-                if self.has_request(index) {
-                    self.put_request(index, server_index);
+                if self.has_request(id) {
+                    self.put_request(id, server_id);
                     return replied.consumed;
                 }
                 let (Some(client), Some(server)) = (
-                    self.clients.must_get_mut(index),
-                    self.servers.must_get_mut(server_index),
+                    self.clients.must_get_mut(id),
+                    self.servers.must_get_mut(server_id),
                 ) else {
                     return replied.consumed;
                 };
@@ -214,20 +214,20 @@ impl<D: Driver> Worker<D> {
                     server.lease = None;
                     client.lease = None;
                     client.pool = PoolId::null();
-                    self.release_later(server_index);
-                    self.question_answered(index);
+                    self.release_later(server_id);
+                    self.question_answered(id);
                 }
                 replied.consumed
             }
             Err(fault) => {
-                self.server_fault(server_index, &fault);
+                self.server_fault(server_id, &fault);
                 input.len()
             }
         }
     }
 
-    fn question_answered(&mut self, index: ClientId) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn question_answered(&mut self, id: ClientId) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -245,41 +245,41 @@ impl<D: Driver> Worker<D> {
                 None
             }
         };
-        self.answered(index, inquiry.question, rows);
+        self.answered(id, inquiry.question, rows);
     }
 
     /// No server can be had for a question: the client hears only that nobody could be asked.
-    pub(super) fn inquiry_failed(&mut self, index: ClientId, why: &str) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    pub(super) fn inquiry_failed(&mut self, id: ClientId, why: &str) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
             return self.global.broken.report(Missing::State);
         };
         let Busy::Inquiring(inquiry) = std::mem::replace(&mut login.busy, Busy::No) else {
-            return self.remove_client(index, Leaving::Lost, why);
+            return self.remove_client(id, Leaving::Lost, why);
         };
         client.pool = PoolId::null();
         client.session = weir_session::client::Client::default();
         tracing::warn!("{client} authentication query failed: {why}");
-        self.answered(index, inquiry.question, None);
+        self.answered(id, inquiry.question, None);
     }
 
     /// Whether a client waits for what a server says of it.
-    pub(super) fn is_asked_about(&self, index: ClientId) -> bool {
-        let client = self.clients.must_get(index);
+    pub(super) fn is_asked_about(&self, id: ClientId) -> bool {
+        let client = self.clients.must_get(id);
         client.is_some_and(|client| matches!(client.phase, Phase::Authenticating(_)))
     }
 
     /// The server that was asked is gone.
-    pub(super) fn inquiry_lost(&mut self, index: ClientId, why: &str) {
-        if let Some(client) = self.clients.must_get_mut(index) {
+    pub(super) fn inquiry_lost(&mut self, id: ClientId, why: &str) {
+        if let Some(client) = self.clients.must_get_mut(id) {
             client.lease = None;
         }
-        self.inquiry_failed(index, why);
+        self.inquiry_failed(id, why);
     }
 
-    fn answered(&mut self, index: ClientId, question: Question, rows: Option<Vec<Row>>) {
+    fn answered(&mut self, id: ClientId, question: Question, rows: Option<Vec<Row>>) {
         let answered = match (question, rows) {
             (Question::Roles, Some(rows)) => {
                 let names = rows.into_iter().filter_map(|row| row.into_iter().next()?);
@@ -289,7 +289,7 @@ impl<D: Driver> Worker<D> {
             (Question::Roles, None) => Answered::Roles(None),
             (Question::Secret, rows) => Answered::Secret(rows),
         };
-        self.learn(index, answered);
+        self.learn(id, answered);
     }
 }
 

@@ -28,10 +28,10 @@ pub(super) enum Kept {
 
 impl<D: Driver> Worker<D> {
     /// True if a client keeps its free server for now.
-    pub(super) fn keeps(&mut self, index: ClientId, server_index: ServerId) -> bool {
+    pub(super) fn keeps(&mut self, id: ClientId, server_id: ServerId) -> bool {
         let (Some(client), Some(server)) = (
-            self.clients.must_get(index),
-            self.servers.must_get_mut(server_index),
+            self.clients.must_get(id),
+            self.servers.must_get_mut(server_id),
         ) else {
             return false;
         };
@@ -45,19 +45,19 @@ impl<D: Driver> Worker<D> {
         if pool.rules.state != StatePolicy::Track {
             return false;
         }
-        if pool.shard.keep(self.now, server_index.into()) {
+        if pool.shard.keep(self.now, server_id.into()) {
             server.kept = Kept::Unneeded;
             let longest = if is_on_trial { TRIAL_MAX } else { KEPT_MAX };
-            self.arm_server(server_index, Some(longest));
+            self.arm_server(server_id, Some(longest));
             return true;
         }
-        is_on_trial && self.tries(server_index)
+        is_on_trial && self.tries(server_id)
     }
 
     /// Lets a client keep its server for a moment though others wait. False if it has had to wait for too many such
     /// moments, or the pool is paused.
-    fn tries(&mut self, server_index: ServerId) -> bool {
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+    fn tries(&mut self, server_id: ServerId) -> bool {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return false;
         };
         let Some(pool) = self.pools.must_get(server.pool) else {
@@ -71,23 +71,23 @@ impl<D: Driver> Worker<D> {
             return false;
         };
         server.kept = Kept::OnTrial(self.now);
-        self.arm_server(server_index, Some(granted));
+        self.arm_server(server_id, Some(granted));
         true
     }
 
     /// A client waits: gets a server back that another client keeps, unless that one is on trial or goes on with it.
-    pub(super) fn reclaim(&mut self, pool_index: PoolId, server_index: ServerId) {
-        let stays = self.is_tried_now(server_index) && self.tries(server_index)
-            || !self.release_kept(server_index);
-        if stays && let Some(pool) = self.pools.must_get_mut(pool_index) {
+    pub(super) fn reclaim(&mut self, pool_id: PoolId, server_id: ServerId) {
+        let stays =
+            self.is_tried_now(server_id) && self.tries(server_id) || !self.release_kept(server_id);
+        if stays && let Some(pool) = self.pools.must_get_mut(pool_id) {
             pool.shard.reclaim_refused(self.now);
         }
     }
 
     /// True if the client of a kept server is on trial and has not used it again.
-    fn is_tried_now(&self, server_index: ServerId) -> bool {
-        self.servers.must_get(server_index).is_some_and(|server| {
-            let client = server.lease.and_then(|index| self.clients.must_get(index));
+    fn is_tried_now(&self, server_id: ServerId) -> bool {
+        self.servers.must_get(server_id).is_some_and(|server| {
+            let client = server.lease.and_then(|id| self.clients.must_get(id));
             server.kept == Kept::Unneeded
                 && server.session.is_free()
                 && client.is_some_and(|client| client.session.is_on_trial())
@@ -95,17 +95,17 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Closes a server that a client of another pool needs the place of, if its client can do without it.
-    pub(super) fn evict_kept(&mut self, server_index: ServerId) {
-        if self.release_kept(server_index)
-            && let Some(server) = self.servers.must_get_mut(server_index)
+    pub(super) fn evict_kept(&mut self, server_id: ServerId) {
+        if self.release_kept(server_id)
+            && let Some(server) = self.servers.must_get_mut(server_id)
         {
             server.doomed = Some("evicted");
         }
     }
 
     /// A kept server is in use again, or about to go back.
-    pub(super) fn unkeep(&mut self, server_index: ServerId) {
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+    pub(super) fn unkeep(&mut self, server_id: ServerId) {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
         let Some(pool) = self.pools.must_get_mut(server.pool) else {
@@ -114,25 +114,25 @@ impl<D: Driver> Worker<D> {
         match std::mem::replace(&mut server.kept, Kept::No) {
             Kept::No => {}
             Kept::OnTrial(since) => lock(&pool.global.trials).spend(self.now.since(since)),
-            Kept::Unneeded => pool.shard.unkeep(server_index.into()),
+            Kept::Unneeded => pool.shard.unkeep(server_id.into()),
         }
     }
 
     /// Releases a server that its client only keeps; false if the client needs it by now.
-    pub(super) fn release_kept(&mut self, server_index: ServerId) -> bool {
-        let server = self.servers.must_get(server_index);
+    pub(super) fn release_kept(&mut self, server_id: ServerId) -> bool {
+        let server = self.servers.must_get(server_id);
         if server.is_none_or(|server| server.kept == Kept::No) {
             return false;
         }
-        self.unkeep(server_index);
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+        self.unkeep(server_id);
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return false;
         };
         let is_free = matches!(server.stage, Stage::Leased)
             && server.session.is_free()
             && !server.session.is_uncertain()
             && self.driver.backlog(server.key) == 0;
-        let client = server.lease.and_then(|index| self.clients.must_get(index));
+        let client = server.lease.and_then(|id| self.clients.must_get(id));
         let lets_go = client.is_some_and(|client| {
             client.session.pin().is_none()
                 && !client.session.is_sending_to_server()
@@ -141,14 +141,14 @@ impl<D: Driver> Worker<D> {
         if !is_free || !lets_go {
             return false;
         }
-        if let Some(index) = server.lease.take()
-            && let Some(client) = self.clients.must_get_mut(index)
+        if let Some(id) = server.lease.take()
+            && let Some(client) = self.clients.must_get_mut(id)
         {
             client.lease = None;
             client.session.end_trial();
         }
-        self.arm_server(server_index, None);
-        self.release_later(server_index);
+        self.arm_server(server_id, None);
+        self.release_later(server_id);
         true
     }
 }

@@ -14,8 +14,8 @@ impl<D: Driver> Worker<D> {
             Message::Arrived(arrival) => self.arrived(*arrival),
             Message::Ask { pool, from } => self.asked(&pool, from),
             Message::AskRefused { pool } => {
-                if let Some(index) = self.find_pool(&pool) {
-                    self.ask_answered(index, false);
+                if let Some(id) = self.find_pool(&pool) {
+                    self.ask_answered(id, false);
                 }
             }
             Message::Barrier(passed) => drop(passed.try_send(())),

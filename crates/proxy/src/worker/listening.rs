@@ -147,14 +147,14 @@ impl<D: Driver> Worker<D> {
 
     pub(super) fn listen_asked(&mut self, asking: Asking) {
         let Asking { pool, seat, wish } = asking;
-        let index = match self.listening.by_database.get(&pool.database) {
-            Some(index) => *index,
+        let id = match self.listening.by_database.get(&pool.database) {
+            Some(id) => *id,
             None if matches!(wish, Wish::Flush) => {
                 // There was one, and the client has been told what became of it.
                 return self.tell(seat.lane, vec![Heard::Flushed(seat)]);
             }
             None => match self.add_listener(&pool) {
-                Some(index) => index,
+                Some(id) => id,
                 None => {
                     let fault = Fault::TooManyClients("max_pools");
                     let lost = Heard::Lost(vec![seat], Loss::Fault(fault));
@@ -162,47 +162,47 @@ impl<D: Driver> Worker<D> {
                 }
             },
         };
-        if let Some(listener) = self.listening.listeners.must_get_mut(index) {
+        if let Some(listener) = self.listening.listeners.must_get_mut(id) {
             match wish {
                 Wish::Flush => listener.hub.flush(seat),
                 Wish::Request(request) => listener.hub.request(seat, request),
             }
         }
-        self.pump_listener(index);
+        self.pump_listener(id);
     }
 
     fn add_listener(&mut self, clients: &GlobalPool) -> Option<ListenerId> {
         let pool = self.global.listener_pool(clients).ok()?;
         let database = Arc::clone(&clients.database);
-        let index = self.listening.listeners.insert(Listener {
+        let id = self.listening.listeners.insert(Listener {
             hub: Hub::default(),
             database: Arc::clone(&database),
             pool,
             link: Link::Down,
         });
-        self.listening.by_database.insert(database, index);
-        Some(index)
+        self.listening.by_database.insert(database, id);
+        Some(id)
     }
 
     pub(super) fn listen_ended(&mut self, leaver: &Leaver) {
-        let Some(index) = self.listening.by_database.get(&leaver.database).copied() else {
+        let Some(id) = self.listening.by_database.get(&leaver.database).copied() else {
             // It has ended, and its clients were told.
             return;
         };
-        if let Some(listener) = self.listening.listeners.must_get_mut(index) {
+        if let Some(listener) = self.listening.listeners.must_get_mut(id) {
             match &leaver.channel {
                 Some(channel) => listener.hub.leave_channel(leaver.seat, channel),
                 None => listener.hub.leave(leaver.seat),
             }
         }
-        self.pump_listener(index);
+        self.pump_listener(id);
     }
 
     // --- the connection ---
 
     /// Carries out what a hub wants; call after each command to it.
-    fn pump_listener(&mut self, index: ListenerId) {
-        let Some(listener) = self.listening.listeners.must_get_mut(index) else {
+    fn pump_listener(&mut self, id: ListenerId) {
+        let Some(listener) = self.listening.listeners.must_get_mut(id) else {
             return;
         };
         let output = listener.hub.take_output();
@@ -220,28 +220,28 @@ impl<D: Driver> Worker<D> {
             self.tell(lane, heard);
         }
         if is_idle {
-            self.rest_listener(index);
+            self.rest_listener(id);
         } else if wants && link == Link::Down {
-            self.connect_listener(index);
+            self.connect_listener(id);
         }
     }
 
     /// Gets a connection from the pool, or a place in its queue.
-    pub(super) fn connect_listener(&mut self, index: ListenerId) {
-        let Some(listener) = self.listening.listeners.get_mut(index) else {
+    pub(super) fn connect_listener(&mut self, id: ListenerId) {
+        let Some(listener) = self.listening.listeners.get_mut(id) else {
             // It has ended while a server was tested for it.
             return;
         };
         listener.link = Link::Down;
         let pool = Arc::clone(&listener.pool);
-        let pool_index = self.pool_slot(&pool);
-        while let Some(pool) = self.pools.must_get_mut(pool_index) {
-            match pool.shard.checkout(self.now, index.into()) {
+        let pool_id = self.pool_slot(&pool);
+        while let Some(pool) = self.pools.must_get_mut(pool_id) {
+            match pool.shard.checkout(self.now, id.into()) {
                 Checkout::Granted(server) => {
                     let server = ServerId::from(server);
                     let has_news = |server: &super::slots::Server| self.driver.has_news(server.key);
                     if !self.servers.must_get(server).is_some_and(has_news) {
-                        self.listener_up(index, server);
+                        self.listener_up(id, server);
                         break;
                     }
                     self.close_server(server, "idle server got dirty");
@@ -251,99 +251,99 @@ impl<D: Driver> Worker<D> {
                     self.close_server(server.into(), "unused for too long to listen");
                 }
                 Checkout::Queued(ticket) => {
-                    if let Some(listener) = self.listening.listeners.must_get_mut(index) {
+                    if let Some(listener) = self.listening.listeners.must_get_mut(id) {
                         listener.link = Link::Waiting(ticket);
                     }
                     break;
                 }
                 Checkout::FailFast => {
-                    self.listener_not_served(index, WaitError::ServerDown);
+                    self.listener_not_served(id, WaitError::ServerDown);
                     break;
                 }
             }
         }
-        self.pump(pool_index);
+        self.pump(pool_id);
     }
 
     /// The connection is there.
-    pub(super) fn listener_up(&mut self, index: ListenerId, server_index: ServerId) {
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+    pub(super) fn listener_up(&mut self, id: ListenerId, server_id: ServerId) {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
-        let Some(listener) = self.listening.listeners.get_mut(index) else {
+        let Some(listener) = self.listening.listeners.get_mut(id) else {
             // Nobody wants it any more.
             server.stage = Stage::Leased;
-            return self.release_later(server_index);
+            return self.release_later(server_id);
         };
-        server.stage = Stage::Listening(index);
-        listener.link = Link::Up(server_index);
+        server.stage = Stage::Listening(id);
+        listener.link = Link::Up(server_id);
         listener.hub.connected();
-        self.arm_server(server_index, Some(CHECK_EVERY));
-        self.pump_listener(index);
+        self.arm_server(server_id, Some(CHECK_EVERY));
+        self.pump_listener(id);
     }
 
     /// What a listening server sent.
     pub(super) fn listener_received(
         &mut self,
-        server_index: ServerId,
-        index: ListenerId,
+        server_id: ServerId,
+        id: ListenerId,
         input: &[u8],
     ) -> usize {
-        let Some(listener) = self.listening.listeners.must_get_mut(index) else {
+        let Some(listener) = self.listening.listeners.must_get_mut(id) else {
             return input.len();
         };
         match listener.hub.handle(input) {
             Ok(taken) => {
-                self.pump_listener(index);
+                self.pump_listener(id);
                 taken
             }
             Err(fault) => {
-                self.close_server(server_index, &fault.to_string());
+                self.close_server(server_id, &fault.to_string());
                 input.len()
             }
         }
     }
 
     /// The time has come to see whether it lives.
-    pub(super) fn check_listener(&mut self, server_index: ServerId, index: ListenerId) {
+    pub(super) fn check_listener(&mut self, server_id: ServerId, id: ListenerId) {
         let is_held_back = self.listening.outbox.is_holding_back();
-        let Some(listener) = self.listening.listeners.must_get_mut(index) else {
+        let Some(listener) = self.listening.listeners.must_get_mut(id) else {
             return;
         };
         if !is_held_back && !listener.hub.check() {
-            return self.close_server(server_index, "listening server does not answer");
+            return self.close_server(server_id, "listening server does not answer");
         }
-        self.arm_server(server_index, Some(CHECK_EVERY));
-        self.pump_listener(index);
+        self.arm_server(server_id, Some(CHECK_EVERY));
+        self.pump_listener(id);
     }
 
     /// Nobody listens: the connection goes back to its pool, where its idle timeout ends it.
-    fn rest_listener(&mut self, index: ListenerId) {
-        let Some(mut listener) = self.listening.listeners.must_remove(index) else {
+    fn rest_listener(&mut self, id: ListenerId) {
+        let Some(mut listener) = self.listening.listeners.must_remove(id) else {
             return;
         };
         self.listening.by_database.remove(&listener.database);
         match listener.link {
             Link::Down => {}
             Link::Waiting(ticket) => {
-                let Some(pool_index) = self.find_pool(&listener.pool) else {
+                let Some(pool_id) = self.find_pool(&listener.pool) else {
                     return self.global.broken.report(Missing::Pool);
                 };
-                if let Some(pool) = self.pools.must_get_mut(pool_index) {
+                if let Some(pool) = self.pools.must_get_mut(pool_id) {
                     pool.shard.forget(ticket);
                 }
-                self.pump(pool_index);
+                self.pump(pool_id);
             }
-            Link::Up(server_index) => {
-                self.arm_server(server_index, None);
+            Link::Up(server_id) => {
+                self.arm_server(server_id, None);
                 let is_clean = listener.hub.give_back();
-                if let Some(server) = self.servers.must_get_mut(server_index) {
+                if let Some(server) = self.servers.must_get_mut(server_id) {
                     server.stage = Stage::Leased;
                     if !is_clean {
                         server.doomed = Some("its session was changed while it listened");
                     }
                     self.driver.resume(server.key);
-                    self.release_later(server_index);
+                    self.release_later(server_id);
                 }
             }
         }
@@ -352,8 +352,8 @@ impl<D: Driver> Worker<D> {
     // --- when it fails ---
 
     /// No connection can be had.
-    pub(super) fn listener_not_served(&mut self, index: ListenerId, error: WaitError) {
-        let Some(listener) = self.listening.listeners.must_get(index) else {
+    pub(super) fn listener_not_served(&mut self, id: ListenerId, error: WaitError) {
+        let Some(listener) = self.listening.listeners.must_get(id) else {
             return;
         };
         let loss = match error {
@@ -370,13 +370,13 @@ impl<D: Driver> Worker<D> {
             }
             _ => Loss::Fault(listener.pool.late(Moment(0), self.now)),
         };
-        self.end_listener(index, &loss);
+        self.end_listener(id, &loss);
     }
 
     /// The connection is gone, and with it what was said meanwhile: whoever listened has to know, as if the connection had
     /// been its own.
-    pub(super) fn listener_lost(&mut self, index: ListenerId, name: &str, reason: &str) {
-        let Some(listener) = self.listening.listeners.must_get_mut(index) else {
+    pub(super) fn listener_lost(&mut self, id: ListenerId, name: &str, reason: &str) {
+        let Some(listener) = self.listening.listeners.must_get_mut(id) else {
             return;
         };
         tracing::warn!(
@@ -387,11 +387,11 @@ impl<D: Driver> Worker<D> {
             Some(body) => Loss::LastWord(body.into()),
             None => Loss::Fault(Fault::ServerLost),
         };
-        self.end_listener(index, &loss);
+        self.end_listener(id, &loss);
     }
 
-    fn end_listener(&mut self, index: ListenerId, loss: &Loss) {
-        let Some(mut listener) = self.listening.listeners.must_remove(index) else {
+    fn end_listener(&mut self, id: ListenerId, loss: &Loss) {
+        let Some(mut listener) = self.listening.listeners.must_remove(id) else {
             return;
         };
         self.listening.by_database.remove(&listener.database);
@@ -409,13 +409,13 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The configuration leads elsewhere: what is said there would not be heard on the old connection.
-    pub(super) fn close_listener_of(&mut self, pool_index: PoolId) {
+    pub(super) fn close_listener_of(&mut self, pool_id: PoolId) {
         let is_listener = |pool: &super::slots::Pool| pool.global.purpose == Purpose::Listener;
-        if !self.pools.must_get(pool_index).is_some_and(is_listener) {
+        if !self.pools.must_get(pool_id).is_some_and(is_listener) {
             return;
         }
         let found = self.servers.iter().find(|(_, server)| {
-            server.pool == pool_index && matches!(server.stage, Stage::Listening(_))
+            server.pool == pool_id && matches!(server.stage, Stage::Listening(_))
         });
         if let Some((server, _)) = found {
             self.close_server(server, "obsolete connection");

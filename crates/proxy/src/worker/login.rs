@@ -26,10 +26,10 @@ use crate::tls::Session;
 
 impl<D: Driver> Worker<D> {
     /// The first bytes of a connection.
-    pub(super) fn opening_input(&mut self, index: ClientId, input: &[u8]) -> usize {
+    pub(super) fn opening_input(&mut self, id: ClientId, input: &[u8]) -> usize {
         let mut at = 0;
         loop {
-            let Some(client) = self.clients.must_get_mut(index) else {
+            let Some(client) = self.clients.must_get_mut(id) else {
                 return input.len();
             };
             let Phase::Opening(opening) = &mut client.phase else {
@@ -47,25 +47,25 @@ impl<D: Driver> Worker<D> {
                         }
                         Opened::Encrypt => {
                             self.driver.send(client.key, b"S");
-                            self.secure_client(index, false);
+                            self.secure_client(id, false);
                             return at;
                         }
                         Opened::EncryptAtOnce => {
-                            self.secure_client(index, true);
+                            self.secure_client(id, true);
                             return at;
                         }
                         Opened::Cancel { pid, key } => {
-                            self.cancel_requested(index, pid, &key);
+                            self.cancel_requested(id, pid, &key);
                             return input.len();
                         }
                         Opened::Hello(hello) => {
-                            self.hello(index, *hello);
+                            self.hello(id, *hello);
                             return at;
                         }
                     }
                 }
                 Err(fault) => {
-                    self.fail_client(index, &fault);
+                    self.fail_client(id, &fault);
                     return input.len();
                 }
             }
@@ -73,9 +73,9 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A client wants TLS.
-    fn secure_client(&mut self, index: ClientId, is_direct: bool) {
+    fn secure_client(&mut self, id: ClientId, is_direct: bool) {
         let settled = self.global.settled();
-        let Some(client) = self.clients.must_get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let incoming = settled.transport.listener().cloned();
@@ -88,19 +88,19 @@ impl<D: Driver> Worker<D> {
                 client.phase = Phase::Securing(Box::new(Securing::new(handshake)));
             }
             // A reload has just switched TLS off.
-            None => self.remove_client(index, Leaving::Lost, "TLS is not offered any more"),
+            None => self.remove_client(id, Leaving::Lost, "TLS is not offered any more"),
         }
     }
 
     /// Bytes for a client's handshake.
-    pub(super) fn securing_input(&mut self, index: ClientId, input: &[u8]) -> usize {
-        self.advance_handshake(Asker::Client(index), input);
+    pub(super) fn securing_input(&mut self, id: ClientId, input: &[u8]) -> usize {
+        self.advance_handshake(Asker::Client(id), input);
         input.len()
     }
 
     /// A client's handshake is done: its start-up packet comes next.
-    pub(super) fn client_secured(&mut self, index: ClientId, session: &Session) {
-        if let Some(client) = self.clients.must_get_mut(index) {
+    pub(super) fn client_secured(&mut self, id: ClientId, session: &Session) {
+        if let Some(client) = self.clients.must_get_mut(id) {
             client.identity.tls = Some(ClientProtection {
                 protection: session.protection(),
                 certificate: session.peer_certificate().cloned(),
@@ -109,20 +109,20 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    pub(super) fn client_not_secured(&mut self, index: ClientId, reason: &str) {
-        if let Some(client) = self.clients.must_get(index)
+    pub(super) fn client_not_secured(&mut self, id: ClientId, reason: &str) {
+        if let Some(client) = self.clients.must_get(id)
             && self.global.settled().settings.global.log_pooler_errors
         {
             tracing::warn!("{client} {reason}");
         }
-        self.remove_client(index, Leaving::Lost, reason);
+        self.remove_client(id, Leaving::Lost, reason);
     }
 
     /// A client said who it wants to be.
-    fn hello(&mut self, index: ClientId, hello: Hello) {
+    fn hello(&mut self, id: ClientId, hello: Hello) {
         let settled = self.global.settled();
         let guard = self.global.clients.try_enter();
-        let Some(client) = self.clients.must_get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         client.identity.user = hello.user.as_str().into();
@@ -142,20 +142,20 @@ impl<D: Driver> Worker<D> {
         }));
         match guard {
             Some(guard) => client.identity.guards.client = Some(guard),
-            None => return self.fail_client(index, &Fault::TooManyClients("max_client_conn")),
+            None => return self.fail_client(id, &Fault::TooManyClients("max_client_conn")),
         }
         let Phase::Authenticating(login) = &mut client.phase else {
             return self.global.broken.report(Missing::State);
         };
         let is_unix = client.identity.remote.address == "unix";
         if settled.transport.requires_tls() && client.identity.tls.is_none() && !is_unix {
-            return self.fail_client(index, &Fault::TlsRequired);
+            return self.fail_client(id, &Fault::TlsRequired);
         }
         if !login.hello.negotiation.is_empty() {
             self.driver.send(client.key, &login.hello.negotiation);
         }
         if login.hello.replication {
-            return self.fail_client(index, &Fault::ReplicationUnsupported);
+            return self.fail_client(id, &Fault::ReplicationUnsupported);
         }
         login.plan = plan(&settled, &login.hello, client.identity.remote_uid);
         if settled.settings.global.log_connections {
@@ -165,15 +165,15 @@ impl<D: Driver> Worker<D> {
             && login.hello.user == "pgbouncer"
             && is_us(client.identity.remote_uid);
         if is_us_at_the_console {
-            self.authenticated(index);
+            self.authenticated(id);
         } else {
-            self.authenticate(index);
+            self.authenticate(id);
         }
     }
 
     /// Limits, then the pool.
-    pub(super) fn join(&mut self, index: ClientId, settings: PoolSettings, asked: Arc<Asked>) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    pub(super) fn join(&mut self, id: ClientId, settings: PoolSettings, asked: Arc<Asked>) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let user = Arc::clone(&client.identity.user);
@@ -182,17 +182,17 @@ impl<D: Driver> Worker<D> {
         guards.database = database_quota.try_enter();
         guards.user = user_quota.try_enter();
         if guards.database.is_none() {
-            return self.fail_client(index, &Fault::TooManyClients("max_db_client_connections"));
+            return self.fail_client(id, &Fault::TooManyClients("max_db_client_connections"));
         }
         if guards.user.is_none() {
-            return self.fail_client(index, &Fault::TooManyClients("max_user_client_connections"));
+            return self.fail_client(id, &Fault::TooManyClients("max_user_client_connections"));
         }
         match self.global.pool(settings) {
             Ok(pool) => {
-                let pool_index = self.pool_slot(&pool);
-                self.greet(index, pool_index, asked);
+                let pool_id = self.pool_slot(&pool);
+                self.greet(id, pool_id, asked);
             }
-            Err(_) => self.fail_client(index, &Fault::TooManyClients("max_pools")),
+            Err(_) => self.fail_client(id, &Fault::TooManyClients("max_pools")),
         }
     }
 
@@ -200,9 +200,9 @@ impl<D: Driver> Worker<D> {
     ///
     /// Nothing limits requests with a right key, so an attacker cannot use up the share of others at the same address.
     /// Wrong keys cost a look-up and nothing more.
-    fn cancel_requested(&mut self, index: ClientId, pid: u32, key: &[u8]) {
+    fn cancel_requested(&mut self, id: ClientId, pid: u32, key: &[u8]) {
         if let Some(peer) = self.peer_of(pid) {
-            return self.forward_cancel(index, peer, pid, key);
+            return self.forward_cancel(id, peer, pid, key);
         }
         let mut key = key.to_vec();
         if self.global.settled().settings.global.peer_id != 0 {
@@ -210,14 +210,14 @@ impl<D: Driver> Worker<D> {
         }
         let Some(place) = self.global.cancellable(pid, &key) else {
             tracing::debug!("cancel request with an unknown key");
-            return self.pass_cancel(index, pid, &key);
+            return self.pass_cancel(id, pid, &key);
         };
-        let Some(client) = self.clients.must_get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         client.phase = Phase::Cancelling;
         if place.lane == self.lane {
-            return self.cancel_client(place.client, Some(CancelAsker::Here(index)));
+            return self.cancel_client(place.client, Some(CancelAsker::Here(id)));
         }
         // The socket goes to the client's worker: it is closed when the cancel is over.
         let socket = self.driver.detach(client.key);
@@ -229,7 +229,7 @@ impl<D: Driver> Worker<D> {
                 asker,
             },
         ));
-        self.remove_client(index, Leaving::Orderly, "cancel request");
+        self.remove_client(id, Leaving::Orderly, "cancel request");
     }
 
     /// Where a client of this worker lives.
@@ -239,14 +239,14 @@ impl<D: Driver> Worker<D> {
     }
 
     /// During an upgrade the client may live with the other process, which says when the cancel is over.
-    fn pass_cancel(&mut self, index: ClientId, pid: u32, key: &[u8]) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn pass_cancel(&mut self, id: ClientId, pid: u32, key: &[u8]) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         client.phase = Phase::Cancelling;
-        let asker = self.place_of(index);
+        let asker = self.place_of(id);
         if !self.global.neighbour.pass_cancel(pid, key, asker) {
-            self.remove_client(index, Leaving::Orderly, "failed cancel request");
+            self.remove_client(id, Leaving::Orderly, "failed cancel request");
         }
     }
 }

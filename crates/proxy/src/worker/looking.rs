@@ -26,20 +26,20 @@ const LOOK_MAX: Duration = Duration::from_secs(15);
 
 impl<D: Driver> Worker<D> {
     /// True if a server that has logged in has to read the catalogue first, since no server has read it yet.
-    pub(super) fn loads_first(&mut self, server_index: ServerId) -> bool {
-        let Some(server) = self.servers.must_get(server_index) else {
+    pub(super) fn loads_first(&mut self, server_id: ServerId) -> bool {
+        let Some(server) = self.servers.must_get(server_id) else {
             return false;
         };
         let pool = self.pools.must_get(server.pool);
         let is_due = pool
             .is_some_and(|pool| pool.looks.is_some() && !pool.global.database_state.is_loaded());
-        is_due && self.look(server_index, Test::Load { is_new: true })
+        is_due && self.look(server_id, Test::Load { is_new: true })
     }
 
     /// True if a free server is asked now if the catalogue has changed.
     #[inline]
-    pub(super) fn looks_again(&mut self, server_index: ServerId) -> bool {
-        let Some(server) = self.servers.must_get(server_index) else {
+    pub(super) fn looks_again(&mut self, server_id: ServerId) -> bool {
+        let Some(server) = self.servers.must_get(server_id) else {
             return false;
         };
         let Some(pool) = self.pools.must_get(server.pool) else {
@@ -48,13 +48,12 @@ impl<D: Driver> Worker<D> {
         let Some(every) = pool.looks else {
             return false;
         };
-        pool.global.database_state.is_look_due(self.now, every)
-            && self.look(server_index, Test::Look)
+        pool.global.database_state.is_look_due(self.now, every) && self.look(server_id, Test::Look)
     }
 
     #[cold]
-    fn look(&mut self, server_index: ServerId, test: Test) -> bool {
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+    fn look(&mut self, server_id: ServerId, test: Test) -> bool {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return false;
         };
         let query = match test {
@@ -71,15 +70,15 @@ impl<D: Driver> Worker<D> {
         if !matches!(test, Test::Load { is_new: true })
             && let Some(pool) = self.pools.must_get_mut(server.pool)
         {
-            pool.shard.test_started(server_index.into());
+            pool.shard.test_started(server_id.into());
         }
-        self.arm_server(server_index, Some(LOOK_MAX));
+        self.arm_server(server_id, Some(LOOK_MAX));
         true
     }
 
     /// Keeps what a server says about the catalogue.
-    pub(super) fn hear(&mut self, server_index: ServerId, bytes: &[u8]) {
-        if let Some(server) = self.servers.must_get_mut(server_index)
+    pub(super) fn hear(&mut self, server_id: ServerId, bytes: &[u8]) {
+        if let Some(server) = self.servers.must_get_mut(server_id)
             && let Some(heard) = &mut server.heard
             && heard.len() <= ANSWER_MAX
         {
@@ -88,15 +87,15 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A server has not answered in time: others are used without its answer.
-    pub(super) fn gave_up_looking(&mut self, server_index: ServerId, test: Test) {
+    pub(super) fn gave_up_looking(&mut self, server_id: ServerId, test: Test) {
         if let Test::Load { .. } = test {
-            self.looked(server_index, test);
+            self.looked(server_id, test);
         }
     }
 
     /// A server has answered; true if it has to be asked more.
-    pub(super) fn looked(&mut self, server_index: ServerId, test: Test) -> bool {
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+    pub(super) fn looked(&mut self, server_id: ServerId, test: Test) -> bool {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return false;
         };
         let heard = server.heard.take().unwrap_or_default();
@@ -108,7 +107,7 @@ impl<D: Driver> Worker<D> {
         if test == Test::Look {
             let stamp = rows.ok().and_then(|rows| rows.first().map(|row| row[0]));
             let has_changed = stamp.is_some_and(|stamp| *stamp != *state.stamp());
-            return has_changed && self.look(server_index, Test::Load { is_new: false });
+            return has_changed && self.look(server_id, Test::Load { is_new: false });
         }
         let catalogue =
             rows.and_then(|rows| Catalogue::load(rows).map_err(|error| error.to_string()));

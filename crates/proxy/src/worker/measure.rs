@@ -135,19 +135,19 @@ impl<D: Driver> Worker<D> {
     /// Counts the connections of each pool that has any.
     pub(super) fn tallies(&self) -> SecondaryMap<PoolId, Tally> {
         let mut tallies: SecondaryMap<_, Tally> = SecondaryMap::new();
-        for (index, server) in &self.servers {
+        for (id, server) in &self.servers {
             let Some(tally) = tallies.entry(server.pool).map(Entry::or_default) else {
                 continue;
             };
             *match server.stage {
                 Stage::BeingCancelled => &mut tally.being_cancelled,
                 Stage::Cleaning | Stage::Testing(_) => &mut tally.tested,
-                Stage::Idle if self.is_long_idle(index, server) => &mut tally.used,
+                Stage::Idle if self.is_long_idle(id, server) => &mut tally.used,
                 Stage::Idle => &mut tally.idle,
                 Stage::Leased | Stage::Listening(_) => &mut tally.active,
                 _ => &mut tally.login,
             } += 1;
-            let client = server.lease.and_then(|index| self.clients.must_get(index));
+            let client = server.lease.and_then(|id| self.clients.must_get(id));
             tally.pinned += u64::from(client.is_some_and(|client| client.session.pin().is_some()));
             tally.leased += u64::from(client.is_some());
         }
@@ -155,9 +155,9 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Whether an idle server would be checked before its next use.
-    pub(super) fn is_long_idle(&self, index: ServerId, server: &Server) -> bool {
+    pub(super) fn is_long_idle(&self, id: ServerId, server: &Server) -> bool {
         let pool = self.pools.must_get(server.pool);
-        pool.is_some_and(|pool| pool.shard.is_long_idle(index.into(), self.now))
+        pool.is_some_and(|pool| pool.shard.is_long_idle(id.into(), self.now))
     }
 
     /// Its load.
@@ -190,8 +190,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A client waited for a server, in vain or not.
-    pub(super) fn count_wait(&mut self, index: ClientId) {
-        let Some(client) = self.clients.must_get(index) else {
+    pub(super) fn count_wait(&mut self, id: ClientId) {
+        let Some(client) = self.clients.must_get(id) else {
             return;
         };
         let waited = micros(self.now.since(client.wait_since));
@@ -211,14 +211,14 @@ impl<D: Driver> Worker<D> {
 
     /// Errors of a server that were passed on.
     #[cold]
-    pub(super) fn count_errors(&mut self, server_index: ServerId, count: u32) {
-        let server = self.servers.must_get_mut(server_index);
+    pub(super) fn count_errors(&mut self, server_id: ServerId, count: u32) {
+        let server = self.servers.must_get_mut(server_id);
         let pool = server.as_ref().map(|server| server.pool);
         let codes = server.map_or_else(Vec::new, |server| server.session.take_errors());
         if let Some(pool) = pool.and_then(|pool| self.pools.must_get_mut(pool)) {
             codes.iter().for_each(|code| pool.count_refusal(*code));
         }
-        self.doubt_role(server_index, &codes);
+        self.doubt_role(server_id, &codes);
         let unread = (count as usize).saturating_sub(codes.len());
         let all = codes.into_iter().chain(std::iter::repeat_n(None, unread));
         for code in all {

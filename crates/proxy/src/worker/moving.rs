@@ -62,9 +62,9 @@ impl<D: Driver> Worker<D> {
 
     /// Looks at every client.
     pub(super) fn move_all(&mut self) {
-        let indexes: Vec<_> = self.clients.iter().map(|(index, _)| index).collect();
-        for index in indexes {
-            self.move_if_idle(index);
+        let ids: Vec<_> = self.clients.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            self.move_if_idle(id);
         }
         self.close_spare_servers();
         self.global.neighbour.tell();
@@ -84,26 +84,26 @@ impl<D: Driver> Worker<D> {
         }
         let idle = self.servers.iter();
         let idle = idle.filter(|(_, server)| matches!(server.stage, Stage::Idle));
-        let indexes: Vec<_> = idle.map(|(index, _)| index).collect();
-        for index in indexes {
+        let ids: Vec<_> = idle.map(|(id, _)| id).collect();
+        for id in ids {
             // A pool may have closed it because others were.
-            if let Some(server) = self.servers.get(index) {
+            if let Some(server) = self.servers.get(id) {
                 let pool = server.pool;
-                self.close_server(index, "moved to the next process");
+                self.close_server(id, "moved to the next process");
                 self.pump(pool);
             }
         }
     }
 
     /// Sends a client to the next process, if it has nothing running and nothing that cannot go.
-    pub(super) fn move_if_idle(&mut self, index: ClientId) {
+    pub(super) fn move_if_idle(&mut self, id: ClientId) {
         let Some(link) = self.moving.clone() else {
             return;
         };
-        let Some(moved) = self.portrait(index) else {
+        let Some(moved) = self.portrait(id) else {
             return;
         };
-        let Some(client) = self.clients.must_get(index) else {
+        let Some(client) = self.clients.must_get(id) else {
             return;
         };
         let key = client.key;
@@ -114,7 +114,7 @@ impl<D: Driver> Worker<D> {
         match sent {
             Ok(()) => {
                 drop(self.driver.detach(key));
-                self.remove_client(index, Leaving::Orderly, "moved to the next process");
+                self.remove_client(id, Leaving::Orderly, "moved to the next process");
             }
             // The other side is slow, or the session too large: later, or never.
             Err(LinkError::Io(error)) if error.kind() == std::io::ErrorKind::WouldBlock => {}
@@ -127,9 +127,9 @@ impl<D: Driver> Worker<D> {
     }
 
     /// All that another process has to know of a client; none while it cannot go.
-    fn portrait(&mut self, index: ClientId) -> Option<Moved> {
+    fn portrait(&mut self, id: ClientId) -> Option<Moved> {
         // What was done before, in a loop over clients too, may have ended this one.
-        let client = self.clients.get_mut(index)?;
+        let client = self.clients.get_mut(id)?;
         let is_idle = matches!(client.phase, Phase::Ready)
             && client.lease.is_none()
             && client.ticket.is_none()
@@ -147,7 +147,7 @@ impl<D: Driver> Worker<D> {
         let identity = &client.identity;
         let cancel_key = self
             .global
-            .cancel_key(identity.cancel_pid, self.place_of(index))?;
+            .cancel_key(identity.cancel_pid, self.place_of(id))?;
         Some(Moved {
             user: identity.user.to_string(),
             database: identity.database.to_string(),
@@ -183,26 +183,26 @@ impl<D: Driver> Worker<D> {
             remote_pid: moved.remote_pid,
             remote_uid: moved.remote_uid,
         });
-        let Some(index) = added.filter(|index| self.clients.contains(*index)) else {
+        let Some(id) = added.filter(|id| self.clients.contains(*id)) else {
             return;
         };
         let sent_us = moved.sent_us;
-        self.arm_client(index, None);
-        match self.settle_arrival(index, &moved) {
+        self.arm_client(id, None);
+        match self.settle_arrival(id, &moved) {
             Ok(()) => {
                 let pause = clock::machine_us().saturating_sub(sent_us);
                 self.global.arrivals.count.fetch_add(1, Ordering::Relaxed);
                 let longest = &self.global.arrivals.longest_us;
                 longest.fetch_max(pause, Ordering::Relaxed);
             }
-            Err(fault) => self.fail_client(index, &fault),
+            Err(fault) => self.fail_client(id, &fault),
         }
     }
 }
 
 impl<D: Driver> Worker<D> {
     /// Gives a client that has arrived everything it had, as far as this configuration grants it.
-    fn settle_arrival(&mut self, index: ClientId, moved: &Moved) -> Result<(), Fault> {
+    fn settle_arrival(&mut self, id: ClientId, moved: &Moved) -> Result<(), Fault> {
         let settled = self.global.settled();
         let settings = settled.settings.pool(&moved.database, &moved.user);
         let settings = settings.ok_or_else(|| Fault::NoDatabase(moved.database.clone()))?;
@@ -216,10 +216,10 @@ impl<D: Driver> Worker<D> {
         let of_user = of_user.ok_or_else(|| max("max_user_client_connections"))?;
         let pool = self.global.pool(settings).map_err(|_| max("max_pools"))?;
         leave_proofs(&pool, &moved.proofs);
-        let (pool_index, place) = (self.pool_slot(&pool), self.place_of(index));
+        let (pool_id, place) = (self.pool_slot(&pool), self.place_of(id));
         let (Some(client), Some(slot)) = (
-            self.clients.must_get_mut(index),
-            self.pools.must_get_mut(pool_index),
+            self.clients.must_get_mut(id),
+            self.pools.must_get_mut(pool_id),
         ) else {
             return Ok(());
         };
@@ -231,7 +231,7 @@ impl<D: Driver> Worker<D> {
         client.session.set_number(client.id);
         share_reported(&mut client.session, &mut slot.reported);
         identify(client, moved, self.now);
-        client.pool = pool_index;
+        client.pool = pool_id;
         slot.clients += 1;
         slot.shard.clients(self.now, slot.clients);
         let timer = slot.has_timeouts.then_some(self.now);
@@ -239,9 +239,9 @@ impl<D: Driver> Worker<D> {
         if self.global.register(moved.cancel_pid, key, place) {
             client.identity.cancel_pid = moved.cancel_pid;
         }
-        self.arm_client(index, timer);
-        self.arm_sizing(pool_index);
-        self.pump(pool_index);
+        self.arm_client(id, timer);
+        self.arm_sizing(pool_id);
+        self.pump(pool_id);
         Ok(())
     }
 }

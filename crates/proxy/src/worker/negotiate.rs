@@ -69,22 +69,22 @@ impl<D: Driver> Worker<D> {
     // --- servers ---
 
     /// The connection is there: TLS first, if the settings say so.
-    pub(super) fn server_connected(&mut self, index: ServerId) {
-        if let Some(server) = self.servers.must_get_mut(index) {
+    pub(super) fn server_connected(&mut self, id: ServerId) {
+        if let Some(server) = self.servers.must_get_mut(id) {
             let port = server.facts.target.endpoint().port;
             server.facts.local = self.driver.local(server.key, port);
         }
         if self.global.settled().settings.global.log_connections {
-            self.log_connection(index);
+            self.log_connection(id);
         }
-        match self.outgoing(index) {
+        match self.outgoing(id) {
             Err(NoSuchSettings) => {
-                self.server_not_secured(index, "the TLS settings of this pool are not in force");
+                self.server_not_secured(id, "the TLS settings of this pool are not in force");
             }
-            Ok(None) => self.begin_login(index),
-            Ok(Some(outgoing)) if outgoing.is_direct() => self.secure_server(index, outgoing),
+            Ok(None) => self.begin_login(id),
+            Ok(Some(outgoing)) if outgoing.is_direct() => self.secure_server(id, outgoing),
             Ok(Some(outgoing)) => {
-                let Some(server) = self.servers.must_get_mut(index) else {
+                let Some(server) = self.servers.must_get_mut(id) else {
                     return;
                 };
                 server.stage = Stage::Negotiating(outgoing);
@@ -94,12 +94,9 @@ impl<D: Driver> Worker<D> {
     }
 
     /// PgBouncer's line, which says where from if there is an address.
-    fn log_connection(&self, index: ServerId) {
-        let name = self.server_name(index);
-        let local = self
-            .servers
-            .must_get(index)
-            .map(|server| &server.facts.local);
+    fn log_connection(&self, id: ServerId) {
+        let name = self.server_name(id);
+        let local = self.servers.must_get(id).map(|server| &server.facts.local);
         match local.filter(|local| !local.address.is_empty() && local.address != "unix") {
             Some(local) => {
                 let from = Address(local, 0);
@@ -110,8 +107,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// How the pool's settings want this connection protected. Sockets of this machine need nothing.
-    fn outgoing(&self, index: ServerId) -> Result<Option<Arc<Outgoing>>, NoSuchSettings> {
-        let server = self.servers.must_get(index).ok_or(NoSuchSettings)?;
+    fn outgoing(&self, id: ServerId) -> Result<Option<Arc<Outgoing>>, NoSuchSettings> {
+        let server = self.servers.must_get(id).ok_or(NoSuchSettings)?;
         let pool = self.pools.must_get(server.pool).ok_or(NoSuchSettings)?;
         match server.facts.target {
             Target::Tcp(..) => self.global.settled().outgoing(&pool.settings.tls),
@@ -120,8 +117,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A server's answer to the request for TLS.
-    pub(super) fn negotiation_input(&mut self, index: ServerId, input: &[u8]) -> usize {
-        let Some(server) = self.servers.must_get_mut(index) else {
+    pub(super) fn negotiation_input(&mut self, id: ServerId, input: &[u8]) -> usize {
+        let Some(server) = self.servers.must_get_mut(id) else {
             return input.len();
         };
         let Stage::Negotiating(outgoing) = &server.stage else {
@@ -130,33 +127,33 @@ impl<D: Driver> Worker<D> {
         };
         let outgoing = Arc::clone(outgoing);
         match answer(input) {
-            Answer::Yes => self.secure_server(index, outgoing),
+            Answer::Yes => self.secure_server(id, outgoing),
             Answer::No if outgoing.is_required() => {
-                self.server_not_secured(index, "server does not support SSL, but SSL was required");
+                self.server_not_secured(id, "server does not support SSL, but SSL was required");
             }
-            Answer::No => self.begin_login(index),
-            Answer::Strange(text) => self.server_not_secured(index, text),
+            Answer::No => self.begin_login(id),
+            Answer::Strange(text) => self.server_not_secured(id, text),
         }
         input.len()
     }
 
-    fn secure_server(&mut self, index: ServerId, outgoing: Arc<Outgoing>) {
-        let Some(server) = self.servers.must_get_mut(index) else {
+    fn secure_server(&mut self, id: ServerId, outgoing: Arc<Outgoing>) {
+        let Some(server) = self.servers.must_get_mut(id) else {
             return;
         };
         match handshake(&outgoing, &server.facts.target) {
             Ok(securing) => {
                 server.outgoing = Some(outgoing);
                 server.stage = Stage::Securing(securing);
-                self.advance_handshake(Asker::Server(index), &[]);
+                self.advance_handshake(Asker::Server(id), &[]);
             }
-            Err(fault) => self.server_not_secured(index, &format!("TLS handshake failed: {fault}")),
+            Err(fault) => self.server_not_secured(id, &format!("TLS handshake failed: {fault}")),
         }
     }
 
     /// A server's handshake is done.
-    pub(super) fn server_secured(&mut self, index: ServerId, session: &Session) {
-        let Some(server) = self.servers.must_get_mut(index) else {
+    pub(super) fn server_secured(&mut self, id: ServerId, session: &Session) {
+        let Some(server) = self.servers.must_get_mut(id) else {
             return;
         };
         server.facts.tls = server.outgoing.take().map(|outgoing| Secured {
@@ -168,24 +165,24 @@ impl<D: Driver> Worker<D> {
             .and_then(|certificate| end_point(certificate));
     }
 
-    pub(super) fn server_not_secured(&mut self, index: ServerId, reason: &str) {
+    pub(super) fn server_not_secured(&mut self, id: ServerId, reason: &str) {
         let error = LastError {
             text: reason.to_owned(),
             body: None,
         };
-        self.login_failed(index, error, FailureKind::Refused);
+        self.login_failed(id, error, FailureKind::Refused);
     }
 
     // --- cancels ---
 
     /// The connection for a cancel is there.
-    pub(super) fn cancel_connected(&mut self, index: CancellerId) {
-        let Some(canceller) = self.cancellers.must_get_mut(index) else {
+    pub(super) fn cancel_connected(&mut self, id: CancellerId) {
+        let Some(canceller) = self.cancellers.must_get_mut(id) else {
             return;
         };
         match canceller.tls.clone() {
-            None => self.send_cancel(index),
-            Some(outgoing) if outgoing.is_direct() => self.secure_cancel(index, &outgoing),
+            None => self.send_cancel(id),
+            Some(outgoing) if outgoing.is_direct() => self.secure_cancel(id, &outgoing),
             Some(_) => {
                 canceller.carrying = Carrying::Negotiating;
                 self.driver.send(canceller.key, &request());
@@ -194,22 +191,22 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Bytes for a cancel's connection: only those before the cancel is sent mean something.
-    pub(super) fn cancel_received(&mut self, index: CancellerId, input: &[u8]) {
-        let Some(canceller) = self.cancellers.must_get_mut(index) else {
+    pub(super) fn cancel_received(&mut self, id: CancellerId, input: &[u8]) {
+        let Some(canceller) = self.cancellers.must_get_mut(id) else {
             return;
         };
-        let asker = Asker::Cancel(index);
+        let asker = Asker::Cancel(id);
         match (&canceller.carrying, canceller.tls.clone()) {
             (Carrying::Negotiating, Some(outgoing)) => match answer(input) {
-                Answer::Yes => self.secure_cancel(index, &outgoing),
+                Answer::Yes => self.secure_cancel(id, &outgoing),
                 // Only a peer may have none: the query's connection to a server has TLS, so this one has it, or is
                 // not made.
                 Answer::No if canceller.may_be_plain() && !outgoing.is_required() => {
-                    self.send_cancel(index);
+                    self.send_cancel(id);
                 }
                 Answer::No | Answer::Strange(_) => {
                     tracing::warn!("cancel request could not be sent: no TLS for it");
-                    self.cancel_over(index, false);
+                    self.cancel_over(id, false);
                 }
             },
             (Carrying::Securing(_), _) => self.advance_handshake(asker, input),
@@ -217,18 +214,18 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn secure_cancel(&mut self, index: CancellerId, outgoing: &Outgoing) {
-        let Some(canceller) = self.cancellers.must_get_mut(index) else {
+    fn secure_cancel(&mut self, id: CancellerId, outgoing: &Outgoing) {
+        let Some(canceller) = self.cancellers.must_get_mut(id) else {
             return;
         };
         match handshake(outgoing, &canceller.target) {
             Ok(securing) => {
                 canceller.carrying = Carrying::Securing(securing);
-                self.advance_handshake(Asker::Cancel(index), &[]);
+                self.advance_handshake(Asker::Cancel(id), &[]);
             }
             Err(fault) => {
                 tracing::warn!("cancel request could not be sent: {fault}");
-                self.cancel_over(index, false);
+                self.cancel_over(id, false);
             }
         }
     }

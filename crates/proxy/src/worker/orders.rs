@@ -296,15 +296,15 @@ impl<D: Driver> Worker<D> {
             Task::KillClient(id) => {
                 let mut clients = self.clients.iter();
                 let found = clients.find(|(_, client)| client.id == *id);
-                let Some((index, _)) = found else {
+                let Some((id, _)) = found else {
                     return false;
                 };
-                self.fail_client(index, &Fault::AdminShutdown);
+                self.fail_client(id, &Fault::AdminShutdown);
             }
             Task::Recycle(name) => self.recycle(name.as_deref()),
             Task::Settle => {
-                for index in self.pools_of(None) {
-                    self.settle_pool(index);
+                for id in self.pools_of(None) {
+                    self.settle_pool(id);
                 }
                 self.settle_suspension();
             }
@@ -317,28 +317,28 @@ impl<D: Driver> Worker<D> {
         let pools = self.pools.iter();
         let pools = pools
             .filter(|(_, pool)| database.is_none_or(|database| *pool.global.database == *database));
-        pools.map(|(index, _)| index).collect()
+        pools.map(|(id, _)| id).collect()
     }
 
     /// The pool is paused, or not any more.
-    fn settle_pool(&mut self, index: PoolId) {
-        let Some(pool) = self.pools.must_get_mut(index) else {
+    fn settle_pool(&mut self, id: PoolId) {
+        let Some(pool) = self.pools.must_get_mut(id) else {
             return;
         };
         let is_paused = pool.global.shared.is_paused();
         pool.shard.settle(self.now);
-        self.pump(index);
+        self.pump(id);
         if is_paused {
-            self.close_listener_of(index);
+            self.close_listener_of(id);
         }
     }
 
     fn kill(&mut self, database: Option<&str>) {
-        for index in self.pools_of(database) {
+        for id in self.pools_of(database) {
             let clients = self.clients.iter();
             let clients: Vec<_> = clients
-                .filter(|(_, client)| client.pool == index)
-                .map(|(index, _)| index)
+                .filter(|(_, client)| client.pool == id)
+                .map(|(id, _)| id)
                 .collect();
             for client in clients {
                 // The end of a client also ends the connections of cancels for it.
@@ -348,8 +348,8 @@ impl<D: Driver> Worker<D> {
             }
             let servers = self.servers.iter();
             let servers: Vec<_> = servers
-                .filter(|(_, server)| server.pool == index)
-                .map(|(index, _)| index)
+                .filter(|(_, server)| server.pool == id)
+                .map(|(id, _)| id)
                 .collect();
             for server in servers {
                 // The pool may have closed it because others were.
@@ -357,19 +357,19 @@ impl<D: Driver> Worker<D> {
                     self.close_server(server, "admin forced disconnect");
                 }
             }
-            self.settle_pool(index);
+            self.settle_pool(id);
         }
     }
 
     fn recycle(&mut self, database: Option<&str>) {
-        for index in self.pools_of(database) {
-            if let Some(pool) = self.pools.must_get_mut(index) {
+        for id in self.pools_of(database) {
+            if let Some(pool) = self.pools.must_get_mut(id) {
                 crate::global::lock(&pool.global.welcomes).clear();
                 pool.shard.recycle(self.now);
             }
-            self.close_listener_of(index);
-            self.hurry(index);
-            self.pump(index);
+            self.close_listener_of(id);
+            self.hurry(id);
+            self.pump(id);
         }
     }
 
@@ -432,8 +432,8 @@ impl<D: Driver> Worker<D> {
         let servers = self.servers.iter();
         let servers = servers.filter(|(_, server)| self.driver.backlog(server.key) > 0);
         (
-            clients.map(|(index, _)| index).collect(),
-            servers.map(|(index, _)| index).collect(),
+            clients.map(|(id, _)| id).collect(),
+            servers.map(|(id, _)| id).collect(),
         )
     }
 }

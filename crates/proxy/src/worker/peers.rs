@@ -39,8 +39,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sends a cancel request on. No answer either way.
-    pub(super) fn forward_cancel(&mut self, index: ClientId, peer_id: u32, pid: u32, key: &[u8]) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    pub(super) fn forward_cancel(&mut self, id: ClientId, peer_id: u32, pid: u32, key: &[u8]) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         client.phase = Phase::Cancelling;
@@ -50,12 +50,12 @@ impl<D: Driver> Worker<D> {
         if !is_known || !self.global.grants_forward(source, self.now) {
             // Anybody can cause this as often as they like, so it is no warning.
             tracing::debug!("cancel request for peer {peer_id} is dropped: unknown, or too many");
-            return self.remove_client(index, Leaving::Orderly, "failed cancel request");
+            return self.remove_client(id, Leaving::Orderly, "failed cancel request");
         }
-        let outcome = self.prepare_forward(index, peer_id, pid, key);
+        let outcome = self.prepare_forward(id, peer_id, pid, key);
         if let Err(reason) = outcome {
             tracing::warn!("cancel request for peer {peer_id} is dropped: {reason}");
-            self.remove_client(index, Leaving::Orderly, "failed cancel request");
+            self.remove_client(id, Leaving::Orderly, "failed cancel request");
         }
     }
 

@@ -30,8 +30,8 @@ impl<D: Driver> Worker<D> {
             Arc::clone(&global.user),
             global.purpose,
         );
-        if let Some(index) = self.pool_index.get(&name) {
-            return *index;
+        if let Some(id) = self.pool_index.get(&name) {
+            return *id;
         }
         let settled = self.global.settled();
         let settings = global.settings();
@@ -64,16 +64,16 @@ impl<D: Driver> Worker<D> {
         pool.settle_sizing(self.lane);
         self.has_checks |= pool.checks != StateCheck::Off;
         global.lanes.fetch_add(1, Ordering::Relaxed);
-        let index = self.pools.insert(pool);
-        self.pool_index.insert(name, index);
-        index
+        let id = self.pools.insert(pool);
+        self.pool_index.insert(name, id);
+        id
     }
 
     /// Does what a shard asks for; call after each command to it.
-    pub(super) fn pump(&mut self, index: PoolId) {
+    pub(super) fn pump(&mut self, id: PoolId) {
         while let Some(action) = self
             .pools
-            .must_get_mut(index)
+            .must_get_mut(id)
             .and_then(|pool| pool.shard.poll(self.now))
         {
             match action {
@@ -82,45 +82,45 @@ impl<D: Driver> Worker<D> {
                     server,
                     check,
                 } => {
-                    let waiter = self.waiter(index, client);
+                    let waiter = self.waiter(id, client);
                     match check {
                         true => self.check_before_use(waiter, server.into()),
                         false => self.start_idle(waiter, server.into()),
                     }
                 }
-                Action::Connect(token) => self.connect(index, token),
+                Action::Connect(token) => self.connect(id, token),
                 Action::Close { server, reason } => {
                     self.close_server(server.into(), &reason.to_string());
                 }
-                Action::Ask { lane } => self.ask(index, lane),
+                Action::Ask { lane } => self.ask(id, lane),
                 Action::Fail { client, error } => {
-                    let waiter = self.waiter(index, client);
+                    let waiter = self.waiter(id, client);
                     self.wait_failed(waiter, error);
                 }
                 Action::Notify { client } => {
-                    let waiter = self.waiter(index, client);
+                    let waiter = self.waiter(id, client);
                     self.notify_waiter(waiter);
                 }
-                Action::Evict { scope } => self.evict(index, scope),
-                Action::Reclaim { server } => self.reclaim(index, server.into()),
+                Action::Evict { scope } => self.evict(id, scope),
+                Action::Reclaim { server } => self.reclaim(id, server.into()),
                 Action::WakeOthers => self.global.wake_all(),
             }
         }
-        self.arm_pool(index);
+        self.arm_pool(id);
     }
 
     /// Reads the number of a waiter of this pool.
-    pub(super) fn waiter(&self, pool_index: PoolId, number: weir_pool::ClientId) -> Waiter {
+    pub(super) fn waiter(&self, pool_id: PoolId, number: weir_pool::ClientId) -> Waiter {
         let is_listener = |pool: &Pool| pool.global.purpose == Purpose::Listener;
         Waiter::new(
             number,
-            self.pools.must_get(pool_index).is_some_and(is_listener),
+            self.pools.must_get(pool_id).is_some_and(is_listener),
         )
     }
 
     /// Sees to it that the shard gets its next tick in time.
-    pub(super) fn arm_pool(&mut self, index: PoolId) {
-        let Some(pool) = self.pools.must_get_mut(index) else {
+    pub(super) fn arm_pool(&mut self, id: PoolId) {
+        let Some(pool) = self.pools.must_get_mut(id) else {
             return;
         };
         let Some(next) = pool.shard.next_tick() else {
@@ -129,9 +129,9 @@ impl<D: Driver> Worker<D> {
         // A tick that comes too early only looks and arms again; only an earlier one must replace it.
         if pool.tick.is_none_or(|armed| next < armed) {
             if let Some(armed) = pool.tick.replace(next) {
-                self.timers.disarm(armed, super::timers::Timer::Pool(index));
+                self.timers.disarm(armed, super::timers::Timer::Pool(id));
             }
-            self.timers.arm(next, super::timers::Timer::Pool(index));
+            self.timers.arm(next, super::timers::Timer::Pool(id));
         }
     }
 
@@ -141,20 +141,20 @@ impl<D: Driver> Worker<D> {
             .pools
             .iter()
             .filter(|(_, pool)| pool.shard.waiting() > 0)
-            .map(|(index, _)| index)
+            .map(|(id, _)| id)
             .collect();
-        for index in waiting {
-            if let Some(pool) = self.pools.must_get_mut(index) {
+        for id in waiting {
+            if let Some(pool) = self.pools.must_get_mut(id) {
                 pool.shard.retry(self.now);
             }
-            self.pump(index);
+            self.pump(id);
         }
     }
 
     // --- between workers ---
 
-    fn ask(&mut self, index: PoolId, lane: usize) {
-        let Some(pool) = self.pools.must_get(index) else {
+    fn ask(&mut self, id: PoolId, lane: usize) {
+        let Some(pool) = self.pools.must_get(id) else {
             return;
         };
         let message = Message::Ask {
@@ -162,27 +162,27 @@ impl<D: Driver> Worker<D> {
             from: self.lane,
         };
         if self.post(lane, message).is_err() {
-            self.ask_answered(index, false);
+            self.ask_answered(id, false);
         }
     }
 
-    pub(super) fn ask_answered(&mut self, index: PoolId, got: bool) {
-        if let Some(pool) = self.pools.must_get_mut(index) {
+    pub(super) fn ask_answered(&mut self, id: PoolId, got: bool) {
+        if let Some(pool) = self.pools.must_get_mut(id) {
             pool.shard.ask_answered(self.now, got);
         }
-        self.pump(index);
+        self.pump(id);
     }
 
     /// Another worker's waiter could use an idle server of ours.
     pub(super) fn asked(&mut self, pool: &Arc<GlobalPool>, from: usize) {
-        let index = self.find_pool(pool);
-        let slot = index.and_then(|index| self.pools.must_get_mut(index));
+        let id = self.find_pool(pool);
+        let slot = id.and_then(|id| self.pools.must_get_mut(id));
         let server = slot.and_then(|pool| pool.shard.asked(self.now, from));
         if server.is_none()
-            && let Some(index) = index
+            && let Some(id) = id
         {
             // What a client here can do without goes to the asker before it hears that nothing is idle.
-            self.pump(index);
+            self.pump(id);
             self.run_later();
         }
         match server {
@@ -209,25 +209,25 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sends a free server to another worker.
-    pub(super) fn hand_over(&mut self, server_index: ServerId, lane: usize, asked: bool) {
-        let Some(server) = self.servers.must_get(server_index) else {
+    pub(super) fn hand_over(&mut self, server_id: ServerId, lane: usize, asked: bool) {
+        let Some(server) = self.servers.must_get(server_id) else {
             return;
         };
-        let (key, pool_index) = (server.key, server.pool);
+        let (key, pool_id) = (server.key, server.pool);
         let is_whole = server.input.is_empty() && server.session.is_free();
         let Some(stream) = self.driver.detach(key).filter(|_| is_whole) else {
-            return self.close_server(server_index, "cannot be handed over");
+            return self.close_server(server_id, "cannot be handed over");
         };
-        self.arm_server(server_index, None);
-        let Some(server) = self.servers.must_remove(server_index) else {
+        self.arm_server(server_id, None);
+        let Some(server) = self.servers.must_remove(server_id) else {
             return;
         };
-        let Some(pool) = self.pools.must_get_mut(pool_index) else {
+        let Some(pool) = self.pools.must_get_mut(pool_id) else {
             return;
         };
-        let Some(parcel) = pool.shard.detach(server_index.into()) else {
+        let Some(parcel) = pool.shard.detach(server_id.into()) else {
             self.global.broken.report(Missing::State);
-            pool.shard.closed(self.now, server_index.into());
+            pool.shard.closed(self.now, server_id.into());
             return;
         };
         let Server { session, facts, .. } = server;
@@ -245,11 +245,11 @@ impl<D: Driver> Worker<D> {
         };
         let lost = self.post(lane, message).err();
         if let (Some(Message::Parcel { parcel, .. }), Some(pool)) =
-            (lost, self.pools.must_get_mut(pool_index))
+            (lost, self.pools.must_get_mut(pool_id))
         {
             pool.shard.lost(self.now, parcel);
         }
-        self.pump(pool_index);
+        self.pump(pool_id);
     }
 
     /// A server arrives from another worker.
@@ -260,40 +260,40 @@ impl<D: Driver> Worker<D> {
         moved: MovedServer,
         asked: bool,
     ) {
-        let pool_index = self.pool_slot(pool);
+        let pool_id = self.pool_slot(pool);
         let MovedServer {
             stream,
             mut session,
             facts,
         } = moved;
-        self.share_reported(pool_index, &mut session);
+        self.share_reported(pool_id, &mut session);
         let now = self.now;
-        let added = self.servers.try_insert(|index| {
-            let added = self.driver.add(stream, Owner::Server(index));
-            added.map(|key| Server::new(key, pool_index, session, facts, now))
+        let added = self.servers.try_insert(|id| {
+            let added = self.driver.add(stream, Owner::Server(id));
+            added.map(|key| Server::new(key, pool_id, session, facts, now))
         });
         match added {
-            Ok(server_index) => {
-                if let Some(pool) = self.pools.must_get_mut(pool_index) {
-                    let verdict = pool.shard.adopt(self.now, server_index.into(), parcel);
-                    self.place(server_index, verdict);
+            Ok(server_id) => {
+                if let Some(pool) = self.pools.must_get_mut(pool_id) {
+                    let verdict = pool.shard.adopt(self.now, server_id.into(), parcel);
+                    self.place(server_id, verdict);
                 }
             }
             Err(_) => {
-                if let Some(pool) = self.pools.must_get_mut(pool_index) {
+                if let Some(pool) = self.pools.must_get_mut(pool_id) {
                     pool.shard.lost(self.now, parcel);
                 }
             }
         }
         if asked {
-            self.ask_answered(pool_index, true);
+            self.ask_answered(pool_id, true);
         }
-        self.pump(pool_index);
+        self.pump(pool_id);
     }
 
     /// A limit of the database or user is full: the server that was idle longest in another of its pools goes.
-    fn evict(&mut self, index: PoolId, scope: Scope) {
-        let Some(pool) = self.pools.must_get(index) else {
+    fn evict(&mut self, id: PoolId, scope: Scope) {
+        let Some(pool) = self.pools.must_get(id) else {
             return;
         };
         let pool = Arc::clone(&pool.global);
@@ -331,14 +331,14 @@ impl<D: Driver> Worker<D> {
         };
         let others = self.pools.iter().filter(|(_, other)| fits(other));
         let found = others
-            .filter_map(|(index, other)| coldest(&other.shard).map(|found| (index, found)))
+            .filter_map(|(id, other)| coldest(&other.shard).map(|found| (id, found)))
             .min_by_key(|(_, (_, since))| *since);
-        let Some((index, (server, _))) = found else {
+        let Some((id, (server, _))) = found else {
             return false;
         };
-        if idle && let Some(pool) = self.pools.must_get_mut(index) {
+        if idle && let Some(pool) = self.pools.must_get_mut(id) {
             pool.shard.evict(self.now, server);
-            self.pump(index);
+            self.pump(id);
         } else {
             self.evict_kept(server.into());
         }
@@ -348,35 +348,35 @@ impl<D: Driver> Worker<D> {
     // --- waiting clients ---
 
     fn wait_failed(&mut self, waiter: Waiter, error: WaitError) {
-        let index = match waiter {
+        let id = match waiter {
             Waiter::Client(client) => client,
             Waiter::Listener(listener) => return self.listener_not_served(listener, error),
         };
         if self
             .clients
-            .must_get_mut(index)
+            .must_get_mut(id)
             .is_some_and(|client| client.ticket.take().is_some())
         {
-            self.count_wait(index);
+            self.count_wait(id);
         }
         if error == WaitError::Timeout {
-            let client = self.clients.must_get(index);
+            let client = self.clients.must_get(id);
             let pool = client.and_then(|client| self.pools.must_get_mut(client.pool));
             if let Some(pool) = pool {
                 pool.count_queue_timeout();
             }
         }
         match error {
-            WaitError::ServerDown => self.fail_for_server(index),
+            WaitError::ServerDown => self.fail_for_server(id),
             _ => {
-                let fault = self.late(index);
-                self.fail_client(index, &fault);
+                let fault = self.late(id);
+                self.fail_client(id, &fault);
             }
         }
     }
 
-    fn late(&self, index: ClientId) -> Fault {
-        let client = self.clients.must_get(index);
+    fn late(&self, id: ClientId) -> Fault {
+        let client = self.clients.must_get(id);
         let pool = client.and_then(|client| Some((client, self.pools.must_get(client.pool)?)));
         pool.map_or(Fault::QueryWaitTimeout, |(client, pool)| {
             pool.global.late(client.wait_since, self.now)
@@ -384,8 +384,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// No server can be had: the client hears why, in the server's own words if it spoke.
-    pub(super) fn fail_for_server(&mut self, index: ClientId) {
-        let Some(client) = self.clients.must_get(index) else {
+    pub(super) fn fail_for_server(&mut self, id: ClientId) {
+        let Some(client) = self.clients.must_get(id) else {
             return;
         };
         let Some(pool) = self.pools.must_get(client.pool) else {
@@ -394,7 +394,7 @@ impl<D: Driver> Worker<D> {
         let last = lock(&pool.global.last_error).clone();
         if matches!(client.phase, super::slots::Phase::Authenticating(_)) {
             let why = last.map_or_else(|| "no server connection".to_owned(), |last| last.text);
-            return self.inquiry_failed(index, &why);
+            return self.inquiry_failed(id, &why);
         }
         let text = last
             .as_ref()
@@ -406,9 +406,9 @@ impl<D: Driver> Worker<D> {
                     tracing::warn!("{client} pooler error: {text}");
                 }
                 let message = super::welcome::as_fatal(&body);
-                self.end_client(index, &message, &text);
+                self.end_client(id, &message, &text);
             }
-            None => self.fail_client(index, &Fault::ServerUnavailable(text)),
+            None => self.fail_client(id, &Fault::ServerUnavailable(text)),
         }
     }
 
@@ -437,7 +437,7 @@ impl<D: Driver> Worker<D> {
         let settled = self.global.settled();
         let global = &settled.settings.global;
         let mut unused = Vec::new();
-        for (index, pool) in &mut self.pools {
+        for (id, pool) in &mut self.pools {
             let auto = global.autodb_idle_timeout.filter(|_| pool.settings.is_auto);
             let used = pool.clients > 0 || pool.shard.servers() > 0 || pool.shard.waiting() > 0;
             if used {
@@ -456,11 +456,11 @@ impl<D: Driver> Worker<D> {
                 .into_iter()
                 .find(|(_, timeout)| timeout.is_some_and(|timeout| age >= timeout));
             if let Some((reason, _)) = over {
-                unused.push((index, reason, age));
+                unused.push((id, reason, age));
             }
         }
-        for (index, reason, age) in unused {
-            let Some(mut pool) = self.pools.must_remove(index) else {
+        for (id, reason, age) in unused {
+            let Some(mut pool) = self.pools.must_remove(id) else {
                 continue;
             };
             let global = Arc::clone(&pool.global);
@@ -475,7 +475,7 @@ impl<D: Driver> Worker<D> {
             }
             lock(&global.retired).add(&mut pool);
             if let Some(tick) = pool.tick {
-                self.timers.disarm(tick, super::timers::Timer::Pool(index));
+                self.timers.disarm(tick, super::timers::Timer::Pool(id));
             }
             self.pool_index.remove(&(
                 Arc::clone(&pool.global.database),

@@ -31,19 +31,19 @@ impl<D: Driver> Worker<D> {
     /// Asks a client for its proof.
     pub(super) fn begin_exchange(
         &mut self,
-        index: ClientId,
+        id: ClientId,
         settled: &Settled,
         method: Method,
         account: Account,
     ) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
             return self.global.broken.report(Missing::State);
         };
         let Some(random) = Self::login_random() else {
-            return self.fail_client(index, &Fault::NoRandom);
+            return self.fail_client(id, &Fault::NoRandom);
         };
         let incoming = client.identity.incoming.as_ref();
         let opening = Exchange::begin(LoginInput {
@@ -57,13 +57,13 @@ impl<D: Driver> Worker<D> {
             population: &settled.population,
         });
         match opening {
-            Opening::Accepted => self.authenticated(index),
+            Opening::Accepted => self.authenticated(id),
             Opening::Rejected => {
                 let credential = match method {
                     Method::Trust => Credential::Trust,
                     _ => Credential::Password,
                 };
-                self.refuse_login(index, Fault::AuthenticationFailed(credential));
+                self.refuse_login(id, Fault::AuthenticationFailed(credential));
             }
             Opening::Ask {
                 challenge,
@@ -72,14 +72,14 @@ impl<D: Driver> Worker<D> {
                 login.exchange = Some(exchange);
                 login.is_sasl = matches!(challenge, Challenge::Sasl { .. });
                 self.driver.send(client.key, &encoded(&challenge));
-                self.take_input(index);
+                self.take_input(id);
             }
         }
     }
 
     /// A client that proves who it is may send `p` messages, one at a time, and nothing else (hazard SEC-40).
-    pub(super) fn authentication_input(&mut self, index: ClientId, input: &[u8]) -> usize {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    pub(super) fn authentication_input(&mut self, id: ClientId, input: &[u8]) -> usize {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return input.len();
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -95,30 +95,30 @@ impl<D: Driver> Worker<D> {
                 // The rest of it is on its way.
                 None | Some(&(tag::PASSWORD | tag::TERMINATE)) => return 0,
                 Some(first) => {
-                    self.fail_client(index, &Fault::Protocol(ClientFault::OutOfPlace(*first)));
+                    self.fail_client(id, &Fault::Protocol(ClientFault::OutOfPlace(*first)));
                     return input.len();
                 }
             },
             Err(error) => {
-                self.fail_client(index, &Fault::Protocol(error.into()));
+                self.fail_client(id, &Fault::Protocol(error.into()));
                 return input.len();
             }
         };
         let tag = message.header.tag;
         if tag == tag::TERMINATE {
-            self.remove_client(index, Leaving::Orderly, "client close request");
+            self.remove_client(id, Leaving::Orderly, "client close request");
             return input.len();
         }
         if login.exchange.is_none() || tag != tag::PASSWORD {
-            self.fail_client(index, &Fault::Protocol(ClientFault::OutOfPlace(tag)));
+            self.fail_client(id, &Fault::Protocol(ClientFault::OutOfPlace(tag)));
             return input.len();
         }
         let taken = message.raw.len();
-        if self.bar(index) {
+        if self.bar(id) {
             return input.len();
         }
         let now = self.now;
-        let Some(login) = self.login(index) else {
+        let Some(login) = self.login(id) else {
             return input.len();
         };
         login.spoke_at = now;
@@ -127,8 +127,8 @@ impl<D: Driver> Worker<D> {
             return input.len();
         };
         let progress = exchange.handle_response(message.body);
-        self.progress(index, progress);
-        if self.clients.contains(index) {
+        self.progress(id, progress);
+        if self.clients.contains(id) {
             taken
         } else {
             input.len()
@@ -137,8 +137,8 @@ impl<D: Driver> Worker<D> {
 
     /// Whoever failed too often is not checked any more, so that nothing can be learnt. Looked at when a proof comes and
     /// again when its verdict is there, since others may have failed meanwhile. True if that ends the client.
-    pub(super) fn bar(&mut self, index: ClientId) -> bool {
-        let Some(client) = self.clients.must_get(index) else {
+    pub(super) fn bar(&mut self, id: ClientId) -> bool {
+        let Some(client) = self.clients.must_get(id) else {
             return true;
         };
         if matches!(&client.phase, Phase::Authenticating(login) if login.penalty.is_some()) {
@@ -150,14 +150,14 @@ impl<D: Driver> Worker<D> {
             return false;
         };
         tracing::warn!("{client} too many failed logins from its address; {wait}");
-        self.fail_client(index, &Fault::TooManyFailures);
+        self.fail_client(id, &Fault::TooManyFailures);
         true
     }
 
     /// The login of a client that must be logging in.
     #[track_caller]
-    pub(super) fn login(&mut self, index: ClientId) -> Option<&mut Authenticating> {
-        match &mut self.clients.must_get_mut(index)?.phase {
+    pub(super) fn login(&mut self, id: ClientId) -> Option<&mut Authenticating> {
+        match &mut self.clients.must_get_mut(id)?.phase {
             Phase::Authenticating(login) => Some(login),
             _ => {
                 self.global.broken.report(Missing::State);
@@ -167,8 +167,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Counts a failure that is certain: how long it is held back.
-    fn count_failure(&mut self, index: ClientId) -> Duration {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn count_failure(&mut self, id: ClientId) -> Duration {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return Duration::ZERO;
         };
         let source = source(&client.identity.remote, client.identity.remote_uid);
@@ -182,36 +182,31 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Keys for a client's login were derived; they `are_cached` if nobody had to compute.
-    pub(super) fn client_keys(
-        &mut self,
-        index: ClientId,
-        keys: Option<&ScramKeys>,
-        are_cached: bool,
-    ) {
-        if !are_cached && self.bar(index) {
+    pub(super) fn client_keys(&mut self, id: ClientId, keys: Option<&ScramKeys>, are_cached: bool) {
+        if !are_cached && self.bar(id) {
             return;
         }
-        let Some(login) = self.login(index) else {
+        let Some(login) = self.login(id) else {
             return;
         };
         login.busy = Busy::No;
         let (Some(keys), Some(exchange)) = (keys, login.exchange.as_mut()) else {
-            return self.fail_overloaded(index);
+            return self.fail_overloaded(id);
         };
         let progress = if are_cached {
             exchange.provide_cached_keys(keys)
         } else {
             exchange.provide_keys(keys)
         };
-        self.progress(index, progress);
+        self.progress(id, progress);
         if !are_cached {
-            self.take_input(index);
+            self.take_input(id);
         }
     }
 
     /// Does what the exchange has come to.
-    pub(super) fn progress(&mut self, index: ClientId, progress: Result<Progress, LoginError>) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    pub(super) fn progress(&mut self, id: ClientId, progress: Result<Progress, LoginError>) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let key = client.key;
@@ -219,10 +214,10 @@ impl<D: Driver> Worker<D> {
             return self.global.broken.report(Missing::State);
         };
         match progress {
-            Err(error) => self.fail_client(index, &Fault::LoginProtocol(error)),
+            Err(error) => self.fail_client(id, &Fault::LoginProtocol(error)),
             Ok(Progress::Rejected) => {
                 let fault = Fault::AuthenticationFailed(login.credential());
-                self.refuse_login(index, fault);
+                self.refuse_login(id, fault);
             }
             Ok(Progress::Continue(text)) => {
                 let mut message = Vec::new();
@@ -237,17 +232,17 @@ impl<D: Driver> Worker<D> {
                     .as_ref()
                     .is_some_and(|exchange| exchange.is_lost())
                 {
-                    self.count_failure(index);
+                    self.count_failure(id);
                 }
-                self.derive_keys(Asker::Client(index), request);
+                self.derive_keys(Asker::Client(id), request);
             }
-            Ok(Progress::NeedCheck(password)) => self.check_password(index, password),
-            Ok(Progress::Accepted(acceptance)) => self.accepted_proof(index, acceptance),
+            Ok(Progress::NeedCheck(password)) => self.check_password(id, password),
+            Ok(Progress::Accepted(acceptance)) => self.accepted_proof(id, acceptance),
         }
     }
 
-    fn accepted_proof(&mut self, index: ClientId, acceptance: Acceptance) {
-        let Some(client) = self.clients.must_get(index) else {
+    fn accepted_proof(&mut self, id: ClientId, acceptance: Acceptance) {
+        let Some(client) = self.clients.must_get(id) else {
             return;
         };
         if let Some(text) = acceptance.final_message {
@@ -265,17 +260,17 @@ impl<D: Driver> Worker<D> {
             // Lets us log in to the server as the same user (hazard SEC-64).
             *lock(&pool.pass_through) = Some(keys);
         }
-        self.authenticated(index);
+        self.authenticated(id);
     }
 
     /// A login that has failed is told so after a while: longer for sources that fail often, and for nobody else
     /// (hazard SEC-67).
-    pub(super) fn refuse_login(&mut self, index: ClientId, fault: Fault) {
+    pub(super) fn refuse_login(&mut self, id: ClientId, fault: Fault) {
         if !matches!(fault, Fault::AuthenticationFailed(_)) {
-            return self.fail_client(index, &fault);
+            return self.fail_client(id, &fault);
         }
-        let delay = self.count_failure(index);
-        let Some(client) = self.clients.must_get_mut(index) else {
+        let delay = self.count_failure(id);
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -286,19 +281,19 @@ impl<D: Driver> Worker<D> {
         }
         let at = login.spoke_at.plus(delay);
         if at <= self.now {
-            return self.fail_client(index, &fault);
+            return self.fail_client(id, &fault);
         }
         login.busy = Busy::Refused(fault);
         login.exchange = None;
         // Somebody who can log in may have its place meanwhile.
         client.identity.guards.client = None;
         let at = client.timer.map_or(at, |deadline| deadline.min(at));
-        self.arm_client(index, Some(at));
+        self.arm_client(id, Some(at));
     }
 
     /// The time of a login is over, or the wait before its refusal is told.
-    pub(super) fn login_time_over(&mut self, index: ClientId) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    pub(super) fn login_time_over(&mut self, id: ClientId) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let fault = match &mut client.phase {
@@ -309,13 +304,13 @@ impl<D: Driver> Worker<D> {
             Phase::Welcome => Fault::LoginTimeoutServerDown,
             _ => Fault::LoginTimeout,
         };
-        self.fail_client(index, &fault);
+        self.fail_client(id, &fault);
     }
 
     /// The client is who it says. Only now is it told whether there is such a database (hazard SEC-49).
-    pub(super) fn authenticated(&mut self, index: ClientId) {
+    pub(super) fn authenticated(&mut self, id: ClientId) {
         let settled = self.global.settled();
-        let Some(client) = self.clients.must_get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -326,20 +321,20 @@ impl<D: Driver> Worker<D> {
         let secret = login.learnt_secret();
         match login.plan.take() {
             None if DATABASES.contains(&login.hello.database.as_str()) => {
-                self.fail_client(index, &Fault::NotAllowed);
+                self.fail_client(id, &Fault::NotAllowed);
             }
             None => {
                 let database = login.hello.database.clone();
-                self.fail_client(index, &Fault::NoDatabase(database));
+                self.fail_client(id, &Fault::NoDatabase(database));
             }
-            Some(Plan::Console(role)) => self.open_console(index, role),
+            Some(Plan::Console(role)) => self.open_console(id, role),
             // It came by a socket that is open for administrators only.
             Some(Plan::Pool(_)) if is_late => {
-                self.fail_client(index, &Fault::ShuttingDown);
+                self.fail_client(id, &Fault::ShuttingDown);
             }
             Some(Plan::Pool(settings)) if self.global.is_disabled(&settings.database) => {
                 let name = settings.database;
-                self.fail_client(index, &Fault::DatabaseDisabled(name));
+                self.fail_client(id, &Fault::DatabaseDisabled(name));
             }
             Some(Plan::Pool(settings)) => {
                 let asked = asked(&settled, &login.hello, &client.identity.remote);
@@ -348,7 +343,7 @@ impl<D: Driver> Worker<D> {
                 {
                     *lock(&pool.learnt) = Some(secret);
                 }
-                self.join(index, *settings, Arc::new(asked));
+                self.join(id, *settings, Arc::new(asked));
             }
         }
     }

@@ -30,16 +30,15 @@ const REPLIES_MAX: usize = 16 * 1024;
 impl<D: Driver> Worker<D> {
     /// What a logged-in client sent.
     #[inline]
-    pub(super) fn ready_input(&mut self, index: ClientId, input: &[u8]) -> usize {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    pub(super) fn ready_input(&mut self, id: ClientId, input: &[u8]) -> usize {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return input.len();
         };
         let lease = client.lease;
-        if let Some(server) = lease.filter(|server| !self.lets_go_to_listen(index, *server, input))
-        {
-            return self.leased_input(index, server, input);
+        if let Some(server) = lease.filter(|server| !self.lets_go_to_listen(id, *server, input)) {
+            return self.leased_input(id, server, input);
         }
-        let Some(client) = self.clients.must_get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return input.len();
         };
         if client.ticket.is_some() || client.ears.as_ref().is_some_and(|ears| ears.is_waiting()) {
@@ -62,26 +61,26 @@ impl<D: Driver> Worker<D> {
                 seen
             }
             Err(fault) => {
-                self.fail_client(index, &Fault::Protocol(fault));
+                self.fail_client(id, &Fault::Protocol(fault));
                 return input.len();
             }
         };
-        self.send_answers(index);
+        self.send_answers(id);
         match seen.next {
             Next::More => seen.consumed,
             Next::Terminate => {
-                self.remove_client(index, Leaving::Orderly, "client close request");
+                self.remove_client(id, Leaving::Orderly, "client close request");
                 input.len()
             }
             Next::Lease => {
                 let rest = input.get(seen.consumed..).unwrap_or_default();
-                if let Some(taken) = self.listen_request(index, rest) {
+                if let Some(taken) = self.listen_request(id, rest) {
                     return seen.consumed + taken;
                 }
-                self.begin_request(index, rest);
-                self.check_out(index);
+                self.begin_request(id, rest);
+                self.check_out(id);
                 // The client is ended if no server can be had.
-                let Some(client) = self.clients.get(index) else {
+                let Some(client) = self.clients.get(id) else {
                     return input.len();
                 };
                 let Some(server) = client.lease.filter(|_| client.ticket.is_none()) else {
@@ -90,21 +89,21 @@ impl<D: Driver> Worker<D> {
                 let is_mine = self
                     .servers
                     .must_get(server)
-                    .is_some_and(|server| server.lease == Some(index));
+                    .is_some_and(|server| server.lease == Some(id));
                 if !is_mine {
                     // It is being checked for the client, who waits for that.
                     return seen.consumed;
                 }
                 let rest = input.get(seen.consumed..).unwrap_or_default();
-                seen.consumed + self.pass_requests(index, server, rest, true)
+                seen.consumed + self.pass_requests(id, server, rest, true)
             }
         }
     }
 
     /// What a client without a server sent is for one.
     #[inline]
-    fn begin_request(&mut self, index: ClientId, input: &[u8]) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn begin_request(&mut self, id: ClientId, input: &[u8]) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         client.request_at = self.now;
@@ -115,23 +114,23 @@ impl<D: Driver> Worker<D> {
 
     /// The same of one that has a server, or is about to.
     #[inline]
-    fn leased_input(&mut self, index: ClientId, server: ServerId, input: &[u8]) -> usize {
-        if self.waits_to_listen(index) {
+    fn leased_input(&mut self, id: ClientId, server: ServerId, input: &[u8]) -> usize {
+        if self.waits_to_listen(id) {
             return 0;
         }
         // While it is being checked for the client, the client waits.
         let is_checked = self
             .servers
             .must_get(server)
-            .is_some_and(|server| server.lease == Some(index));
-        if !is_checked || self.waits_for_answer(index, server, input) {
+            .is_some_and(|server| server.lease == Some(id));
+        if !is_checked || self.waits_for_answer(id, server, input) {
             return 0;
         }
-        let was_sending = self.is_sending(index);
-        let taken = self.pass_requests(index, server, input, false);
-        if was_sending && !self.is_sending(index) {
+        let was_sending = self.is_sending(id);
+        let taken = self.pass_requests(id, server, input, false);
+        if was_sending && !self.is_sending(id) {
             // The rest of a message that its server had answered before: no reply follows that would free the server.
-            self.after_rest(index, server);
+            self.after_rest(id, server);
         }
         let is_used = |server: &Server| server.kept != Kept::No && !server.session.is_free();
         // The server may be closed by now, or be with another worker.
@@ -142,42 +141,41 @@ impl<D: Driver> Worker<D> {
     }
 
     #[inline]
-    fn is_sending(&self, index: ClientId) -> bool {
+    fn is_sending(&self, id: ClientId) -> bool {
         // The client may have been ended by what it sent.
-        let client = self.clients.get(index);
+        let client = self.clients.get(id);
         client.is_some_and(|client| client.session.is_sending_to_server())
     }
 
     /// A message of the client has been passed on to its end; its server may have been free before.
     #[cold]
-    fn after_rest(&mut self, index: ClientId, server_index: ServerId) {
+    fn after_rest(&mut self, id: ClientId, server_id: ServerId) {
         // The client may have been ended by what it sent, and the server closed with it.
-        let server = self.servers.get(server_index);
-        if server.is_some_and(|server| server.lease == Some(index)) {
-            self.after_replies(index, server_index);
+        let server = self.servers.get(server_id);
+        if server.is_some_and(|server| server.lease == Some(id)) {
+            self.after_replies(id, server_id);
         }
     }
 
     /// True if a client's request comes behind the answer to what its server is being asked about its session: others wait
     /// for the server, its role may be gone, or the request needs a new one. Marks the client as stalled then.
-    fn waits_for_answer(&mut self, index: ClientId, server_index: ServerId, input: &[u8]) -> bool {
-        let server = self.servers.must_get(server_index);
+    fn waits_for_answer(&mut self, id: ClientId, server_id: ServerId, input: &[u8]) -> bool {
+        let server = self.servers.must_get(server_id);
         let Some(server) = server.filter(|server| server.session.is_asked_only()) else {
             return false;
         };
         let is_role_doubtful = server.is_role_doubtful;
-        self.begin_request(index, input);
-        let waits =
-            is_role_doubtful || !self.suits(index, server_index) || self.is_due_to_others(index);
-        if let Some(client) = self.clients.must_get_mut(index) {
+        self.begin_request(id, input);
+        let waits = is_role_doubtful || !self.suits(id, server_id) || self.is_due_to_others(id);
+        if let Some(client) = self.clients.must_get_mut(id) {
             client.stalled |= waits;
         }
         waits
     }
 
     /// True if others wait for a server and nothing is known for which this client may keep its own.
-    fn is_due_to_others(&self, index: ClientId) -> bool {
-        let client = self.clients.must_get(index);
+    fn is_due_to_others(&self, id: ClientId) -> bool {
+        let client = self.clients.must_get(id);
         let unpinned = client.filter(|client| client.session.pin().is_none());
         let pool = unpinned.and_then(|client| self.pools.must_get(client.pool));
         pool.is_some_and(|pool| pool.shard.is_wanted())
@@ -185,18 +183,18 @@ impl<D: Driver> Worker<D> {
 
     /// Sends a client what needs no server. One that does not read is not listened to either.
     #[inline]
-    fn send_answers(&mut self, index: ClientId) {
+    fn send_answers(&mut self, id: ClientId) {
         if self.answers.is_empty() {
             return;
         }
         let answers = std::mem::take(&mut self.answers);
-        self.send_to_client(index, &answers);
+        self.send_to_client(id, &answers);
         self.answers = answers;
     }
 
     /// Sends a client something of our own; if it does not take it, its requests wait until it does.
-    pub(super) fn send_to_client(&mut self, index: ClientId, bytes: &[u8]) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    pub(super) fn send_to_client(&mut self, id: ClientId, bytes: &[u8]) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         if self.driver.send(client.key, bytes) > 0 {
@@ -206,24 +204,24 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Asks the pool for a server. True if the client has one now.
-    pub(super) fn check_out(&mut self, index: ClientId) -> bool {
-        self.check_out_since(index, self.now)
+    pub(super) fn check_out(&mut self, id: ClientId) -> bool {
+        self.check_out_since(id, self.now)
     }
 
     /// As [`Worker::check_out`], for a client that has been waiting since then.
-    fn check_out_since(&mut self, index: ClientId, since: Moment) -> bool {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn check_out_since(&mut self, id: ClientId, since: Moment) -> bool {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return false;
         };
-        let pool_index = client.pool;
-        let Some(pool) = self.pools.must_get_mut(pool_index) else {
+        let pool_id = client.pool;
+        let Some(pool) = self.pools.must_get_mut(pool_id) else {
             return false;
         };
         client.wait_since = since;
-        let granted = match pool.shard.checkout_since(self.now, index.into(), since) {
-            Checkout::Granted(server) => self.lease_idle(index, server.into()),
+        let granted = match pool.shard.checkout_since(self.now, id.into(), since) {
+            Checkout::Granted(server) => self.lease_idle(id, server.into()),
             Checkout::Check(server) => {
-                self.check_before_use(Waiter::Client(index), server.into());
+                self.check_before_use(Waiter::Client(id), server.into());
                 false
             }
             Checkout::Queued(ticket) => {
@@ -232,101 +230,98 @@ impl<D: Driver> Worker<D> {
                 false
             }
             Checkout::FailFast => {
-                self.fail_for_server(index);
+                self.fail_for_server(id);
                 false
             }
         };
-        self.pump(pool_index);
+        self.pump(pool_id);
         granted
             && self
                 .clients
-                .must_get(index)
+                .must_get(id)
                 .is_some_and(|client| client.lease.is_some())
     }
 
     /// As [`Worker::start`], with a server that the client has been waiting for, and the same precaution.
-    pub(super) fn start_idle(&mut self, waiter: Waiter, server_index: ServerId) {
-        if let Waiter::Client(index) = waiter
-            && self.checks_role(index, server_index)
+    pub(super) fn start_idle(&mut self, waiter: Waiter, server_id: ServerId) {
+        if let Waiter::Client(id) = waiter
+            && self.checks_role(id, server_id)
         {
             return;
         }
-        if !self.has_news(server_index) {
-            return self.start(waiter, server_index);
+        if !self.has_news(server_id) {
+            return self.start(waiter, server_id);
         }
-        self.check_with(waiter, server_index, "");
+        self.check_with(waiter, server_id, "");
     }
 
     #[inline]
-    fn has_news(&self, server_index: ServerId) -> bool {
-        let server = self.servers.must_get(server_index);
+    fn has_news(&self, server_id: ServerId) -> bool {
+        let server = self.servers.must_get(server_id);
         server.is_some_and(|server| self.driver.has_news(server.key))
     }
 
     /// Gives an idle server to a client, unless something has come from it that nobody has read: then it may be dead,
     /// and has to answer first (hazard COR-22).
-    fn lease_idle(&mut self, index: ClientId, server_index: ServerId) -> bool {
-        if self.has_news(server_index) {
-            self.check_with(Waiter::Client(index), server_index, "");
+    fn lease_idle(&mut self, id: ClientId, server_id: ServerId) -> bool {
+        if self.has_news(server_id) {
+            self.check_with(Waiter::Client(id), server_id, "");
             return false;
         }
-        if !self.suits(index, server_index) {
-            self.close_server(server_index, NEW_SESSION);
-            return self.check_out(index);
+        if !self.suits(id, server_id) {
+            self.close_server(server_id, NEW_SESSION);
+            return self.check_out(id);
         }
-        if self.checks_role(index, server_index) {
+        if self.checks_role(id, server_id) {
             return false;
         }
-        self.lease(index, server_index)
+        self.lease(id, server_id)
     }
 
     /// A waiting client got a server that others have used, and wants a new one: the first makes room for that, most
     /// others go to whoever waits behind it, if anybody does. It waits on in its place.
-    fn decline(&mut self, index: ClientId, server_index: ServerId) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn decline(&mut self, id: ClientId, server_id: ServerId) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let makes_room = client.declined.is_multiple_of(DECLINED_PER_CLOSED);
         client.declined = client.declined.wrapping_add(1);
         client.ticket = None;
         client.lease = None;
-        let (since, pool_index) = (client.wait_since, client.pool);
-        let verdict = (self.pools.must_get_mut(pool_index).filter(|_| !makes_room))
-            .map(|pool| pool.shard.checkin(self.now, server_index.into()));
+        let (since, pool_id) = (client.wait_since, client.pool);
+        let verdict = (self.pools.must_get_mut(pool_id).filter(|_| !makes_room))
+            .map(|pool| pool.shard.checkin(self.now, server_id.into()));
         match verdict {
-            None | Some(Checkin::Idle) => self.close_server(server_index, NEW_SESSION),
-            Some(verdict) => self.place(server_index, verdict),
+            None | Some(Checkin::Idle) => self.close_server(server_id, NEW_SESSION),
+            Some(verdict) => self.place(server_id, verdict),
         }
-        if self.check_out_since(index, since)
-            && let Some(server) = self.clients.must_get(index).and_then(|client| client.lease)
+        if self.check_out_since(id, since)
+            && let Some(server) = self.clients.must_get(id).and_then(|client| client.lease)
         {
-            self.start_leased(index, server);
+            self.start_leased(id, server);
         }
     }
 
-    fn suits(&self, index: ClientId, server_index: ServerId) -> bool {
-        let (client, server) = (
-            self.clients.must_get(index),
-            self.servers.must_get(server_index),
-        );
+    fn suits(&self, id: ClientId, server_id: ServerId) -> bool {
+        let (client, server) = (self.clients.must_get(id), self.servers.must_get(server_id));
         client
             .is_none_or(|client| server.is_none_or(|server| server.session.suits(&client.session)))
     }
 
     /// Links a client and a server.
-    pub(super) fn lease(&mut self, index: ClientId, server_index: ServerId) -> bool {
+    pub(super) fn lease(&mut self, id: ClientId, server_id: ServerId) -> bool {
         let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(index),
-            self.servers.must_get_mut(server_index),
+            self.clients.must_get_mut(id),
+            self.servers.must_get_mut(server_id),
         ) else {
             return false;
         };
         client.ticket = None;
-        client.lease = Some(server_index);
+        client.lease = Some(server_id);
         client.takes_over(server);
         client.transaction_at = self.now;
         client.declined = 0;
-        server.lease = Some(index);
+        server.lease = Some(id);
         server.stage = Stage::Leased;
         server.request_at = self.now;
         if let Some(pool) = self.pools.must_get_mut(client.pool) {
@@ -340,31 +335,31 @@ impl<D: Driver> Worker<D> {
 
     /// A waiting client got a server: what it has sent so far goes out.
     pub(super) fn start(&mut self, waiter: Waiter, server: ServerId) {
-        let index = match waiter {
+        let id = match waiter {
             Waiter::Client(client) => client,
             Waiter::Listener(listener) => return self.listener_up(listener, server),
         };
-        if !self.suits(index, server) {
-            return self.decline(index, server);
+        if !self.suits(id, server) {
+            return self.decline(id, server);
         }
-        if self.lease(index, server) {
-            self.start_leased(index, server);
+        if self.lease(id, server) {
+            self.start_leased(id, server);
         }
     }
 
-    fn start_leased(&mut self, index: ClientId, server: ServerId) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn start_leased(&mut self, id: ClientId, server: ServerId) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         match client.phase {
-            Phase::Welcome => return self.ask_for_welcome(index, server),
-            Phase::Authenticating(_) => return self.put_question(index, server),
+            Phase::Welcome => return self.ask_for_welcome(id, server),
+            Phase::Authenticating(_) => return self.put_question(id, server),
             _ => {}
         }
         let input = std::mem::take(&mut client.input);
-        let taken = self.pass_requests(index, server, &input, true);
+        let taken = self.pass_requests(id, server, &input, true);
         // The client may have been ended by what it sent.
-        if let Some(client) = self.clients.get_mut(index) {
+        if let Some(client) = self.clients.get_mut(id) {
             if taken < input.len() {
                 client.input = input.get(taken..).unwrap_or_default().to_vec();
             }
@@ -378,14 +373,14 @@ impl<D: Driver> Worker<D> {
     #[inline]
     fn pass_requests(
         &mut self,
-        index: ClientId,
-        server_index: ServerId,
+        id: ClientId,
+        server_id: ServerId,
         input: &[u8],
         fresh: bool,
     ) -> usize {
         let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(index),
-            self.servers.must_get_mut(server_index),
+            self.clients.must_get_mut(id),
+            self.servers.must_get_mut(server_id),
         ) else {
             return input.len();
         };
@@ -419,7 +414,7 @@ impl<D: Driver> Worker<D> {
         };
         if let Err(error) = begun {
             self.to_server = buffer;
-            self.fail_client(index, &Fault::Unsayable(error.to_string()));
+            self.fail_client(id, &Fault::Unsayable(error.to_string()));
             return input.len();
         }
         let taken = relay::requests(&mut link, input, &mut out, &mut self.answers);
@@ -442,14 +437,14 @@ impl<D: Driver> Worker<D> {
                 self.driver.pause(client.key);
             }
         }
-        self.send_answers(index);
+        self.send_answers(id);
         trim(&mut buffer);
         self.to_server = buffer;
-        self.deliver_cancel(index);
+        self.deliver_cancel(id);
         match taken {
-            Err(fault) => self.fail_client(index, &Fault::Protocol(fault)),
+            Err(fault) => self.fail_client(id, &Fault::Protocol(fault)),
             Ok(taken) if taken.terminate => {
-                self.remove_client(index, Leaving::Orderly, "client close request");
+                self.remove_client(id, Leaving::Orderly, "client close request");
             }
             Ok(taken) => return taken.consumed,
         }
@@ -460,13 +455,13 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(super) fn server_replied(
         &mut self,
-        server_index: ServerId,
-        index: ClientId,
+        server_id: ServerId,
+        id: ClientId,
         input: &[u8],
     ) -> usize {
         let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(index),
-            self.servers.must_get_mut(server_index),
+            self.clients.must_get_mut(id),
+            self.servers.must_get_mut(server_id),
         ) else {
             return input.len();
         };
@@ -476,11 +471,11 @@ impl<D: Driver> Worker<D> {
         let bytes = out.finish();
         let key = client.key;
         let request_at = server.request_at;
-        self.count(index, request_at, bytes.len(), result.as_ref().ok());
+        self.count(id, request_at, bytes.len(), result.as_ref().ok());
         if let Ok(replied) = &result
             && replied.errors > 0
         {
-            self.count_errors(server_index, replied.errors);
+            self.count_errors(server_id, replied.errors);
         }
         if result.as_ref().is_ok_and(|replied| replied.altered_roles) {
             self.global.role_changes.fetch_add(1, Ordering::SeqCst);
@@ -489,14 +484,14 @@ impl<D: Driver> Worker<D> {
             Ok(replied) => {
                 // Before the last bytes go to this client, the next one's go to the server.
                 if replied.consumed == input.len() {
-                    self.after_replies(index, server_index);
+                    self.after_replies(id, server_id);
                 }
                 replied.consumed
             }
             Err(_) => input.len(),
         };
         // The answer to a BEGIN that is not allowed is not shown.
-        let bytes = if self.leave_statement_mode(index, server_index) {
+        let bytes = if self.leave_statement_mode(id, server_id) {
             &[]
         } else {
             bytes
@@ -507,58 +502,58 @@ impl<D: Driver> Worker<D> {
             self.driver.send(key, bytes)
         };
         if backlog > 0 {
-            self.pause_for_client(index, server_index);
+            self.pause_for_client(id, server_id);
         }
         trim(&mut buffer);
         self.to_client = buffer;
         if let Err(fault) = result {
-            self.server_fault(server_index, &fault);
+            self.server_fault(server_id, &fault);
         }
-        self.repeat(index, server_index);
+        self.repeat(id, server_id);
         // The client may be gone, and the server be closed or given to others.
-        let client = self.clients.get(index);
+        let client = self.clients.get(id);
         let (flooding, stalled) = client.map_or((false, false), |c| (c.flooding, c.stalled));
         if flooding {
-            self.end_flood(index, server_index);
+            self.end_flood(id, server_id);
         }
         if stalled {
-            self.end_stall(index);
-            let server = self.servers.get(server_index);
-            if server.is_some_and(|server| server.lease == Some(index)) {
+            self.end_stall(id);
+            let server = self.servers.get(server_id);
+            if server.is_some_and(|server| server.lease == Some(id)) {
                 // What it had to say may have needed no server.
-                self.after_replies(index, server_index);
+                self.after_replies(id, server_id);
             }
         }
-        self.deliver_cancel(index);
-        self.after_hearing(index);
+        self.deliver_cancel(id);
+        self.after_hearing(id);
         if self.draining.is_some() || self.has_removed {
-            self.close_if_idle(index);
+            self.close_if_idle(id);
         }
         consumed
     }
 
     /// A batch that the client has sent has to be put to the server again.
     #[inline]
-    fn repeat(&mut self, index: ClientId, server_index: ServerId) {
+    fn repeat(&mut self, id: ClientId, server_id: ServerId) {
         // The server may have been closed or given away when it became free.
-        let server = self.servers.get(server_index);
-        let is_due = server
-            .is_some_and(|server| server.session.has_to_repeat() && server.lease == Some(index));
+        let server = self.servers.get(server_id);
+        let is_due =
+            server.is_some_and(|server| server.session.has_to_repeat() && server.lease == Some(id));
         if is_due {
-            self.pass_requests(index, server_index, &[], false);
+            self.pass_requests(id, server_id, &[], false);
         }
     }
 
     /// A client that was stopped because too many replies were owed goes on when half of them have come.
-    fn end_flood(&mut self, index: ClientId, server_index: ServerId) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn end_flood(&mut self, id: ClientId, server_id: ServerId) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         // The server may have been closed or given away when it became free.
         let server = self
             .servers
-            .get(server_index)
-            .filter(|server| server.lease == Some(index));
+            .get(server_id)
+            .filter(|server| server.lease == Some(id));
         if server.is_some_and(|server| server.session.owed_replies() > REPLIES_MAX / 2) {
             return;
         }
@@ -569,25 +564,19 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn pause_for_client(&mut self, index: ClientId, server_index: ServerId) {
+    fn pause_for_client(&mut self, id: ClientId, server_id: ServerId) {
         // The client may have been ended, or its server given away, when that became free.
         let leased = self
             .clients
-            .get(index)
-            .is_some_and(|client| client.lease == Some(server_index));
-        if leased && let Some(server) = self.servers.must_get(server_index) {
+            .get(id)
+            .is_some_and(|client| client.lease == Some(server_id));
+        if leased && let Some(server) = self.servers.must_get(server_id) {
             self.driver.pause(server.key);
         }
     }
 
-    fn count(
-        &mut self,
-        index: ClientId,
-        request_at: Moment,
-        bytes: usize,
-        replied: Option<&Replied>,
-    ) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn count(&mut self, id: ClientId, request_at: Moment, bytes: usize, replied: Option<&Replied>) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let Some(pool) = self.pools.must_get_mut(client.pool) else {
@@ -625,11 +614,10 @@ impl<D: Driver> Worker<D> {
     }
 
     #[inline]
-    pub(super) fn after_replies(&mut self, index: ClientId, server_index: ServerId) {
-        let (Some(client), Some(server)) = (
-            self.clients.must_get(index),
-            self.servers.must_get(server_index),
-        ) else {
+    pub(super) fn after_replies(&mut self, id: ClientId, server_id: ServerId) {
+        let (Some(client), Some(server)) =
+            (self.clients.must_get(id), self.servers.must_get(server_id))
+        else {
             return;
         };
         let is_leased =
@@ -642,32 +630,30 @@ impl<D: Driver> Worker<D> {
             return;
         }
         if server.doomed == Some(HURRIED) {
-            return self.close_hurried(index, server_index);
+            return self.close_hurried(id, server_id);
         }
         let is_plain = !self.has_checks
             && client.pinned.is_none()
             && client.session.is_plain()
             && !server.session.is_uncertain();
         // A question of ours would stand inside of the client's message, whose rest would then be read as messages.
-        if !is_plain
-            && (client.session.is_sending_to_server() || !self.settle_state(index, server_index))
+        if !is_plain && (client.session.is_sending_to_server() || !self.settle_state(id, server_id))
         {
             return;
         }
-        if self.clients.must_get(index).is_some_and(may_release) {
-            self.release(server_index);
+        if self.clients.must_get(id).is_some_and(may_release) {
+            self.release(server_id);
         }
     }
 
     /// A transaction block in statement pooling ends the client; true if it did.
-    fn leave_statement_mode(&mut self, index: ClientId, server_index: ServerId) -> bool {
+    fn leave_statement_mode(&mut self, id: ClientId, server_id: ServerId) -> bool {
         // They may be gone since the server became free.
-        let (Some(client), Some(server)) =
-            (self.clients.get(index), self.servers.get(server_index))
+        let (Some(client), Some(server)) = (self.clients.get(id), self.servers.get(server_id))
         else {
             return false;
         };
-        let in_block = client.lease == Some(server_index)
+        let in_block = client.lease == Some(server_id)
             && server.session.status() != TransactionStatus::Idle
             && server.session.is_quiet_and_synced();
         if !in_block {
@@ -678,7 +664,7 @@ impl<D: Driver> Worker<D> {
         };
         let is_refused = pool.settings.pool_mode == weir_config::PoolMode::Statement;
         if is_refused {
-            self.fail_client(index, &Fault::StatementMode);
+            self.fail_client(id, &Fault::StatementMode);
         }
         is_refused
     }

@@ -32,50 +32,50 @@ const TEST_MAX: std::time::Duration = std::time::Duration::from_secs(15);
 
 impl<D: Driver> Worker<D> {
     /// Unlinks a free server and gives it to the pool.
-    pub(super) fn release(&mut self, server_index: ServerId) {
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+    pub(super) fn release(&mut self, server_id: ServerId) {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
         let client = server.lease.take();
-        if let Some(client) = client.and_then(|index| self.clients.must_get_mut(index)) {
+        if let Some(client) = client.and_then(|id| self.clients.must_get_mut(id)) {
             client.lease = None;
             server.is_used |= client.session.pin().is_some();
         }
         self.driver.resume(server.key);
-        self.put_back(server_index);
+        self.put_back(server_id);
     }
 
     /// As [`Worker::release`], after the current event: where the call may come from a client that is being served
     /// because of another release, so that a long queue does not become a deep stack.
-    pub(super) fn release_later(&mut self, server_index: ServerId) {
-        self.later.push_back(server_index);
+    pub(super) fn release_later(&mut self, server_id: ServerId) {
+        self.later.push_back(server_id);
     }
 
     /// Releases what was put off.
     pub(super) fn run_later(&mut self) {
-        while let Some(server_index) = self.later.pop_front() {
+        while let Some(server_id) = self.later.pop_front() {
             // It may have been closed, or got another client, since it was put off.
-            let free = self.servers.get(server_index).is_some_and(|server| {
+            let free = self.servers.get(server_id).is_some_and(|server| {
                 server.lease.is_none()
                     && matches!(server.stage, Stage::Leased)
                     && server.session.is_free()
             });
             let is_unread = self
                 .servers
-                .get(server_index)
+                .get(server_id)
                 .is_some_and(|server| !server.input.is_empty());
             if free && is_unread {
                 // Promise 1: the beginning of something that nobody asked for goes to nobody.
-                self.close_server(server_index, "idle server got dirty");
+                self.close_server(server_id, "idle server got dirty");
             } else if free {
-                self.put_back(server_index);
+                self.put_back(server_id);
             }
         }
     }
 
     /// Takes a free server through everything that comes before the next client: cancels on their way, the reset.
-    fn put_back(&mut self, server_index: ServerId) {
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+    fn put_back(&mut self, server_id: ServerId) {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
         debug_assert!(
@@ -83,9 +83,9 @@ impl<D: Driver> Worker<D> {
             "promise 1: only a free server goes back"
         );
         if server.kept != Kept::No {
-            self.unkeep(server_index);
+            self.unkeep(server_id);
         }
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
         let Some(pool) = self.pools.must_get_mut(server.pool) else {
@@ -93,15 +93,15 @@ impl<D: Driver> Worker<D> {
         };
         if server.cancels > 0 {
             server.stage = Stage::BeingCancelled;
-            pool.shard.test_started(server_index.into());
+            pool.shard.test_started(server_id.into());
             let wait = self.global.settled().settings.global.cancel_wait_timeout;
-            return self.arm_server(server_index, wait);
+            return self.arm_server(server_id, wait);
         }
         if let Some(reason) = server.doomed {
-            return self.close_server(server_index, reason);
+            return self.close_server(server_id, reason);
         }
         if server.session.is_spoiled() {
-            return self.close_server(server_index, "session state that nothing takes away");
+            return self.close_server(server_id, "session state that nothing takes away");
         }
         if server.is_used || pool.reset_always {
             let is_session = pool.settings.pool_mode == weir_config::PoolMode::Session;
@@ -109,64 +109,64 @@ impl<D: Driver> Worker<D> {
             match settled.settings.global.server_reset_query.as_str() {
                 // As the administrator wishes; but what pinned a client elsewhere must not be met by the next one.
                 "" if is_session || !server.is_used => {}
-                "" => return self.close_server(server_index, "no server_reset_query"),
-                query => return self.test_server(server_index, Test::Reset, query),
+                "" => return self.close_server(server_id, "no server_reset_query"),
+                query => return self.test_server(server_id, Test::Reset, query),
             }
         }
-        self.check_in(server_index);
+        self.check_in(server_id);
     }
 
     /// Gives a free, clean server to the pool.
-    pub(super) fn check_in(&mut self, server_index: ServerId) {
-        if self.looks_again(server_index) {
+    pub(super) fn check_in(&mut self, server_id: ServerId) {
+        if self.looks_again(server_id) {
             return;
         }
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
         server.is_used = false;
         server.is_new = false;
         server.stage = Stage::Idle;
-        let pool_index = server.pool;
-        if server.is_role_doubtful && self.ask_role(server_index, None) {
+        let pool_id = server.pool;
+        if server.is_role_doubtful && self.ask_role(server_id, None) {
             return;
         }
-        let Some(pool) = self.pools.must_get_mut(pool_index) else {
+        let Some(pool) = self.pools.must_get_mut(pool_id) else {
             return;
         };
-        let verdict = pool.shard.checkin(self.now, server_index.into());
-        self.place(server_index, verdict);
-        self.pump(pool_index);
+        let verdict = pool.shard.checkin(self.now, server_id.into());
+        self.place(server_id, verdict);
+        self.pump(pool_id);
     }
 
     /// Carries out what the pool decided about a server.
-    pub(super) fn place(&mut self, server_index: ServerId, verdict: Checkin) {
+    pub(super) fn place(&mut self, server_id: ServerId, verdict: Checkin) {
         match verdict {
             Checkin::Idle => {
-                if let Some(server) = self.servers.must_get_mut(server_index) {
+                if let Some(server) = self.servers.must_get_mut(server_id) {
                     server.stage = Stage::Idle;
                     server.is_new = false;
                 }
             }
             Checkin::Assigned(client) => {
-                let waiter = self.waiter_for(server_index, client);
-                self.start_idle(waiter, server_index);
+                let waiter = self.waiter_for(server_id, client);
+                self.start_idle(waiter, server_id);
             }
             Checkin::AssignedCheck(client) => {
-                let waiter = self.waiter_for(server_index, client);
-                self.check_before_use(waiter, server_index);
+                let waiter = self.waiter_for(server_id, client);
+                self.check_before_use(waiter, server_id);
             }
             Checkin::Close(reason) => {
                 let reason = reason.to_string();
-                self.close_server(server_index, &reason);
+                self.close_server(server_id, &reason);
             }
-            Checkin::HandOver { lane } => self.hand_over(server_index, lane, false),
+            Checkin::HandOver { lane } => self.hand_over(server_id, lane, false),
         }
     }
 
     /// Reads the number of a waiter that gets this server.
-    fn waiter_for(&self, server_index: ServerId, number: weir_pool::ClientId) -> Waiter {
-        let server = self.servers.must_get(server_index);
+    fn waiter_for(&self, server_id: ServerId, number: weir_pool::ClientId) -> Waiter {
+        let server = self.servers.must_get(server_id);
         self.waiter(
             server.map_or_else(PoolId::null, |server| server.pool),
             number,
@@ -174,8 +174,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Asks a server something before (or after) a client uses it.
-    pub(super) fn test_server(&mut self, server_index: ServerId, test: Test, query: &str) {
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+    pub(super) fn test_server(&mut self, server_id: ServerId, test: Test, query: &str) {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
         let mut message = Vec::new();
@@ -184,45 +184,45 @@ impl<D: Driver> Worker<D> {
             _ => server.session.ask(query, &mut message),
         };
         if asked.is_err() {
-            return self.close_server(server_index, "query cannot be sent");
+            return self.close_server(server_id, "query cannot be sent");
         }
         server.stage = Stage::Testing(test);
         self.driver.send(server.key, &message);
         if test != Test::Connect
             && let Some(pool) = self.pools.must_get_mut(server.pool)
         {
-            pool.shard.test_started(server_index.into());
+            pool.shard.test_started(server_id.into());
         }
-        self.arm_server(server_index, Some(TEST_MAX));
+        self.arm_server(server_id, Some(TEST_MAX));
     }
 
     /// The server was idle for long: it is checked first, and the client waits for that.
-    pub(super) fn check_before_use(&mut self, waiter: Waiter, server_index: ServerId) {
+    pub(super) fn check_before_use(&mut self, waiter: Waiter, server_id: ServerId) {
         if let Waiter::Client(client) = waiter
-            && self.checks_role(client, server_index)
+            && self.checks_role(client, server_id)
         {
             return;
         }
         let settled = self.global.settled();
         match settled.settings.global.check_query() {
-            Some(query) => self.check_with(waiter, server_index, query),
-            None => self.start_idle(waiter, server_index),
+            Some(query) => self.check_with(waiter, server_id, query),
+            None => self.start_idle(waiter, server_id),
         }
     }
 
-    pub(super) fn check_with(&mut self, waiter: Waiter, server_index: ServerId, query: &str) {
+    pub(super) fn check_with(&mut self, waiter: Waiter, server_id: ServerId, query: &str) {
         if let Waiter::Client(client) = waiter
             && let Some(client) = self.clients.must_get_mut(client)
         {
             client.ticket = None;
-            client.lease = Some(server_index);
+            client.lease = Some(server_id);
         }
-        self.test_server(server_index, Test::Check(waiter), query);
+        self.test_server(server_id, Test::Check(waiter), query);
     }
 
     /// Everything of a server that is not leased but being tested or cleaned: nobody sees the replies.
-    pub(super) fn server_replied_to_us(&mut self, server_index: ServerId, input: &[u8]) -> usize {
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+    pub(super) fn server_replied_to_us(&mut self, server_id: ServerId, input: &[u8]) -> usize {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return input.len();
         };
         let mut buffer = std::mem::take(&mut self.to_client);
@@ -239,52 +239,52 @@ impl<D: Driver> Worker<D> {
         }
         match result {
             Ok(replied) => {
-                self.hear(server_index, input.get(..replied.consumed).unwrap_or(input));
+                self.hear(server_id, input.get(..replied.consumed).unwrap_or(input));
                 if replied.consumed == input.len() {
-                    self.after_our_request(server_index);
+                    self.after_our_request(server_id);
                 }
                 replied.consumed
             }
             Err(fault) => {
-                self.server_fault(server_index, &fault);
+                self.server_fault(server_id, &fault);
                 input.len()
             }
         }
     }
 
     /// Cancels what an abandoned server still does, and closes the server when its time is over.
-    pub(super) fn clean_on(&mut self, server_index: ServerId) {
-        let Some(server) = self.servers.must_get(server_index) else {
+    pub(super) fn clean_on(&mut self, server_id: ServerId) {
+        let Some(server) = self.servers.must_get(server_id) else {
             return;
         };
         match server.cleaning_until {
             Some(until) if until <= self.now => {
                 let reason = "client disconnected with query in progress";
-                return self.close_server(server_index, reason);
+                return self.close_server(server_id, reason);
             }
-            _ => self.cancel_abandoned(server_index),
+            _ => self.cancel_abandoned(server_id),
         }
-        self.arm_server(server_index, Some(CANCEL_AGAIN));
+        self.arm_server(server_id, Some(CANCEL_AGAIN));
     }
 
     /// Cancels what an abandoned server still does. Where its client had asked for more behind that, PostgreSQL goes on as on
     /// a connection that was lost.
-    fn cancel_abandoned(&mut self, server_index: ServerId) {
-        let server = self.servers.must_get(server_index);
+    fn cancel_abandoned(&mut self, server_id: ServerId) {
+        let server = self.servers.must_get(server_id);
         let may_cancel = server.is_some_and(|server| {
             server.cancels == 0 && server.session.is_busy() && server.session.is_at_last_request()
         });
         if may_cancel {
-            self.cancel_server(server_index, None);
+            self.cancel_server(server_id, None);
         }
     }
 
-    fn after_our_request(&mut self, server_index: ServerId) {
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+    fn after_our_request(&mut self, server_id: ServerId) {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
         if server.session.is_dying() {
-            return self.close_server(server_index, "server closed");
+            return self.close_server(server_id, "server closed");
         }
         if !server.session.is_free() {
             // The replies are complete, but a transaction is still open.
@@ -298,64 +298,64 @@ impl<D: Driver> Worker<D> {
             return;
         }
         server.session.settle();
-        let (key, pool_index) = (server.key, server.pool);
+        let (key, pool_id) = (server.key, server.pool);
         let stage = std::mem::replace(&mut server.stage, Stage::Idle);
-        self.arm_server(server_index, None);
+        self.arm_server(server_id, None);
         match stage {
             Stage::Cleaning => {
                 self.driver.resume(key);
-                self.put_back(server_index);
+                self.put_back(server_id);
             }
             Stage::Testing(Test::Reset) => {
-                if let Some(server) = self.servers.must_get_mut(server_index) {
+                if let Some(server) = self.servers.must_get_mut(server_id) {
                     server.session.was_reset();
                 }
-                self.test_passed(pool_index, server_index);
-                self.check_in(server_index);
+                self.test_passed(pool_id, server_id);
+                self.check_in(server_id);
             }
             Stage::Testing(Test::Ping) => {
-                self.test_passed(pool_index, server_index);
-                self.put_back(server_index);
+                self.test_passed(pool_id, server_id);
+                self.put_back(server_id);
             }
             Stage::Testing(Test::Check(waiter)) => {
-                self.test_passed(pool_index, server_index);
-                self.start(waiter, server_index);
+                self.test_passed(pool_id, server_id);
+                self.start(waiter, server_id);
             }
-            Stage::Testing(Test::Role(client)) => self.role_answered(server_index, client),
-            Stage::Testing(Test::Connect) => self.server_is_up(server_index),
+            Stage::Testing(Test::Role(client)) => self.role_answered(server_id, client),
+            Stage::Testing(Test::Connect) => self.server_is_up(server_id),
             Stage::Testing(Test::Load { is_new: true }) => {
-                self.looked(server_index, Test::Load { is_new: true });
-                self.server_is_up(server_index);
+                self.looked(server_id, Test::Load { is_new: true });
+                self.server_is_up(server_id);
             }
             Stage::Testing(test @ (Test::Look | Test::Load { .. })) => {
-                self.test_passed(pool_index, server_index);
-                if !self.looked(server_index, test) {
-                    self.put_back(server_index);
+                self.test_passed(pool_id, server_id);
+                if !self.looked(server_id, test) {
+                    self.put_back(server_id);
                 }
             }
             other => {
-                if let Some(server) = self.servers.must_get_mut(server_index) {
+                if let Some(server) = self.servers.must_get_mut(server_id) {
                     server.stage = other;
                 }
             }
         }
     }
 
-    pub(super) fn test_passed(&mut self, pool_index: PoolId, server_index: ServerId) {
-        if let Some(pool) = self.pools.must_get_mut(pool_index) {
-            pool.shard.test_passed(server_index.into());
+    pub(super) fn test_passed(&mut self, pool_id: PoolId, server_id: ServerId) {
+        if let Some(pool) = self.pools.must_get_mut(pool_id) {
+            pool.shard.test_passed(server_id.into());
         }
     }
 
     /// A client left while it held a server.
     pub(super) fn abandon_server(
         &mut self,
-        server_index: ServerId,
+        server_id: ServerId,
         client: &Client,
         leaving: Leaving,
     ) {
         use weir_session::server::Abandoned;
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
         server.lease = None;
@@ -371,13 +371,13 @@ impl<D: Driver> Worker<D> {
         let mut message = Vec::new();
         match server.session.abandon(&client.session, &mut message) {
             Abandoned::Close => self.close_server(
-                server_index,
+                server_id,
                 "client disconnect before everything was sent to the server",
             ),
             Abandoned::Free => {
                 server.session.settle();
                 server.is_used |= client.session.pin().is_some() || server.session.is_uncertain();
-                self.release_later(server_index);
+                self.release_later(server_id);
             }
             Abandoned::Drain { running } => {
                 server.stage = Stage::Cleaning;
@@ -391,20 +391,20 @@ impl<D: Driver> Worker<D> {
                 server.cleaning_until = Some(cancels_at.plus(DRAIN_MAX));
                 if cancels_at > self.now {
                     let time = cancels_at.since(self.now);
-                    return self.arm_server(server_index, Some(time));
+                    return self.arm_server(server_id, Some(time));
                 }
                 if running {
-                    self.cancel_abandoned(server_index);
+                    self.cancel_abandoned(server_id);
                 }
-                self.arm_server(server_index, Some(CANCEL_AGAIN));
+                self.arm_server(server_id, Some(CANCEL_AGAIN));
             }
         }
     }
 
     /// The conversation with a server is not understood any more, or it refused our own request.
-    pub(super) fn server_fault(&mut self, server_index: ServerId, fault: &ServerFault) {
+    pub(super) fn server_fault(&mut self, server_id: ServerId, fault: &ServerFault) {
         // What was passed on before the fault may have ended its client, and the server with it.
-        let Some(server) = self.servers.get_mut(server_index) else {
+        let Some(server) = self.servers.get_mut(server_id) else {
             return;
         };
         let reason = match (&server.stage, fault) {
@@ -414,42 +414,40 @@ impl<D: Driver> Worker<D> {
         };
         let client = server.lease;
         let does_without = client.is_some_and(|client| {
-            let server = self.servers.must_get(server_index);
+            let server = self.servers.must_get(server_id);
             server.is_some_and(|server| self.does_without(client, &server.session))
         });
         if does_without {
             // The client is let go of with the connection.
-            return self.close_server(server_index, &reason);
+            return self.close_server(server_id, &reason);
         }
-        let meets_others =
-            client.is_some_and(|client| self.meets_others(client, server_index, fault));
-        let server = self.servers.must_get_mut(server_index);
-        if let Some(index) = server.and_then(|server| server.lease.take()) {
+        let meets_others = client.is_some_and(|client| self.meets_others(client, server_id, fault));
+        let server = self.servers.must_get_mut(server_id);
+        if let Some(id) = server.and_then(|server| server.lease.take()) {
             match fault {
                 ServerFault::Refused(_) if meets_others => {
-                    self.close_server(server_index, &reason);
-                    return self.wait_again(index);
+                    self.close_server(server_id, &reason);
+                    return self.wait_again(id);
                 }
                 ServerFault::Refused(body) => {
-                    self.refuse_client(index, body, "invalid server parameter");
+                    self.refuse_client(id, body, "invalid server parameter");
                 }
                 // Unlike a FATAL, what the server said does not tell the client that it is over.
-                _ => self.lost_server(index, false),
+                _ => self.lost_server(id, false),
             }
         }
         // A worker that stops closes its servers with its last client.
-        if self.servers.contains(server_index) {
-            self.close_server(server_index, &reason);
+        if self.servers.contains(server_id) {
+            self.close_server(server_id, &reason);
         }
     }
 
     /// True if a client that logs in met a setting of an earlier client of the server that may not be reset any more: a
     /// privilege was taken away. Another server has no such setting, a new one at the latest.
-    fn meets_others(&self, index: ClientId, server_index: ServerId, fault: &ServerFault) -> bool {
-        let (Some(client), Some(server)) = (
-            self.clients.must_get(index),
-            self.servers.must_get(server_index),
-        ) else {
+    fn meets_others(&self, id: ClientId, server_id: ServerId, fault: &ServerFault) -> bool {
+        let (Some(client), Some(server)) =
+            (self.clients.must_get(id), self.servers.must_get(server_id))
+        else {
             return false;
         };
         let ServerFault::Refused(body) = fault else {

@@ -94,17 +94,17 @@ impl Standing {
 impl<D: Driver> Worker<D> {
     /// True if a server has to be asked first; its client waits for that.
     #[inline]
-    pub(super) fn checks_role(&mut self, index: ClientId, server_index: ServerId) -> bool {
-        let client = self.clients.must_get_mut(index);
+    pub(super) fn checks_role(&mut self, id: ClientId, server_id: ServerId) -> bool {
+        let client = self.clients.must_get_mut(id);
         if !client.is_some_and(|client| std::mem::take(&mut client.is_newcomer)) {
             return false;
         }
-        self.is_role_check_due(server_index) && self.ask_role(server_index, Some(index))
+        self.is_role_check_due(server_id) && self.ask_role(server_id, Some(id))
     }
 
-    fn is_role_check_due(&self, server_index: ServerId) -> bool {
+    fn is_role_check_due(&self, server_id: ServerId) -> bool {
         let settled = self.global.settled();
-        let server = self.servers.must_get(server_index);
+        let server = self.servers.must_get(server_id);
         let pool = server.and_then(|server| self.pools.must_get(server.pool));
         let Some((pool, delay)) = pool.zip(settled.settings.global.role_check_delay) else {
             return false;
@@ -114,7 +114,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Asks a free server, which its client, if any, gets when it has answered. False if nobody wants to know.
-    pub(super) fn ask_role(&mut self, server_index: ServerId, client: Option<ClientId>) -> bool {
+    pub(super) fn ask_role(&mut self, server_id: ServerId, client: Option<ClientId>) -> bool {
         let is_wanted = self
             .global
             .settled()
@@ -122,7 +122,7 @@ impl<D: Driver> Worker<D> {
             .global
             .role_check_delay
             .is_some();
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return false;
         };
         server.is_role_doubtful = false;
@@ -136,24 +136,24 @@ impl<D: Driver> Worker<D> {
         server.role_asked = (self.now, self.global.role_changes.load(SeqCst));
         if let Some(client) = client.and_then(|client| self.clients.must_get_mut(client)) {
             client.ticket = None;
-            client.lease = Some(server_index);
+            client.lease = Some(server_id);
         }
-        self.test_server(server_index, Test::Role(client), &sql);
+        self.test_server(server_id, Test::Role(client), &sql);
         true
     }
 
     /// A server has answered.
-    pub(super) fn role_answered(&mut self, server_index: ServerId, client: Option<ClientId>) {
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+    pub(super) fn role_answered(&mut self, server_id: ServerId, client: Option<ClientId>) {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
         // An error here is nobody's.
         let _ = server.session.take_errors();
         let answer = std::mem::take(&mut server.answer);
-        let (is_new, pool_index) = (server.is_new, server.pool);
+        let (is_new, pool_id) = (server.is_new, server.pool);
         let (asked_at, changes) = server.role_asked;
         let target = server.facts.target.clone();
-        let Some(pool) = self.pools.must_get(pool_index) else {
+        let Some(pool) = self.pools.must_get(pool_id) else {
             return;
         };
         let verdict = match rows(
@@ -175,30 +175,25 @@ impl<D: Driver> Worker<D> {
             }
         };
         match (verdict, client) {
-            (Verdict::Outdated, _) => self.replace_outdated(server_index, pool_index, client),
+            (Verdict::Outdated, _) => self.replace_outdated(server_id, pool_id, client),
             (Verdict::Current, Some(client)) => {
-                self.test_passed(pool_index, server_index);
-                self.start(Waiter::Client(client), server_index);
+                self.test_passed(pool_id, server_id);
+                self.start(Waiter::Client(client), server_id);
             }
             (Verdict::Current, None) => {
-                self.test_passed(pool_index, server_index);
-                self.check_in(server_index);
+                self.test_passed(pool_id, server_id);
+                self.check_in(server_id);
             }
         }
     }
 
     /// Closes this server, and all others of its pool when they are free. A client that was to get it waits on, and asks
     /// again what it gets: the first new one tells what all later ones are compared with.
-    fn replace_outdated(
-        &mut self,
-        server_index: ServerId,
-        pool_index: PoolId,
-        client: Option<ClientId>,
-    ) {
-        if let Some(server) = self.servers.must_get_mut(server_index) {
+    fn replace_outdated(&mut self, server_id: ServerId, pool_id: PoolId, client: Option<ClientId>) {
+        if let Some(server) = self.servers.must_get_mut(server_id) {
             server.stage = Stage::Testing(Test::Role(client));
         }
-        let Some(pool) = self.pools.must_get(pool_index) else {
+        let Some(pool) = self.pools.must_get(pool_id) else {
             return;
         };
         let global = Arc::clone(&pool.global);
@@ -214,33 +209,33 @@ impl<D: Driver> Worker<D> {
             drop(self.post(lane, Message::Outdated { pool, before }));
         }
         self.outdated(&global, before);
-        self.close_server(server_index, "role or defaults have changed");
+        self.close_server(server_id, "role or defaults have changed");
     }
 
     /// The server that a client was to get is gone: it waits on, and asks again what it gets.
-    pub(super) fn wait_for_role(&mut self, index: ClientId) {
-        if let Some(client) = self.clients.must_get_mut(index) {
+    pub(super) fn wait_for_role(&mut self, id: ClientId) {
+        if let Some(client) = self.clients.must_get_mut(id) {
             client.is_newcomer = true;
         }
-        self.wait_again(index);
+        self.wait_again(id);
     }
 
     /// Servers of this pool that began until then are replaced.
     pub(super) fn outdated(&mut self, pool: &GlobalPool, before: Moment) {
         lock(&pool.welcomes).clear();
-        let Some(index) = self.find_pool(pool) else {
+        let Some(id) = self.find_pool(pool) else {
             // This worker has no servers of it.
             return;
         };
-        if let Some(pool) = self.pools.must_get_mut(index) {
+        if let Some(pool) = self.pools.must_get_mut(id) {
             pool.shard.recycle(before);
         }
-        self.pump(index);
+        self.pump(id);
     }
 
     /// A role that is gone shows by errors: it does not exist (42704), or has none of its rights (42501). Both have other
     /// reasons too, so the server is asked before anybody else gets it.
-    pub(super) fn doubt_role(&mut self, server_index: ServerId, codes: &[Option<SqlState>]) {
+    pub(super) fn doubt_role(&mut self, server_id: ServerId, codes: &[Option<SqlState>]) {
         const SIGNS: [SqlState; 2] = [SqlState::UNDEFINED_OBJECT, SqlState::INSUFFICIENT_PRIVILEGE];
         let is_wanted = || {
             self.global
@@ -251,7 +246,7 @@ impl<D: Driver> Worker<D> {
                 .is_some()
         };
         let is_sign = codes.iter().flatten().any(|code| SIGNS.contains(code)) && is_wanted();
-        if is_sign && let Some(server) = self.servers.must_get_mut(server_index) {
+        if is_sign && let Some(server) = self.servers.must_get_mut(server_id) {
             server.is_role_doubtful = true;
         }
     }

@@ -121,22 +121,22 @@ impl<D: Driver> Worker<D> {
     /// The connection is protected: what it is for begins.
     fn secured(&mut self, asker: Asker, key: Key, session: Box<Session>, plain: &[u8]) {
         match asker {
-            Asker::Client(index) => self.client_secured(index, &session),
-            Asker::Server(index) => self.server_secured(index, &session),
+            Asker::Client(id) => self.client_secured(id, &session),
+            Asker::Server(id) => self.server_secured(id, &session),
             Asker::Cancel(_) => {}
         }
         self.driver.secure(key, session);
         match asker {
-            Asker::Client(index) if !plain.is_empty() => self.client_received(index, plain),
+            Asker::Client(id) if !plain.is_empty() => self.client_received(id, plain),
             Asker::Client(_) => {}
-            Asker::Server(index) => {
-                self.begin_login(index);
+            Asker::Server(id) => {
+                self.begin_login(id);
                 // The login may have failed already.
-                if !plain.is_empty() && self.servers.contains(index) {
-                    self.server_received(index, plain);
+                if !plain.is_empty() && self.servers.contains(id) {
+                    self.server_received(id, plain);
                 }
             }
-            Asker::Cancel(index) => self.send_cancel(index),
+            Asker::Cancel(id) => self.send_cancel(id),
         }
     }
 
@@ -146,11 +146,11 @@ impl<D: Driver> Worker<D> {
 
     fn end_handshake(&mut self, asker: Asker, reason: &str) {
         match asker {
-            Asker::Client(index) => self.client_not_secured(index, reason),
-            Asker::Server(index) => self.server_not_secured(index, reason),
-            Asker::Cancel(index) => {
+            Asker::Client(id) => self.client_not_secured(id, reason),
+            Asker::Server(id) => self.server_not_secured(id, reason),
+            Asker::Cancel(id) => {
                 tracing::warn!("cancel request could not be sent: {reason}");
-                self.cancel_over(index, false);
+                self.cancel_over(id, false);
             }
         }
     }
@@ -158,22 +158,22 @@ impl<D: Driver> Worker<D> {
     /// The handshake of whoever asked, if it still goes on.
     fn securing(&mut self, asker: Asker) -> Option<(Key, &mut Securing)> {
         match asker {
-            Asker::Client(index) => {
-                let client = self.clients.get_mut(index)?;
+            Asker::Client(id) => {
+                let client = self.clients.get_mut(id)?;
                 match &mut client.phase {
                     Phase::Securing(securing) => Some((client.key, securing)),
                     _ => None,
                 }
             }
-            Asker::Server(index) => {
-                let server = self.servers.get_mut(index)?;
+            Asker::Server(id) => {
+                let server = self.servers.get_mut(id)?;
                 match &mut server.stage {
                     Stage::Securing(securing) => Some((server.key, securing)),
                     _ => None,
                 }
             }
-            Asker::Cancel(index) => {
-                let canceller = self.cancellers.get_mut(index)?;
+            Asker::Cancel(id) => {
+                let canceller = self.cancellers.get_mut(id)?;
                 match &mut canceller.carrying {
                     Carrying::Securing(securing) => Some((canceller.key, securing)),
                     _ => None,

@@ -34,8 +34,8 @@ pub(super) const REPORTED_MAX: usize = 64;
 
 impl<D: Driver> Worker<D> {
     /// The pool wants one more server.
-    pub(super) fn connect(&mut self, pool_index: PoolId, token: ConnectToken) {
-        let Some(pool) = self.pools.must_get_mut(pool_index) else {
+    pub(super) fn connect(&mut self, pool_id: PoolId, token: ConnectToken) {
+        let Some(pool) = self.pools.must_get_mut(pool_id) else {
             return;
         };
         let settings = Arc::clone(&pool.settings);
@@ -53,16 +53,16 @@ impl<D: Driver> Worker<D> {
             tls: None,
         };
         let session = Session::new(Arc::default());
-        let mut server = Server::new(Key::null(), pool_index, session, facts, self.now);
+        let mut server = Server::new(Key::null(), pool_id, session, facts, self.now);
         server.stage = Stage::Connecting;
-        let index = self.servers.insert(server);
-        pool.shard.connect_started(token, index.into());
-        if pool.shard.is_reserve(index.into()) {
-            let name = self.server_name(index);
+        let id = self.servers.insert(server);
+        pool.shard.connect_started(token, id.into());
+        if pool.shard.is_reserve(id.into()) {
+            let name = self.server_name(id);
             tracing::warn!("{name} taking connection from reserve_pool");
         }
         let timeout = self.global.settled().settings.global.server_connect_timeout;
-        self.arm_server(index, timeout);
+        self.arm_server(id, timeout);
         let (mut names, mut targets) = (Vec::new(), Vec::new());
         let count = settings.hosts.len().max(1);
         let hosts = settings
@@ -85,13 +85,13 @@ impl<D: Driver> Worker<D> {
                 HostAddr::Name(name) => names.push((name.clone(), settings.port)),
             }
         }
-        self.resolve_next(index, names, targets);
+        self.resolve_next(id, names, targets);
     }
 
     /// Looks up the names that are left, then connects.
     fn resolve_next(
         &mut self,
-        index: ServerId,
+        id: ServerId,
         mut names: Vec<(String, u16)>,
         mut targets: Vec<Target>,
     ) {
@@ -100,31 +100,27 @@ impl<D: Driver> Worker<D> {
                 Some(Ok(addresses)) => targets.extend(tcp_targets(&name, addresses, port)),
                 Some(Err(text)) if names.len() == 1 && targets.is_empty() => {
                     return self.login_failed(
-                        index,
+                        id,
                         LastError { text, body: None },
                         FailureKind::Refused,
                     );
                 }
                 Some(Err(_)) => {}
                 None => {
-                    let Some(server) = self.servers.must_get_mut(index) else {
+                    let Some(server) = self.servers.must_get_mut(id) else {
                         return;
                     };
                     server.stage = Stage::Resolving(names, targets);
-                    if !resolve(&self.global, name, self.lane, index) {
+                    if !resolve(&self.global, name, self.lane, id) {
                         let text = "too many name look-ups at once".to_owned();
-                        self.login_failed(
-                            index,
-                            LastError { text, body: None },
-                            FailureKind::Local,
-                        );
+                        self.login_failed(id, LastError { text, body: None }, FailureKind::Local);
                     }
                     return;
                 }
             }
             names.remove(0);
         }
-        self.try_targets(index, targets);
+        self.try_targets(id, targets);
     }
 
     pub(super) fn resolved(&mut self, resolved: Resolved) {
@@ -151,13 +147,13 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Connects to the first address that takes us.
-    fn try_targets(&mut self, index: ServerId, mut targets: Vec<Target>) {
+    fn try_targets(&mut self, id: ServerId, mut targets: Vec<Target>) {
         let mut last = std::io::Error::new(ErrorKind::NotFound, "no address");
         while !targets.is_empty() {
             let target = targets.remove(0);
-            match self.driver.connect(&target, Owner::Server(index)) {
+            match self.driver.connect(&target, Owner::Server(id)) {
                 Ok(key) => {
-                    if let Some(server) = self.servers.must_get_mut(index) {
+                    if let Some(server) = self.servers.must_get_mut(id) {
                         server.key = key;
                         server.facts.target = target;
                         server.stage = Stage::Connecting;
@@ -174,49 +170,49 @@ impl<D: Driver> Worker<D> {
             FailureKind::Refused
         };
         let text = format!("connect failed: {last}");
-        self.login_failed(index, LastError { text, body: None }, kind);
+        self.login_failed(id, LastError { text, body: None }, kind);
     }
 
     /// An address refused us.
-    pub(super) fn connect_failed(&mut self, index: ServerId, error: &std::io::Error) {
-        let Some(server) = self.servers.must_get_mut(index) else {
+    pub(super) fn connect_failed(&mut self, id: ServerId, error: &std::io::Error) {
+        let Some(server) = self.servers.must_get_mut(id) else {
             return;
         };
         server.key = Key::null();
         let text = format!("connect failed: {error}");
-        self.login_failed(index, LastError { text, body: None }, FailureKind::Refused);
+        self.login_failed(id, LastError { text, body: None }, FailureKind::Refused);
     }
 
     /// The connection is there, and protected if it has to be: log in.
-    pub(super) fn begin_login(&mut self, index: ServerId) {
-        let Some(server) = self.servers.must_get_mut(index) else {
+    pub(super) fn begin_login(&mut self, id: ServerId) {
+        let Some(server) = self.servers.must_get_mut(id) else {
             return;
         };
-        let (key, pool_index) = (server.key, server.pool);
+        let (key, pool_id) = (server.key, server.pool);
         let transport = match server.facts.tls {
             None => Transport::Plain,
             Some(_) => Transport::Tls {
                 end_point: server.end_point.take().map(Into::into),
             },
         };
-        let Some(plan) = self.login_plan(pool_index, transport) else {
+        let Some(plan) = self.login_plan(pool_id, transport) else {
             let text = "no random bytes from the system".to_owned();
-            return self.login_failed(index, LastError { text, body: None }, FailureKind::Local);
+            return self.login_failed(id, LastError { text, body: None }, FailureKind::Local);
         };
         let mut message = Vec::new();
         match ServerLogin::start(plan, &mut message) {
             Ok(login) => {
                 self.driver.send(key, &message);
-                if let Some(server) = self.servers.must_get_mut(index) {
+                if let Some(server) = self.servers.must_get_mut(id) {
                     server.stage = Stage::Login(Box::new(login));
                 }
             }
-            Err(fault) => self.login_fault(index, &fault),
+            Err(fault) => self.login_fault(id, &fault),
         }
     }
 
-    fn login_plan(&self, pool_index: PoolId, transport: Transport) -> Option<LoginPlan> {
-        let pool = self.pools.must_get(pool_index)?;
+    fn login_plan(&self, pool_id: PoolId, transport: Transport) -> Option<LoginPlan> {
+        let pool = self.pools.must_get(pool_id)?;
         let settled = self.global.settled();
         let settings = &pool.settings;
         let pass_through = if settings.is_user_forced {
@@ -249,25 +245,25 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Bytes from a server, behind those that could not be judged before.
-    pub(super) fn server_received(&mut self, index: ServerId, bytes: &[u8]) {
-        let Some(server) = self.servers.must_get_mut(index) else {
+    pub(super) fn server_received(&mut self, id: ServerId, bytes: &[u8]) {
+        let Some(server) = self.servers.must_get_mut(id) else {
             return;
         };
         if server.input.is_empty() {
-            let taken = self.server_input(index, bytes);
-            self.keep_server_input(index, bytes.get(taken..).unwrap_or_default());
+            let taken = self.server_input(id, bytes);
+            self.keep_server_input(id, bytes.get(taken..).unwrap_or_default());
             return;
         }
         let mut input = std::mem::take(&mut server.input);
         input.extend_from_slice(bytes);
-        let taken = self.server_input(index, &input);
-        self.keep_server_input(index, input.get(taken..).unwrap_or_default());
+        let taken = self.server_input(id, &input);
+        self.keep_server_input(id, input.get(taken..).unwrap_or_default());
     }
 
     /// Keeps the beginning of a message until its end has come.
-    fn keep_server_input(&mut self, index: ServerId, rest: &[u8]) {
+    fn keep_server_input(&mut self, id: ServerId, rest: &[u8]) {
         // It may have been closed by what it sent, or be with another worker.
-        let Some(server) = self.servers.get_mut(index) else {
+        let Some(server) = self.servers.get_mut(id) else {
             return;
         };
         if !rest.is_empty() {
@@ -275,39 +271,39 @@ impl<D: Driver> Worker<D> {
         }
         // Promise 1: a server with a byte that nobody has read is not given to anybody.
         if matches!(server.stage, Stage::Idle) && !(rest.is_empty() && server.session.is_free()) {
-            self.close_server(index, "idle server got dirty");
+            self.close_server(id, "idle server got dirty");
         }
     }
 
     #[inline]
-    fn server_input(&mut self, index: ServerId, input: &[u8]) -> usize {
-        let Some(server) = self.servers.must_get(index) else {
+    fn server_input(&mut self, id: ServerId, input: &[u8]) -> usize {
+        let Some(server) = self.servers.must_get(id) else {
             return input.len();
         };
         match (&server.stage, server.lease) {
             (Stage::Leased, Some(client)) => {
                 match self.clients.must_get(client).map(|client| &client.phase) {
-                    Some(Phase::Welcome) => self.welcome_replied(index, client, input),
-                    Some(Phase::Authenticating(_)) => self.inquiry_replied(index, client, input),
-                    _ => self.server_replied(index, client, input),
+                    Some(Phase::Welcome) => self.welcome_replied(id, client, input),
+                    Some(Phase::Authenticating(_)) => self.inquiry_replied(id, client, input),
+                    _ => self.server_replied(id, client, input),
                 }
             }
-            (Stage::Login(_), _) => self.login_input(index, input),
-            (Stage::Negotiating(_), _) => self.negotiation_input(index, input),
+            (Stage::Login(_), _) => self.login_input(id, input),
+            (Stage::Negotiating(_), _) => self.negotiation_input(id, input),
             (Stage::Securing(_), _) => {
-                self.advance_handshake(Asker::Server(index), input);
+                self.advance_handshake(Asker::Server(id), input);
                 input.len()
             }
             (Stage::Listening(listener), _) => {
                 let listener = *listener;
-                self.listener_received(index, listener, input)
+                self.listener_received(id, listener, input)
             }
-            _ => self.server_replied_to_us(index, input),
+            _ => self.server_replied_to_us(id, input),
         }
     }
 
-    fn login_input(&mut self, index: ServerId, input: &[u8]) -> usize {
-        let Some(server) = self.servers.must_get_mut(index) else {
+    fn login_input(&mut self, id: ServerId, input: &[u8]) -> usize {
+        let Some(server) = self.servers.must_get_mut(id) else {
             return input.len();
         };
         let key = server.key;
@@ -323,15 +319,15 @@ impl<D: Driver> Worker<D> {
         match result {
             Ok((taken, LoginStep::More)) => taken,
             Ok((taken, LoginStep::NeedKeys(request))) => {
-                self.derive_keys(Asker::Server(index), request);
+                self.derive_keys(Asker::Server(id), request);
                 taken
             }
             Ok((taken, LoginStep::Done(logged_in))) => {
-                self.logged_in(index, *logged_in);
+                self.logged_in(id, *logged_in);
                 taken
             }
             Err(fault) => {
-                self.login_fault(index, &fault);
+                self.login_fault(id, &fault);
                 input.len()
             }
         }
@@ -365,22 +361,22 @@ impl<D: Driver> Worker<D> {
         are_cached: bool,
     ) {
         match asker {
-            Asker::Client(index) => {
-                if self.clients.contains(index) {
-                    self.client_keys(index, keys, are_cached);
+            Asker::Client(id) => {
+                if self.clients.contains(id) {
+                    self.client_keys(id, keys, are_cached);
                 }
             }
-            Asker::Server(index) => {
-                if self.servers.contains(index) {
-                    self.server_keys(index, keys);
+            Asker::Server(id) => {
+                if self.servers.contains(id) {
+                    self.server_keys(id, keys);
                 }
             }
             Asker::Cancel(_) => {}
         }
     }
 
-    fn server_keys(&mut self, index: ServerId, keys: Option<&ScramKeys>) {
-        let Some(server) = self.servers.must_get_mut(index) else {
+    fn server_keys(&mut self, id: ServerId, keys: Option<&ScramKeys>) {
+        let Some(server) = self.servers.must_get_mut(id) else {
             return;
         };
         let key = server.key;
@@ -391,63 +387,63 @@ impl<D: Driver> Worker<D> {
         let mut message = Vec::new();
         let Some(keys) = keys else {
             let text = "too many logins at once".to_owned();
-            return self.login_failed(index, LastError { text, body: None }, FailureKind::Local);
+            return self.login_failed(id, LastError { text, body: None }, FailureKind::Local);
         };
         match login.provide_keys(keys, &mut message) {
             Ok(()) => {
                 self.driver.send(key, &message);
             }
-            Err(fault) => self.login_fault(index, &fault),
+            Err(fault) => self.login_fault(id, &fault),
         }
     }
 
-    fn logged_in(&mut self, index: ServerId, logged_in: LoggedIn) {
-        let Some(server) = self.servers.must_get_mut(index) else {
+    fn logged_in(&mut self, id: ServerId, logged_in: LoggedIn) {
+        let Some(server) = self.servers.must_get_mut(id) else {
             return;
         };
-        let pool_index = server.pool;
+        let pool_id = server.pool;
         let mut session = Session::new(Arc::new(logged_in.reported));
         session.set_process(logged_in.pid);
         session.set_number(server.facts.id);
         (server.facts.pid, server.facts.key) = (logged_in.pid, logged_in.key);
-        self.share_reported(pool_index, &mut session);
-        if let Some(server) = self.servers.must_get_mut(index) {
+        self.share_reported(pool_id, &mut session);
+        if let Some(server) = self.servers.must_get_mut(id) {
             server.session = session;
         }
         let query = self
             .pools
-            .must_get(pool_index)
+            .must_get(pool_id)
             .and_then(|pool| pool.settings.connect_query.clone());
         match query {
-            Some(query) => self.test_server(index, Test::Connect, &query),
-            None => self.server_is_up(index),
+            Some(query) => self.test_server(id, Test::Connect, &query),
+            None => self.server_is_up(id),
         }
     }
 
     /// The server is ready for its first client.
-    pub(super) fn server_is_up(&mut self, index: ServerId) {
-        if self.loads_first(index) {
+    pub(super) fn server_is_up(&mut self, id: ServerId) {
+        if self.loads_first(id) {
             return;
         }
-        self.arm_server(index, None);
-        let Some(server) = self.servers.must_get_mut(index) else {
+        self.arm_server(id, None);
+        let Some(server) = self.servers.must_get_mut(id) else {
             return;
         };
         server.stage = Stage::Idle;
         server.is_new = true;
-        let pool_index = server.pool;
-        let Some(pool) = self.pools.must_get_mut(pool_index) else {
+        let pool_id = server.pool;
+        let Some(pool) = self.pools.must_get_mut(pool_id) else {
             return;
         };
         lock(&pool.global.postponed).take();
-        let verdict = pool.shard.connected(self.now, index.into());
-        self.place(index, verdict);
-        self.pump(pool_index);
+        let verdict = pool.shard.connected(self.now, id.into());
+        self.place(id, verdict);
+        self.pump(pool_id);
     }
 
     /// Equal sets of reported values become one, so that telling them apart is one pointer.
-    pub(super) fn share_reported(&mut self, pool_index: PoolId, session: &mut Session) {
-        let Some(pool) = self.pools.must_get_mut(pool_index) else {
+    pub(super) fn share_reported(&mut self, pool_id: PoolId, session: &mut Session) {
+        let Some(pool) = self.pools.must_get_mut(pool_id) else {
             return;
         };
         match pool
@@ -467,19 +463,19 @@ impl<D: Driver> Worker<D> {
 
     // --- failing ---
 
-    pub(super) fn login_timed_out(&mut self, index: ServerId) {
+    pub(super) fn login_timed_out(&mut self, id: ServerId) {
         let error = LastError {
             text: "connect timeout".to_owned(),
             body: None,
         };
-        self.login_failed(index, error, FailureKind::Timeout);
+        self.login_failed(id, error, FailureKind::Timeout);
     }
 
-    fn login_fault(&mut self, index: ServerId, fault: &LoginFault) {
+    fn login_fault(&mut self, id: ServerId, fault: &LoginFault) {
         let (error, kind) = match fault {
             LoginFault::Refused(body) => {
                 if is_password_refused(body)
-                    && let Some(server) = self.servers.must_get(index)
+                    && let Some(server) = self.servers.must_get(id)
                     && let Some(pool) = self.pools.must_get(server.pool)
                 {
                     pool.global.forget_proofs();
@@ -504,12 +500,12 @@ impl<D: Driver> Worker<D> {
                 FailureKind::Rejected,
             ),
         };
-        self.login_failed(index, error, kind);
+        self.login_failed(id, error, kind);
     }
 
     /// A host that could not be used: the next one, if any is left, with the full time for itself.
-    fn try_next_host(&mut self, index: ServerId, kind: FailureKind) -> bool {
-        let Some(server) = self.servers.must_get_mut(index) else {
+    fn try_next_host(&mut self, id: ServerId, kind: FailureKind) -> bool {
+        let Some(server) = self.servers.must_get_mut(id) else {
             return false;
         };
         let may_differ = !matches!(kind, FailureKind::Local | FailureKind::Rejected);
@@ -523,15 +519,15 @@ impl<D: Driver> Worker<D> {
         server.facts.tls = None;
         (server.outgoing, server.end_point) = (None, None);
         let timeout = self.global.settled().settings.global.server_connect_timeout;
-        self.arm_server(index, timeout);
-        self.try_targets(index, targets);
+        self.arm_server(id, timeout);
+        self.try_targets(id, targets);
         true
     }
 
     /// In PgBouncer's words: what the server said is a line of its own.
-    fn log_failed_login(&self, index: ServerId, text: &str) {
-        let name = self.server_name(index);
-        let connected_at = self.servers.must_get(index).map(|it| it.facts.connected_at);
+    fn log_failed_login(&self, id: ServerId, text: &str) {
+        let name = self.server_name(id);
+        let connected_at = self.servers.must_get(id).map(|it| it.facts.connected_at);
         let age = connected_at.map_or(0, |since| self.now.since(since).as_secs());
         if !text.starts_with("server login failed") {
             tracing::warn!("{name} closing because: {text} (age={age}s)");
@@ -544,13 +540,13 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A connection that never came to be of use.
-    pub(super) fn login_failed(&mut self, index: ServerId, error: LastError, kind: FailureKind) {
-        self.log_failed_login(index, &error.text);
-        if self.try_next_host(index, kind) {
+    pub(super) fn login_failed(&mut self, id: ServerId, error: LastError, kind: FailureKind) {
+        self.log_failed_login(id, &error.text);
+        if self.try_next_host(id, kind) {
             return;
         }
-        self.arm_server(index, None);
-        let Some(server) = self.servers.must_remove(index) else {
+        self.arm_server(id, None);
+        let Some(server) = self.servers.must_remove(id) else {
             return;
         };
         self.driver.close(server.key);
@@ -567,13 +563,13 @@ impl<D: Driver> Worker<D> {
             FailureKind::Temporary => pool.global.postpone(self.now, error.text),
             _ => *lock(&pool.global.last_error) = Some(error),
         }
-        pool.shard.connect_failed(self.now, index.into(), kind);
+        pool.shard.connect_failed(self.now, id.into(), kind);
         self.pump(server.pool);
     }
 
     /// The other side closed, or the connection broke. The driver has let go of it already.
-    pub(super) fn server_ended(&mut self, index: ServerId, error: Option<&std::io::Error>) {
-        let Some(server) = self.servers.must_get_mut(index) else {
+    pub(super) fn server_ended(&mut self, id: ServerId, error: Option<&std::io::Error>) {
+        let Some(server) = self.servers.must_get_mut(id) else {
             return;
         };
         server.key = Key::null();
@@ -582,17 +578,17 @@ impl<D: Driver> Worker<D> {
             Some(error) => format!("server connection lost: {error}"),
         };
         if server.stage.is_beginning() {
-            self.login_failed(index, LastError { text, body: None }, FailureKind::Refused);
+            self.login_failed(id, LastError { text, body: None }, FailureKind::Refused);
         } else {
-            self.close_server(index, &text);
+            self.close_server(id, &text);
         }
     }
 
     /// Ends a server connection that had logged in; its client, if any, hears of it.
-    pub(super) fn close_server(&mut self, index: ServerId, reason: &str) {
-        self.arm_server(index, None);
-        let name = self.server_name(index);
-        let Some(server) = self.servers.must_remove(index) else {
+    pub(super) fn close_server(&mut self, id: ServerId, reason: &str) {
+        self.arm_server(id, None);
+        let name = self.server_name(id);
+        let Some(server) = self.servers.must_remove(id) else {
             return;
         };
         if self.global.settled().settings.global.log_disconnections {
@@ -619,9 +615,9 @@ impl<D: Driver> Worker<D> {
                     text: test.failure().to_owned(),
                     body: None,
                 });
-                pool.shard.connect_failed(self.now, index.into(), kind);
+                pool.shard.connect_failed(self.now, id.into(), kind);
             } else {
-                pool.shard.closed(self.now, index.into());
+                pool.shard.closed(self.now, id.into());
             }
         }
         match (server.stage, server.lease) {
@@ -654,34 +650,34 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The server that a client was to get failed its check: the client waits on, in its old place.
-    pub(super) fn wait_again(&mut self, index: ClientId) {
+    pub(super) fn wait_again(&mut self, id: ClientId) {
         use weir_pool::Checkout;
-        let Some(client) = self.clients.must_get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         client.lease = None;
-        let (pool_index, since) = (client.pool, client.wait_since);
-        let Some(pool) = self.pools.must_get_mut(pool_index) else {
+        let (pool_id, since) = (client.pool, client.wait_since);
+        let Some(pool) = self.pools.must_get_mut(pool_id) else {
             return;
         };
-        match pool.shard.checkout_since(self.now, index.into(), since) {
-            Checkout::Granted(server) => self.start_idle(Waiter::Client(index), server.into()),
+        match pool.shard.checkout_since(self.now, id.into(), since) {
+            Checkout::Granted(server) => self.start_idle(Waiter::Client(id), server.into()),
             Checkout::Check(server) => {
-                self.check_before_use(Waiter::Client(index), server.into());
+                self.check_before_use(Waiter::Client(id), server.into());
             }
             Checkout::Queued(ticket) => {
-                if let Some(client) = self.clients.must_get_mut(index) {
+                if let Some(client) = self.clients.must_get_mut(id) {
                     client.ticket = Some(ticket);
                 }
             }
-            Checkout::FailFast => self.fail_for_server(index),
+            Checkout::FailFast => self.fail_for_server(id),
         }
-        self.pump(pool_index);
+        self.pump(pool_id);
     }
 
     /// True if a client loses nothing with its server: it is idle, and only its settings were to be set there once more.
-    pub(super) fn does_without(&self, index: ClientId, server: &Session) -> bool {
-        self.clients.must_get(index).is_some_and(|client| {
+    pub(super) fn does_without(&self, id: ClientId, server: &Session) -> bool {
+        self.clients.must_get(id).is_some_and(|client| {
             let is_idle = client.input.is_empty() && !client.stalled && client.ticket.is_none();
             let is_free = client.session.pin().is_none() && !client.session.is_sending_to_server();
             let is_ready = matches!(client.phase, Phase::Ready) && !server.is_dying();
@@ -690,25 +686,25 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A client's server is gone. If PostgreSQL said a last word the client has it already.
-    pub(super) fn lost_server(&mut self, index: ClientId, has_spoken: bool) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    pub(super) fn lost_server(&mut self, id: ClientId, has_spoken: bool) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         if matches!(client.phase, Phase::Authenticating(_)) {
-            return self.inquiry_lost(index, "server conn crashed?");
+            return self.inquiry_lost(id, "server conn crashed?");
         }
         client.lease = None;
         if has_spoken {
-            self.remove_client(index, Leaving::Lost, "server closed");
+            self.remove_client(id, Leaving::Lost, "server closed");
         } else {
-            self.fail_client(index, &Fault::ServerLost);
+            self.fail_client(id, &Fault::ServerLost);
         }
     }
 
     /// The prefix of PgBouncer's log lines.
-    pub(super) fn server_name(&self, index: ServerId) -> String {
-        let Some(server) = self.servers.must_get(index) else {
-            return format!("S-?{index:?}:");
+    pub(super) fn server_name(&self, id: ServerId) -> String {
+        let Some(server) = self.servers.must_get(id) else {
+            return format!("S-?{id:?}:");
         };
         let endpoint = server.facts.target.endpoint();
         let (database, user) = self

@@ -100,8 +100,8 @@ impl Pool {
 
 impl<D: Driver> Worker<D> {
     /// Looks at pools that find their size from now on, if this is one.
-    pub(super) fn arm_sizing(&mut self, pool_index: PoolId) {
-        let pool = self.pools.must_get(pool_index);
+    pub(super) fn arm_sizing(&mut self, pool_id: PoolId) {
+        let pool = self.pools.must_get(pool_id);
         if !self.is_sizing && pool.is_some_and(|pool| pool.counted.is_some()) {
             self.is_sizing = true;
             self.timers.arm(self.now.plus(TICK), Timer::Sizing);
@@ -113,12 +113,12 @@ impl<D: Driver> Worker<D> {
         let looks = self.looks();
         let (now, lane) = (self.now, self.lane);
         let (mut is_needed, mut wakes) = (false, false);
-        for (index, pool) in &mut self.pools {
+        for (id, pool) in &mut self.pools {
             let Some(counted) = &mut pool.counted else {
                 continue;
             };
             counted.add_usage(pool.shard.usage(now));
-            let look = looks.get(index).copied().unwrap_or_default();
+            let look = looks.get(id).copied().unwrap_or_default();
             let waiting = few(pool.shard.waiting());
             counted.sizing.publish(lane, |figures| {
                 figures.totals.clone_from(&counted.totals);
@@ -134,10 +134,10 @@ impl<D: Driver> Worker<D> {
             self.global.wake_all();
         }
         let counted = self.pools.iter().filter(|(_, pool)| pool.counted.is_some());
-        let counted: Vec<_> = counted.map(|(index, _)| index).collect();
-        for index in counted {
+        let counted: Vec<_> = counted.map(|(id, _)| id).collect();
+        for id in counted {
             // Servers may have become surplus.
-            self.arm_pool(index);
+            self.arm_pool(id);
         }
         if is_needed {
             self.is_sizing = true;

@@ -29,7 +29,7 @@ impl<D: Driver> Worker<D> {
         let askers = self.cancellers.iter();
         let askers = askers.filter_map(|(_, canceller)| self.asker_row(canceller));
         let servers = self.servers.iter();
-        let servers = servers.map(|(index, server)| self.server_row(index, server));
+        let servers = servers.map(|(id, server)| self.server_row(id, server));
         let cancels = self.cancellers.iter();
         let cancels = cancels.filter_map(|(_, canceller)| self.canceller_row(canceller));
         Snapshot {
@@ -71,12 +71,12 @@ impl<D: Driver> Worker<D> {
         );
         let mut listeners = Vec::new();
         let tallies = self.tallies();
-        for (index, pool) in &self.pools {
+        for (id, pool) in &self.pools {
             let name = (
                 pool.global.database.to_string(),
                 pool.global.user.to_string(),
             );
-            let tally = tallies.get(index).copied().unwrap_or_default();
+            let tally = tallies.get(id).copied().unwrap_or_default();
             let row = self.pool_row(pool, &tally);
             if pool.global.purpose == Purpose::Listener {
                 listeners.push((name, row));
@@ -115,7 +115,7 @@ impl<D: Driver> Worker<D> {
 
     fn client_row(&self, client: &Client, state: ClientState) -> ClientRow {
         let identity = &client.identity;
-        let server = client.lease.and_then(|index| self.servers.must_get(index));
+        let server = client.lease.and_then(|id| self.servers.must_get(id));
         let waited = client.ticket.map(|ticket| self.now.since(ticket.since()));
         let name = client.session.reported().get("application_name");
         ClientRow {
@@ -155,13 +155,13 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn server_row(&self, index: ServerId, server: &Server) -> ServerRow {
+    fn server_row(&self, id: ServerId, server: &Server) -> ServerRow {
         let pool = self.pools.must_get(server.pool);
         let name = |f: fn(&Pool) -> &str| pool.map(f).unwrap_or_default().to_owned();
         let state = match server.stage {
             Stage::BeingCancelled => ServerState::BeingCanceled,
             Stage::Cleaning | Stage::Testing(_) => ServerState::Tested,
-            Stage::Idle if self.is_long_idle(index, server) => ServerState::Used,
+            Stage::Idle if self.is_long_idle(id, server) => ServerState::Used,
             Stage::Idle => ServerState::Idle,
             Stage::Leased | Stage::Listening(_) => ServerState::Active,
             Stage::Connecting
@@ -170,7 +170,7 @@ impl<D: Driver> Worker<D> {
             | Stage::Resolving(..)
             | Stage::Securing(_) => ServerState::Login,
         };
-        let client = server.lease.and_then(|index| self.clients.must_get(index));
+        let client = server.lease.and_then(|id| self.clients.must_get(id));
         let remote = server.facts.target.endpoint();
         ServerRow {
             id: server.facts.id,
@@ -182,7 +182,7 @@ impl<D: Driver> Worker<D> {
             connect_time: self.unix(server.facts.connected_at),
             request_time: self.unix(server.request_at),
             close_needed: server.doomed.is_some()
-                || pool.is_some_and(|pool| pool.shard.is_obsolete(index.into())),
+                || pool.is_some_and(|pool| pool.shard.is_obsolete(id.into())),
             link: client.map(|client| client.id),
             remote_pid: server.facts.pid,
             tls: server

@@ -43,24 +43,24 @@ impl Drop for Pinned {
 
 impl<D: Driver> Worker<D> {
     /// Whether a client lets go of its free server as far as its session's state goes. Most have none, and do not get here.
-    pub(super) fn settle_state(&mut self, index: ClientId, server_index: ServerId) -> bool {
-        !self.is_behind(index)
-            && !self.asks_state(index, server_index)
-            && self.settle_pin(index, server_index)
-            && !self.keeps(index, server_index)
+    pub(super) fn settle_state(&mut self, id: ClientId, server_id: ServerId) -> bool {
+        !self.is_behind(id)
+            && !self.asks_state(id, server_id)
+            && self.settle_pin(id, server_id)
+            && !self.keeps(id, server_id)
     }
 
     /// Whether a client keeps its server until it has heard everything.
-    fn is_behind(&self, index: ClientId) -> bool {
-        let client = self.clients.must_get(index);
+    fn is_behind(&self, id: ClientId) -> bool {
+        let client = self.clients.must_get(id);
         client.is_some_and(|client| client.session.is_behind())
     }
 
     /// Whether a server that is free has to answer a question about its client's session before it goes to anybody else.
-    fn asks_state(&mut self, index: ClientId, server_index: ServerId) -> bool {
+    fn asks_state(&mut self, id: ClientId, server_id: ServerId) -> bool {
         let (Some(client), Some(server)) = (
-            self.clients.must_get(index),
-            self.servers.must_get_mut(server_index),
+            self.clients.must_get(id),
+            self.servers.must_get_mut(server_id),
         ) else {
             return false;
         };
@@ -89,10 +89,10 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The pins of a client whose server is free, as they are now. False if the client was ended: it had no place.
-    fn settle_pin(&mut self, index: ClientId, server_index: ServerId) -> bool {
+    fn settle_pin(&mut self, id: ClientId, server_id: ServerId) -> bool {
         let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(index),
-            self.servers.must_get_mut(server_index),
+            self.clients.must_get_mut(id),
+            self.servers.must_get_mut(server_id),
         ) else {
             return false;
         };
@@ -132,7 +132,7 @@ impl<D: Driver> Worker<D> {
                         true
                     }
                     None => {
-                        self.fail_client(index, &Fault::TooManyPins(reason));
+                        self.fail_client(id, &Fault::TooManyPins(reason));
                         false
                     }
                 }

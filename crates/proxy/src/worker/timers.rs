@@ -59,17 +59,17 @@ impl<D: Driver> Worker<D> {
     pub(super) fn run_timers(&mut self) {
         while let Some(timer) = self.timers.due(self.now) {
             match timer {
-                Timer::CancelAgain(index) => self.cancel_again(index),
-                Timer::Canceller(index) => self.cancel_over(index, false),
-                Timer::Client(index) => self.client_timer(index),
+                Timer::CancelAgain(id) => self.cancel_again(id),
+                Timer::Canceller(id) => self.cancel_over(id, false),
+                Timer::Client(id) => self.client_timer(id),
                 Timer::Drain => self.stop_now(),
                 Timer::Drained => self.finish_if_drained(),
                 Timer::Flush => self.flush_suspended(),
                 Timer::Moving => self.move_all(),
                 Timer::Orders => self.look_at_orders(),
                 Timer::Outbox => self.send_outboxes(),
-                Timer::Pool(index) => self.pool_timer(index),
-                Timer::Server(index) => self.server_timer(index),
+                Timer::Pool(id) => self.pool_timer(id),
+                Timer::Server(id) => self.server_timer(id),
                 Timer::Sizing => self.sizing_timer(),
                 Timer::Stats => self.stats_timer(),
             }
@@ -77,55 +77,55 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sets a client's only timer.
-    pub(super) fn arm_client(&mut self, index: ClientId, at: Option<Moment>) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    pub(super) fn arm_client(&mut self, id: ClientId, at: Option<Moment>) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         if client.timer == at {
             return;
         }
         if let Some(old) = std::mem::replace(&mut client.timer, at) {
-            self.timers.disarm(old, Timer::Client(index));
+            self.timers.disarm(old, Timer::Client(id));
         }
         if let Some(at) = at {
-            self.timers.arm(at, Timer::Client(index));
+            self.timers.arm(at, Timer::Client(id));
         }
     }
 
     /// Sets a server's only timer.
-    pub(super) fn arm_server(&mut self, index: ServerId, after: Option<Duration>) {
+    pub(super) fn arm_server(&mut self, id: ServerId, after: Option<Duration>) {
         let at = after.map(|after| self.now.plus(after));
-        let Some(server) = self.servers.must_get_mut(index) else {
+        let Some(server) = self.servers.must_get_mut(id) else {
             return;
         };
         if let Some(old) = std::mem::replace(&mut server.timer, at) {
-            self.timers.disarm(old, Timer::Server(index));
+            self.timers.disarm(old, Timer::Server(id));
         }
         if let Some(at) = at {
-            self.timers.arm(at, Timer::Server(index));
+            self.timers.arm(at, Timer::Server(id));
         }
     }
 
-    fn client_timer(&mut self, index: ClientId) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn client_timer(&mut self, id: ClientId) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         client.timer = None;
         match client.phase {
-            Phase::Ready => self.check_client_times(index),
+            Phase::Ready => self.check_client_times(id),
             Phase::Console(_) => {}
             Phase::Opening(_)
             | Phase::Securing(_)
             | Phase::Authenticating(_)
             | Phase::Cancelling
-            | Phase::Welcome => self.login_time_over(index),
+            | Phase::Welcome => self.login_time_over(id),
         }
     }
 
     /// The timeouts of part 1.6: each is checked when the first of them could be over, and again from then on, so that
     /// requests need not touch the timers.
-    fn check_client_times(&mut self, index: ClientId) {
-        let Some(client) = self.clients.must_get(index) else {
+    fn check_client_times(&mut self, id: ClientId) {
+        let Some(client) = self.clients.must_get(id) else {
             return;
         };
         let Some(pool) = self.pools.must_get(client.pool) else {
@@ -180,41 +180,41 @@ impl<D: Driver> Worker<D> {
                 self.now.plus(timeout)
             };
             if over <= self.now {
-                return self.fail_client(index, &fault);
+                return self.fail_client(id, &fault);
             }
             next = Some(next.map_or(over, |next: Moment| next.min(over)));
         }
-        self.arm_client(index, next);
+        self.arm_client(id, next);
     }
 
-    fn server_timer(&mut self, index: ServerId) {
-        let Some(server) = self.servers.must_get_mut(index) else {
+    fn server_timer(&mut self, id: ServerId) {
+        let Some(server) = self.servers.must_get_mut(id) else {
             return;
         };
         server.timer = None;
         if server.stage.is_beginning() {
-            return self.login_timed_out(index);
+            return self.login_timed_out(id);
         }
         match server.stage {
             Stage::Testing(test) => {
-                self.gave_up_looking(index, test);
-                self.close_server(index, test.failure());
+                self.gave_up_looking(id, test);
+                self.close_server(id, test.failure());
             }
-            Stage::Cleaning => self.clean_on(index),
-            Stage::Listening(listener) => self.check_listener(index, listener),
-            Stage::BeingCancelled => self.close_server(index, "cancel_wait_timeout"),
-            Stage::Leased => drop(self.release_kept(index)),
+            Stage::Cleaning => self.clean_on(id),
+            Stage::Listening(listener) => self.check_listener(id, listener),
+            Stage::BeingCancelled => self.close_server(id, "cancel_wait_timeout"),
+            Stage::Leased => drop(self.release_kept(id)),
             _ => {}
         }
     }
 
-    fn pool_timer(&mut self, index: PoolId) {
-        let Some(pool) = self.pools.must_get_mut(index) else {
+    fn pool_timer(&mut self, id: PoolId) {
+        let Some(pool) = self.pools.must_get_mut(id) else {
             return;
         };
         pool.tick = None;
         pool.shard.tick(self.now);
-        self.pump(index);
+        self.pump(id);
     }
 
     pub(super) fn arm_stats(&mut self) {

@@ -32,14 +32,14 @@ const APPLICATION_NAME_MAX: usize = 63;
 
 impl<D: Driver> Worker<D> {
     /// An authenticated client joins its pool.
-    pub(super) fn greet(&mut self, index: ClientId, pool_index: PoolId, asked: Arc<Settings>) {
+    pub(super) fn greet(&mut self, id: ClientId, pool_id: PoolId, asked: Arc<Settings>) {
         let (Some(client), Some(pool)) = (
-            self.clients.must_get_mut(index),
-            self.pools.must_get_mut(pool_index),
+            self.clients.must_get_mut(id),
+            self.pools.must_get_mut(pool_id),
         ) else {
             return;
         };
-        client.pool = pool_index;
+        client.pool = pool_id;
         client.phase = Phase::Welcome;
         client.is_newcomer = true;
         let names = asked.iter().map(|(name, _)| name);
@@ -47,10 +47,10 @@ impl<D: Driver> Worker<D> {
         client.session = Session::new(asked, Arc::default());
         pool.clients += 1;
         pool.shard.clients(self.now, pool.clients);
-        self.arm_sizing(pool_index);
+        self.arm_sizing(pool_id);
         let (Some(client), Some(pool)) = (
-            self.clients.must_get_mut(index),
-            self.pools.must_get_mut(pool_index),
+            self.clients.must_get_mut(id),
+            self.pools.must_get_mut(pool_id),
         ) else {
             return;
         };
@@ -59,25 +59,25 @@ impl<D: Driver> Worker<D> {
         match known {
             Some(reported) => {
                 let reported = with_application_name(&reported, name.as_deref());
-                self.enter(index, reported);
+                self.enter(id, reported);
             }
             None => {
-                if self.check_out(index) {
-                    let server = self.clients.must_get(index).and_then(|client| client.lease);
+                if self.check_out(id) {
+                    let server = self.clients.must_get(id).and_then(|client| client.lease);
                     if let Some(server) = server {
-                        self.ask_for_welcome(index, server);
+                        self.ask_for_welcome(id, server);
                     }
                 }
             }
         }
-        self.pump(pool_index);
+        self.pump(pool_id);
     }
 
     /// A client that waits for its greeting got a server: puts its parameters there.
-    pub(super) fn ask_for_welcome(&mut self, index: ClientId, server_index: ServerId) {
+    pub(super) fn ask_for_welcome(&mut self, id: ClientId, server_id: ServerId) {
         let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(index),
-            self.servers.must_get_mut(server_index),
+            self.clients.must_get_mut(id),
+            self.servers.must_get_mut(server_id),
         ) else {
             return;
         };
@@ -93,10 +93,10 @@ impl<D: Driver> Worker<D> {
         let bytes = out.finish();
         if begun.is_err() {
             let fault = weir_session::fault::Fault::StartupEncoding;
-            return self.fail_client(index, &fault);
+            return self.fail_client(id, &fault);
         }
         if bytes.is_empty() {
-            return self.welcome_known(index, server_index);
+            return self.welcome_known(id, server_id);
         }
         self.driver.send(server.key, bytes);
     }
@@ -104,13 +104,13 @@ impl<D: Driver> Worker<D> {
     /// What a server says while it takes a client's parameters.
     pub(super) fn welcome_replied(
         &mut self,
-        server_index: ServerId,
-        index: ClientId,
+        server_id: ServerId,
+        id: ClientId,
         input: &[u8],
     ) -> usize {
         let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(index),
-            self.servers.must_get_mut(server_index),
+            self.clients.must_get_mut(id),
+            self.servers.must_get_mut(server_id),
         ) else {
             return input.len();
         };
@@ -120,43 +120,43 @@ impl<D: Driver> Worker<D> {
             Ok(replied) => {
                 if server.session.is_dying() {
                     let last_words = unseen.finish();
-                    self.end_client(index, last_words, "server closed during login");
+                    self.end_client(id, last_words, "server closed during login");
                 } else if server.session.has_to_repeat() {
                     let mut message = Vec::new();
                     server.session.resume(&mut message);
                     self.driver.send(server.key, &message);
                 } else if server.session.is_free() {
-                    self.welcome_known(index, server_index);
+                    self.welcome_known(id, server_id);
                 }
                 replied.consumed
             }
             Err(fault) => {
-                self.server_fault(server_index, &fault);
+                self.server_fault(server_id, &fault);
                 input.len()
             }
         }
     }
 
     /// The server has the client's parameters: remember what it reports, and let the client in.
-    fn welcome_known(&mut self, index: ClientId, server_index: ServerId) {
-        let Some(server) = self.servers.must_get_mut(server_index) else {
+    fn welcome_known(&mut self, id: ClientId, server_id: ServerId) {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
-        let pool_index = server.pool;
+        let pool_id = server.pool;
         server.lease = None;
         let mut session = std::mem::replace(
             &mut server.session,
             weir_session::server::Server::new(Arc::default()),
         );
-        self.share_reported(pool_index, &mut session);
+        self.share_reported(pool_id, &mut session);
         let reported = Arc::clone(session.reported());
         let default_name = session.default_of("application_name").map(str::to_owned);
-        if let Some(server) = self.servers.must_get_mut(server_index) {
+        if let Some(server) = self.servers.must_get_mut(server_id) {
             server.session = session;
         }
         if let (Some(client), Some(pool)) = (
-            self.clients.must_get_mut(index),
-            self.pools.must_get_mut(pool_index),
+            self.clients.must_get_mut(id),
+            self.pools.must_get_mut(pool_id),
         ) {
             client.lease = None;
             let (key, _) = welcome_key(client.session.settings());
@@ -172,23 +172,23 @@ impl<D: Driver> Worker<D> {
             };
             welcomes.insert(key, general);
         }
-        self.release_later(server_index);
-        self.enter(index, reported);
+        self.release_later(server_id);
+        self.enter(id, reported);
     }
 
     /// The server refused a parameter: the client hears it as PostgreSQL would say it at login.
-    pub(super) fn refuse_client(&mut self, index: ClientId, body: &[u8], reason: &str) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    pub(super) fn refuse_client(&mut self, id: ClientId, body: &[u8], reason: &str) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         client.lease = None;
         let message = as_fatal(body);
-        self.end_client(index, &message, reason);
+        self.end_client(id, &message, reason);
     }
 
     /// AuthenticationOk, parameters, cancel key, ReadyForQuery.
-    fn enter(&mut self, index: ClientId, reported: Arc<Reported>) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn enter(&mut self, id: ClientId, reported: Arc<Reported>) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         client.phase = Phase::Ready;
@@ -202,8 +202,8 @@ impl<D: Driver> Worker<D> {
         for (name, value) in reported.iter() {
             let _ = encode::parameter_status(&mut message, name.as_bytes(), value.as_bytes());
         }
-        if self.register_for_cancel(index, &mut message).is_err() {
-            return self.fail_client(index, &weir_session::fault::Fault::NoRandom);
+        if self.register_for_cancel(id, &mut message).is_err() {
+            return self.fail_client(id, &weir_session::fault::Fault::NoRandom);
         }
         let notice = &self.global.settled().settings.global.login_notify_message;
         if !notice.is_empty() {
@@ -213,7 +213,7 @@ impl<D: Driver> Worker<D> {
             let _ = report.encode_notice(&mut message);
         }
         let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
-        let Some(client) = self.clients.must_get_mut(index) else {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         self.driver.send(client.key, &message);
@@ -225,21 +225,21 @@ impl<D: Driver> Worker<D> {
             }
             timer = pool.has_timeouts.then_some(self.now);
         }
-        self.arm_client(index, timer);
+        self.arm_client(id, timer);
         if self.draining.is_some() {
-            self.close_if_idle(index);
+            self.close_if_idle(id);
         }
-        self.take_input(index);
+        self.take_input(id);
     }
 
     /// Draws a number and key that nobody else has.
     pub(super) fn register_for_cancel(
         &mut self,
-        index: ClientId,
+        id: ClientId,
         message: &mut Vec<u8>,
     ) -> std::io::Result<()> {
-        let place = self.place_of(index);
-        let Some(client) = self.clients.must_get_mut(index) else {
+        let place = self.place_of(id);
+        let Some(client) = self.clients.must_get_mut(id) else {
             return Ok(());
         };
         let key_len = if client.identity.long_key {

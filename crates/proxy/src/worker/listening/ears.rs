@@ -109,12 +109,8 @@ impl<D: Driver> Worker<D> {
     /// Takes a request to listen, or to stop, from what a client without a server sent. Returns how many bytes are dealt
     /// with; None: it is something else, and for a server.
     #[inline]
-    pub(in super::super) fn listen_request(
-        &mut self,
-        index: ClientId,
-        input: &[u8],
-    ) -> Option<usize> {
-        let client = self.clients.must_get_mut(index)?;
+    pub(in super::super) fn listen_request(&mut self, id: ClientId, input: &[u8]) -> Option<usize> {
+        let client = self.clients.must_get_mut(id)?;
         if let Some(ears) = client.ears.as_deref_mut() {
             // The server that had to answer first may have died instead.
             ears.is_next = false;
@@ -137,7 +133,7 @@ impl<D: Driver> Worker<D> {
             done: 0,
             before: found.before,
         };
-        self.listen(index, waiting);
+        self.listen(id, waiting);
         Some(found.consumed)
     }
 
@@ -147,21 +143,21 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(in super::super) fn lets_go_to_listen(
         &mut self,
-        index: ClientId,
-        server_index: ServerId,
+        id: ClientId,
+        server_id: ServerId,
         input: &[u8],
     ) -> bool {
-        let Some(server) = self.servers.must_get(server_index) else {
+        let Some(server) = self.servers.must_get(server_id) else {
             return false;
         };
         let may_go = server.kept != Kept::No
             || server.session.is_asked_only()
             || server.session.has_open_batch();
-        may_go && server.lease == Some(index) && self.lets_go_for(index, server_index, input)
+        may_go && server.lease == Some(id) && self.lets_go_for(id, server_id, input)
     }
 
-    fn lets_go_for(&mut self, index: ClientId, server_index: ServerId, input: &[u8]) -> bool {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn lets_go_for(&mut self, id: ClientId, server_id: ServerId, input: &[u8]) -> bool {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return false;
         };
         let Some(pool) = self.pools.must_get_mut(client.pool) else {
@@ -170,12 +166,12 @@ impl<D: Driver> Worker<D> {
         let found = channels::request(&client.session, &mut pool.judge, pool.rules, input);
         let is_outside = self
             .servers
-            .must_get(server_index)
+            .must_get(server_id)
             .is_some_and(|server| server.session.status() == TransactionStatus::Idle);
         if found == Recognized::Nothing || client.session.pin().is_some() || !is_outside {
             return false;
         }
-        if let Some(server) = self.servers.must_get_mut(server_index)
+        if let Some(server) = self.servers.must_get_mut(server_id)
             && server.session.has_open_batch()
         {
             if !matches!(found, Recognized::Request(_)) {
@@ -184,18 +180,15 @@ impl<D: Driver> Worker<D> {
             let mut sync = Vec::new();
             server.session.end_batch(&mut sync);
             self.driver.send(server.key, &sync);
-        } else if self.release_kept(server_index) {
+        } else if self.release_kept(server_id) {
             return true;
-        } else if let Some(server) = self.servers.must_get(server_index)
+        } else if let Some(server) = self.servers.must_get(server_id)
             && !server.session.is_asked_only()
         {
             // It has begun something that only the client can end.
             return false;
         }
-        let ears = self
-            .clients
-            .must_get_mut(index)
-            .map(|client| &mut client.ears);
+        let ears = self.clients.must_get_mut(id).map(|client| &mut client.ears);
         if let Some(ears) = ears {
             ears.get_or_insert_default().is_next = true;
         }
@@ -204,18 +197,18 @@ impl<D: Driver> Worker<D> {
 
     /// Whether what a client sent is a request to listen that its server's answer to a question of ours has to come before.
     #[inline]
-    pub(in super::super) fn waits_to_listen(&self, index: ClientId) -> bool {
+    pub(in super::super) fn waits_to_listen(&self, id: ClientId) -> bool {
         let ears = self
             .clients
-            .must_get(index)
+            .must_get(id)
             .and_then(|client| client.ears.as_deref());
         ears.is_some_and(|ears| ears.is_next)
     }
 
     /// Goes on to the next request that changes anything; behind the last comes the answer.
-    fn listen(&mut self, index: ClientId, mut waiting: Waiting) {
-        let seat = self.seat(index);
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn listen(&mut self, id: ClientId, mut waiting: Waiting) {
+        let seat = self.seat(id);
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let is_so = |request: &Request| match (client.session.subscriptions(), request) {
@@ -227,13 +220,13 @@ impl<D: Driver> Worker<D> {
             waiting.done += 1;
         }
         let Some(request) = waiting.next() else {
-            return self.answer_requests(index, waiting, None);
+            return self.answer_requests(id, waiting, None);
         };
         let count = client.session.subscriptions().map_or(0, Subscriptions::len);
         if count >= CHANNELS_MAX && matches!(request, Request::Listen(_)) {
             let mut error = Vec::new();
             Fault::TooManyChannels.encode(&mut error);
-            return self.answer_requests(index, waiting, Some(&error));
+            return self.answer_requests(id, waiting, Some(&error));
         }
         let wish = Wish::Request(request.clone());
         client.ears.get_or_insert_default().waiting = Some(waiting);
@@ -241,7 +234,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The answer to requests; `error` is a whole ErrorResponse.
-    fn answer_requests(&mut self, index: ClientId, waiting: Waiting, error: Option<&[u8]>) {
+    fn answer_requests(&mut self, id: ClientId, waiting: Waiting, error: Option<&[u8]>) {
         let mut message = waiting.before;
         match error {
             Some(error) => message.extend_from_slice(error),
@@ -254,7 +247,7 @@ impl<D: Driver> Worker<D> {
         }
         // Six bytes always fit.
         let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
-        if let Some(client) = self.clients.must_get_mut(index)
+        if let Some(client) = self.clients.must_get_mut(id)
             && let Some(pool) = self.pools.must_get_mut(client.pool)
         {
             client.replied_at = self.now;
@@ -266,7 +259,7 @@ impl<D: Driver> Worker<D> {
         if let Some(error) = error {
             self.count_error(Blame::Server, code_of(error));
         }
-        self.send_to_client(index, &message);
+        self.send_to_client(id, &message);
     }
 
     // --- what the connection that listens has to say ---
@@ -329,8 +322,8 @@ impl<D: Driver> Worker<D> {
     fn deliver_mails(&mut self, told: &mut Vec<ClientId>) {
         told.sort_unstable();
         told.dedup();
-        for index in told.drain(..) {
-            self.deliver_mail(index);
+        for id in told.drain(..) {
+            self.deliver_mail(id);
         }
     }
 
@@ -446,40 +439,40 @@ impl<D: Driver> Worker<D> {
     }
 
     /// One notification more than may wait: the client would miss it, so it is ended. `limit` is what it hit.
-    fn end_full(&mut self, index: ClientId, limit: &'static str) {
+    fn end_full(&mut self, id: ClientId, limit: &'static str) {
         let fault = Fault::ListenQueueFull(limit);
-        let pool = self.clients.must_get(index).map(|client| client.pool);
+        let pool = self.clients.must_get(id).map(|client| client.pool);
         if let Some(pool) = pool.and_then(|pool| self.pools.must_get_mut(pool)) {
             pool.counters.listen_overflows += 1;
         }
-        if self.is_in_a_message(index) {
-            return self.remove_client(index, Leaving::Lost, &fault.text());
+        if self.is_in_a_message(id) {
+            return self.remove_client(id, Leaving::Lost, &fault.text());
         }
-        self.fail_client(index, &fault);
+        self.fail_client(id, &fault);
     }
 
     /// Sends a client the notifications that wait for it, if this is a moment at which PostgreSQL could: between
     /// messages, outside of a transaction.
     #[inline]
-    pub(in super::super) fn deliver_mail(&mut self, index: ClientId) {
+    pub(in super::super) fn deliver_mail(&mut self, id: ClientId) {
         // What came before may have ended the client.
-        let Some(client) = self.clients.get(index) else {
+        let Some(client) = self.clients.get(id) else {
             return;
         };
         let has_mail = |ears: &Ears| !ears.mail.is_empty();
         if client.ears.as_deref().is_some_and(has_mail) {
-            self.deliver_now(index);
+            self.deliver_now(id);
         }
     }
 
-    fn deliver_now(&mut self, index: ClientId) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn deliver_now(&mut self, id: ClientId) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let may_be_told = match client.lease {
             None => matches!(client.phase, Phase::Ready),
             Some(server) => self.servers.must_get(server).is_some_and(|server| {
-                server.lease == Some(index)
+                server.lease == Some(id)
                     && matches!(server.stage, Stage::Leased)
                     && server.session.is_free()
             }),
@@ -488,20 +481,20 @@ impl<D: Driver> Worker<D> {
             return;
         }
         if self.driver.backlog(client.key) == 0 {
-            self.send_some_mail(index, false);
+            self.send_some_mail(id, false);
         } else if let Some(ears) = client.ears.as_deref_mut() {
             ears.unread_since.get_or_insert(self.now);
         }
     }
 
     /// Sends a client everything that waits for it.
-    pub(super) fn send_mail(&mut self, index: ClientId) {
-        self.send_some_mail(index, true);
+    pub(super) fn send_mail(&mut self, id: ClientId) {
+        self.send_some_mail(id, true);
     }
 
     /// Sends a client what waits for it: all of it, or as much as it takes.
-    fn send_some_mail(&mut self, index: ClientId, all: bool) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn send_some_mail(&mut self, id: ClientId, all: bool) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let Some(ears) = client.ears.as_deref_mut() else {
@@ -526,10 +519,10 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Whether a client's server is in the middle of a message to it.
-    fn is_in_a_message(&self, index: ClientId) -> bool {
-        let server = self.clients.must_get(index).and_then(|client| client.lease);
+    fn is_in_a_message(&self, id: ClientId) -> bool {
+        let server = self.clients.must_get(id).and_then(|client| client.lease);
         let server = server.and_then(|server| self.servers.must_get(server));
-        server.is_some_and(|server| server.lease == Some(index) && server.session.is_mid_message())
+        server.is_some_and(|server| server.lease == Some(id) && server.session.is_mid_message())
     }
 
     // --- the end ---
@@ -537,31 +530,31 @@ impl<D: Driver> Worker<D> {
     /// After replies to a client that listens: what it has stopped to hear on a server of its own, it stops to hear here;
     /// and what waits for it is sent if it may be.
     #[inline]
-    pub(in super::super) fn after_hearing(&mut self, index: ClientId) {
+    pub(in super::super) fn after_hearing(&mut self, id: ClientId) {
         let listens = |client: &Client| client.ears.is_some();
         // Its replies may have ended the client.
-        if self.clients.get(index).is_some_and(listens) {
-            self.end_unlistened(index);
-            self.deliver_mail(index);
-            self.flush_if_behind(index);
-            self.take_next(index);
+        if self.clients.get(id).is_some_and(listens) {
+            self.end_unlistened(id);
+            self.deliver_mail(id);
+            self.flush_if_behind(id);
+            self.take_next(id);
         }
     }
 
     /// What waited for the answer of the client's server is looked at again.
-    fn take_next(&mut self, index: ClientId) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn take_next(&mut self, id: ClientId) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         let is_next = |ears: &mut Ears| std::mem::take(&mut ears.is_next);
         if client.ears.as_deref_mut().is_some_and(is_next) {
             client.rest_ears();
-            self.take_input(index);
+            self.take_input(id);
         }
     }
 
-    fn end_unlistened(&mut self, index: ClientId) {
-        let Some(client) = self.clients.must_get_mut(index) else {
+    fn end_unlistened(&mut self, id: ClientId) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         if client.session.subscriptions().is_none() {
@@ -569,7 +562,7 @@ impl<D: Driver> Worker<D> {
         }
         let pool = client.pool;
         for request in client.session.subscriptions_mut().take_ended() {
-            let Some(client) = self.clients.must_get_mut(index) else {
+            let Some(client) = self.clients.must_get_mut(id) else {
                 return;
             };
             let subscriptions = client.session.subscriptions_mut();
@@ -584,27 +577,27 @@ impl<D: Driver> Worker<D> {
                 Request::Unlisten(channel) => Some(channel),
                 Request::Listen(_) | Request::UnlistenAll => None,
             };
-            self.mail_end(index, pool, channel);
+            self.mail_end(id, pool, channel);
         }
-        if let Some(client) = self.clients.must_get_mut(index) {
+        if let Some(client) = self.clients.must_get_mut(id) {
             client.rest_ears();
         }
     }
 
     /// A client leaves.
-    pub(in super::super) fn stop_listening(&mut self, index: ClientId, client: &mut Client) {
+    pub(in super::super) fn stop_listening(&mut self, id: ClientId, client: &mut Client) {
         if client.ears.take().is_some() {
-            self.mail_end(index, client.pool, None);
+            self.mail_end(id, client.pool, None);
         }
     }
 
-    fn mail_end(&mut self, index: ClientId, pool: PoolId, channel: Option<Channel>) {
+    fn mail_end(&mut self, id: ClientId, pool: PoolId, channel: Option<Channel>) {
         let Some(pool) = self.pools.must_get(pool) else {
             return;
         };
         let leaver = Leaver {
             database: Arc::clone(&pool.global.database),
-            seat: self.seat(index),
+            seat: self.seat(id),
             channel,
         };
         let lane = self.listening_lane(&leaver.database);

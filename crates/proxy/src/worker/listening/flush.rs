@@ -44,9 +44,9 @@ impl Client {
 
 impl<D: Driver> Worker<D> {
     /// Asks for all that was said to be told, if a client's ReadyForQuery waits for that.
-    pub(super) fn flush_if_behind(&mut self, index: ClientId) {
-        let seat = self.seat(index);
-        let Some(client) = self.clients.must_get_mut(index) else {
+    pub(super) fn flush_if_behind(&mut self, id: ClientId) {
+        let seat = self.seat(id);
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         if !client.session.is_behind() {
@@ -78,19 +78,19 @@ impl<D: Driver> Worker<D> {
             return;
         }
         let key = client.key;
-        let server_index = client.lease;
+        let server_id = client.lease;
         self.send_mail(seat.client.into());
-        let Some(server_index) = server_index else {
+        let Some(server_id) = server_id else {
             debug_assert!(false, "it keeps its server until it is told");
             return;
         };
         if self.driver.backlog(key) == 0
-            && let Some(server) = self.servers.must_get(server_index)
+            && let Some(server) = self.servers.must_get(server_id)
         {
             self.driver.resume(server.key);
         }
         // Its ReadyForQuery, and what has come behind it.
-        self.server_received(server_index, &[]);
+        self.server_received(server_id, &[]);
     }
 
     /// Everything that others have said on a client's server has been heard.
@@ -114,10 +114,10 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Where a client is, for the listener.
-    pub(super) fn seat(&self, index: ClientId) -> Seat {
+    pub(super) fn seat(&self, id: ClientId) -> Seat {
         Seat {
             lane: self.lane,
-            client: number(index),
+            client: number(id),
         }
     }
 
