@@ -405,13 +405,11 @@ impl<D: Driver> Worker<D> {
     /// The connection that asked for a cancel is closed: PostgreSQL's way to say "done".
     pub(super) fn cancel_done(&mut self, asker: Option<CancelAsker>) {
         match asker {
-            Some(CancelAsker::Here(id)) => {
-                if self.clients.contains(id) {
-                    self.remove_client(id, Leaving::Orderly, "cancel request");
-                }
+            Some(CancelAsker::Here(id)) if self.clients.contains(id) => {
+                self.remove_client(id, Leaving::Orderly, "cancel request");
             }
             Some(CancelAsker::Neighbour(place)) => self.global.neighbour.cancel_over(place),
-            None => {}
+            Some(CancelAsker::Here(_)) | None => {}
         }
     }
 
