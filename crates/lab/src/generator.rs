@@ -1,5 +1,5 @@
-//! What makes the load: pgbench, or the lab's own generator. Either runs as a process of its own, so that its CPU time
-//! can be told from everybody else's.
+//! Load generators: pgbench, or the lab's own. Each runs as a separate process, so that its CPU time can be
+//! measured separately.
 
 use std::fmt;
 use std::path::Path;
@@ -14,39 +14,39 @@ use crate::meter::{Groups, Meter, Window};
 use crate::process::Process;
 use crate::record::{Costs, Outcome};
 
-/// One load on one target.
+/// Load on one target.
 #[derive(Clone, Debug)]
 pub struct Job<'a> {
-    /// Where clients connect.
+    /// Host that clients connect to.
     pub host: String,
-    /// See above.
+    /// Port that clients connect to.
     pub port: u16,
-    /// As whom they log in, with a password if one is asked for.
+    /// User that clients log in as.
     pub user: String,
-    /// See above.
+    /// Password, sent if the server asks for one.
     pub password: String,
-    /// To which database.
+    /// Database that clients log in to.
     pub database: String,
-    /// TLS is required; otherwise it is refused.
+    /// True if TLS is required; false if it is refused.
     pub tls: bool,
-    /// What they do.
+    /// Work of the clients.
     pub work: &'a Work,
-    /// Transactions per second, if they come at given times.
+    /// Transactions per second, for an open loop.
     pub rate: Option<f64>,
-    /// Of the generator.
+    /// Number of generator threads.
     pub threads: u32,
-    /// Not counted.
+    /// Time of warm-up, which is not counted.
     pub warm_up: Duration,
-    /// Counted.
+    /// Time of measuring.
     pub measure: Duration,
-    /// The same for all targets of a block.
+    /// Seed of the generator, equal for all targets of a block.
     pub seed: u64,
-    /// Where it may write; what it leaves there is kept.
+    /// Directory for the generator's files, which are kept.
     pub directory: &'a Path,
 }
 
 impl Job<'_> {
-    /// How libpq is told to log in.
+    /// Returns the login settings for libpq.
     #[must_use]
     pub fn access(&self) -> Access {
         Access {
@@ -56,33 +56,33 @@ impl Job<'_> {
     }
 }
 
-/// What a load showed.
+/// Result of a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
-    /// Its command line.
+    /// Command line of the generator.
     pub command: Vec<String>,
-    /// When it was measured.
+    /// Window of the measured time.
     pub window: Window,
-    /// What the generator saw.
+    /// Figures that the generator reported.
     pub outcome: Outcome,
 }
 
-/// Makes a load.
+/// Generator of load.
 pub trait Generator: fmt::Debug {
-    /// What [`crate::record::Cell::generator`] says.
+    /// Returns the name for [`crate::record::Cell::generator`].
     fn name(&self) -> &'static str;
 
-    /// Carries out `job` to its end; `watch` reads the books meanwhile.
+    /// Carries out `job` to its end, while `watch` reads the resource counters.
     ///
     /// # Errors
-    /// The generator fails, or is of no use for this job; or an interrupt.
+    /// The generator fails, cannot do this job, or a signal arrives.
     fn run(&self, job: &Job<'_>, watch: &mut Watch<'_>) -> Result<Loaded>;
 }
 
-/// How often a generator's process is looked at.
+/// Interval between looks at a generator's process.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Reads the books while a generator runs, and stops it if a signal comes.
+/// Reads the resource counters while a generator runs, and stops waiting if a signal arrives.
 #[derive(Debug)]
 pub struct Watch<'a> {
     groups: Groups,
@@ -91,7 +91,7 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// `groups` without the generator, which is not there yet.
+    /// Creates a watch; `groups` lacks the generator, which does not run yet.
     #[must_use]
     pub fn new(groups: Groups, interrupt: &'a Interrupt) -> Self {
         Self {
@@ -104,15 +104,15 @@ impl<'a> Watch<'a> {
     /// Waits for the end of a process that is not measured.
     ///
     /// # Errors
-    /// It takes longer than `limit`, fails, or a signal comes.
+    /// The process takes longer than `limit` or fails, or a signal arrives.
     pub fn wait(&self, process: &mut Process, limit: Duration) -> Result<()> {
         self.attend_with(process, limit, || Ok(()))
     }
 
-    /// Reads the books until the process ends; `each` is called often.
+    /// Reads the resource counters until the process ends, and calls `each` at short intervals.
     ///
     /// # Errors
-    /// As [`Watch::wait`]; or the books cannot be read.
+    /// As [`Watch::wait`]; or the counters cannot be read.
     pub fn measure(
         &mut self,
         process: &mut Process,
@@ -131,7 +131,7 @@ impl<'a> Watch<'a> {
         result
     }
 
-    /// What the last measurement cost.
+    /// Returns the costs of the last measurement.
     ///
     /// # Errors
     /// Nothing was measured in this window.
@@ -153,7 +153,7 @@ impl<'a> Watch<'a> {
         loop {
             each()?;
             if let Some(status) = process.try_wait()? {
-                // What it wrote says more than its status.
+                // The caller reports the process's output, which says more than its status.
                 return if status.success() {
                     Ok(())
                 } else {

@@ -1,13 +1,13 @@
-//! Our own load generator: what pgbench cannot say. Open loop with times counted from the intended start, whole
-//! histograms, logins, pipelines, COPY, and connections that only wait.
+//! The lab's load generator, for loads that pgbench cannot express: open loop with times counted from the intended
+//! start, whole histograms, logins, pipelines, COPY, and idle connections.
 //!
-//! [`run`] carries out a [`Plan`] and returns an [`Outcome`]; [`process::serve`] does the same for a process of its own.
+//! [`run`] carries out a [`Plan`] and returns an [`Outcome`]; [`process::serve`] does so in a process of its own.
 //! Each thread has an event loop (epoll) over its share of the clients, and no thread waits for another while it
-//! measures. What was counted is merged at the end.
+//! measures. Results are merged at the end.
 //!
-//! **Rules.** A transaction that could not begin in time because all clients were busy is run later, and its time
-//! counts from when it was to begin. Failures are counted by SQLSTATE and end nothing. What is measured lies between
-//! two instants, the same for all threads. A client's choices depend on the seed and its number only.
+//! **Rules.** If all clients are busy when a transaction should begin, it runs later, and its time counts from the
+//! intended start. Failures are counted by SQLSTATE and never end the run. The measured time lies between two
+//! instants, which are the same for all threads. A client's choices depend only on the seed and on its number.
 
 mod client;
 mod clock;
@@ -44,45 +44,45 @@ use crate::load::work::Work;
 use crate::load::worker::{Parts, Worker};
 use crate::record::Outcome;
 
-/// How often progress is told.
+/// Interval between progress reports.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How often is looked whether all are logged in.
+/// Interval between checks whether all clients are logged in.
 const CONNECT_TICK: Duration = Duration::from_millis(5);
 
-/// Files that are open besides connections.
+/// Allowance for open files other than connections.
 const FILES_BESIDES: u64 = 256;
 
-/// Where a run stands.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// What is being done.
+    /// Current phase.
     pub phase: Phase,
-    /// Clients that are logged in.
+    /// Number of clients that are logged in.
     pub connected: u32,
     /// Transactions so far, those of the warm-up and those that failed included.
     pub transactions: u64,
-    /// Failures so far, those of the warm-up included.
+    /// Failures so far, including those of the warm-up.
     pub errors: u64,
-    /// Seconds to the end of the phase, at most.
+    /// Maximum number of seconds to the end of the phase.
     pub remaining_s: f64,
 }
 
-/// The parts of a run, in order. A change is told at once, so CPU time can be read at the edges.
+/// Phases of a run, in order. A change is reported at once, so that CPU time can be read at the edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Clients log in.
     Connecting,
-    /// What ends now is not counted.
+    /// Transactions that end in this phase are not counted.
     WarmUp,
-    /// It is.
+    /// Transactions that end in this phase are counted.
     Measuring,
-    /// What was begun may end.
+    /// Transactions that have begun may end.
     Draining,
 }
 
-/// Why there is no result.
+/// Reason why a load has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -92,31 +92,31 @@ pub enum LoadError {
     /// The address cannot be looked up.
     #[error("cannot look up \"{address}\": {error}")]
     Address {
-        /// As in the plan.
+        /// Address as the plan has it.
         address: String,
-        /// Why.
+        /// Reason.
         error: io::Error,
     },
-    /// The name of nothing.
+    /// The address resolves to nothing.
     #[error("\"{0}\" is no address; write host:port")]
     NoAddress(String),
-    /// The CA's file is of no use.
+    /// The CA's file is unusable.
     #[error(transparent)]
     Tls(#[from] weir_tls::error::Error),
-    /// Not so many sockets.
+    /// The limit on open files is too low for the number of clients.
     #[error(
         "{clients} clients need more than the {limit} open files that are allowed; raise ulimit -n"
     )]
     OpenFiles {
-        /// Of the plan.
+        /// Number of clients in the plan.
         clients: u32,
         /// The hard limit.
         limit: u64,
     },
-    /// Not one client could log in.
+    /// No client could log in.
     #[error("no client could log in: {0}")]
     NobodyConnected(String),
-    /// No plan, by its text.
+    /// The text is not a valid plan.
     #[error("the plan cannot be read: {0}")]
     Json(serde_json::Error),
     /// The system refused something.
@@ -124,10 +124,10 @@ pub enum LoadError {
     Io(io::Error),
 }
 
-/// Carries out a plan: logs in, warms up, measures. Blocks. `progress` is called from this thread about ten times a
-/// second and at once when the phase changes. When `stop` becomes true, what was measured by then is the result.
+/// Carries out a plan: logs in, warms up, measures. Blocks. Calls `progress` from this thread about ten times a
+/// second and at once when the phase changes. When `stop` becomes true, the result is what was measured by then.
 ///
-/// It raises the process's soft limit of open files if need be.
+/// The process's soft limit on open files is raised if need be.
 ///
 /// # Errors
 /// The plan is wrong, the system refuses something, or no client can log in within [`Plan::connect_s`] (or all have
@@ -170,7 +170,7 @@ fn run_to_tally(
         for (worker, gauges) in workers.into_iter().zip(&gauges) {
             let done = done.clone();
             scope.spawn(move || {
-                // The one that waits is there until all have answered.
+                // The receiver exists until all threads have answered.
                 let _ = done.send(worker.run(gauges));
             });
         }
@@ -188,7 +188,7 @@ fn run_to_tally(
     })
 }
 
-/// The thread that waits for the others.
+/// Coordinator: the thread that waits for the others.
 struct Keeper<'a> {
     plan: &'a Plan,
     control: &'a Control,
@@ -202,7 +202,7 @@ struct Keeper<'a> {
 impl Keeper<'_> {
     fn keep(mut self, progress: &mut dyn FnMut(&Progress)) -> Result<(Tally, Instant), LoadError> {
         let result = self.all(progress);
-        // Whatever happened, no thread may be left: the scope waits for them.
+        // All threads must end in any case: the scope waits for them.
         self.end();
         let end = clock::now();
         while self.tallies.len() < self.wakers.len() && self.wait(TICK)? {}
@@ -215,7 +215,7 @@ impl Keeper<'_> {
                     .unwrap_or_else(|| "the target does not answer".to_owned()),
             ));
         }
-        // A number of transactions ends with the last of them.
+        // A run with a fixed number of transactions ends with the last of them.
         let end = match self.plan.transactions_per_client {
             Some(_) => all.last().map_or(end, |last| last.min(end)),
             None => end,
@@ -258,7 +258,7 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    /// Waits for the logins. False when there is nothing to go on with.
+    /// Waits for the logins. Returns false if the run cannot go on.
     fn connect(&mut self, progress: &mut dyn FnMut(&Progress)) -> Result<bool, LoadError> {
         if self.plan.reconnect {
             return Ok(true);
@@ -284,11 +284,11 @@ impl Keeper<'_> {
         }
     }
 
-    /// Waits for one thread to end, or for the time to pass. False if there is nobody to wait for.
+    /// Waits for one thread to end, or for the time to pass. Returns false if no thread is left.
     fn wait(&mut self, time: Duration) -> Result<bool, LoadError> {
         match self.finished.recv_timeout(time) {
             Ok(tally) => {
-                // One that fails takes the others with it.
+                // A thread's error ends the whole run.
                 self.tallies.push(tally.map_err(LoadError::Io)?);
                 Ok(true)
             }
@@ -308,7 +308,7 @@ impl Keeper<'_> {
 
     fn wake(&self) {
         for waker in self.wakers {
-            // A thread that is gone needs no waking.
+            // Waking a thread that has ended fails; nothing is lost.
             let _ = waker.wake();
         }
     }
@@ -335,7 +335,7 @@ impl Keeper<'_> {
 fn allow_files(clients: u32) -> Result<(), LoadError> {
     let needed = u64::from(clients) + FILES_BESIDES;
     let limit = getrlimit(Resource::Nofile);
-    // None is no limit.
+    // `None` means no limit.
     if limit.current.is_none_or(|current| current >= needed) {
         return Ok(());
     }

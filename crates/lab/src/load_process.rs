@@ -1,5 +1,5 @@
-//! The lab's own generator ([`crate::load`]), run as a process of its own: a plan goes in as JSON, lines of JSON come out,
-//! and the change of phase in them says when the measured time began.
+//! Runs the lab's generator ([`crate::load`]) as a separate process: a plan goes in as JSON, lines of JSON come
+//! out. The change of phase in them marks the start of the measured time.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -23,11 +23,11 @@ use crate::record::Outcome;
 /// A program that reads a plan and makes its load.
 #[derive(Clone, Debug)]
 pub struct LoadProcess {
-    /// It and its first arguments.
+    /// Program and its first arguments.
     pub command: Vec<String>,
 }
 
-/// For logging in, and for the last answers.
+/// Allowance for logins and for the last answers.
 const MARGIN: Duration = Duration::from_secs(120);
 
 impl Generator for LoadProcess {
@@ -74,18 +74,18 @@ impl Generator for LoadProcess {
     }
 }
 
-/// Longer than any cell.
+/// Seconds that a storm may last: longer than any cell.
 const STORM_S: f64 = 24.0 * 3600.0;
-/// On a real network those who log in have machines of their own.
+/// Niceness of the storm: on a real network its clients would have machines of their own.
 const STORM_NICENESS: &str = "10";
 const STORM_THREADS: u32 = 4;
 
 impl LoadProcess {
-    /// Starts `clients` that log in, leave, and do it again until the process is dropped. What they show is not a part of
-    /// the cell; their last words are in `storm.jsonl`.
+    /// Starts `clients` that log in and leave repeatedly until the process is dropped. Their results are not part
+    /// of the cell; the last output is in `storm.jsonl`.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The process cannot be started.
     pub fn storm(&self, job: &Job<'_>, clients: u32) -> Result<Process> {
         let plan = storm(job, clients)?;
         let input = job.directory.join("storm.json");
@@ -100,7 +100,7 @@ impl LoadProcess {
     }
 }
 
-/// A plan without transactions: a login is all.
+/// Returns a plan that only logs in.
 fn storm(job: &Job<'_>, clients: u32) -> Result<Plan> {
     let work = Work {
         clients,
@@ -136,7 +136,7 @@ fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(Error::file("read", path))
 }
 
-/// The work's own part of a plan, with who, where and how long.
+/// Completes the plan of the work with address, user, pace and times.
 fn plan(job: &Job<'_>) -> Result<Plan> {
     let work = job.work;
     let Script::Plan(Value::Object(part)) = &work.script else {
@@ -173,10 +173,10 @@ fn plan(job: &Job<'_>) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Whether the work is one that the generator can carry out, as it finds when it reads a plan.
+/// Checks that the generator can carry out the work, as it does when it reads a plan.
 ///
 /// # Errors
-/// What it would say.
+/// The error that the generator would report.
 pub fn check(work: &Work) -> Result<()> {
     let job = Job {
         host: "127.0.0.1".to_owned(),
@@ -196,7 +196,7 @@ pub fn check(work: &Work) -> Result<()> {
     plan(&job).map(drop)
 }
 
-/// The phase in the last whole line that has one.
+/// Returns the phase in the last whole line that has one.
 fn phase(output: &str) -> Option<Phase> {
     let whole = output.rsplit_once('\n').map_or("", |(whole, _)| whole);
     whole.lines().rev().find_map(|line| match message(line)? {
@@ -209,7 +209,7 @@ fn message(line: &str) -> Option<Message> {
     serde_json::from_str(line).ok()
 }
 
-/// The outcome in its output, or its own words of failure.
+/// Returns the outcome in the output, or the failure that it reports.
 fn conclude(result: Result<()>, output: &str) -> Result<Outcome> {
     let mut reason = None;
     for line in output.lines().rev() {
@@ -217,7 +217,7 @@ fn conclude(result: Result<()>, output: &str) -> Result<Outcome> {
             Some(Message::Outcome(outcome)) => return Ok(*outcome),
             Some(Message::Failed(words)) => return Err(failed(words)),
             Some(Message::Progress(_)) => {}
-            // Not one of its messages: what a program says that cannot even start.
+            // Not a message: the output of a program that could not start.
             None => drop(reason.get_or_insert_with(|| line.to_owned())),
         }
     }

@@ -1,10 +1,11 @@
-//! The null backend: enough of a PostgreSQL server to stand behind a pooler and answer the same canned result to every
-//! query, as cheaply as it can, so that on a small machine the pooler is the bottleneck and not the database.
+//! The null backend: a minimal PostgreSQL server behind a pooler, which answers every query with the same canned
+//! result at minimal cost. On a small machine the pooler is then the bottleneck, and not the database.
 //!
-//! It lets everybody in (so it listens on loopback only), has no data, and looks at the first words of a statement:
-//! `BEGIN`, `COMMIT` and `ROLLBACK` move the transaction status, settings are reported as PostgreSQL reports them,
-//! `COPY` copies, and what poolers ask for themselves is answered. Everything else gets the canned rows. Statements and
-//! portals that do not exist are errors, as in PostgreSQL. A row limit in Execute is not obeyed, and cancels are not.
+//! It accepts every login (so it listens on loopback only), has no data, and looks only at the first words of a
+//! statement. `BEGIN`, `COMMIT` and `ROLLBACK` change the transaction status; settings are reported as PostgreSQL
+//! reports them; `COPY` copies; the queries that poolers send by themselves are answered. All other statements
+//! return the canned rows. Unknown statements and portals are errors, as in PostgreSQL. The row limit of Execute
+//! and cancel requests are ignored.
 
 mod canned;
 mod control;
@@ -31,28 +32,28 @@ use crate::null::canned::Canned;
 use crate::null::control::Control;
 use crate::null::worker::{Acceptor, Common, Worker, poll};
 
-/// The queue of connections that the system keeps; it may cut it to `net.core.somaxconn`.
+/// Length of the accept queue; the system may reduce it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// Connections on their way from the thread that accepts to the one that serves.
+/// Maximum number of accepted connections in the queue of a thread.
 const HANDED_OVER_MAX: usize = 1024;
 
-/// The most threads.
+/// Maximum number of threads.
 const THREADS_MAX: u32 = 256;
 
-/// What a null backend does.
+/// Configuration of a null backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NullPlan {
     /// A loopback address and a port; port 0 takes a free one.
     pub listen: String,
-    /// Threads, 1 to 256. Connections are spread evenly over them.
+    /// Number of threads, 1 to 256. Connections are spread evenly over them.
     pub threads: u32,
     /// Rows of each result, and lines of a COPY.
     pub rows: u64,
-    /// Bytes in the one column of a row, and of a line with its end.
+    /// Bytes in the one column of a row, and of a line of COPY with its end.
     pub row_bytes: u32,
-    /// Offers TLS to those who ask.
+    /// Certificate and key; with them, TLS is offered.
     pub tls: Option<NullTls>,
 }
 
@@ -60,14 +61,14 @@ pub struct NullPlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NullTls {
-    /// PEM file with the certificate and those that lead to its CA.
+    /// PEM file with the certificate and the chain to its CA.
     pub cert_file: PathBuf,
-    /// PEM file with its key.
+    /// PEM file with the certificate's key.
     pub key_file: PathBuf,
 }
 
 impl Default for NullPlan {
-    /// One thread, one row of 100 bytes, a free port.
+    /// Returns a plan with one thread, one row of 100 bytes and a free port.
     fn default() -> Self {
         Self {
             listen: "127.0.0.1:0".to_owned(),
@@ -79,39 +80,39 @@ impl Default for NullPlan {
     }
 }
 
-/// What a null backend has seen so far. Threads report once per turn of their loops, which is before or just after the
-/// answer is on its way.
+/// Counters of a null backend. Threads publish them once per turn of their loops, shortly before or after an answer
+/// is sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Connections that are open.
+    /// Number of open connections.
     pub connected: u64,
-    /// Sessions that have begun.
+    /// Number of sessions that have begun.
     pub logins: u64,
-    /// Statements that were run.
+    /// Number of statements that were run.
     pub statements: u64,
-    /// Transactions in which something was asked that a load asks, and not only what poolers ask.
+    /// Number of transactions with at least one statement of a load, and not only queries of the pooler itself.
     pub transactions: u64,
-    /// Bytes of COPY data that clients have sent.
+    /// Bytes of COPY data received from clients.
     pub copied_in_bytes: u64,
 }
 
-/// Why a null backend does not start.
+/// Reason why a null backend does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NullError {
-    /// No address, or not one of loopback. Everybody may log in, so others are refused.
+    /// The text is no address, or not one of loopback. Others are refused because every login is accepted.
     #[error("\"{0}\" is not a loopback address with a port, such as 127.0.0.1:5433")]
     Address(String),
-    /// Too few or too many threads.
+    /// The number of threads is out of range.
     #[error("threads is {0}, but has to be from 1 to {THREADS_MAX}")]
     Threads(u32),
-    /// A row that does not fit into a message.
+    /// A row does not fit into a message.
     #[error("row_bytes is too large: {0}")]
     Row(EncodeError),
-    /// The certificate is of no use.
+    /// The certificate is unusable.
     #[error(transparent)]
     Tls(#[from] weir_tls::error::Error),
-    /// No plan, by its text.
+    /// The text is not a valid plan.
     #[error("the null backend's plan cannot be read: {0}")]
     Json(#[from] serde_json::Error),
     /// The system refused something.
@@ -119,22 +120,23 @@ pub enum NullError {
     Io(#[from] io::Error),
 }
 
-/// One line of [`serve`]'s output.
+/// Line of [`serve`]'s output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Message {
-    /// It listens there.
+    /// Address that the backend listens on.
     Address(SocketAddr),
-    /// What it has seen so far.
+    /// Counters so far.
     Counts(Counts),
 }
 
-/// The null backend as a process of its own, so that its CPU time can be told from that of who runs it. Reads a
-/// [`NullPlan`] as JSON from the first line of `input`, and writes [`Message::Address`] as a line of JSON to `output`
-/// when it listens. Each further line asks for [`Message::Counts`]; at the end of the input it stops.
+/// Runs the null backend as a separate process, so that its CPU time can be told from its caller's. Reads a
+/// [`NullPlan`] as JSON from the first line of `input`, and writes [`Message::Address`] as a line of JSON to
+/// `output` when it listens. Each further line requests [`Message::Counts`]; the end of the input stops the
+/// backend.
 ///
 /// # Errors
-/// As [`NullBackend::start`]; or the plan cannot be read, or nobody reads the output.
+/// As [`NullBackend::start`]; or the plan cannot be read, or the output cannot be written.
 pub fn serve(input: impl BufRead, output: &mut impl Write) -> Result<(), NullError> {
     let mut lines = input.lines();
     let plan = lines.next().transpose()?.unwrap_or_default();
@@ -153,7 +155,7 @@ pub fn serve(input: impl BufRead, output: &mut impl Write) -> Result<(), NullErr
     Ok(())
 }
 
-/// A running null backend. It stops when this is dropped.
+/// Running null backend. Dropping it stops it.
 pub struct NullBackend {
     address: SocketAddr,
     common: Arc<Common>,
@@ -162,7 +164,7 @@ pub struct NullBackend {
 }
 
 impl NullBackend {
-    /// Starts it; it listens when this returns.
+    /// Starts a null backend; it listens when this returns.
     ///
     /// # Errors
     /// The plan is wrong, or the system refuses something.
@@ -212,12 +214,12 @@ impl NullBackend {
         Ok(backend)
     }
 
-    /// Where it listens.
+    /// Returns the address that the backend listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it has seen so far.
+    /// Returns the counters so far.
     pub fn counts(&self) -> Counts {
         let control = &self.common.control;
         Counts {
@@ -229,12 +231,12 @@ impl NullBackend {
         }
     }
 
-    /// Stops answering until [`NullBackend::resume`]: a stall, for tests of those who measure.
+    /// Stops answering until [`NullBackend::resume`]: a stall, for tests of load generators.
     pub fn pause(&self) {
         self.common.control.pause(true);
     }
 
-    /// Goes on with whatever has come in the meantime.
+    /// Resumes with the requests that have arrived meanwhile.
     pub fn resume(&self) {
         self.common.control.pause(false);
     }
@@ -244,11 +246,11 @@ impl Drop for NullBackend {
     fn drop(&mut self) {
         self.common.control.stop();
         for waker in &self.wakers {
-            // A thread that is gone needs no waking.
+            // Waking a thread that has ended fails; nothing is lost.
             let _ = waker.wake();
         }
         for thread in self.threads.drain(..) {
-            // Its failure was seen as connections that ended.
+            // Clients have seen a thread's failure as closed connections.
             let _ = thread.join();
         }
     }

@@ -1,6 +1,5 @@
-//! PostgreSQL's own load generator, as one of ours: what it prints each second gives the rate and the mean, its log the
-//! distribution. The log has every transaction only if they are few; of many it has a sample, for writing a line for
-//! each would be a load of its own.
+//! pgbench as a generator of the lab. Its progress lines give the rate and the mean, its log the distribution.
+//! Logging every transaction at high rates would be a load of its own, so the log then has a sample only.
 
 pub mod log;
 mod progress;
@@ -22,16 +21,16 @@ use crate::meter::Window;
 use crate::process::Process;
 use crate::record::{Latency, Outcome, Spread};
 
-/// Lines of the log that are worth their cost, for each second.
+/// Maximum number of log lines per second that is worth their cost.
 const LINES_PER_SECOND: f64 = 4000.0;
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
-/// For logging in, and for the last answers.
+/// Allowance for logins and for the last answers.
 pub(crate) const MARGIN: Duration = Duration::from_secs(90);
 
-/// pgbench at this path.
+/// pgbench program.
 #[derive(Clone, Debug)]
 pub struct Pgbench {
-    /// Where it is.
+    /// Path of the program.
     pub program: PathBuf,
 }
 
@@ -40,7 +39,7 @@ impl Generator for Pgbench {
         "pgbench"
     }
 
-    /// The warm-up is a run of its own, as in the published comparisons; its rate says how many lines a log would have.
+    /// Runs the warm-up separately, as in the published comparisons. Its rate determines the sampling of the log.
     fn run(&self, job: &Job<'_>, watch: &mut Watch<'_>) -> Result<Loaded> {
         let mut sample = 1.0;
         if !job.warm_up.is_zero() {
@@ -55,7 +54,7 @@ impl Generator for Pgbench {
         if sample < 1.0 {
             log.push(format!("--sampling-rate={sample}"));
         }
-        // In the last second clients stop one after the other: it is run, and not counted.
+        // In the last second clients stop one after the other: that second is run and not counted.
         let mut command = self.command(job, job.measure + SECOND, &log)?;
         let mut process = start(&mut command, &output)?;
         let result = watch.measure(&mut process, job.measure + MARGIN, || Ok(()));
@@ -115,7 +114,7 @@ impl Pgbench {
         command.args(["-U", &job.user, &job.database]);
         job.access().apply(&mut command);
         command.env("PGPASSWORD", &job.password);
-        // Neither is tried first: what is not wanted would cost a round trip at each login.
+        // Neither GSS nor TLS is tried first: each refused request would cost a round trip per login.
         command.env("PGGSSENCMODE", "disable");
         if !job.tls {
             command.env("PGSSLMODE", "disable");
@@ -124,7 +123,8 @@ impl Pgbench {
     }
 }
 
-/// What a run showed that printed `text` and left its log, which is removed, as `transactions.*` in `directory`.
+/// Returns the result of a run, from its output `text` and its log `transactions.*` in `directory`. The log is
+/// removed.
 pub(crate) fn outcome(
     text: &str,
     directory: &Path,
@@ -143,7 +143,7 @@ pub(crate) fn start(command: &mut Command, output: &Path) -> Result<Process> {
     Ok(Process::start("pgbench", command, output)?.stop_with(&[Signal::TERM]))
 }
 
-/// What it printed, once it has ended well; its complaints otherwise.
+/// Returns the output of a run that succeeded; else an error with its messages.
 pub(crate) fn complete(result: Result<()>, output: &Path) -> Result<String> {
     let text = fs::read_to_string(output).map_err(Error::file("read", output))?;
     match result {
@@ -161,18 +161,18 @@ pub(crate) fn complete(result: Result<()>, output: &Path) -> Result<String> {
     }
 }
 
-/// What part of the transactions has a line in the log, by the rate that a warm-up of this output had.
+/// Returns the share of transactions to log, by the rate in a warm-up's output.
 pub(crate) fn sample_after(output: &str) -> f64 {
     sampling_rate(progress::rate(output).unwrap_or(0.0))
 }
 
-/// Four digits are enough, and easy to read in a command line.
+/// Rounds to four digits, which are enough and easy to read in a command line.
 fn sampling_rate(tps: f64) -> f64 {
     let rate = (LINES_PER_SECOND / tps.max(1.0)).min(1.0);
     ((rate * 10_000.0).round() / 10_000.0).max(0.0001)
 }
 
-/// pgbench knows whole seconds only.
+/// Rounds up to whole seconds: pgbench takes no others.
 pub(crate) fn whole_seconds(time: Duration) -> usize {
     let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     usize::try_from(seconds.max(1)).unwrap_or(usize::MAX)
@@ -185,7 +185,7 @@ pub(crate) fn words(command: &Command) -> Vec<String> {
         .collect()
 }
 
-/// The log is as large as the result is small.
+/// Removes the log, which is large while the result is small.
 fn remove_logs(directory: &Path) -> Result<()> {
     for path in log::files(directory, "transactions.")? {
         fs::remove_file(&path).map_err(Error::file("remove", &path))?;
@@ -233,7 +233,7 @@ fn evaluate(
     Ok((window, outcome))
 }
 
-/// Mean and deviation are of all transactions, the rest of those in the log.
+/// Computes mean and deviation over all transactions, the rest over those in the log.
 fn latency(seconds: &[Second], log: &[Transaction], complete: bool) -> Option<Latency> {
     let mut latencies: Vec<u64> = log.iter().filter_map(|line| line.latency_us).collect();
     latencies.sort_unstable();
@@ -259,7 +259,7 @@ fn latency(seconds: &[Second], log: &[Transaction], complete: bool) -> Option<La
     })
 }
 
-/// Counts by upper bounds that have the first seven binary digits of a time: within 1 %.
+/// Counts by upper bounds with seven significant binary digits: exact within 1 %.
 fn histogram(sorted: &[u64]) -> Vec<(u64, u64)> {
     let mut buckets: BTreeMap<u64, u64> = BTreeMap::new();
     for &latency in sorted {
@@ -270,7 +270,7 @@ fn histogram(sorted: &[u64]) -> Vec<(u64, u64)> {
     buckets.into_iter().collect()
 }
 
-/// Out of each client's own numbers of its transactions, which a sample has too.
+/// Computes the spread over clients by the numbers of each client's transactions, which a sampled log has too.
 fn per_client(log: &[Transaction], seconds: f64) -> Option<Spread> {
     let mut last: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for line in log {

@@ -1,4 +1,4 @@
-//! One client: from a socket over encryption and login to its transactions.
+//! Client of the load: connects, encrypts, logs in and runs transactions.
 
 use std::time::Instant;
 
@@ -16,18 +16,18 @@ use crate::load::target::{Keys, Target};
 use crate::load::transport::{Got, Outgoing, Transport};
 use crate::load::work::Work;
 
-/// What the clients of one thread share.
+/// State that the clients of one thread share.
 pub(super) struct Shared<'a> {
     pub(super) work: &'a Work,
     pub(super) target: &'a Target,
     pub(super) keys: Keys,
-    /// What one receive brings.
+    /// Buffer of one receive.
     pub(super) scratch: Vec<u8>,
-    /// Payload in both directions, of all clients so far.
+    /// Bytes of payload in both directions, of all clients so far.
     pub(super) payload: u64,
 }
 
-/// One client.
+/// Client of the load.
 ///
 /// ```text
 /// Down ──► Connecting ─┬─► SslAsked ─┬─► Login ──► Ready
@@ -41,13 +41,13 @@ pub(super) struct Client {
     scanner: Scanner,
     conversation: Conversation,
     random: Xoshiro256PlusPlus,
-    /// The transaction under way, connecting included if that is part of it.
+    /// Transaction in progress; with `reconnect` its time includes connecting.
     pub(super) running: Option<Running>,
-    /// Transactions in the measured time.
+    /// Number of transactions in the measured time.
     pub(super) count: u64,
-    /// Transactions begun at any time.
+    /// Number of transactions begun at any time.
     pub(super) begun: u64,
-    /// Failures without a success between them.
+    /// Number of failures since the last success.
     pub(super) failures: u32,
 }
 
@@ -63,30 +63,31 @@ enum Phase {
 
 struct Login {
     machine: ServerLogin,
-    /// Not dealt with yet.
+    /// Bytes that are not processed yet.
     input: Vec<u8>,
 }
 
-/// A transaction under way.
+/// A transaction in progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Running {
-    /// When it was to begin.
+    /// Intended start of the transaction.
     pub(super) intended: Instant,
 }
 
-/// What has come of an event.
+/// Result of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Happened {
-    /// Nothing that the client's keeper has to know.
+    /// Nothing that the client's worker has to know.
     Nothing,
-    /// It may begin transactions.
+    /// The client may begin transactions.
     LoggedIn,
-    /// Its transaction is over.
+    /// The client's transaction is over.
     Over(Over),
 }
 
 impl Client {
-    /// `index` is among all clients of the plan, so that its choices do not depend on the number of threads.
+    /// Creates a client. `index` counts all clients of the plan, so that its choices do not depend on the number of
+    /// threads.
     pub(super) fn new(seed: u64, index: u64) -> Self {
         Self {
             phase: Phase::Down,
@@ -102,7 +103,7 @@ impl Client {
         }
     }
 
-    /// Whether it is logged in.
+    /// True if the client is logged in.
     pub(super) fn is_up(&self) -> bool {
         matches!(self.phase, Phase::Ready)
     }
@@ -131,11 +132,11 @@ impl Client {
         self.flush(shared)
     }
 
-    /// Says goodbye, or not if the connection is broken.
+    /// Closes the connection; sends Terminate first if the client is logged in and has nothing else to send.
     pub(super) fn disconnect(&mut self) {
         if let Some(transport) = self.transport.take() {
             if self.is_up() && self.out.is_empty() {
-                // It fits: a message without a body.
+                // Always fits: a message without a body.
                 let _ = encode::terminate(&mut self.out.bytes);
             }
             transport.close(&mut self.out);
@@ -146,7 +147,7 @@ impl Client {
         self.conversation.reset();
     }
 
-    /// Something can be read or written. After a failure the connection is of no more use.
+    /// Handles an event of the socket. After a failure the connection is unusable.
     pub(super) fn ready(
         &mut self,
         event: &Event,
@@ -206,14 +207,14 @@ impl Client {
         }
     }
 
-    /// Reads until nothing is left, and to the very end if the other side `is_closed`.
+    /// Reads until nothing is left, and to the end of the stream if the server `is_closed`.
     fn receive(&mut self, is_closed: bool, shared: &mut Shared<'_>) -> Result<Happened, Failure> {
         let mut happened = Happened::Nothing;
         loop {
             let Some(transport) = &mut self.transport else {
                 return Ok(happened);
             };
-            // What follows the one byte is encrypted, or was put in by somebody on the way.
+            // Bytes after the one-byte answer are encrypted, or were injected: they must not be read as plain text.
             let room = match self.phase {
                 Phase::SslAsked => 1,
                 _ => shared.scratch.len(),
@@ -231,7 +232,7 @@ impl Client {
                 Happened::Nothing => {}
                 other => happened = other,
             }
-            // Encryption may have to answer by itself.
+            // TLS may have to answer by itself.
             self.flush(shared)?;
             match got? {
                 Got::Bytes(_, has_more) if has_more || is_closed => {}

@@ -1,8 +1,8 @@
-//! The load generator's only clock.
+//! Clock of the load generator.
 
 use std::time::Instant;
 
-/// Now.
+/// Returns the current time.
 #[expect(
     clippy::disallowed_methods,
     reason = "a load generator measures time; nothing else of it reads the clock"

@@ -1,11 +1,11 @@
-//! What threads and the one that waits for them tell one another.
+//! State that worker threads and the thread that waits for them share.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::load::tally::Window;
 
-/// To all threads. Wake them after a change.
+/// Orders to all worker threads. The caller wakes them after a change.
 #[derive(Debug, Default)]
 pub(super) struct Control {
     window: OnceLock<Window>,
@@ -13,9 +13,9 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Transactions may begin.
+    /// Allows transactions to begin.
     pub(super) fn start(&self, window: Window) {
-        // Said once only.
+        // The window is set only once.
         let _ = self.window.set(window);
     }
 
@@ -23,7 +23,7 @@ impl Control {
         self.window.get().copied()
     }
 
-    /// Everything is to end at once.
+    /// Orders all threads to end at once.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
     }
@@ -33,7 +33,7 @@ impl Control {
     }
 }
 
-/// From one thread: where it stands, set once per turn of its loop.
+/// Progress of one thread, updated once per turn of its loop.
 #[derive(Debug, Default)]
 pub(super) struct Gauges {
     connected: AtomicU32,
@@ -48,7 +48,7 @@ impl Gauges {
         self.errors.store(errors, Ordering::Relaxed);
     }
 
-    /// Connections, transactions and failures.
+    /// Returns connections, transactions and failures.
     pub(super) fn read(&self) -> (u32, u64, u64) {
         (
             self.connected.load(Ordering::Relaxed),

@@ -1,4 +1,5 @@
-//! One client's transactions as a state machine: what to send next, and when it is over. It knows no socket.
+//! State machine of one client's transactions: what to send next, and when a transaction is over. It has no access
+//! to sockets.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use weir_wire::backend::{ReadyForQuery, TransactionStatus, tag};
@@ -9,10 +10,10 @@ use crate::load::failure::Failure;
 use crate::load::plan::Protocol;
 use crate::load::work::{CopyData, Script, Sending, Values, Work};
 
-/// COPY data is made when less than this waits to be sent.
+/// Number of unsent bytes below which more COPY data are produced.
 const COPY_AHEAD: usize = 64 * 1024;
 
-/// The state of one client.
+/// State of one client.
 ///
 /// ```text
 /// Idle ──begin──► Waiting ──ReadyForQuery, more to send──► Waiting
@@ -24,15 +25,15 @@ const COPY_AHEAD: usize = 64 * 1024;
 pub(super) struct Conversation {
     state: State,
     script: usize,
-    /// The next of the script's steps to be sent.
+    /// Next step of the script to be sent.
     step: usize,
     values: Values,
-    /// Which names the connection has, by number of the statement.
+    /// Statements that are prepared on this connection, by number of the statement.
     prepared: Vec<bool>,
-    /// Those that the batch under way makes, in order, and how many are confirmed.
+    /// Statements that the current batch prepares, in order; `parsed` is how many of them are confirmed.
     parses: Vec<usize>,
     parsed: usize,
-    /// How many bytes of COPY data are sent, while it is.
+    /// Bytes of COPY data sent so far, while a COPY is in progress.
     copying: Option<u64>,
     failure: Option<Failure>,
 }
@@ -45,21 +46,21 @@ enum State {
     RollingBack,
 }
 
-/// What a conversation works with.
+/// Arguments of a conversation's step.
 pub(super) struct Turn<'a> {
     pub(super) work: &'a Work,
     pub(super) random: &'a mut Xoshiro256PlusPlus,
     pub(super) out: &'a mut Vec<u8>,
 }
 
-/// A transaction is over.
+/// End of a transaction.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Over {
     pub(super) failure: Option<Failure>,
 }
 
 impl Conversation {
-    /// The connection is new.
+    /// Resets the state for a new connection.
     pub(super) fn reset(&mut self) {
         self.state = State::Idle;
         self.prepared.clear();
@@ -67,7 +68,7 @@ impl Conversation {
         self.failure = None;
     }
 
-    /// Chooses a transaction and sends the first of it.
+    /// Chooses a transaction and sends its first batch.
     pub(super) fn begin(&mut self, turn: &mut Turn<'_>) -> Result<(), Failure> {
         self.script = turn.work.choose(turn.random);
         self.step = 0;
@@ -79,12 +80,12 @@ impl Conversation {
         self.send(turn)
     }
 
-    /// Why the connection is about to end, if it was said.
+    /// Returns the reason that the server gave for closing the connection, if any.
     pub(super) fn take_failure(&mut self) -> Option<Failure> {
         self.failure.take()
     }
 
-    /// One message of the server.
+    /// Handles one message of the server.
     pub(super) fn hear(
         &mut self,
         tag: u8,
@@ -102,7 +103,7 @@ impl Conversation {
             tag::COPY_IN_RESPONSE => self.copy_in(turn)?,
             tag::ERROR_RESPONSE => {
                 self.copying = None;
-                // The first one is the reason.
+                // The first error is the reason.
                 self.failure.get_or_insert_with(|| Failure::reported(body));
             }
             tag::READY_FOR_QUERY => return self.ready(body, turn),
@@ -148,13 +149,13 @@ impl Conversation {
         Ok(())
     }
 
-    /// The statements of the next batch; whether it was a Query, which needs no Sync.
+    /// Appends the statements of the next batch. Returns true if they were sent as Query, which needs no Sync.
     fn batch(&mut self, script: &Script, turn: &mut Turn<'_>) -> Result<bool, EncodeError> {
         for sent in 0..turn.work.pipeline {
             let Some(step) = script.steps.get(self.step).copied() else {
                 break;
             };
-            // COPY data has to wait for the server's word, so nothing can be sent with it.
+            // COPY data must wait for the server's CopyInResponse, so no other statement can share the batch.
             if step.is_copy_in && sent > 0 {
                 break;
             }
@@ -180,7 +181,7 @@ impl Conversation {
             Some(_) => self.copying = Some(0),
             None => {
                 encode::copy_fail(turn.out, b"the plan has no data for it")?;
-                // The server has passed over the one that came with the statement.
+                // The server has skipped the Sync that came with the statement.
                 if turn.work.protocol != Protocol::Simple {
                     encode::sync(turn.out)?;
                 }
@@ -189,12 +190,12 @@ impl Conversation {
         Ok(())
     }
 
-    /// What the statement under way sends, if it copies.
+    /// Returns the data of the current statement, if it copies.
     fn copy_data<'a>(&self, work: &'a Work) -> Option<&'a CopyData> {
         work.scripts.get(self.script)?.copy_before(self.step)
     }
 
-    /// Appends COPY data if there is any to send and little is waiting; returns how many bytes of data.
+    /// Appends COPY data if there are any to send and little is waiting. Returns the number of bytes of data.
     pub(super) fn fill(&mut self, work: &Work, out: &mut Vec<u8>) -> Result<u64, EncodeError> {
         let mut made = 0;
         while let Some(sent) = self.copying {

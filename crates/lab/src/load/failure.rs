@@ -1,4 +1,4 @@
-//! Why a transaction or a connection came to nothing. Failures are counted by code and are never the end of a run.
+//! Reasons why a transaction or a connection failed. Failures are counted by code and never end a run.
 
 use std::io;
 
@@ -7,24 +7,24 @@ use weir_wire::backend::ErrorFields;
 use weir_wire::encode::EncodeError;
 use weir_wire::frame::FrameError;
 
-/// One failure.
+/// Failure of a transaction or of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
     /// SQLSTATE, or one of the words below.
     pub(super) code: Box<str>,
-    /// For people.
+    /// Message, for display.
     pub(super) message: Box<str>,
 }
 
-/// No connection could be made.
+/// Code: no connection could be made.
 const CONNECT: &str = "connect";
-/// The connection ended without a reason given.
+/// Code: the connection ended without a reason.
 const CLOSED: &str = "closed";
-/// The login failed on our side.
+/// Code: the login failed on the generator's side.
 const LOGIN: &str = "login";
-/// What was said is not PostgreSQL's protocol.
+/// Code: the server's bytes violate PostgreSQL's protocol.
 const PROTOCOL: &str = "protocol";
-/// Encryption failed.
+/// Code: encryption failed.
 const TLS: &str = "tls";
 
 impl Failure {
@@ -51,7 +51,7 @@ impl Failure {
         Self::new(LOGIN, message)
     }
 
-    /// An ErrorResponse, by its body.
+    /// Parses the body of an ErrorResponse.
     pub(super) fn reported(body: &[u8]) -> Self {
         let Ok(fields) = ErrorFields::parse(body) else {
             return Self::new(PROTOCOL, "an error report that cannot be read");

@@ -1,4 +1,4 @@
-//! Times of transactions: a histogram per thread, merged at the end, and exact sums beside it.
+//! Latencies of transactions: a histogram per thread, merged at the end, and exact sums beside it.
 
 use std::time::Duration;
 
@@ -6,10 +6,11 @@ use hdrhistogram::Histogram;
 
 use crate::record::Latency;
 
-/// Times above it are counted as it; [`Latency::max`] tells them.
+/// Largest time of the histogram; longer ones are counted as this. [`Latency::max`] has the exact
+/// maximum.
 const LONGEST_US: u64 = 60_000_000;
 
-/// Three significant digits: no figure is off by more than 0.1 %.
+/// Significant digits of the histogram: quantiles are exact to 0.1 %.
 const DIGITS: u8 = 3;
 
 /// Times in microseconds.
@@ -32,7 +33,7 @@ impl Latencies {
         }
     }
 
-    /// One more. Less than a microsecond counts as one.
+    /// Records one time. Less than a microsecond counts as one.
     pub(super) fn record(&mut self, time: Duration) {
         let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.buckets.saturating_record(us.clamp(1, LONGEST_US));
@@ -41,7 +42,7 @@ impl Latencies {
         self.max_us = self.max_us.max(us);
     }
 
-    /// Those of another thread too.
+    /// Adds the times of another thread.
     pub(super) fn merge(&mut self, other: &Self) {
         let added = self.buckets.add(&other.buckets);
         added.expect("histograms with the same bounds can be added");
@@ -54,13 +55,13 @@ impl Latencies {
         self.buckets.len()
     }
 
-    /// In microseconds; absent when there is none.
+    /// Returns a quantile in microseconds; `None` without any times.
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     pub(super) fn quantile(&self, quantile: f64) -> Option<f64> {
         (self.count() > 0).then(|| self.buckets.value_at_quantile(quantile) as f64)
     }
 
-    /// All of it; absent when there is none.
+    /// Returns all figures; `None` without any times.
     #[expect(clippy::cast_precision_loss, reason = "figures for people")]
     pub(super) fn summary(&self) -> Option<Latency> {
         let at = |quantile| self.quantile(quantile);

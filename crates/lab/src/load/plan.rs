@@ -1,4 +1,4 @@
-//! What the load generator is told: a plain description that TOML and JSON can hold. It knows no socket and no time.
+//! Plan of a load: a plain description that TOML and JSON can hold. It has no access to sockets and clocks.
 
 mod check;
 
@@ -9,27 +9,28 @@ use serde::{Deserialize, Serialize};
 
 pub use check::PlanError;
 
-/// The most clients of one generator: more do not fit into one range of source ports.
+/// Maximum number of clients of one generator: more do not fit into one range of source ports.
 pub const CLIENTS_MAX: u32 = 50_000;
 
-/// The most threads.
+/// Maximum number of threads.
 pub const THREADS_MAX: u32 = 256;
 
-/// The most statements of one transaction, repetitions included.
+/// Maximum number of statements in one transaction, repetitions included.
 pub const STATEMENTS_MAX: usize = 100_000;
 
-/// The longest line of COPY data.
+/// Maximum length of a line of COPY data, in bytes.
 pub const LINE_MAX: u32 = 1 << 20;
 
-/// One load on one target.
+/// Load on one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Host and port over TCP, such as `127.0.0.1:5432` or `[::1]:5432`. Of a name the first address is taken.
+    /// Host and port over TCP, such as `127.0.0.1:5432` or `[::1]:5432`. If a name has several addresses, the first
+    /// is used.
     pub address: String,
     /// Role to log in as.
     pub user: String,
-    /// Its password, for clear text, MD5 and SCRAM alike.
+    /// Password of the role, for clear text, MD5 and SCRAM alike.
     #[serde(default)]
     pub password: Option<Password>,
     /// Database to log in to.
@@ -37,52 +38,53 @@ pub struct Plan {
     /// Further start-up parameters, such as `application_name`.
     #[serde(default)]
     pub parameters: Vec<(String, String)>,
-    /// Whether the connections are encrypted.
+    /// Encryption of the connections.
     #[serde(default)]
     pub tls: Tls,
-    /// Connections, 1 to [`CLIENTS_MAX`].
+    /// Number of connections, 1 to [`CLIENTS_MAX`].
     #[serde(default = "one")]
     pub clients: u32,
-    /// Threads, 1 to [`THREADS_MAX`], never more than clients. Each has an event loop of its own.
+    /// Number of threads, 1 to [`THREADS_MAX`]; at most one per client is used. Each has an event loop of its own.
     #[serde(default = "one")]
     pub threads: u32,
-    /// How statements are sent.
+    /// Protocol for sending statements.
     #[serde(default)]
     pub protocol: Protocol,
-    /// How many statements of a transaction are sent at once, with one Sync behind them. 1: each waits for the answer to
-    /// the one before. More than 1 needs [`Protocol::Extended`] or [`Protocol::Prepared`].
+    /// Number of statements of a transaction that are sent at once, with one Sync after them. With 1, each
+    /// statement waits for the previous answer. More than 1 needs [`Protocol::Extended`] or [`Protocol::Prepared`].
     #[serde(default = "one")]
     pub pipeline: u32,
-    /// What is run, chosen at random by weight. May be empty if only logins count ([`Plan::reconnect`]) or nothing does
-    /// ([`Pace::Idle`]).
+    /// Transactions to run, chosen at random by weight. May be empty if only logins count ([`Plan::reconnect`]) or
+    /// nothing does ([`Pace::Idle`]).
     #[serde(default)]
     pub transactions: Vec<Transaction>,
     /// When transactions begin.
     #[serde(default)]
     pub pace: Pace,
-    /// A connection and a login for every transaction; they are part of its time.
+    /// True to connect and log in for every transaction; both are part of its time.
     #[serde(default)]
     pub reconnect: bool,
-    /// The run also ends when each client has done so many; what failed counts. No warm-up then.
+    /// Number of transactions per client after which the run also ends, failures included. There is no warm-up
+    /// then.
     #[serde(default)]
     pub transactions_per_client: Option<u64>,
-    /// Seconds that run in front and are not counted.
+    /// Seconds of warm-up, which are not counted.
     #[serde(default)]
     pub warm_up_s: f64,
     /// Seconds that are counted.
     pub measure_s: f64,
-    /// Seconds that whatever is under way at the end may still take.
+    /// Maximum number of seconds for transactions in progress at the end.
     #[serde(default = "drain")]
     pub drain_s: f64,
-    /// Seconds that all logins together may take before anything begins.
+    /// Maximum number of seconds for all logins together.
     #[serde(default = "connect")]
     pub connect_s: f64,
-    /// Decides each client's choices and the times of a Poisson schedule.
+    /// Seed of each client's choices and of the times of a Poisson schedule.
     #[serde(default)]
     pub seed: u64,
 }
 
-/// A password, which is not shown.
+/// Password, hidden from `Debug`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Password(pub String);
@@ -97,19 +99,19 @@ impl fmt::Debug for Password {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Tls {
-    /// None.
+    /// No encryption.
     #[default]
     Off,
-    /// Any certificate will do: `sslmode=require`.
+    /// Any certificate is accepted: `sslmode=require`.
     Require,
-    /// The certificate must lead back to this CA and name the host: `sslmode=verify-full`.
+    /// The certificate must chain to this CA and name the host: `sslmode=verify-full`.
     VerifyFull {
         /// PEM file with the CA's certificate.
         ca_file: PathBuf,
     },
 }
 
-/// How statements are sent (manual, "Message Flow").
+/// Protocol for sending statements (manual, "Message Flow").
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
@@ -118,25 +120,27 @@ pub enum Protocol {
     Simple,
     /// Parse, Bind, Describe, Execute and Sync each time, as pgbench's `-M extended`.
     Extended,
-    /// The same without the Parse after the first time on a connection, as `-M prepared`.
+    /// As [`Protocol::Extended`], but with one Parse per statement and connection, as `-M prepared`.
     Prepared,
 }
 
-/// When transactions begin.
+/// Rule for when transactions begin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Pace {
-    /// When the client's last one is over. A target that stalls is asked less, so its worst times are rare in the result.
+    /// As soon as the client's previous transaction is over. A stalled target then receives fewer requests, so its
+    /// worst times are rare in the result.
     #[default]
     Closed,
-    /// Evenly, whether the target keeps up or not. Times count from when a transaction was to begin.
+    /// At a constant rate, whether the target keeps up or not. Times count from the intended start of a
+    /// transaction.
     Fixed {
-        /// Of all clients together.
+        /// Rate of all clients together.
         per_second: f64,
     },
     /// At random times with this mean rate, otherwise as [`Pace::Fixed`].
     Poisson {
-        /// Of all clients together.
+        /// Rate of all clients together.
         per_second: f64,
     },
     /// Never: the connections are opened and kept. If there are transactions, each client runs one first.
@@ -147,21 +151,23 @@ pub enum Pace {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transaction {
-    /// For people.
+    /// Name, for display.
     #[serde(default)]
     pub name: String,
-    /// How often it is chosen, relative to the others; at least 1.
+    /// Weight in the random choice, relative to the other transactions; at least 1.
     #[serde(default = "one")]
     pub weight: u32,
-    /// What `:name` in the statements stands for. Drawn at the start, and again for each repetition of a statement.
+    /// Variables that the statements use as `:name`. Values are drawn at the start, and again for each repetition
+    /// of a statement.
     #[serde(default)]
     pub variables: Vec<Variable>,
-    /// In this order, `BEGIN` and `COMMIT` included where they are wanted. `ROLLBACK` after an error is sent by itself.
+    /// Statements in order, with `BEGIN` and `COMMIT` where they are wanted. After an error the generator sends
+    /// `ROLLBACK` by itself.
     pub statements: Vec<Statement>,
 }
 
 impl Transaction {
-    /// One of weight 1, with these statements and no variables.
+    /// Returns a transaction of weight 1, with these statements and no variables.
     pub fn new<'a>(statements: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
             name: String::new(),
@@ -171,7 +177,7 @@ impl Transaction {
         }
     }
 
-    /// The same with one more variable.
+    /// Adds a variable.
     #[must_use]
     pub fn with(mut self, name: &str, draw: Draw) -> Self {
         let name = name.to_owned();
@@ -180,69 +186,71 @@ impl Transaction {
     }
 }
 
-/// A name and where its value comes from.
+/// Variable and the source of its value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variable {
-    /// Letters, digits and underscores. As in pgbench, `:name` is replaced wherever it stands, in quotes too, except
-    /// behind another colon.
+    /// Name of ASCII alphanumeric characters and underscores. As in pgbench, `:name` is replaced everywhere, even
+    /// in quotes, except after another colon.
     pub name: String,
-    /// Its value.
+    /// Source of the value.
     pub draw: Draw,
 }
 
-/// Where a value comes from.
+/// Source of a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Draw {
-    /// An integer, all equally likely.
+    /// Integer, uniformly distributed.
     Uniform {
-        /// Smallest.
+        /// Smallest value.
         min: i64,
-        /// Largest.
+        /// Largest value.
         max: i64,
     },
-    /// The same, but never the value of another variable, which stands in front of this one.
+    /// Integer, uniformly distributed, but never the value of another variable. That variable must come before this
+    /// one.
     UniformExcept {
-        /// Smallest.
+        /// Smallest value.
         min: i64,
-        /// Largest.
+        /// Largest value.
         max: i64,
-        /// The other one's name.
+        /// Name of the other variable.
         except: String,
     },
-    /// An integer by Zipf's law: the n-th of the range is as likely as 1 / n to the power of `exponent`.
+    /// Integer by Zipf's law: the n-th value of the range has a probability proportional to 1 / n to the power of
+    /// `exponent`.
     Zipf {
-        /// Smallest, and the most likely.
+        /// Smallest value, and the most likely.
         min: i64,
-        /// Largest, at most 2^53 above.
+        /// Largest value, at most 2^53 above `min`.
         max: i64,
-        /// Above 0; 1.1 makes a hot spot as many applications have.
+        /// Exponent above 0; 1.1 makes a hot spot such as many applications have.
         exponent: f64,
     },
-    /// So many letters `x`.
+    /// Text of repeated `x`.
     Filler {
-        /// Bytes.
+        /// Length in bytes.
         bytes: usize,
     },
 }
 
-/// One statement.
+/// Statement of a transaction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statement {
-    /// Its text. Results, `COPY ... TO STDOUT` included, are read to their end and thrown away.
+    /// SQL text. Results, those of `COPY ... TO STDOUT` included, are read to their end and discarded.
     pub sql: String,
-    /// How many times in a row.
+    /// Number of executions in a row.
     #[serde(default = "one")]
     pub repeat: u32,
-    /// For `COPY ... FROM STDIN`: what is sent. Always in the simple protocol and never in a batch.
+    /// Data for `COPY ... FROM STDIN`. The statement is then sent by the simple protocol, and never in a batch.
     #[serde(default)]
     pub copy_in: Option<CopyIn>,
 }
 
 impl Statement {
-    /// Once, without data.
+    /// Returns a statement that runs once, without data.
     pub fn new(sql: &str) -> Self {
         Self {
             sql: sql.to_owned(),
@@ -256,9 +264,9 @@ impl Statement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CopyIn {
-    /// How many bytes in all, the last line cut short if need be.
+    /// Total number of bytes; the last line is cut short if need be.
     pub bytes: u64,
-    /// Bytes of a line with its end, 2 to [`LINE_MAX`].
+    /// Bytes per line including its end, 2 to [`LINE_MAX`].
     pub line: u32,
 }
 
@@ -275,7 +283,7 @@ const fn connect() -> f64 {
 }
 
 impl Plan {
-    /// A closed loop of one client that runs nothing for a second; the fields are to be set.
+    /// Returns a closed loop of one client that runs nothing for a second; the caller sets the fields.
     pub fn new(address: &str) -> Self {
         Self {
             address: address.to_owned(),
@@ -300,7 +308,7 @@ impl Plan {
         }
     }
 
-    /// How many threads it really takes.
+    /// Returns the number of threads that are really used.
     pub fn thread_count(&self) -> u32 {
         self.threads.min(self.clients)
     }

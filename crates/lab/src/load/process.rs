@@ -1,5 +1,5 @@
-//! The generator as a process of its own, so that its CPU time can be told from that of who runs it: a plan comes in
-//! as JSON, and lines of JSON go out.
+//! The generator as a separate process, so that its CPU time can be told from its caller's. A plan comes in as
+//! JSON; lines of JSON go out.
 
 use std::io::{Read, Write};
 use std::sync::atomic::AtomicBool;
@@ -9,23 +9,24 @@ use serde::{Deserialize, Serialize};
 use crate::load::{LoadError, Plan, Progress, run};
 use crate::record::Outcome;
 
-/// One line of the output. The last is [`Message::Outcome`] or [`Message::Failed`].
+/// Line of the output. The last is [`Message::Outcome`] or [`Message::Failed`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Message {
-    /// Why there is no result.
+    /// Reason why there is no result.
     Failed(String),
-    /// The result.
+    /// Result of the load.
     Outcome(Box<Outcome>),
-    /// Where it stands.
+    /// Progress of the load.
     Progress(Progress),
 }
 
-/// Reads a [`Plan`] from `input` to its end, carries it out and writes [`Message`]s to `output`, one per line. `stop`
-/// ends it early with what there is by then.
+/// Reads a [`Plan`] from `input` to its end, carries it out and writes [`Message`]s to `output`, one per line.
+/// `stop` ends the load early; the result is what was measured by then.
 ///
 /// # Errors
-/// What [`run`] says, after it was written as [`Message::Failed`]; or the plan cannot be read, or nobody reads the output.
+/// Any error of [`run`], after it was written as [`Message::Failed`]; or `input` cannot be read, or `output` cannot
+/// be written.
 pub fn serve(
     mut input: impl Read,
     output: &mut impl Write,

@@ -1,29 +1,29 @@
-//! What servers send, message by message from whatever pieces arrive. Rows are counted and thrown away: nothing of
-//! them is ever collected, so ten thousand waiting clients own no buffer.
+//! Splits the byte stream of a server into messages. Rows are counted and discarded, never collected, so that ten
+//! thousand waiting clients own no buffer.
 
 use weir_wire::backend::tag;
 use weir_wire::frame::{FrameError, HEADER_LEN, Side, header};
 
-/// The longest message that is collected; what is longer is an error report that nobody reads.
+/// Maximum length of a message that is collected. Longer messages are error reports that nothing reads.
 const COLLECTED_MAX: usize = 1 << 20;
 
-/// The state between two pieces.
+/// State between two pieces of input.
 #[derive(Debug, Default)]
 pub(super) struct Scanner {
-    /// The start of a message whose rest has to come.
+    /// Beginning of a message whose rest has not arrived.
     partial: Vec<u8>,
-    /// So many bytes of a message that nobody looks at have to come.
+    /// Remaining bytes of a message that is skipped.
     skip: usize,
     /// Bytes inside rows and COPY data so far.
     pub(super) payload: u64,
 }
 
 impl Scanner {
-    /// Takes all of `bytes` and calls `hear` with the tag and the body of each message. Messages without an interesting
-    /// body are told when they begin, with an empty one.
+    /// Consumes all of `bytes` and calls `hear` with the tag and the body of each message. A message whose body is
+    /// not needed is reported when it begins, with an empty body.
     ///
     /// # Errors
-    /// What is not PostgreSQL's protocol, or the first error of `hear`.
+    /// A violation of PostgreSQL's protocol, or the first error of `hear`.
     pub(super) fn feed<E: From<FrameError>>(
         &mut self,
         mut bytes: &[u8],
@@ -63,7 +63,7 @@ impl Scanner {
         }
     }
 
-    /// Goes on with the message in `partial`; returns the bytes behind what it took.
+    /// Continues the message in `partial`; returns the bytes after those that it took.
     fn complete<'a, E: From<FrameError>>(
         &mut self,
         bytes: &'a [u8],
@@ -96,7 +96,7 @@ impl Scanner {
     }
 }
 
-/// Whether somebody looks into messages of this kind.
+/// True if bodies of messages of this kind are needed.
 fn is_read(tag: u8) -> bool {
     matches!(tag, tag::READY_FOR_QUERY | tag::ERROR_RESPONSE)
 }
@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// What is heard when the bytes come in pieces of this length.
+    /// Returns the messages reported for input in pieces of this length.
     fn heard(bytes: &[u8], piece: usize) -> (Vec<(u8, Vec<u8>)>, u64) {
         let mut scanner = Scanner::default();
         let mut heard = Vec::new();

@@ -1,5 +1,5 @@
-//! When transactions are to begin in open loop. It goes its way whatever the target does: a time that has passed is
-//! still given out, so that what was late is measured and not left out.
+//! Schedule of an open loop, independent of the target. A time that has passed is still given out, so that late
+//! transactions are measured and not left out.
 
 use std::time::{Duration, Instant};
 
@@ -9,52 +9,52 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 use crate::load::plan::Pace;
 
-/// The times of one thread.
+/// Schedule of one thread.
 #[derive(Debug)]
 pub(super) struct Schedule {
     start: Instant,
-    /// Times from then on are not given out.
+    /// End of the schedule; times from then on are not given out.
     end: Instant,
     share: Share,
     per_second: f64,
-    /// Seconds after `start` of the next.
+    /// Next time, in seconds after `start`.
     next_s: f64,
     kind: Kind,
 }
 
 #[derive(Debug)]
 enum Kind {
-    /// Times of all threads are numbered from 0; this is the next of ours.
+    /// Number of this thread's next time. Times of all threads together are numbered from 0.
     Fixed(u64),
     Poisson(Xoshiro256PlusPlus),
 }
 
-/// Which part of the load a thread has: clients are dealt out to threads in turn.
+/// Share of a thread in the load: clients are dealt out to threads in turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
-    /// From 0.
+    /// Number of the thread, from 0.
     pub(super) thread: u32,
-    /// At most as many as clients.
+    /// Number of threads, at most that of clients.
     pub(super) threads: u32,
-    /// Of all threads.
+    /// Number of clients of all threads.
     pub(super) clients: u32,
 }
 
 impl Share {
-    /// Whether the time with this number is ours. As if each client had its turn.
+    /// True if the time with this number belongs to this thread. Times are dealt out to clients in turn.
     fn has(self, number: u64) -> bool {
         let client = number % u64::from(self.clients);
         client % u64::from(self.threads) == u64::from(self.thread)
     }
 
-    /// How many of the clients are ours.
+    /// Returns the number of this thread's clients.
     fn clients(self) -> u32 {
         (self.clients - self.thread).div_ceil(self.threads)
     }
 }
 
 impl Schedule {
-    /// Absent in closed loop.
+    /// Creates a schedule; `None` in a closed loop.
     pub(super) fn new(
         pace: Pace,
         share: Share,
@@ -70,7 +70,7 @@ impl Schedule {
         let kind = match is_random {
             false => Kind::Fixed(u64::from(share.thread)),
             true => {
-                // Far from the seeds of clients, which count up.
+                // Distant from the clients' seeds, which count up.
                 let seed = seed ^ (u64::from(share.thread) + 1).rotate_right(16);
                 Kind::Poisson(Xoshiro256PlusPlus::seed_from_u64(seed))
             }
@@ -90,13 +90,13 @@ impl Schedule {
         Some(schedule)
     }
 
-    /// When the next one is to begin; `None` when the last was given out.
+    /// Returns the next intended start; `None` after the last.
     pub(super) fn next(&self) -> Option<Instant> {
         let at = self.start + Duration::from_secs_f64(self.next_s);
         (at < self.end).then_some(at)
     }
 
-    /// The next one, if its time has come.
+    /// Takes the next intended start, if it has come.
     pub(super) fn take(&mut self, now: Instant) -> Option<Instant> {
         let at = self.next().filter(|at| *at <= now)?;
         self.advance();
@@ -136,7 +136,7 @@ mod tests {
         let start = clock::now();
         let end = start + Duration::from_secs_f64(seconds);
         let mut schedule = Schedule::new(pace, share, seed, (start, end)).unwrap();
-        // Long past: nothing is skipped.
+        // Far in the future: no time is skipped.
         std::iter::from_fn(|| schedule.take(end))
             .map(|at| (at - start).as_secs_f64())
             .collect()

@@ -1,4 +1,4 @@
-//! What one thread has counted, and what all of them make together.
+//! Counters of one thread, and their sum over all threads.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use crate::record::{Outcome, Spread};
 /// The times of a run. `start <= from < until`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
-    /// Transactions begin; those that end before `from` warm up.
+    /// Transactions may begin; those that end before `from` are warm-up.
     pub(super) start: Instant,
-    /// Measured from here,
+    /// Start of the measured time.
     pub(super) from: Instant,
-    /// until just before here.
+    /// End of the measured time, exclusive.
     pub(super) until: Instant,
 }
 
@@ -24,19 +24,20 @@ impl Window {
     }
 }
 
-/// Counts of one thread.
+/// Counters of one thread.
 #[derive(Debug)]
 pub(super) struct Tally {
     window: Option<Window>,
-    /// Open loop: times count by when they were to begin, and all that were to begin in time are waited for.
+    /// True in an open loop: latencies are selected by intended start, and all transactions with a start in time
+    /// are waited for.
     by_intention: bool,
     transactions: u64,
     errors: u64,
     by_code: BTreeMap<Box<str>, u64>,
     first_failure: Option<Failure>,
-    /// Those at any time, failed ones too.
+    /// Transactions at any time, failed ones included.
     pub(super) total: u64,
-    /// Failures at any time.
+    /// Number of failures at any time.
     pub(super) total_errors: u64,
     latencies: Latencies,
     lags: Latencies,
@@ -70,19 +71,19 @@ impl Tally {
         }
     }
 
-    /// From now on it is known what is measured.
+    /// Sets the measured time.
     pub(super) fn open(&mut self, window: Window) {
         self.window = Some(window);
     }
 
-    /// A transaction that was to begin at `intended` has begun.
+    /// Records that a transaction with this intended start has begun.
     pub(super) fn began(&mut self, intended: Instant, now: Instant) {
         if self.by_intention && self.is_measured(intended) {
             self.lags.record(now.saturating_duration_since(intended));
         }
     }
 
-    /// It is over; whether it counts for its client.
+    /// Records the end of a transaction. Returns true if it counts for its client.
     pub(super) fn finished(&mut self, intended: Instant, now: Instant) -> bool {
         self.total += 1;
         self.last = Some(now);
@@ -109,7 +110,7 @@ impl Tally {
         ended_in_time
     }
 
-    /// It has failed, or a connection has.
+    /// Records the failure of a transaction or of a connection.
     pub(super) fn failed(&mut self, failure: Failure, is_transaction: bool, now: Instant) {
         self.total += u64::from(is_transaction);
         self.total_errors += 1;
@@ -121,7 +122,8 @@ impl Tally {
         self.first_failure.get_or_insert(failure);
     }
 
-    /// It was not over when the patience was. In open loop it took at least this long.
+    /// Records a transaction that was not over at the end of the drain time. In an open loop its time so far enters
+    /// the latencies.
     pub(super) fn unfinished(&mut self, intended: Instant, now: Instant) {
         self.unfinished += 1;
         if self.by_intention && self.is_measured(intended) {
@@ -130,14 +132,14 @@ impl Tally {
         }
     }
 
-    /// So many bytes were carried just now.
+    /// Adds bytes of payload that were transferred just now.
     pub(super) fn carried(&mut self, bytes: u64, now: Instant) {
         if bytes > 0 && self.is_measured(now) {
             self.payload += bytes;
         }
     }
 
-    /// At the end: transactions of each client, and how many clients are connected.
+    /// Records the final state: transactions of each client, and the number of connected clients.
     pub(super) fn close(&mut self, per_client: Vec<u64>, connected: u64) {
         self.per_client = per_client;
         self.connected = connected;
@@ -147,7 +149,7 @@ impl Tally {
         self.window.is_some_and(|window| window.contains(at))
     }
 
-    /// Those of another thread too.
+    /// Adds the counters of another thread.
     pub(super) fn merge(&mut self, other: Self) {
         self.window = self.window.or(other.window);
         self.transactions += other.transactions;
@@ -172,18 +174,18 @@ impl Tally {
         self.per_client.extend(other.per_client);
     }
 
-    /// Why nothing could be done, in words.
+    /// Returns the first failure as text.
     pub(super) fn first_failure(&self) -> Option<String> {
         let failure = self.first_failure.as_ref()?;
         Some(format!("{} ({})", failure.message, failure.code))
     }
 
-    /// The last end of a transaction, or a failure.
+    /// Returns the time of the last end of a transaction or failure.
     pub(super) fn last(&self) -> Option<Instant> {
         self.last
     }
 
-    /// The result of a run that was measured up to `end`.
+    /// Returns the result of a run that was measured until `end`.
     #[expect(clippy::cast_precision_loss, reason = "figures for people")]
     pub(super) fn outcome(mut self, end: Instant) -> Outcome {
         let measured = self
@@ -194,7 +196,7 @@ impl Tally {
             true => count as f64 / seconds,
             false => 0.0,
         };
-        // A second that was not whole says nothing, and one without a transaction says much.
+        // Partial seconds are left out; seconds without a transaction are included as zeros.
         let whole = usize::try_from(measured.unwrap_or_default().as_secs()).unwrap_or(0);
         self.per_second.resize(whole, 0);
         let codes = self.by_code.iter();
@@ -291,7 +293,7 @@ mod tests {
         let late = window.until + 700 * MS;
         tally.finished(window.until - 300 * MS, late);
         tally.unfinished(window.until - 100 * MS, late);
-        // Of the warm-up, though it ended later.
+        // Intended start in the warm-up, though it ended later.
         tally.finished(window.start, window.from + MS);
         tally.began(window.from, window.from + MS);
         let outcome = tally.outcome(window.until);

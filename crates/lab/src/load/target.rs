@@ -1,4 +1,4 @@
-//! Where clients connect to and how they log in, made ready once for all of them.
+//! Target of a load, resolved once for all clients: address, TLS and login.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Target {
     /// Looks up the address and reads the CA's file; blocks.
     ///
     /// # Errors
-    /// There is no such host or file.
+    /// The host or the file does not exist.
     pub(super) fn new(plan: &Plan) -> Result<Self, LoadError> {
         let address = plan.address.to_socket_addrs();
         let mut found = address.map_err(|error| LoadError::Address {
@@ -71,7 +71,7 @@ impl Target {
         })
     }
 
-    /// One login.
+    /// Returns the parameters of one login.
     pub(super) fn login(&self) -> Result<LoginPlan, Failure> {
         let mut nonce = [0; 18];
         getrandom::fill(&mut nonce).map_err(|error| Failure::login(error.to_string()))?;
@@ -89,7 +89,7 @@ impl Target {
                 pass_through: None,
             },
             nonce: Nonce::from_random(nonce),
-            // Its cost is not worth the certificate's hash.
+            // Channel binding would only add the cost of hashing the certificate.
             channel_binding: BindingPolicy::Disable,
             transport,
             iterations_max: ITERATIONS_MAX,
@@ -97,17 +97,18 @@ impl Target {
     }
 }
 
-/// SCRAM keys by salt and rounds. With a key derivation for each login, a storm of logins would measure the generator.
+/// Cache of SCRAM keys by salt and rounds. With a key derivation per login, a storm of logins would measure the
+/// generator.
 #[derive(Default)]
 pub(super) struct Keys {
     known: Vec<(Vec<u8>, u32, ScramKeys)>,
 }
 
 impl Keys {
-    /// More than one user's salts are not expected; poolers that answer with a new one each time are.
+    /// Size of the cache. A plan has one user, but some poolers answer with a new salt each time.
     const MAX: usize = 8;
 
-    /// Derives what is not known. Slow then: milliseconds.
+    /// Returns cached keys, or derives them, which takes milliseconds.
     pub(super) fn of(&mut self, request: &KdfRequest) -> ScramKeys {
         let (salt, rounds) = (request.salt(), request.iterations());
         let mut known = self.known.iter();

@@ -1,4 +1,4 @@
-//! The generator against the null backend: what one has counted, the other has.
+//! Tests of the generator against the null backend: both must have counted the same.
 
 mod failures;
 mod open_loop;
@@ -11,7 +11,7 @@ use crate::null::{Counts, NullBackend, NullPlan, NullTls};
 
 use super::*;
 
-/// Carries out a plan, to whom nothing is told.
+/// Carries out a plan without progress reports.
 fn tally(plan: &Plan) -> Tally {
     run_to_tally(plan, &AtomicBool::new(false), &mut |_| {})
         .unwrap()
@@ -22,7 +22,7 @@ fn outcome(plan: &Plan) -> Outcome {
     run(plan, &AtomicBool::new(false), &mut |_| {}).unwrap()
 }
 
-/// What the backend has seen when all have gone.
+/// Returns the backend's counters when all clients have left.
 fn counts(backend: &NullBackend) -> Counts {
     loop {
         let counts = backend.counts();
@@ -33,7 +33,7 @@ fn counts(backend: &NullBackend) -> Counts {
     }
 }
 
-/// So many transactions for each of three clients on two threads.
+/// Returns a plan with this number of transactions for each of three clients on two threads.
 fn plan(backend: &NullBackend, each: u64) -> Plan {
     Plan {
         clients: 3,
@@ -108,7 +108,7 @@ fn pipelines_and_blocks_are_single_transactions() {
 
 #[test]
 fn copies_carry_exactly_what_was_asked_for() {
-    // More than fits into the buffers of both sides.
+    // Exceeds the socket buffers of both sides.
     let backend = backend(20_000, 500);
     let mut copy_in = Transaction::new(["COPY t FROM STDIN"]);
     copy_in.statements[0].copy_in = Some(CopyIn {
@@ -155,13 +155,13 @@ fn a_login_per_transaction() {
     assert_eq!((first.transactions, first.errors), (60, 0));
     let seen = counts(&backend);
     assert_eq!((seen.logins, seen.transactions), (60, 60));
-    // The login alone.
+    // Only logins.
     assert_eq!(outcome(&with(Vec::new())).transactions, 60);
     let seen = counts(&backend);
     assert_eq!((seen.logins, seen.transactions), (120, 60));
 }
 
-/// A certificate for 127.0.0.1 that vouches for itself.
+/// Creates a self-signed certificate for 127.0.0.1.
 fn certificate(directory: &std::path::Path) -> NullTls {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let files = NullTls {
@@ -230,7 +230,7 @@ fn a_measured_time_is_warmed_up_and_cut_exactly() {
     assert!(phases.is_sorted());
     phases.dedup();
     assert!(phases.starts_with(&[Phase::Connecting, Phase::WarmUp, Phase::Measuring]));
-    // Closed loop: clients are throughput times latency.
+    // Closed loop: the number of clients is throughput times latency.
     let busy = outcome.tps * outcome.latency.unwrap().mean / 1e6;
     assert!((2.5..=3.1).contains(&busy), "{busy}");
 }
@@ -253,7 +253,7 @@ fn connections_that_only_wait_are_kept_and_counted() {
     });
     let outcome = outcome.unwrap();
     assert_eq!((held, outcome.connected), (300, Some(300)));
-    // Each has run one.
+    // Each client has run one transaction.
     assert_eq!(counts(&backend).transactions, 300);
 }
 

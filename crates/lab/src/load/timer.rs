@@ -1,4 +1,4 @@
-//! A timer that is exact to microseconds; waiting in epoll is only to milliseconds.
+//! Timer with a resolution of microseconds; epoll's time-out has milliseconds only.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -11,11 +11,11 @@ use rustix::time::{
     timerfd_settime,
 };
 
-/// Wakes an event loop.
+/// Timer that wakes an event loop.
 #[derive(Debug)]
 pub(super) struct Timer {
     fd: OwnedFd,
-    /// What it is set to.
+    /// Time that the timer is set to.
     deadline: Option<Instant>,
 }
 
@@ -27,13 +27,14 @@ impl Timer {
         Ok(Self { fd, deadline: None })
     }
 
-    /// Sets it. Setting it anew makes its next event an edge, so it is never read.
+    /// Sets the timer. Setting it again makes its next event an edge, so its descriptor is never
+    /// read.
     pub(super) fn set(&mut self, deadline: Option<Instant>, now: Instant) -> io::Result<()> {
         if self.deadline == deadline && deadline.is_none_or(|at| at > now) {
             return Ok(());
         }
         let wait = deadline.map_or(0, |at| {
-            // Nothing at all would switch it off.
+            // Zero would switch the timer off.
             (at.saturating_duration_since(now).as_nanos()).max(1)
         });
         let nanos = i64::try_from(wait).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! A non-blocking connection, encrypted or not: of the generator to its target, of others to the null backend.
+//! Non-blocking connection, with or without TLS: the generator's to its target, or a client's to the null backend.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::SocketAddr;
@@ -9,29 +9,29 @@ use mio::{Interest, Registry, Token};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
-/// A connection. It is registered once for everything: what cannot be read or written now is tried again at its event.
+/// Connection, registered once for all events. A read or write that would block is repeated at the next event.
 #[derive(Debug)]
 pub(crate) struct Transport {
     stream: TcpStream,
     tls: Option<Box<Connection>>,
 }
 
-/// What reading brought.
+/// Result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Got {
-    /// So many bytes. `true`: there may be more.
+    /// Number of bytes read. `true`: there may be more.
     Bytes(usize, bool),
-    /// The other side is done.
+    /// The peer has closed the connection.
     End,
-    /// Nothing for now.
+    /// No bytes are available now.
     Nothing,
 }
 
-/// Bytes on their way out.
+/// Bytes to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     pub(crate) bytes: Vec<u8>,
-    /// `0 <= sent <= bytes.len()`.
+    /// Number of bytes already sent: `0 <= sent <= bytes.len()`.
     sent: usize,
 }
 
@@ -44,7 +44,7 @@ impl Outgoing {
         self.sent == self.bytes.len()
     }
 
-    /// An idle client keeps no large buffer.
+    /// Drops what is left, and a large buffer: idle clients must not keep one.
     pub(crate) fn clear(&mut self) {
         self.sent = 0;
         self.bytes.clear();
@@ -62,7 +62,7 @@ impl Outgoing {
 }
 
 impl Transport {
-    /// Begins to connect; a writable event says that it is done or has failed.
+    /// Starts to connect. A writable event reports success or failure.
     pub(crate) fn connect(
         address: SocketAddr,
         registry: &Registry,
@@ -73,7 +73,7 @@ impl Transport {
         Ok(Self { stream, tls: None })
     }
 
-    /// Whether it is connected by now.
+    /// Returns true once the connection is established.
     pub(crate) fn is_connected(&self) -> io::Result<bool> {
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
@@ -88,7 +88,7 @@ impl Transport {
         }
     }
 
-    /// From here on everything is encrypted.
+    /// Starts TLS as the client: everything from here on is encrypted.
     pub(crate) fn secure(
         &mut self,
         config: Arc<ClientConfig>,
@@ -98,7 +98,7 @@ impl Transport {
         Ok(())
     }
 
-    /// A connection that somebody else has made.
+    /// Registers a connection that was accepted elsewhere.
     pub(crate) fn accept(
         mut stream: TcpStream,
         registry: &Registry,
@@ -109,7 +109,7 @@ impl Transport {
         Ok(Self { stream, tls: None })
     }
 
-    /// From here on everything is encrypted, with us as the server.
+    /// Starts TLS as the server: everything from here on is encrypted.
     pub(crate) fn secure_as_server(
         &mut self,
         config: Arc<ServerConfig>,
@@ -118,13 +118,13 @@ impl Transport {
         Ok(())
     }
 
-    /// Reads what is there, as far as it fits.
+    /// Reads the bytes that are available, as far as they fit.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Got> {
         let Some(tls) = &mut self.tls else {
             return Ok(match again(|| self.stream.read(buffer))? {
                 None => Got::Nothing,
                 Some(0) => Got::End,
-                // A read that was not filled has emptied the socket: epoll(7).
+                // A read that did not fill the buffer has emptied the socket: epoll(7).
                 Some(count) => Got::Bytes(count, count == buffer.len()),
             });
         };
@@ -145,7 +145,7 @@ impl Transport {
         }
     }
 
-    /// Writes what it can.
+    /// Writes as much as the socket takes.
     pub(crate) fn write(&mut self, out: &mut Outgoing) -> io::Result<()> {
         let Some(tls) = &mut self.tls else {
             while !out.is_empty() {
@@ -166,14 +166,14 @@ impl Transport {
                 return Ok(());
             }
             match tls.writer().write(out.rest())? {
-                // Full, and the handshake is not over.
+                // The buffer of rustls is full, and the handshake is not over.
                 0 => return Ok(()),
                 count => out.advance(count),
             }
         }
     }
 
-    /// Says goodbye as far as that can be said at once.
+    /// Sends the rest and TLS's close_notify, as far as the socket takes them at once.
     pub(crate) fn close(mut self, out: &mut Outgoing) {
         let _ = self.write(out);
         if let Some(tls) = &mut self.tls {
@@ -183,7 +183,7 @@ impl Transport {
     }
 }
 
-/// `None` for what has to wait.
+/// Repeats an interrupted call; `None` if it would block.
 fn again(mut attempt: impl FnMut() -> io::Result<usize>) -> io::Result<Option<usize>> {
     loop {
         match attempt() {

@@ -1,4 +1,4 @@
-//! A plan's transactions, made ready: texts cut at their variables, values drawn, messages encoded.
+//! Transactions of a plan, prepared for sending: texts cut at their variables, values drawn, messages encoded.
 
 use std::io::Write as _;
 
@@ -11,73 +11,73 @@ use weir_wire::frontend::Kind;
 
 use crate::load::plan::{CopyIn, Draw, Plan, Protocol, Transaction};
 
-/// COPY data is sent in messages of at most so many bytes, as psql does.
+/// Maximum size of a message of COPY data, as in psql.
 const COPY_MESSAGE: usize = 8192;
 
-/// All that clients may be asked to do.
+/// All transactions of a plan.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) protocol: Protocol,
-    /// Statements of one batch.
+    /// Number of statements in one batch.
     pub(super) pipeline: usize,
     pub(super) scripts: Vec<Script>,
-    /// Rising: script `i` is chosen by numbers below `weights[i]` that are not below the one before.
+    /// Cumulated weights. A drawn number selects the first script whose entry is above it.
     weights: Vec<u64>,
-    /// Of all scripts: how many names a connection may have prepared.
+    /// Number of statements in all scripts, which is the maximum that a connection has prepared.
     pub(super) statement_count: usize,
 }
 
-/// One transaction.
+/// Transaction, prepared for sending.
 #[derive(Debug)]
 pub(super) struct Script {
     draws: Vec<Value>,
-    /// In the order of sending, repetitions spelt out.
+    /// Statements in the order of sending, one entry per repetition.
     pub(super) steps: Vec<Step>,
     statements: Vec<Statement>,
 }
 
-/// Where the value of a variable comes from.
+/// Source of a variable's value.
 #[derive(Debug)]
 enum Value {
     Uniform(i64, i64),
-    /// All but that of an earlier variable.
+    /// Bounds, and the earlier variable whose value is excluded.
     Except(i64, i64, usize),
-    /// The smallest, and by how much it is above that, from 1.
+    /// Smallest value, and the law of the offset from it, which begins at 1.
     Zipf(i64, Zipf<f64>),
     Filler(usize),
 }
 
-/// One statement to be sent.
+/// Statement to be sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
-    /// In [`Script::statements`].
+    /// Index in [`Script::statements`].
     statement: usize,
-    /// The variables are drawn again in front of it.
+    /// True if the variables are drawn again before it.
     draws: bool,
     pub(super) is_copy_in: bool,
 }
 
 #[derive(Debug)]
 struct Statement {
-    /// Of the simple protocol.
+    /// Text for the simple protocol.
     pieces: Vec<Piece>,
-    /// With `$1` and so on.
+    /// Text for the extended protocol, with `$1` and so on.
     text: Vec<u8>,
     /// The variable that each parameter stands for.
     parameters: Vec<usize>,
-    /// When it is prepared.
+    /// Name as a prepared statement.
     name: Vec<u8>,
-    /// Among all statements of the plan.
+    /// Number among all statements of the plan.
     number: usize,
     copy: Option<CopyData>,
 }
 
-/// What is sent for a COPY.
+/// Data that are sent for a COPY.
 #[derive(Debug)]
 pub(super) struct CopyData {
     bytes: u64,
     line: u64,
-    /// A message and a line more, so that a message can begin anywhere in a line.
+    /// Lines for one message and one line more, so that a message can begin anywhere in a line.
     pattern: Vec<u8>,
 }
 
@@ -87,7 +87,7 @@ enum Piece {
     Variable(usize),
 }
 
-/// The values of the variables of the transaction under way.
+/// Values of the variables in the current transaction.
 #[derive(Debug, Default)]
 pub(super) struct Values {
     texts: Vec<Vec<u8>>,
@@ -95,7 +95,7 @@ pub(super) struct Values {
 }
 
 impl Work {
-    /// Of a plan that was checked.
+    /// Prepares a plan that has been checked.
     pub(super) fn new(plan: &Plan) -> Self {
         let mut number = 0;
         let mut weight = 0;
@@ -115,7 +115,7 @@ impl Work {
         }
     }
 
-    /// Which transaction comes next. There must be one.
+    /// Chooses the next transaction. The plan must have one.
     pub(super) fn choose(&self, random: &mut Xoshiro256PlusPlus) -> usize {
         match self.weights.last() {
             Some(&total) if self.weights.len() > 1 => {
@@ -138,7 +138,7 @@ impl Script {
         let draws = transaction.variables.iter().map(|variable| {
             match &variable.draw {
                 Draw::Uniform { min, max } => Value::Uniform(*min, *max),
-                // Checked: the other one stands in front.
+                // The check of the plan ensures that the other variable comes first.
                 Draw::UniformExcept { min, max, except } => {
                     Value::Except(*min, *max, position(except).unwrap_or_default())
                 }
@@ -167,7 +167,7 @@ impl Script {
         }
     }
 
-    /// New values for all variables.
+    /// Draws new values for all variables.
     fn draw(&self, values: &mut Values, random: &mut Xoshiro256PlusPlus) {
         values.texts.resize_with(self.draws.len(), Vec::new);
         values.numbers.clear();
@@ -200,14 +200,14 @@ impl Script {
         }
     }
 
-    /// What the statement before the step with this number sends, if it copies.
+    /// Returns the COPY data of the statement before this step, if it copies.
     pub(super) fn copy_before(&self, step: usize) -> Option<&CopyData> {
         let step = self.steps.get(step.checked_sub(1)?)?;
         self.statements.get(step.statement)?.copy.as_ref()
     }
 
-    /// Appends one statement. `prepared` says which names the connection has, and `parses` collects those that it is
-    /// asked to make.
+    /// Appends one statement. `prepared` tells which statements the connection has; `parses` collects those that
+    /// are prepared now.
     pub(super) fn send(&self, step: Step, to: &mut Sending<'_>) -> Result<(), EncodeError> {
         if step.draws {
             self.draw(to.values, to.random);
@@ -237,7 +237,7 @@ impl CopyData {
         }
     }
 
-    /// The bytes of the message that begins after `sent` bytes; `None` when all are sent.
+    /// Returns the message that begins after `sent` bytes; `None` when all are sent.
     pub(super) fn message(&self, sent: u64) -> Option<&[u8]> {
         let left = usize::try_from(self.bytes - sent).unwrap_or(usize::MAX);
         let begin = usize::try_from(sent % self.line).unwrap_or(0);
@@ -248,7 +248,7 @@ impl CopyData {
     }
 }
 
-/// Where statements go, and what decides how they look.
+/// Destination and context of a statement to be sent.
 pub(super) struct Sending<'a> {
     pub(super) protocol: Protocol,
     pub(super) values: &'a mut Values,
@@ -296,7 +296,7 @@ impl Statement {
         encode::query(out, &sql)
     }
 
-    /// What libpq sends for PQsendQueryParams and PQsendQueryPrepared, without the Sync.
+    /// Appends what libpq sends for PQsendQueryParams and PQsendQueryPrepared, without the Sync.
     fn extended(&self, to: &mut Sending<'_>) -> Result<(), EncodeError> {
         let is_named = to.protocol == Protocol::Prepared;
         let name = if is_named { self.name.as_slice() } else { b"" };
@@ -305,7 +305,8 @@ impl Statement {
                 || to.parses.contains(&self.number));
         if !is_known {
             encode::parse(to.out, name, &self.text, &[0, 0])?;
-            // An unnamed one is lost with the next: nothing to remember, but its answer has to be told apart.
+            // An unnamed statement is lost at the next Parse. Only the order of the ParseComplete messages needs an
+            // entry.
             to.parses
                 .push(if is_named { self.number } else { usize::MAX });
         }
@@ -314,7 +315,7 @@ impl Statement {
         encode::execute(to.out, b"", 0)
     }
 
-    /// Formats (all text) and values.
+    /// Returns formats (all text) and values.
     fn bind(&self, values: &Values) -> Result<Vec<u8>, EncodeError> {
         let count =
             u16::try_from(self.parameters.len()).map_err(|_| EncodeError::TooManyEntries)?;
@@ -346,7 +347,7 @@ fn zipf(min: i64, max: i64, exponent: f64) -> Value {
     }
 }
 
-/// Cuts a text at its variables, by pgbench's rule: a colon, not one of several, and a name that is known.
+/// Cuts a text at its variables. As in pgbench, a variable is a single colon followed by a known name.
 fn cut(sql: &str, names: &[&str]) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut text = String::new();
@@ -370,7 +371,7 @@ fn cut(sql: &str, names: &[&str]) -> Vec<Piece> {
                 text.push(':');
                 text.push_str(colons);
                 rest = behind;
-                // The name behind several colons is no variable, and has no colon in it.
+                // A name after several colons is no variable, and has no colon in it.
             }
         }
     }

@@ -1,4 +1,4 @@
-//! One thread of the generator: an event loop over its clients, which begin transactions when it is time.
+//! Thread of the generator: an event loop that starts the transactions of its clients in time.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -22,17 +22,17 @@ use crate::load::work::Work;
 const WAKER: Token = Token(usize::MAX - 1);
 const TIMER: Token = Token(usize::MAX - 2);
 
-/// So many clients of a thread log in at a time; more would overflow the target's queue of new connections.
+/// Maximum number of clients per thread that log in at a time. More would overflow the target's accept queue.
 const CONNECTING_MAX: usize = 32;
 
-/// What one receive brings at most.
+/// Size of the receive buffer.
 const SCRATCH: usize = 64 * 1024;
 
-/// After a failure a client waits, longer with each that follows.
+/// Shortest pause of a client after a failure; it doubles with each further failure.
 const RETRY_MIN: Duration = Duration::from_millis(10);
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
-/// What threads are made of.
+/// Parts that all threads share.
 #[derive(Clone, Copy)]
 pub(super) struct Parts<'a> {
     pub(super) plan: &'a Plan,
@@ -41,7 +41,7 @@ pub(super) struct Parts<'a> {
     pub(super) control: &'a Control,
 }
 
-/// One thread.
+/// Thread of the generator.
 pub(super) struct Worker<'a> {
     parts: Parts<'a>,
     number: u32,
@@ -49,26 +49,26 @@ pub(super) struct Worker<'a> {
     timer: Timer,
     shared: Shared<'a>,
     clients: Vec<Client>,
-    /// Those that may begin a transaction, the one that waits longest first.
+    /// Clients that may begin a transaction, the longest-waiting first.
     idle: VecDeque<usize>,
-    /// Those that have no connection and may make one.
+    /// Clients without a connection that may open one.
     to_connect: VecDeque<usize>,
     connecting: usize,
     retries: BinaryHeap<Reverse<(Instant, usize)>>,
     window: Option<Window>,
     schedule: Option<Schedule>,
     tally: Tally,
-    /// Transactions under way.
+    /// Number of transactions in progress.
     running: usize,
-    /// Clients that have done what they had to.
+    /// Number of clients that have done all their transactions.
     exhausted: usize,
     connected: u32,
-    /// [`Shared::payload`] when it was last counted.
+    /// [`Shared::payload`] when it was last read.
     payload: u64,
 }
 
 impl<'a> Worker<'a> {
-    /// The thread with this number, and what wakes it.
+    /// Creates the thread with this number, and its waker.
     pub(super) fn new(parts: Parts<'a>, number: u32) -> io::Result<(Self, Waker)> {
         let plan = parts.plan;
         let poll = Poll::new()?;
@@ -78,7 +78,7 @@ impl<'a> Worker<'a> {
         let indices = (u64::from(number)..u64::from(plan.clients)).step_by(step);
         let clients: Vec<Client> = indices.map(|i| Client::new(plan.seed, i)).collect();
         let all = 0..clients.len();
-        // Who connects for each transaction has nothing to do before.
+        // A client that connects for each transaction does not connect in advance.
         let (idle, to_connect) = match plan.reconnect {
             true => (all.collect(), VecDeque::new()),
             false => (VecDeque::new(), all.collect()),
@@ -139,7 +139,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Does what is due.
+    /// Performs all actions that are due.
     fn advance(&mut self, now: Instant) {
         if self.window.is_none()
             && let Some(window) = self.parts.control.window()
@@ -226,7 +226,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A client may begin its next transaction.
+    /// Lets a client begin its next transaction, or queues it until it may.
     fn available(&mut self, index: usize, now: Instant) {
         let plan = self.parts.plan;
         if self
@@ -244,7 +244,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Open loop: all whose time has come, as far as there are clients for them.
+    /// Begins the scheduled transactions that are due, as long as clients are idle.
     fn begin_due(&mut self, now: Instant) {
         while !self.idle.is_empty()
             && let Some(schedule) = &mut self.schedule
@@ -278,7 +278,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A transaction is over, and its connection is good.
+    /// Ends a transaction whose connection is still usable.
     fn over(&mut self, index: usize, failure: Option<Failure>) {
         let now = clock::now();
         let Some(client) = self.clients.get_mut(index) else {
@@ -303,7 +303,7 @@ impl<'a> Worker<'a> {
         self.begin_due(now);
     }
 
-    /// A connection is lost, or could not be made.
+    /// Handles a connection that was lost or could not be made.
     fn lost(&mut self, index: usize, failure: Failure, now: Instant) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
@@ -324,7 +324,7 @@ impl<'a> Worker<'a> {
         }
         let wait = RETRY_MIN * 2_u32.saturating_pow(client.failures.min(16));
         client.failures += 1;
-        // Connections that are only held are not made again: how many last is the question.
+        // Idle connections are not reopened: the number that lasts is the result.
         if plan.pace != Pace::Idle || !was_up {
             let at = now + wait.min(RETRY_MAX);
             self.retries.push(Reverse((at, index)));
@@ -353,7 +353,7 @@ impl<'a> Worker<'a> {
         window.until + Duration::from_secs_f64(self.parts.plan.drain_s)
     }
 
-    /// When something is due without an event.
+    /// Returns the time of the next action that needs no event.
     fn deadline(&self, now: Instant) -> Option<Instant> {
         let retry = self.retries.peek().map(|Reverse((at, _))| *at);
         let scheduled = self.schedule.as_ref().filter(|_| !self.idle.is_empty());
@@ -372,7 +372,7 @@ impl<'a> Worker<'a> {
                 self.tally.unfinished(running.intended, now);
             }
         }
-        // Nobody was to do these if each client has done its number.
+        // Transactions that were due but never began. If each client has done its number, there are none.
         if self.exhausted < self.clients.len() {
             while let Some(intended) = self.schedule.as_mut().and_then(|s| s.take(now)) {
                 self.tally.unfinished(intended, now);
@@ -387,13 +387,13 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Whether a client has begun all that it has to.
+/// True if a client has begun all its transactions.
 fn is_done(plan: &Plan, client: &Client) -> bool {
     plan.transactions_per_client
         .is_some_and(|count| client.begun >= count)
 }
 
-/// Whether transactions begin by a schedule.
+/// True if transactions begin by a schedule.
 pub(super) fn is_open(pace: Pace) -> bool {
     matches!(pace, Pace::Fixed { .. } | Pace::Poisson { .. })
 }

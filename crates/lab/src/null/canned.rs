@@ -1,42 +1,42 @@
-//! The answers, made once.
+//! Canned answers, encoded once.
 
 use weir_wire::encode;
 use weir_wire::encode::{Column, EncodeError};
 
-/// The type `text`, by its oid.
+/// Oid of the type `text`.
 const TEXT: u32 = 25;
 
-/// A block of rows has at most so many bytes, or one row.
+/// Maximum size of a block of rows, unless a single row is longer.
 const BLOCK: usize = 64 * 1024;
 
 /// The result that every query gets.
 #[derive(Debug)]
 pub(super) struct Canned {
-    /// RowDescription of it.
+    /// RowDescription of the result.
     pub(super) description: Vec<u8>,
-    /// How many rows it has.
+    /// Number of rows of the result.
     pub(super) rows: u64,
     data: Block,
     copied: Block,
-    /// CommandComplete of a SELECT, and of a COPY.
+    /// CommandComplete of a SELECT; the next field is that of a COPY.
     pub(super) selected: Vec<u8>,
     pub(super) copy_complete: Vec<u8>,
 }
 
-/// Rows that look the same, some of them in a row.
+/// Sequence of equal rows.
 #[derive(Debug)]
 pub(super) struct Block {
     bytes: Vec<u8>,
-    /// In `bytes`.
+    /// Number of rows in `bytes`.
     rows: u64,
     row_len: usize,
 }
 
 impl Canned {
-    /// So many rows of one text column of so many bytes.
+    /// Creates a result of `rows` rows with one text column of `row_bytes` bytes.
     ///
     /// # Errors
-    /// A row of 1 GiB.
+    /// A row does not fit into a message.
     pub(super) fn new(rows: u64, row_bytes: usize) -> Result<Self, EncodeError> {
         let text = vec![b'x'; row_bytes];
         let mut line = text.clone();
@@ -79,7 +79,7 @@ impl Block {
         }
     }
 
-    /// Appends at most `left` rows, and at most a block; returns how many.
+    /// Appends at most `left` rows and at most one block; returns the number of rows.
     pub(super) fn append(&self, left: u64, out: &mut Vec<u8>) -> u64 {
         let count = left.min(self.rows);
         let len = usize::try_from(count).unwrap_or(0) * self.row_len;
@@ -88,7 +88,7 @@ impl Block {
     }
 }
 
-/// RowDescription of text columns.
+/// Returns the RowDescription of text columns.
 pub(super) fn description(names: &[&str]) -> Result<Vec<u8>, EncodeError> {
     let columns: Vec<Column<'_>> = names
         .iter()

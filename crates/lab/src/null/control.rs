@@ -1,13 +1,13 @@
-//! What the null backend's threads and its owner tell one another.
+//! State that the null backend's threads share with its owner.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// To all threads, and from each of them.
+/// Orders to all threads, and the counters of each.
 #[derive(Debug, Default)]
 pub(super) struct Control {
     stop: AtomicBool,
-    /// The same as in the mutex, for a cheap look.
+    /// Copy of `paused` that can be read without the lock.
     is_paused: AtomicBool,
     paused: Mutex<bool>,
     resumed: Condvar,
@@ -15,7 +15,7 @@ pub(super) struct Control {
     nothing: Gauges,
 }
 
-/// From one thread, set once per turn of its loop.
+/// Counters of one thread, updated once per turn of its loop.
 #[derive(Debug, Default)]
 pub(super) struct Gauges {
     pub(super) connected: AtomicU64,
@@ -37,7 +37,7 @@ impl Control {
         self.gauges.get(thread).unwrap_or(&self.nothing)
     }
 
-    /// Sums over all threads.
+    /// Returns the sum of a counter over all threads.
     pub(super) fn sum(&self, of: impl Fn(&Gauges) -> &AtomicU64) -> u64 {
         let counts = self
             .gauges
@@ -61,7 +61,7 @@ impl Control {
         self.resumed.notify_all();
     }
 
-    /// Returns when there is no pause.
+    /// Waits until there is no pause.
     pub(super) fn pass(&self) {
         if !self.is_paused.load(Ordering::Acquire) {
             return;

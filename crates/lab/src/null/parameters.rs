@@ -3,7 +3,7 @@
 use weir_wire::encode;
 use weir_wire::encode::EncodeError;
 
-/// Names as PostgreSQL spells them, with its defaults.
+/// Reported parameters in PostgreSQL's spelling, with their defaults.
 const REPORTED: &[(&str, &str)] = &[
     ("application_name", ""),
     ("client_encoding", "UTF8"),
@@ -20,7 +20,7 @@ const REPORTED: &[(&str, &str)] = &[
     ("TimeZone", "Etc/UTC"),
 ];
 
-/// What `SHOW` tells of others that poolers ask for.
+/// Further parameters that poolers ask for with `SHOW`.
 const SHOWN: &[(&str, &str)] = &[
     ("transaction_read_only", "off"),
     ("transaction_isolation", "read committed"),
@@ -31,16 +31,16 @@ const SHOWN: &[(&str, &str)] = &[
     ("server_version_num", "150000"),
 ];
 
-/// One session's.
+/// Parameters of one session.
 #[derive(Debug, Default)]
 pub(super) struct Parameters {
-    /// What the start-up packet has set, and what is in force; by place in the table. Others have the default.
+    /// Values from the start-up packet, and current values, by index in [`REPORTED`]. All others have the default.
     started: Vec<(usize, String)>,
     current: Vec<(usize, String)>,
 }
 
 impl Parameters {
-    /// By the start-up packet's names and values.
+    /// Takes the names and values of the start-up packet.
     pub(super) fn new<'a>(sent: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Self {
         let mut started = Vec::new();
         for (name, value) in sent {
@@ -58,7 +58,7 @@ impl Parameters {
         }
     }
 
-    /// Reports all of them.
+    /// Reports all parameters.
     pub(super) fn tell(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         REPORTED
             .iter()
@@ -69,7 +69,7 @@ impl Parameters {
             })
     }
 
-    /// The value of one, for `SHOW`; empty if nobody knows it.
+    /// Returns the value for `SHOW`; empty for an unknown parameter.
     pub(super) fn value(&self, name: &str) -> &str {
         if let Some(place) = place(name) {
             return at(&self.current, place);
@@ -79,7 +79,7 @@ impl Parameters {
         found.map_or("", |(_, value)| value)
     }
 
-    /// Sets one, and reports it if it is among those and has changed.
+    /// Sets a reported parameter, and reports it if it has changed. Other parameters are ignored.
     pub(super) fn set(
         &mut self,
         name: &str,
@@ -98,7 +98,7 @@ impl Parameters {
         encode::parameter_status(out, name.as_bytes(), value.as_bytes())
     }
 
-    /// Back to the start; reports what changes by it.
+    /// Restores the values of the start, and reports the changes.
     pub(super) fn reset(&mut self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         if self.current == self.started {
             return Ok(());

@@ -1,4 +1,5 @@
-//! One session of the null backend as a state machine: bytes in, bytes out. It knows no socket.
+//! State machine of one session of the null backend: bytes in, bytes out. It has no access to
+//! sockets.
 
 mod answer;
 
@@ -19,10 +20,10 @@ use crate::null::parameters::Parameters;
 use crate::null::session::answer::Pending;
 use crate::null::sql::{self, Kind};
 
-/// More answers are made when less than this waits to be sent.
+/// Number of unsent bytes below which more answers are produced.
 const OUT_HIGH: usize = 64 * 1024;
 
-/// What sessions have done, of one thread.
+/// Counters of the sessions of one thread.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Done {
     pub(super) logins: u64,
@@ -31,53 +32,53 @@ pub(super) struct Done {
     pub(super) copied_in: u64,
 }
 
-/// What a session works with.
+/// Arguments of a session's step.
 pub(super) struct Turn<'a> {
     pub(super) canned: &'a Canned,
-    /// Whether TLS is offered.
+    /// True if TLS is offered.
     pub(super) has_tls: bool,
-    /// For the next process id.
+    /// Process id for the next session.
     pub(super) pid: u32,
     pub(super) done: &'a mut Done,
     pub(super) out: &'a mut Vec<u8>,
 }
 
-/// Why a session ends.
+/// Reason why a session ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
-    /// The client has said goodbye, or it was no session at all.
+    /// The client sent Terminate, or the connection was only a cancel request.
     Goodbye,
-    /// It does not speak the protocol.
+    /// The client violates the protocol.
     Stranger,
 }
 
-/// What has come of some input.
+/// Result of feeding input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Took {
-    /// So many bytes; the rest waits for more input, or for the output to be sent.
+    /// Number of bytes taken. The rest waits for more input, or for the output to be sent.
     Bytes(usize),
-    /// So many bytes, and what follows is a TLS handshake.
+    /// Number of bytes taken; a TLS handshake follows.
     BeforeTls(usize),
 }
 
-/// One session.
+/// Session of the null backend.
 #[derive(Default)]
 pub(super) struct Session {
     is_open: bool,
     is_secure: bool,
     status: Status,
-    /// An error in a batch: everything up to its Sync is passed over.
+    /// True after an error in a batch: messages up to its Sync are skipped.
     skips: bool,
-    /// COPY data comes. `true`: by the simple protocol.
+    /// Set while COPY data are received. `true`: by the simple protocol.
     copy_in: Option<bool>,
-    /// Bytes of COPY data that have to come yet.
+    /// Remaining bytes of a message of COPY data.
     copy_left: usize,
-    /// A canned answer was given since the session was last idle.
+    /// True if a statement of a load has run since the session was last idle.
     worked: bool,
     parameters: Parameters,
     statements: HashMap<Vec<u8>, Prepared>,
     portals: HashMap<Vec<u8>, Kind>,
-    /// What has to go out yet.
+    /// Answers that are not in the output yet.
     pending: Pending,
 }
 
@@ -120,17 +121,17 @@ impl From<EncodeError> for End {
 }
 
 impl Session {
-    /// The handshake has begun.
+    /// Records that the TLS handshake has begun.
     pub(super) fn secured(&mut self) {
         self.is_secure = true;
     }
 
-    /// Whether it waits for the output to be sent.
+    /// True if the session waits for the output to be sent.
     pub(super) fn is_blocked(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Makes answers to as much of `input` as there is room for.
+    /// Answers as much of `input` as there is room for.
     pub(super) fn feed(&mut self, input: &[u8], turn: &mut Turn<'_>) -> Result<Took, End> {
         let mut at = 0;
         loop {
@@ -174,7 +175,7 @@ impl Session {
         }
     }
 
-    /// The bytes taken, and whether TLS begins.
+    /// Handles a start-up message; returns the bytes taken, and whether TLS begins.
     fn open(&mut self, input: &[u8], turn: &mut Turn<'_>) -> Result<Option<(usize, bool)>, End> {
         let Some((opening, count)) = startup(input)? else {
             return Ok(None);
@@ -204,7 +205,7 @@ impl Session {
             tag::TERMINATE => return Err(End::Goodbye),
             tag::COPY_DONE => return self.copy_done(true, turn),
             tag::COPY_FAIL => return self.copy_done(false, turn),
-            // The server passes over these while it copies (manual, "COPY Operations").
+            // PostgreSQL ignores these messages during COPY (manual, "COPY Operations").
             tag::SYNC | tag::FLUSH if self.copy_in.is_some() => {}
             tag::SYNC => {
                 self.skips = false;
@@ -304,7 +305,7 @@ impl Session {
         Ok(())
     }
 
-    /// Runs one statement. The simple protocol describes its rows too.
+    /// Runs one statement. In the simple protocol its rows are described too.
     fn answer(&mut self, kind: &Kind, is_simple: bool, turn: &mut Turn<'_>) -> Result<(), End> {
         if self.status == Status::Failed && !matches!(kind, Kind::Commit | Kind::Rollback) {
             let message =
@@ -377,7 +378,7 @@ impl Session {
         self.complete(tag, turn)
     }
 
-    /// The canned result, at once if there is room for it.
+    /// Answers with the canned result, as much at once as there is room for.
     fn rows(&mut self, is_copy: bool, turn: &mut Turn<'_>) {
         self.worked = true;
         let canned = turn.canned;
@@ -430,7 +431,7 @@ impl Session {
         Ok(encode::ready_for_query(self.out(turn), status)?)
     }
 
-    /// Where answers go.
+    /// Returns the buffer for the next bytes.
     fn out<'a>(&'a mut self, turn: &'a mut Turn<'_>) -> &'a mut Vec<u8> {
         self.pending.sink(turn.out)
     }

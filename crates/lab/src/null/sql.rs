@@ -1,37 +1,38 @@
-//! What a statement is, by its first words: enough to answer it, and no grammar.
+//! Classifies a statement by its first words, just enough to answer it. There is no grammar.
 
-/// How a statement is answered.
+/// Kind of answer to a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// `BEGIN`, with the tag of its answer.
+    /// `BEGIN`, with the command tag.
     Begin(&'static str),
     /// `COMMIT` or `END`.
     Commit,
     /// `ROLLBACK` or `ABORT`, of the whole transaction.
     Rollback,
-    /// One that has no rows, with the tag of its answer; work if a client measures it.
+    /// Statement without rows, with its command tag. `is_work` is true for the statements of a
+    /// load.
     Command { tag: &'static str, is_work: bool },
-    /// One that sets a parameter: its name and its value.
+    /// Statement that sets a parameter: name and value.
     Set(Box<(String, String)>),
-    /// `RESET ALL` and `DISCARD ALL`, with the tag.
+    /// `RESET ALL` or `DISCARD ALL`, with the command tag.
     ResetAll(&'static str),
-    /// One row of one column.
+    /// Result of one row with one column.
     One(Box<str>),
-    /// `SHOW`, of this parameter.
+    /// `SHOW` of this parameter.
     Show(Box<str>),
-    /// Weir's question about the state of the session: three columns and no row.
+    /// Weir's query for the state of the session: three columns and no row.
     State,
-    /// The canned result.
+    /// Statement that returns the canned result.
     Rows,
-    /// The canned result as COPY data.
+    /// COPY that returns the canned result.
     CopyOut,
-    /// COPY data is taken and thrown away.
+    /// COPY whose data are received and discarded.
     CopyIn,
-    /// Nothing but white space and comments.
+    /// White space and comments only.
     Empty,
 }
 
-/// First words, and what the statement is. The first that fits counts.
+/// First words and the kinds of their statements. The first match counts.
 const WORDS: &[(&str, Kind)] = &[
     ("SELECT", Kind::Rows),
     ("BEGIN", Kind::Begin("BEGIN")),
@@ -74,7 +75,8 @@ const fn quiet(tag: &'static str) -> Kind {
     }
 }
 
-/// What one statement is. What is not known gets the canned result, as `VALUES` and `WITH` should.
+/// Classifies one statement. Unknown statements get the canned result, as `VALUES` and `WITH`
+/// should.
 pub(super) fn kind(sql: &[u8]) -> Kind {
     let sql = skip_space(sql);
     let (word, rest) = first_word(sql);
@@ -105,7 +107,8 @@ pub(super) fn kind(sql: &[u8]) -> Kind {
 
 fn select(sql: &[u8], rest: &[u8]) -> Kind {
     let rest = skip_space(rest);
-    // What Weir asks begins with one of its letters; its set_config carries a setting to the session.
+    // Weir's state queries begin with one of these literals; its set_config applies a setting to
+    // the session.
     let asks = [&b"'s', "[..], b"'p', ", b"'n', ", b"'r', "];
     if asks.iter().any(|ask| rest.starts_with(ask)) && contains(sql, b"pg_catalog.") {
         return Kind::State;
@@ -124,7 +127,7 @@ fn select(sql: &[u8], rest: &[u8]) -> Kind {
     Kind::Rows
 }
 
-/// `SET [SESSION | LOCAL] name { = | TO } value`.
+/// Parses `SET [SESSION | LOCAL] name { = | TO } value`.
 fn set(rest: &[u8]) -> Kind {
     let mut rest = skip_space(rest);
     let (word, after) = first_word(rest);
@@ -150,7 +153,7 @@ fn set(rest: &[u8]) -> Kind {
     Kind::Set(Box::new((found.into(), value)))
 }
 
-/// A name at the start, without its quotes.
+/// Returns the name at the start, without its quotes.
 fn name(sql: &[u8]) -> Box<str> {
     let sql = skip_space(sql);
     let bytes = match sql {
@@ -160,12 +163,13 @@ fn name(sql: &[u8]) -> Box<str> {
     String::from_utf8_lossy(bytes).into()
 }
 
-/// The statements of a text. Quotes and comments are stepped over, and an empty rest is none.
+/// Splits a text into statements, with regard to quotes and comments. Empty statements are left
+/// out.
 pub(super) fn statements(sql: &[u8]) -> Statements<'_> {
     Statements { rest: Some(sql) }
 }
 
-/// See [`statements`].
+/// Iterator of [`statements`].
 #[derive(Debug)]
 pub(super) struct Statements<'a> {
     rest: Option<&'a [u8]>,
@@ -187,9 +191,9 @@ impl<'a> Iterator for Statements<'a> {
     }
 }
 
-/// Where the first semicolon outside of quotes and comments is.
+/// Returns the position of the first semicolon outside of quotes and comments.
 fn end(sql: &[u8]) -> Option<usize> {
-    // Nearly always there is none.
+    // Most texts have no semicolon.
     if !sql.contains(&b';') {
         return None;
     }
@@ -208,13 +212,13 @@ fn end(sql: &[u8]) -> Option<usize> {
     None
 }
 
-/// Bytes of a comment behind its slash.
+/// Returns the length of a comment after its slash.
 fn comment(rest: &[u8]) -> Option<usize> {
     let end = rest.get(1..)?.windows(2).position(|pair| pair == b"*/")?;
     Some(end + 3)
 }
 
-/// Bytes of a dollar-quoted text behind its first dollar sign; 0 if it is none.
+/// Returns the length of a dollar-quoted text after its first dollar sign; 0 if it is none.
 fn dollar(rest: &[u8]) -> usize {
     let is_tag = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
     let Some(tag) = rest.iter().position(|byte| !is_tag(byte)) else {
@@ -232,7 +236,7 @@ fn dollar(rest: &[u8]) -> usize {
     found.map_or(rest.len(), |at| opening.len() + at + closing.len())
 }
 
-/// The highest `$n` of a statement: how many parameters it has.
+/// Returns the highest `$n` of a statement, which is its number of parameters.
 pub(super) fn parameter_count(sql: &[u8]) -> u16 {
     let mut most = 0_u16;
     for part in sql.split(|byte| *byte == b'$').skip(1) {
@@ -264,7 +268,7 @@ fn skip_space(mut sql: &[u8]) -> &[u8] {
     }
 }
 
-/// Letters, digits and underscores at the start, and what follows them.
+/// Splits off the alphanumeric characters, underscores and full stops at the start.
 fn first_word(sql: &[u8]) -> (&[u8], &[u8]) {
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte == b'.';
     let end = sql.iter().position(|byte| !is_word(byte));

@@ -1,4 +1,4 @@
-//! One thread of the null backend: an event loop over its sessions.
+//! Thread of the null backend: an event loop over its sessions.
 
 use std::io;
 use std::mem;
@@ -21,25 +21,25 @@ use crate::null::session::{Done, Session, Took, Turn};
 const WAKER: Token = Token(usize::MAX - 1);
 const LISTENER: Token = Token(usize::MAX - 2);
 
-/// What one receive brings at most.
+/// Size of the receive buffer.
 const SCRATCH: usize = 64 * 1024;
 
-/// What all threads share.
+/// State that all threads share.
 pub(super) struct Common {
     pub(super) canned: Canned,
     pub(super) tls: Option<Arc<ServerConfig>>,
     pub(super) control: Control,
 }
 
-/// The thread that accepts gives each its turn.
+/// Listener that hands connections to the threads in turn.
 pub(super) struct Acceptor {
     pub(super) listener: TcpListener,
-    /// To each thread, this one included, and what wakes it.
+    /// Queue and waker of each thread, the accepting one included.
     pub(super) threads: Vec<(Sender<StdStream>, Arc<Waker>)>,
     pub(super) next: usize,
 }
 
-/// One thread.
+/// Thread of the null backend.
 pub(super) struct Worker {
     pub(super) common: Arc<Common>,
     pub(super) number: usize,
@@ -55,14 +55,14 @@ pub(super) struct Worker {
 struct Connection {
     transport: Transport,
     session: Session,
-    /// Not dealt with yet.
+    /// Bytes that are not processed yet.
     input: Vec<u8>,
     out: Outgoing,
-    /// There may be more in the socket: an edge that was not used up.
+    /// True if the socket may have more bytes: an edge that is not used up.
     is_readable: bool,
 }
 
-/// What wakes a thread, made before the thread is.
+/// Creates the poll and the waker of a thread, before the thread itself.
 pub(super) fn poll() -> io::Result<(Poll, Arc<Waker>)> {
     let poll = Poll::new()?;
     let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
@@ -118,7 +118,7 @@ impl Worker {
                     Token(key) => self.event(key, event),
                 }
             }
-            // Also those that this thread has just given itself.
+            // Includes the connections that this thread has just accepted for itself.
             while let Ok(stream) = self.accepted.try_recv() {
                 self.take(stream);
             }
@@ -142,12 +142,12 @@ impl Worker {
         let Some(acceptor) = &mut self.acceptor else {
             return;
         };
-        // Whatever the reason, there is nothing to accept for now.
+        // After any error there is nothing to accept for now.
         while let Ok((stream, _)) = acceptor.listener.accept() {
             let turn = acceptor.next % acceptor.threads.len();
             acceptor.next += 1;
             if let Some((thread, waker)) = acceptor.threads.get(turn) {
-                // A queue that is full closes the connection, as a full backlog would.
+                // A full queue closes the connection, as a full backlog would.
                 let _ = thread.try_send(stream.into());
                 let _ = waker.wake();
             }
@@ -202,13 +202,13 @@ struct Context<'a> {
 }
 
 impl Connection {
-    /// Does what can be done now. False at the end.
+    /// Does all that is possible now. Returns false when the connection has ended.
     fn turn(&mut self, is_closed: bool, context: &mut Context<'_>) -> bool {
         loop {
             if self.transport.write(&mut self.out).is_err() {
                 return false;
             }
-            // The next writable event goes on.
+            // The next writable event continues.
             if !self.out.is_empty() {
                 return true;
             }
@@ -229,13 +229,13 @@ impl Connection {
         }
     }
 
-    /// Reads once. `None` at the end, false if there was nothing.
+    /// Reads once. Returns `None` at the end, and false if there was nothing to read.
     fn receive(&mut self, is_closed: bool, context: &mut Context<'_>) -> Option<bool> {
         match self.transport.read(context.scratch).ok()? {
             Got::End => None,
             Got::Nothing => {
                 self.is_readable = false;
-                // Encryption may have to answer by itself.
+                // TLS may have to answer by itself.
                 self.transport.write(&mut self.out).ok()?;
                 Some(false)
             }
@@ -258,7 +258,7 @@ impl Connection {
         }
     }
 
-    /// Deals with what is left of the input.
+    /// Processes the rest of the input. Returns false at the end.
     fn go_on(&mut self, context: &mut Context<'_>) -> bool {
         let mut input = mem::take(&mut self.input);
         let Some(rest) = self.hear(&input, context) else {
@@ -272,7 +272,7 @@ impl Connection {
         true
     }
 
-    /// What is left of the bytes; `None` at the end.
+    /// Processes bytes and returns those that are left; `None` at the end.
     fn hear<'b>(&mut self, bytes: &'b [u8], context: &mut Context<'_>) -> Option<&'b [u8]> {
         let mut turn = Turn {
             canned: &context.common.canned,
@@ -285,9 +285,9 @@ impl Connection {
         match took.ok()? {
             Took::Bytes(count) => bytes.get(count..),
             Took::BeforeTls(count) => {
-                // What came behind it was put in by somebody on the way.
+                // Bytes after the SSLRequest were injected: they must not be read as plain text.
                 (count == bytes.len()).then_some(())?;
-                // One byte into an empty socket.
+                // One byte into an empty socket always fits.
                 self.transport.write(&mut self.out).ok()?;
                 let config = context.common.tls.clone()?;
                 self.transport.secure_as_server(config).ok()?;

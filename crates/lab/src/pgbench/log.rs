@@ -1,4 +1,4 @@
-//! pgbench's per-transaction log: reading it, also while it grows, and summing up a part of it.
+//! Reads pgbench's per-transaction log, also while it grows, and sums up a part of it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,23 +6,25 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-/// One line of the log.
+/// Line of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Transaction {
-    /// Whose it was, from 0.
+    /// Number of the client, from 0.
     pub client: u32,
-    /// How many of this client's came before it; a log of a sample only has gaps.
+    /// Number of this client's earlier transactions; a sampled log has gaps.
     pub number: u64,
-    /// Since the epoch.
+    /// End of the transaction, since the Unix epoch.
     pub ended: Duration,
-    /// Nothing if it failed. With a rate given it counts from when the transaction was due.
+    /// Latency in microseconds; `None` if the transaction failed. With a rate, it counts from the
+    /// scheduled start.
     pub latency_us: Option<u64>,
-    /// How long after that it really began; zero without a rate.
+    /// Delay from the scheduled to the real start; zero without a rate.
     pub lag_us: u64,
 }
 
 impl Transaction {
-    /// The same with its latency counted from when it began, not from when it was due.
+    /// Returns the transaction with its latency counted from the real start, not from the scheduled
+    /// one.
     #[must_use]
     pub fn since_begin(self) -> Self {
         Self {
@@ -35,24 +37,25 @@ impl Transaction {
     }
 }
 
-/// A part of a log, summed up. Latencies are in microseconds.
+/// Summary of a part of a log. Latencies are in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tally {
-    /// That succeeded.
+    /// Number of transactions that succeeded.
     pub transactions: u64,
-    /// That failed.
+    /// Number of transactions that failed.
     pub failures: u64,
-    /// Of those that succeeded.
+    /// Mean latency of those that succeeded.
     pub mean_us: f64,
-    /// Median.
+    /// Median latency.
     pub p50_us: u64,
-    /// 99 %.
+    /// 99th percentile of the latency.
     pub p99_us: u64,
-    /// Longest.
+    /// Longest latency.
     pub max_us: u64,
 }
 
-/// Sums up what ended after `begin` and not after `end`; nothing if no transaction succeeded then.
+/// Sums up the transactions that ended after `begin` and not after `end`; `None` if none of them
+/// succeeded.
 #[must_use]
 pub fn tally(log: &[Transaction], begin: Duration, end: Duration) -> Option<Tally> {
     let window = || {
@@ -73,25 +76,25 @@ pub fn tally(log: &[Transaction], begin: Duration, end: Duration) -> Option<Tall
     })
 }
 
-/// Nearest-rank quantile of values sorted in rising order; `per_mille` 990 is p99.
+/// Returns the nearest-rank quantile of values in rising order; `per_mille` 990 is p99.
 #[must_use]
 pub fn quantile(sorted: &[u64], per_mille: usize) -> Option<u64> {
     let rank = (sorted.len() * per_mille).div_ceil(1000);
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
-/// A count as a figure.
+/// Converts a count.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
 pub fn as_f64(count: usize) -> f64 {
     count as f64
 }
 
-/// pgbench writes one file per thread: `log.PID`, `log.PID.1`, ... A line without its end is left
-/// out: pgbench is still writing it, or was stopped in it.
+/// Reads a log. pgbench writes one file per thread: `log.PID`, `log.PID.1`, ... A line without its
+/// end is left out: pgbench is still writing it, or was stopped in it.
 ///
 /// # Errors
-/// A file cannot be read, or is no such log.
+/// A file cannot be read, or is not such a log.
 pub fn read(directory: &Path, prefix: &str) -> Result<Vec<Transaction>> {
     let mut lines = Vec::new();
     for path in files(directory, prefix)? {
@@ -107,7 +110,7 @@ pub fn read(directory: &Path, prefix: &str) -> Result<Vec<Transaction>> {
     Ok(lines)
 }
 
-/// The files of a log, whose names begin with `prefix`.
+/// Returns the files of a log, whose names begin with `prefix`.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -128,9 +131,8 @@ fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
         .filter_map(|line| line.strip_suffix('\n'))
 }
 
-/// `client_id transaction_no time script_no time_epoch time_us [schedule_lag]` (pgbench,
-/// "Per-Transaction Logging"); `time` is a word such as `failed` or `skipped` when there is no
-/// latency.
+/// Parses `client_id transaction_no time script_no time_epoch time_us [schedule_lag]` (pgbench,
+/// "Per-Transaction Logging"). Without a latency, `time` is a word such as `failed` or `skipped`.
 fn parse_line(line: &str) -> Option<Transaction> {
     let mut fields = line.split_ascii_whitespace();
     let client = fields.next()?.parse().ok()?;

@@ -1,21 +1,21 @@
-//! What pgbench prints: a line for each second, and what it complains of.
+//! Parses pgbench's output: a line per second, and its error messages.
 
 use std::time::Duration;
 
-/// One line of `--progress=1 --progress-timestamp`.
+/// Line of `--progress=1 --progress-timestamp`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Second {
-    /// Since the epoch.
+    /// Start, since the Unix epoch.
     pub(super) begin: Duration,
-    /// Since the epoch.
+    /// End, since the Unix epoch.
     pub(super) end: Duration,
-    /// Transactions per second in it.
+    /// Transactions per second.
     pub(super) tps: f64,
-    /// Mean latency.
+    /// Mean latency in microseconds.
     pub(super) mean_us: f64,
-    /// Its standard deviation.
+    /// Standard deviation of the latency in microseconds.
     pub(super) stddev_us: f64,
-    /// Transactions that failed.
+    /// Number of transactions that failed.
     pub(super) failures: u64,
 }
 
@@ -25,10 +25,11 @@ impl Second {
     }
 }
 
-/// The first line says when it ends only; then it is as long as asked for.
+/// Assumed length of the first interval: its line tells only its end.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// All lines in their order. Lines that come late are as long as they say; what comes behind the last is left out.
+/// Returns all progress lines in order. A late line covers the time since the previous one; time after the last
+/// line is left out.
 pub(super) fn seconds(output: &str) -> Vec<Second> {
     let mut found: Vec<Second> = Vec::new();
     for line in output.lines() {
@@ -45,8 +46,8 @@ pub(super) fn seconds(output: &str) -> Vec<Second> {
     found
 }
 
-/// `progress: 1700000000.123 s, 1234.5 tps, lat 0.4 ms stddev 0.1, 0 failed, lag 0.012 ms`; `failed` is there from
-/// PostgreSQL 15 on, `lag` with a rate.
+/// Parses `progress: 1700000000.123 s, 1234.5 tps, lat 0.4 ms stddev 0.1, 0 failed, lag 0.012 ms`. `failed` exists
+/// from PostgreSQL 15 on, `lag` with a rate.
 fn parse(line: &str) -> Option<Second> {
     let mut parts = line.strip_prefix("progress: ")?.split(", ");
     let end: f64 = parts.next()?.strip_suffix(" s")?.parse().ok()?;
@@ -74,7 +75,8 @@ fn parse(line: &str) -> Option<Second> {
     })
 }
 
-/// `tps = 1234.5 (without initial connection time)`, of the whole run; the words in brackets differ between versions.
+/// Parses `tps = 1234.5 (without initial connection time)`, the rate of the whole run. The words in brackets differ
+/// between versions.
 pub(super) fn rate(output: &str) -> Option<f64> {
     let line = output
         .lines()
@@ -83,11 +85,11 @@ pub(super) fn rate(output: &str) -> Option<f64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The first few different errors: every client may have said the same.
+/// Returns the first few distinct errors: every client may have reported the same.
 pub(super) fn complaints(output: &str) -> String {
     let mut seen: Vec<&str> = Vec::new();
     for line in output.lines().filter(|line| line.contains("error:")) {
-        // `client 7 script 0 aborted in ...: ERROR:  ...`: the number makes no difference.
+        // `client 7 script 0 aborted in ...: ERROR:  ...`: errors that differ only in the number are the same.
         let what = line
             .rsplit_once("ERROR:")
             .or_else(|| line.rsplit_once("error:"))

@@ -1,4 +1,4 @@
-//! pgbench's command lines, and what its output and log give together.
+//! Tests of pgbench's command lines, and of the evaluation of its output and log.
 
 use super::*;
 use crate::experiment::{Tls, Work};
@@ -113,7 +113,8 @@ fn few_transactions_are_all_logged_and_of_many_a_sample() {
     assert_eq!(whole_seconds(Duration::ZERO), 1);
 }
 
-/// Two clients; the second does half as much. Each transaction takes as many microseconds as its number plus one.
+/// Log of two clients; the second does half as much. Each transaction takes as many microseconds as its number plus
+/// one.
 fn log() -> Vec<Transaction> {
     let line = |client, number, ms| Transaction {
         client,

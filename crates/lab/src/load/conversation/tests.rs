@@ -1,4 +1,4 @@
-//! Tests of what follows what.
+//! Tests of the order of messages.
 
 use rand::SeedableRng as _;
 use weir_wire::frame::{Side, frame};
@@ -6,7 +6,7 @@ use weir_wire::frame::{Side, frame};
 use super::*;
 use crate::load::plan::{CopyIn, Plan, Transaction};
 
-/// One client and its server.
+/// Client and its server.
 struct Talk {
     work: Work,
     random: Xoshiro256PlusPlus,
@@ -29,7 +29,7 @@ impl Talk {
         }
     }
 
-    /// The tags of what was sent since.
+    /// Returns the tags of the messages sent since the last call.
     fn sent(&mut self) -> String {
         let mut tags = String::new();
         let mut rest = self.out.as_slice();
@@ -51,8 +51,8 @@ impl Talk {
         self.sent()
     }
 
-    /// Messages by their tags, a ReadyForQuery by its status instead; what is sent thereupon, and `.` for the end or the
-    /// error's code and `.`.
+    /// Feeds messages, given by their tags (a ReadyForQuery by its status). Returns the tags that are sent in
+    /// response; the end of a transaction appears as `.`, after the error's code if it failed.
     fn hear(&mut self, messages: &str) -> String {
         let mut told = String::new();
         for message in messages.bytes() {
@@ -151,7 +151,7 @@ fn copy_data_comes_in_lines_and_only_as_fast_as_it_leaves() {
     while talk.conversation.copying.is_some() {
         let before = data.len();
         talk.conversation.fill(&talk.work, &mut talk.out).unwrap();
-        // Nothing more before that has left.
+        // No more data until these are sent.
         assert_eq!(talk.conversation.fill(&talk.work, &mut talk.out), Ok(0));
         let mut rest = talk.out.as_slice();
         while let Some(message) = frame(rest, Side::Frontend).unwrap() {

@@ -1,4 +1,4 @@
-//! What a plan must be so that it can be carried out.
+//! Checks that a plan can be carried out.
 
 use crate::load::plan::{
     CLIENTS_MAX, Draw, LINE_MAX, Pace, Plan, Protocol, STATEMENTS_MAX, THREADS_MAX, Transaction,
@@ -6,8 +6,10 @@ use crate::load::plan::{
 };
 
 impl Plan {
+    /// Checks the plan.
+    ///
     /// # Errors
-    /// The first thing in it that cannot be done.
+    /// The first entry that cannot be carried out.
     pub fn check(&self) -> Result<(), PlanError> {
         within("clients", self.clients, CLIENTS_MAX)?;
         within("threads", self.threads, THREADS_MAX)?;
@@ -84,7 +86,7 @@ impl Transaction {
 }
 
 impl Variable {
-    /// `before` are those in front of it.
+    /// Checks one variable; `before` are the variables in front of it.
     fn check(&self, before: &[Self]) -> Result<(), PlanError> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         if self.name.is_empty() || !self.name.bytes().all(is_name) {
@@ -95,7 +97,7 @@ impl Variable {
         }
         let is_fine = match &self.draw {
             Draw::Uniform { min, max } => min <= max,
-            // With one value only, it could be the one that is excepted.
+            // The only value of a range of one could be the excepted value.
             Draw::UniformExcept { min, max, except } => {
                 let is_number = |other: &Self| !matches!(other.draw, Draw::Filler { .. });
                 if !before.iter().any(|o| o.name == *except && is_number(o)) {
@@ -118,69 +120,71 @@ impl Variable {
     }
 }
 
-/// Why a plan cannot be carried out.
+/// Reason why a plan cannot be carried out.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
     /// A number is 0 or too large.
     #[error("{key} is {value}, but has to be from 1 to {max}")]
     OutOfRange {
-        /// The field.
+        /// Name of the field.
         key: &'static str,
-        /// What it says.
+        /// Value of the field.
         value: u32,
-        /// The most it may be.
+        /// Largest value allowed.
         max: u32,
     },
-    /// A duration is no duration.
+    /// A number of seconds is negative, not a number, or too large; or is 0 where that makes no
+    /// sense.
     #[error("{key} is {value}, but has to be a number of seconds")]
     Seconds {
-        /// The field.
+        /// Name of the field.
         key: &'static str,
-        /// What it says.
+        /// Value of the field.
         value: f64,
     },
-    /// A rate of nothing, or of too much.
+    /// A rate is not above 0, or is too high.
     #[error("a rate of {0} per second is impossible")]
     Rate(f64),
-    /// Batches of the simple protocol.
+    /// Pipelining is combined with the simple protocol.
     #[error("pipeline needs protocol = \"extended\" or \"prepared\"")]
     SimplePipeline,
-    /// Connections that are kept and are not.
+    /// Idle connections are combined with reconnecting.
     #[error("pace = \"idle\" keeps connections, so it cannot reconnect")]
     IdleReconnect,
-    /// Connections that only wait, and are to do a number of things.
+    /// Idle connections are combined with a number of transactions.
     #[error("pace = \"idle\" lasts for a time, not for transactions_per_client")]
     IdleCount,
-    /// No transaction, and no other work.
+    /// The plan has no transaction, and no other work.
     #[error("there is no transaction to run")]
     NothingToDo,
-    /// A transaction of nothing, or an endless one.
+    /// A transaction has no statement, or too many.
     #[error(
         "transaction \"{name}\" has {count} statements, but has to have from 1 to {STATEMENTS_MAX}"
     )]
     StatementCount {
-        /// The transaction.
+        /// Name of the transaction.
         name: String,
-        /// Repetitions included.
+        /// Number of statements, repetitions included.
         count: usize,
     },
-    /// A text that the protocol cannot carry.
+    /// A statement has a NUL byte, which the protocol cannot carry.
     #[error("a statement of transaction \"{0}\" contains a NUL byte")]
     Nul(String),
-    /// Lines without a byte in them, or too long to be held.
+    /// COPY lines are too short or too long.
     #[error("copy_in of transaction \"{0}\" needs lines of 2 to {LINE_MAX} bytes")]
     CopyLine(String),
-    /// Not a name.
+    /// A variable's name is empty, or has other characters than ASCII alphanumerics and
+    /// underscores.
     #[error("variable name \"{0}\" is not made of letters, digits and underscores")]
     VariableName(String),
-    /// The same name again.
+    /// Two variables have the same name.
     #[error("variable \"{0}\" is there twice")]
     VariableTwice(String),
-    /// No value fits.
+    /// A variable's range is empty or out of bounds.
     #[error("variable \"{0}\" has an empty range")]
     VariableRange(String),
-    /// The name of nothing in front.
+    /// An excepted variable is missing, not numeric, or not in front.
     #[error("no numeric variable \"{0}\" stands in front of the one that excepts it")]
     UnknownVariable(String),
 }

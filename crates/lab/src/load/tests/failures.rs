@@ -1,4 +1,4 @@
-//! Failures are counted and end nothing, unless nothing is left.
+//! Tests that failures are counted, and end a run only if nothing else is left to do.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use super::*;
 #[test]
 fn errors_are_counted_by_code() {
     let backend = backend(1, 100);
-    // Nobody sends data for the COPY, so it fails; and in the block it has to be rolled back.
+    // The plan has no data for the COPY, so it fails; in the block it must be rolled back.
     let transactions = vec![
         Transaction::new(["SELECT 1"]),
         Transaction::new(["BEGIN", "COPY t FROM STDIN", "COMMIT"]),
@@ -58,7 +58,7 @@ fn a_server_without_tls_is_not_spoken_to_in_the_clear() {
     assert_eq!(counts(&backend).logins, 0);
 }
 
-/// Lets clients in as the null backend does, and ends each connection with an error at its first query.
+/// Accepts logins as the null backend does, and ends each connection with an error at its first query.
 fn killer(listener: &TcpListener, connections: usize) {
     for _ in 0..connections {
         let (mut stream, _) = listener.accept().unwrap();

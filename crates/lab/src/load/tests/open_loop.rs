@@ -1,12 +1,12 @@
-//! Open loop, and what a stall of the target looks like in it.
+//! Tests of the open loop, and of the effect that a stall of the target has.
 
 use super::*;
 
-/// How long the target stalls at least.
+/// Minimum duration of the stall.
 const STALL: Duration = Duration::from_millis(300);
 
-/// What is measured when the target stalls once, after a third of the time. Progress is told about ten times a second,
-/// which is what the stall is timed by.
+/// Runs a plan during which the target stalls once, after a third of the time. The stall is timed by the progress
+/// reports, about ten times a second.
 fn with_stall(plan: &Plan, backend: &NullBackend) -> Outcome {
     let mut paused = None;
     let outcome = run(plan, &AtomicBool::new(false), &mut |progress| {
@@ -25,7 +25,7 @@ fn with_stall(plan: &Plan, backend: &NullBackend) -> Outcome {
     outcome.unwrap()
 }
 
-/// How many transactions took at least so many milliseconds.
+/// Returns the number of transactions that took at least this many milliseconds.
 fn slow(outcome: &Outcome, ms: f64) -> f64 {
     let histogram = outcome.latency.clone().unwrap().histogram.unwrap();
     let slow = histogram.iter().filter(|(us, _)| *us as f64 >= ms * 1000.0);
@@ -49,8 +49,8 @@ fn a_stall_is_many_late_transactions_and_not_one_of_each_client() {
         },
         &backend,
     );
-    // In closed loop each of three clients was asked to wait once; a busy machine may add a stall of its own. In open
-    // loop all that were to begin in the first 175 ms of it were 125 ms late or more.
+    // In the closed loop each of the three clients waited once; a busy machine may add a stall of its own. In the
+    // open loop all transactions due in the first 175 ms of the stall were 125 ms late or more.
     let (closed, late) = (slow(&closed, 125.0), slow(&open, 125.0));
     assert!((3.0..=15.0).contains(&closed), "{closed}");
     assert!(

@@ -1,4 +1,4 @@
-//! Tests of what is sent.
+//! Tests of the bytes that are sent.
 
 use rand::SeedableRng as _;
 use weir_wire::frame::{Side, frame};
@@ -15,7 +15,7 @@ fn work(protocol: Protocol, transactions: Vec<Transaction>) -> Work {
     })
 }
 
-/// All steps of the first script, in words.
+/// Returns all steps of the first script as text.
 fn sent(work: &Work, prepared: &[bool], seed: u64) -> Vec<String> {
     let mut out = Vec::new();
     let script = &work.scripts[0];
@@ -120,7 +120,7 @@ fn the_same_seed_draws_the_same() {
     let work = work(Protocol::Simple, vec![transaction]);
     assert_eq!(sent(&work, &[], 5), sent(&work, &[], 5));
     assert_ne!(sent(&work, &[], 5), sent(&work, &[], 6));
-    // Fixed once: another machine, and the next version, must draw the same.
+    // Fixed values: other machines and later versions must draw the same.
     assert_eq!(sent(&work, &[], 5), ["293 -7167677685577955866 xxx"]);
 }
 
@@ -160,7 +160,7 @@ fn zipfs_law_prefers_the_first_of_the_range() {
     let drawn: Vec<i64> = told.iter().map(|text| text.parse().unwrap()).collect();
     assert!(drawn.iter().all(|number| (10..=1009).contains(number)));
     let count = |number: i64| drawn.iter().filter(|drawn| **drawn == number).count();
-    // 1 / 7.485, half of that, and a tenth of it.
+    // Expected counts: 10,000 times 1 / 7.485, half of that, and a tenth of it.
     for (number, expected) in [(10, 1336), (11, 668), (19, 134)] {
         assert!(
             count(number).abs_diff(expected) < expected / 4,

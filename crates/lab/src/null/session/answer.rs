@@ -1,4 +1,4 @@
-//! The bytes of answers, large ones a piece at a time.
+//! Encodes answers, large ones piece by piece.
 
 use std::collections::VecDeque;
 
@@ -8,11 +8,11 @@ use crate::null::canned::{Canned, description};
 use crate::null::session::OUT_HIGH;
 use crate::null::sql::Kind;
 
-/// What goes out behind what is in the output already. Nothing, nearly always.
+/// Answers that follow the current output. Nearly always empty.
 #[derive(Default)]
 pub(super) struct Pending(VecDeque<Piece>);
 
-/// A part of an answer that is not made yet.
+/// Part of an answer that is not encoded yet.
 enum Piece {
     Bytes(Vec<u8>),
     Rows { left: u64, is_copy: bool },
@@ -23,7 +23,7 @@ impl Pending {
         self.0.is_empty()
     }
 
-    /// Where the next bytes belong: the output, or behind what comes behind it.
+    /// Returns the buffer for the next bytes: the output, or a new piece at the end of the queue.
     pub(super) fn sink<'a>(&'a mut self, out: &'a mut Vec<u8>) -> &'a mut Vec<u8> {
         if self.0.is_empty() {
             return out;
@@ -33,19 +33,19 @@ impl Pending {
         }
         match self.0.back_mut() {
             Some(Piece::Bytes(bytes)) => bytes,
-            // Not reached: it was put there.
+            // Not reached: the piece was added above.
             _ => out,
         }
     }
 
-    /// The rows of the canned result, or its COPY data.
+    /// Queues the rows of the canned result, or its COPY data.
     pub(super) fn push_rows(&mut self, is_copy: bool, canned: &Canned, out: &mut Vec<u8>) {
         let left = canned.rows;
         self.0.push_back(Piece::Rows { left, is_copy });
         self.pump(canned, out);
     }
 
-    /// Makes what is pending, as far as there is room.
+    /// Encodes queued answers, as far as there is room.
     pub(super) fn pump(&mut self, canned: &Canned, out: &mut Vec<u8>) {
         while out.len() < OUT_HIGH
             && let Some(piece) = self.0.front_mut()
@@ -64,7 +64,7 @@ impl Pending {
     }
 }
 
-/// Appends the RowDescription of what has rows; false if it has none.
+/// Appends the RowDescription of a statement; returns false if it has no rows.
 pub(super) fn describe(
     kind: &Kind,
     canned: &Canned,
@@ -80,13 +80,13 @@ pub(super) fn describe(
     Ok(true)
 }
 
-/// CopyInResponse and CopyOutResponse: one column, everything in text.
+/// Appends CopyInResponse or CopyOutResponse: one column, in text format.
 pub(super) fn copy_response(out: &mut Vec<u8>, tag: u8) {
     out.push(tag);
     out.extend_from_slice(&[0, 0, 0, 9, 0, 0, 1, 0, 0]);
 }
 
-/// ParameterDescription: all of them text.
+/// Appends ParameterDescription; all parameters are text.
 pub(super) fn parameter_description(out: &mut Vec<u8>, count: u16) {
     out.push(b't');
     out.extend_from_slice(&(6 + 4 * u32::from(count)).to_be_bytes());

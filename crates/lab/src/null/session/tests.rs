@@ -1,11 +1,11 @@
-//! Conversations with one session.
+//! Tests of conversations with one session.
 
 use weir_wire::backend::{ErrorFields, ParameterStatus};
 use weir_wire::startup::Version;
 
 use super::*;
 
-/// One session with somebody at the other end.
+/// Session and its client.
 struct Talk {
     session: Session,
     canned: Canned,
@@ -14,7 +14,7 @@ struct Talk {
 }
 
 impl Talk {
-    /// Logged in.
+    /// Returns a session that is logged in.
     fn new(rows: u64, row_bytes: usize) -> Self {
         let mut talk = Self {
             session: Session::default(),
@@ -44,7 +44,7 @@ impl Talk {
         self.session.feed(bytes, &mut turn)
     }
 
-    /// What was answered since, in short; ReadyForQuery as its status.
+    /// Returns the answers since the last call in short form; ReadyForQuery appears as its status.
     fn told(&mut self) -> String {
         let mut told = Vec::new();
         let mut rest = self.out.as_slice();
@@ -77,7 +77,7 @@ impl Talk {
         self.told()
     }
 
-    /// Messages of the extended protocol: `P` and `B` for the statement `name`, the others for the portal.
+    /// Sends messages of the extended protocol: `P` and `B` for the statement `name`, the others for the portal.
     fn extended(&mut self, tags: &str, name: &str, sql: &str) -> String {
         let (mut bytes, name) = (Vec::new(), name.as_bytes());
         for tag in tags.chars() {
@@ -114,7 +114,7 @@ fn the_transaction_status_follows_the_words() {
     );
     assert_eq!(talk.query(" ; "), "I I");
     assert_eq!(talk.query("DISCARD ALL"), "C(DISCARD ALL) I");
-    // None of these is anybody's work.
+    // None of these statements belongs to a load.
     assert_eq!(talk.done.transactions, 2);
 }
 
