@@ -1,22 +1,23 @@
-//! How the clients of a measurement log in: in plain or over TLS, with or without a password.
+//! Login settings of the clients in a measurement: plain or TLS, with or without a password.
 
 use std::process::Command;
 
 /// The password of every user of a measurement, on loopback and for minutes only.
 pub const PASSWORD: &str = "weir-bench";
 
-/// What clients bring along; all programs of PostgreSQL take it from their environment.
+/// Login settings of clients. All programs of PostgreSQL read them from their environment.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Access {
-    /// `sslmode=require`: encrypted, the certificate is not looked at.
+    /// True for `sslmode=require`: the connection is encrypted, the certificate is not checked.
     pub tls: bool,
-    /// Offers [`PASSWORD`].
+    /// True if clients offer [`PASSWORD`].
     pub password: bool,
 }
 
 impl Access {
-    /// Sets libpq's variables (PostgreSQL manual, "Environment Variables" of libpq). Without TLS
-    /// nothing is set: a server without TLS then costs one refused request per connection.
+    /// Sets libpq's variables (PostgreSQL manual, "Environment Variables" of libpq). Without TLS,
+    /// `PGSSLMODE` stays unset: libpq then asks for TLS first, which costs one refused request per
+    /// connection at a server without TLS.
     pub fn apply(&self, command: &mut Command) {
         if self.tls {
             command.env("PGSSLMODE", "require");

@@ -1,5 +1,6 @@
-//! A throw-away authority and one server certificate for loopback, RSA-2048 by the `openssl`
-//! program: what the published comparisons use, and what signs a handshake is most of its cost.
+//! Creates a throw-away authority and one server certificate for loopback with the `openssl`
+//! program. The keys are RSA-2048, as in the published comparisons: most of a handshake's cost is
+//! the signature.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,8 @@ use crate::process::{Account, find_program, run_to_end};
 const DAYS: &str = "2";
 const NAMES: &str = "subjectAltName=DNS:localhost,IP:127.0.0.1\n";
 
-/// The files, gone when dropped. PostgreSQL's account owns them: it accepts no other owner's key.
+/// Certificate files, deleted on drop. The account that runs PostgreSQL owns them, because
+/// PostgreSQL checks who owns its key.
 #[derive(Debug)]
 pub struct Certificates {
     directory: TempDir,
@@ -51,19 +53,19 @@ impl Certificates {
         Ok(Self { directory })
     }
 
-    /// The certificate that vouches for the server's.
+    /// Returns the path of the authority's certificate, which signs the server's.
     #[must_use]
     pub fn authority(&self) -> PathBuf {
         self.directory.path().join("authority.crt")
     }
 
-    /// The server's certificate.
+    /// Returns the path of the server's certificate.
     #[must_use]
     pub fn certificate(&self) -> PathBuf {
         self.directory.path().join("server.crt")
     }
 
-    /// The server's key, which only the account of the servers may read.
+    /// Returns the path of the server's key, which only the account of the servers may read.
     #[must_use]
     pub fn key(&self) -> PathBuf {
         self.directory.path().join("server.key")

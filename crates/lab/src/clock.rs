@@ -1,4 +1,4 @@
-//! The only place of the lab that reads a clock or waits for time to pass.
+//! Access to clocks and to waiting. Except for the load generator, the lab uses no other clock.
 
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -10,7 +10,7 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Wall-clock time since the epoch: pgbench's log is stamped with it.
+/// Returns the wall-clock time since the Unix epoch, which pgbench's log uses for its time stamps.
 #[expect(clippy::disallowed_methods, reason = "the one clock of the lab")]
 #[must_use]
 pub fn since_epoch() -> Duration {
@@ -24,7 +24,7 @@ pub fn pause(time: Duration) {
     thread::park_timeout(time);
 }
 
-/// Asks `ready` again and again until it says yes (`true`) or `limit` has passed (`false`).
+/// Calls `ready` until it returns true (result `true`) or `limit` has passed (result `false`).
 pub fn poll_until(limit: Duration, mut ready: impl FnMut() -> bool) -> bool {
     let deadline = now() + limit;
     loop {

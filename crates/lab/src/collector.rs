@@ -1,7 +1,8 @@
-//! What a server does while it is under load: its sessions several times a second, its counters and the machine's twice a
-//! second, all into one SQLite file.
+//! Samples a server under load into one SQLite file: its sessions several times a second, its counters and the
+//! machine's twice a second.
 //!
-//! It has a connection of its own, past any pooler, and never counts that. What it cannot see it says.
+//! The collector has its own connection, which bypasses any pooler and is excluded from the samples.
+//! [`Sight::missing`] lists the data that it cannot see.
 
 pub mod database;
 pub mod psql;
@@ -20,42 +21,41 @@ use self::source::Source;
 use crate::clock;
 use crate::error::{Error, Result};
 
-/// Seven times a second: 600 snapshots in a minute and a half.
+/// Time between snapshots: seven per second, 600 in a minute and a half.
 pub const INTERVAL: Duration = Duration::from_millis(140);
-/// By so much of it each pause is longer or shorter: what happens at a rhythm must not be missed by the same rhythm.
+/// Relative jitter of each pause. Without it, periodic events could be missed by samples at the same period.
 const JITTER: f64 = 0.2;
-/// Counters and the machine's books change slowly and cost more.
+/// Time between reads of the counters and of the machine's figures. They change slowly and cost more to read.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// What to look at.
+/// Target and rate of the sampling.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where to log in. The sampled database may be another one of the same server.
+    /// Server to log in to. The sampled database may be another one of the same server.
     pub address: Address,
-    /// Sessions of this database only.
+    /// Database whose sessions are sampled; `None` for all.
     pub database: Option<String>,
-    /// Between snapshots, on average.
+    /// Mean time between snapshots.
     pub interval: Duration,
-    /// Of the jitter.
+    /// Seed of the jitter.
     pub seed: u64,
-    /// The console of a Weir in front of it, whose exact sums of times are then in the file too, as counters of
-    /// [`WEIR`].
+    /// Console of a Weir in front of the server. Its exact sums of times are recorded as counters of [`WEIR`].
     pub console: Option<Address>,
 }
 
-/// The source that counters of Weir's console have.
+/// Source name of the counters that come from Weir's console.
 pub const WEIR: &str = "weir";
 
-/// What a server says of itself before anything is sampled.
+/// Facts about a server that are known before sampling begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sight {
-    /// `server_version`.
+    /// PostgreSQL's `server_version`.
     pub version: String,
-    /// Whether the kernel's books of the server can be read.
+    /// True if the kernel's figures about the server and its machine can be read.
     pub near: bool,
-    /// The first process of the server, if it is near.
+    /// Process id of the postmaster; present if the server is near.
     pub postmaster: Option<u32>,
-    /// What will not be in the file, and why.
+    /// Data that will be absent from the file, each with the reason.
     pub missing: Vec<Missing>,
 }
 
@@ -67,7 +67,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Says what can be seen there.
+    /// Connects and returns what can be sampled there.
     ///
     /// # Errors
     /// The server refuses.
@@ -75,10 +75,10 @@ impl Collector {
         Source::connect(settings).map(|source| source.sight().clone())
     }
 
-    /// Begins to sample into `file`, as part of a run and a cell of it.
+    /// Starts to sample into `file`, as part of the given run and cell.
     ///
     /// # Errors
-    /// The server refuses, or the file cannot be written.
+    /// The server refuses, or the file cannot be opened.
     pub fn start(settings: &Settings, file: &Path, run: i64, cell: i64) -> Result<Self> {
         let source = Source::connect(settings)?;
         let database = Database::open(file)?;
@@ -101,22 +101,22 @@ impl Collector {
         })
     }
 
-    /// Ends it, and says how many snapshots there are.
+    /// Stops sampling and returns the number of snapshots.
     ///
     /// # Errors
-    /// What ended it before.
+    /// The error that had already ended the sampling.
     pub fn stop(mut self) -> Result<u64> {
         self.join().unwrap_or(Ok(0))
     }
 
-    /// Whether it has ended by itself; [`Collector::stop`] says why.
+    /// True if sampling has ended by itself; [`Collector::stop`] returns the reason.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     fn join(&mut self) -> Option<Result<u64>> {
-        // It waits for this to be dropped.
+        // The thread ends when this sender is dropped.
         drop(self.stop.take());
         let ended = self.thread.take()?.join();
         Some(ended.unwrap_or_else(|_| {
@@ -167,16 +167,16 @@ impl Sampler {
     }
 }
 
-/// What was seen at one moment.
+/// Sample of the server and its machine at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// Since the epoch.
+    /// Time of the sample since the Unix epoch.
     pub at: Duration,
-    /// How long the server took to tell.
+    /// Time that the server took to answer.
     pub took: Duration,
     /// Rows of `pg_stat_activity`.
     pub sessions: Vec<serde_json::Map<String, serde_json::Value>>,
-    /// Counters of the server.
+    /// Counters of the server, present in slow samples.
     pub counters: Vec<Counter>,
     /// Figures of the machine: name and value. Times are in microseconds since some moment.
     pub machine: Vec<(String, f64)>,
@@ -184,20 +184,20 @@ pub struct Snapshot {
     pub switches: Vec<(u32, u64, u64)>,
 }
 
-/// One counter of the server.
+/// Counter of the server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counter {
-    /// The view, such as `pg_stat_wal`.
+    /// View that has the counter, such as `pg_stat_wal`.
     pub source: String,
-    /// Of what: a database, or a kind of I/O.
+    /// Object that the counter belongs to: a database, or a kind of I/O.
     pub object: String,
-    /// The column.
+    /// Column of the view.
     pub name: String,
-    /// Since its reset.
+    /// Value since the last reset of the counter.
     pub value: f64,
 }
 
-/// Where a result directory keeps it.
+/// Returns the path of the samples in a result directory.
 #[must_use]
 pub fn file(directory: &Path) -> PathBuf {
     directory.join("tune.sqlite")

@@ -1,5 +1,5 @@
-//! What a result depends on besides the programs under test: the machine, the kernel, PostgreSQL and its settings.
-//! What cannot be read is left out; nothing is guessed.
+//! Facts that a result depends on besides the programs under test: the machine, the kernel, PostgreSQL and its
+//! settings. Facts that cannot be read are left out; nothing is guessed.
 
 pub mod negotiated;
 
@@ -16,7 +16,7 @@ pub type Section = BTreeMap<String, String>;
 /// Sections by name, as [`crate::record::Run::environment`] has them.
 pub type Environment = BTreeMap<String, Section>;
 
-/// Files of one line each: section, name, path.
+/// Files of a single line to read: section, name, path.
 const FILES: &[(&str, &str, &str)] = &[
     (
         "cpu",
@@ -73,7 +73,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("host", "hypervisor", "/sys/hypervisor/type"),
 ];
 
-/// What the machine and its system say of themselves.
+/// Returns facts about the machine and its system.
 #[must_use]
 pub fn machine() -> Environment {
     let mut found = Environment::new();
@@ -104,7 +104,7 @@ pub fn machine() -> Environment {
     found
 }
 
-/// What a PostgreSQL says of itself; `query` returns psql's unaligned rows, columns parted by `|`.
+/// Returns facts about a PostgreSQL server. `query` returns psql's unaligned rows, with `|` between columns.
 pub fn postgres(query: impl Fn(&str) -> Option<String>) -> Environment {
     let mut found = Environment::new();
     if let Some(version) = query("SELECT version()") {
@@ -124,7 +124,7 @@ pub fn postgres(query: impl Fn(&str) -> Option<String>) -> Environment {
     found
 }
 
-/// Paths and ports say nothing, and change from run to run.
+/// Excludes paths and ports, which say nothing and change from run to run.
 const SETTINGS: &str = "SELECT name, current_setting(name) FROM pg_settings \
     WHERE source NOT IN ('default', 'override') AND category NOT LIKE 'File%' \
     AND name NOT IN ('port', 'unix_socket_directories', 'ssl_cert_file', 'ssl_key_file', 'application_name') \
@@ -132,13 +132,13 @@ const SETTINGS: &str = "SELECT name, current_setting(name) FROM pg_settings \
 const SIZES: &str = "SELECT relname, pg_size_pretty(pg_total_relation_size(oid)) FROM pg_class \
     WHERE relkind = 'r' AND relname LIKE 'pgbench%' ORDER BY relname";
 
-/// The model of the first CPU, out of `/proc/cpuinfo`.
+/// Returns the model of the first CPU in `/proc/cpuinfo`.
 #[must_use]
 pub fn cpu_model(cpuinfo: &str) -> Option<String> {
     field(cpuinfo, "model name")
 }
 
-/// What a program says to its flag, such as `--version`: the first line, wherever it writes that.
+/// Runs a program with a flag such as `--version` and returns the first line that it prints to either stream.
 #[must_use]
 pub fn version(program: &Path, arguments: &[String]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
@@ -148,7 +148,7 @@ pub fn version(program: &Path, arguments: &[String]) -> Option<String> {
     Some(line.to_owned())
 }
 
-/// The commit of the sources around `directory`, with a mark if they were changed since.
+/// Returns the commit of the sources around `directory`, marked if they have changes since.
 #[must_use]
 pub fn commit(directory: impl AsRef<Path>) -> Option<String> {
     let mut command = Command::new("git");
@@ -158,8 +158,8 @@ pub fn commit(directory: impl AsRef<Path>) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// Of the kernel's command line what decides how fast it is (kernel-parameters.txt). The rest is nobody's business: a report
-/// is made to be shown around.
+/// Returns the options of the kernel's command line that affect performance (kernel-parameters.txt). The rest is
+/// private and left out, because reports are made to be published.
 fn boot_options(command_line: &str) -> String {
     let words = command_line.split_whitespace();
     let decides = words.take_while(|word| *word != "--").filter(|word| {
@@ -201,7 +201,7 @@ fn line(path: &str) -> Option<String> {
     Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// `key : value`, the first of that key.
+/// Returns the value of the first `key : value` line with this key.
 fn field(text: &str, key: &str) -> Option<String> {
     let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
     let (_, value) = pairs.find(|(found, _)| found.trim() == key)?;
@@ -221,7 +221,7 @@ fn pretty_name(release: &str) -> Option<String> {
     Some(line.trim_matches('"').to_owned())
 }
 
-/// What costs time against holes of this CPU; what it does not have is left out.
+/// Returns the active mitigations of CPU vulnerabilities; those that do not affect this CPU are left out.
 fn mitigations() -> Option<String> {
     let directory = fs::read_dir("/sys/devices/system/cpu/vulnerabilities").ok()?;
     let mut found: Vec<String> = directory

@@ -1,5 +1,5 @@
-//! What can go wrong around a measurement: files, programs, servers. Mistakes in the files that describe experiments
-//! and targets have types of their own.
+//! Errors around a measurement: files, programs, servers. Mistakes in the files that describe experiments and
+//! targets have types of their own.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,124 +9,124 @@ use std::time::Duration;
 /// `Result` with [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a step of a measurement could not be done.
+/// Reason why a step of a measurement failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Ctrl-C, or another signal that asks us to end.
+    /// Ctrl-C or another termination signal arrived.
     #[error("interrupted")]
     Interrupted,
-    /// The system refused something about a file.
+    /// The system refused an operation on a file.
     #[error("cannot {action} {}: {source}", path.display())]
     File {
-        /// What was tried: `read`, `write` ...
+        /// Operation that was tried: `read`, `write` ...
         action: &'static str,
-        /// On which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The system refused something else.
+    /// The system refused another operation.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was tried.
+        /// Operation that was tried.
         action: &'static str,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A file of the system or a program's words are not what they have always been.
+    /// A system file or a program's output has an unexpected form.
     #[error("{what} is not as expected: {text}")]
     Unexpected {
-        /// What was read.
+        /// Name of the text that was read.
         what: String,
-        /// A part of it.
+        /// Part of that text.
         text: String,
     },
-    /// A program that is needed is not on this machine.
+    /// A required program is not on this machine.
     #[error("`{name}` is not installed{}", hint.map(|hint| format!(" ({hint})")).unwrap_or_default())]
     Missing {
-        /// Its name.
+        /// Name of the program.
         name: String,
-        /// Where it comes from.
+        /// Package or project that provides it.
         hint: Option<&'static str>,
     },
-    /// The system has no account for the servers, and we are root.
+    /// No account for the servers exists, and the lab runs as root.
     #[error("there is no user `{0}`; install PostgreSQL first (Debian: postgresql-15)")]
     NoAccount(&'static str),
     /// A program could not be started.
     #[error("cannot start {program}: {source}")]
     Start {
-        /// Which.
+        /// Name of the program.
         program: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// A program ran to its end and failed.
     #[error("{program} failed ({status}):\n{output}")]
     Failed {
-        /// Which.
+        /// Name of the program.
         program: String,
-        /// Its exit status.
+        /// Exit status of the program.
         status: ExitStatus,
-        /// What it wrote.
+        /// Output of the program.
         output: String,
     },
     /// A server ended before it was ready.
     #[error("{name} ended at once ({status}):\n{log}")]
     Ended {
-        /// Which.
+        /// Name of the server.
         name: String,
-        /// Its exit status.
+        /// Exit status of the server.
         status: ExitStatus,
-        /// The end of its log.
+        /// End of the server's log.
         log: String,
     },
     /// A server was not ready in time.
     #[error("{name} was not ready within {limit:?}{}\n{log}", reason.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
     NotReady {
-        /// Which.
+        /// Name of the server.
         name: String,
-        /// How long we waited.
+        /// Time that was waited.
         limit: Duration,
-        /// What the last attempt said.
+        /// Error of the last attempt.
         reason: Option<String>,
-        /// The end of its log.
+        /// End of the server's log.
         log: String,
     },
-    /// A program that ends by itself did not.
+    /// A program that should end by itself did not.
     #[error("{name} did not end within {limit:?}")]
     TooLong {
-        /// Which.
+        /// Name of the program.
         name: String,
-        /// How long we waited.
+        /// Time that was waited.
         limit: Duration,
     },
-    /// Nobody can listen on loopback any more.
+    /// Loopback has no free port.
     #[error("no free port on loopback")]
     NoPort,
-    /// A server has fewer connections than are to be measured.
+    /// A server has fewer free connections than the measurement needs.
     #[error(
         "the server has {free} connections left, and {most} are asked for, besides a few of our own: \
          ask for fewer (-c), or raise its max_connections"
     )]
     NoRoom {
-        /// What it has left.
+        /// Number of free connections.
         free: i64,
-        /// The largest number asked for.
+        /// Largest number of connections asked for.
         most: u32,
     },
     /// A load generator failed, or its result makes no sense.
     #[error("{name}: {reason}")]
     Load {
-        /// Which generator.
+        /// Name of the generator.
         name: String,
-        /// Its own words, or ours.
+        /// Reason, in the generator's words or the lab's.
         reason: String,
     },
 }
 
 impl Error {
-    /// For `map_err`: what was tried on which file.
+    /// Wraps a system error for `map_err`, with the operation and the file.
     pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::File {
@@ -136,12 +136,12 @@ impl Error {
         }
     }
 
-    /// For `map_err`: what was tried.
+    /// Wraps a system error for `map_err`, with the operation.
     pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { action, source }
     }
 
-    /// Whether a signal ended the work, not a mistake.
+    /// True if a signal, not a mistake, ended the work.
     #[must_use]
     pub fn is_interrupt(&self) -> bool {
         matches!(self, Self::Interrupted)

@@ -10,14 +10,14 @@ use signal_hook::flag;
 use crate::clock;
 use crate::error::{Error, Result};
 
-/// Set once by the first signal, never cleared.
+/// Flag that the first signal sets and that is never cleared.
 #[derive(Clone, Debug)]
 pub struct Interrupt {
     raised: Arc<AtomicBool>,
 }
 
 impl Interrupt {
-    /// Takes over SIGINT, SIGTERM and SIGHUP for the rest of the process.
+    /// Handles SIGINT, SIGTERM and SIGHUP for the rest of the process.
     ///
     /// # Errors
     /// The system refuses.
@@ -30,7 +30,7 @@ impl Interrupt {
         Ok(Self { raised })
     }
 
-    /// One that no signal raises, for work that ends soon.
+    /// Returns a flag that no signal sets, for short work.
     #[must_use]
     pub fn never() -> Self {
         Self {
@@ -38,19 +38,21 @@ impl Interrupt {
         }
     }
 
-    /// As a signal does.
+    /// Sets the flag, as a signal does.
     pub fn raise(&self) {
         self.raised.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a signal has come.
+    /// True if a signal has arrived.
     #[must_use]
     pub fn raised(&self) -> bool {
         self.raised.load(Ordering::Relaxed)
     }
 
+    /// Fails if a signal has arrived.
+    ///
     /// # Errors
-    /// [`Error::Interrupted`], with which interrupted work unwinds.
+    /// [`Error::Interrupted`], which unwinds the interrupted work.
     pub fn check(&self) -> Result<()> {
         if self.raised() {
             return Err(Error::Interrupted);

@@ -1,6 +1,6 @@
 //! The benchmark lab: workloads, load generator, competitor runners, statistics and report.
 //!
-//! What the crate must never do: report a figure that was not measured, or hide one that was.
+//! The crate never reports a figure that was not measured, and never hides one that was.
 
 pub mod access;
 pub mod certificates;

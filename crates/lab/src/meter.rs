@@ -1,5 +1,6 @@
-//! What a load cost: CPU time, memory and context switches of groups of processes, and what the machine did meanwhile.
-//! It reads the kernel's books at intervals and afterwards says what happened between two moments.
+//! Measures the cost of a load: CPU time, memory and context switches of groups of processes, and the use of the
+//! machine. The meter reads the kernel's figures at intervals, and interpolates between them for any window of
+//! time.
 
 pub mod cpu;
 mod machine;
@@ -14,42 +15,44 @@ use crate::clock;
 use crate::error::{Error, Result};
 use crate::record::{Costs, Machine, Usage};
 
-/// Whose costs are told apart. Each is the first process of a tree whose descendants count with it.
+/// Groups of processes that are measured separately. Each entry is the root of a process tree; descendants count
+/// with it.
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
-    /// The target's.
+    /// Processes of the target.
     pub pooler: Vec<u32>,
-    /// PostgreSQL's.
+    /// Processes of PostgreSQL.
     pub server: Vec<u32>,
-    /// The load generator's.
+    /// Processes of the load generator.
     pub generator: Vec<u32>,
-    /// Ours, which belong to nobody of these: what stands in front of the poolers.
+    /// Processes of the lab that belong to none of these, such as what stands in front of the poolers.
     pub others: Vec<u32>,
 }
 
-/// A part of a measurement; both ends since the epoch.
+/// Measured time; both ends are since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
-    /// When counting begins.
+    /// Start of the measured time.
     pub begin: Duration,
-    /// When it ends.
+    /// End of the measured time.
     pub end: Duration,
 }
 
 impl Window {
-    /// How long it is, in seconds.
+    /// Returns the length in seconds.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.end.saturating_sub(self.begin).as_secs_f64()
     }
 }
 
-/// Never more often than this, however little a look costs.
+/// Minimum time between readings, however cheap they are.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// A look at a thousand processes takes dozens of milliseconds of a CPU that others need: at most 1 part in this many.
+/// Minimum pause after a reading, as a multiple of its cost. Reading a thousand processes takes dozens of
+/// milliseconds of a CPU that others need.
 const LEISURE: u32 = 30;
 
-/// Reads the books while a load runs.
+/// Reads resource figures while a load runs.
 #[derive(Debug)]
 pub struct Meter {
     pooler: Tree,
@@ -64,7 +67,7 @@ pub struct Meter {
     due: Instant,
 }
 
-/// What the books said at a time.
+/// Figures at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at: Duration,
@@ -76,10 +79,10 @@ struct Sample {
 }
 
 impl Meter {
-    /// Begins to read.
+    /// Takes the first reading.
     ///
     /// # Errors
-    /// The system does not show its own books.
+    /// `/proc` cannot be read.
     pub fn start(groups: &Groups) -> Result<Self> {
         let mut meter = Self {
             pooler: Tree::of(&groups.pooler).with_memory(),
@@ -97,10 +100,10 @@ impl Meter {
         Ok(meter)
     }
 
-    /// Reads if it is time to; call it often.
+    /// Takes a reading if one is due; call it often.
     ///
     /// # Errors
-    /// The system does not show its own books any more.
+    /// `/proc` cannot be read any more.
     pub fn tick(&mut self) -> Result<()> {
         if clock::now() < self.due {
             return Ok(());
@@ -108,7 +111,7 @@ impl Meter {
         self.look()
     }
 
-    /// Reads now.
+    /// Takes a reading now.
     ///
     /// # Errors
     /// As [`Meter::tick`].
@@ -129,10 +132,10 @@ impl Meter {
         Ok(())
     }
 
-    /// What happened in `window`; what was read before and after it is interpolated.
+    /// Returns the costs in `window`, interpolated between the readings around its ends.
     ///
     /// # Errors
-    /// Nothing was read around the window.
+    /// There are no readings around the window.
     pub fn costs(&self, window: Window) -> Result<Costs> {
         let between = Between::of(&self.samples, window).ok_or_else(|| Error::Unexpected {
             what: "the time of the measurement".to_owned(),
@@ -165,11 +168,11 @@ struct Between<'a> {
     begin: Point<'a>,
     end: Point<'a>,
     last: &'a Sample,
-    /// Looks from the middle of the window on.
+    /// Samples from the middle of the window on.
     late: &'a [Sample],
 }
 
-/// A moment between two samples; `share` of the way from one to the other, 0 to 1.
+/// Moment between two samples; `share` is the way from one to the other, 0 to 1.
 struct Point<'a> {
     before: &'a Sample,
     after: &'a Sample,
@@ -183,7 +186,7 @@ impl<'a> Point<'a> {
         let after = samples.get(later).or_else(|| samples.last())?;
         let span = after.at.saturating_sub(before.at).as_secs_f64();
         let way = time.saturating_sub(before.at).as_secs_f64();
-        // Beyond the last sample nothing is known; what was known last is the best guess.
+        // After the last sample, its values are the best guess.
         let share = if span > 0.0 {
             (way / span).min(1.0)
         } else {
@@ -228,8 +231,9 @@ impl<'a> Between<'a> {
         self.more(|sample| of(sample).as_secs_f64() * 1e6)
     }
 
-    /// Processor time that a group of processes used. Unknown if no look found all of it from the middle of the window on: a busy machine
-    /// may let us look only before a process works and after its end, and then what it used is in no book.
+    /// Returns the use of a group of processes. The result is unknown if no sample from the middle of the window on
+    /// saw the whole group. On a busy machine there may be samples only before a process works and after its end,
+    /// and its CPU time is then lost.
     fn usage(&self, of: impl Fn(&Sample) -> Reading + Copy) -> Option<Usage> {
         if !self.late.iter().any(|sample| of(sample).is_whole) {
             return None;
@@ -318,7 +322,7 @@ mod tests {
         let samples = [sample(1000, 0), sample(2000, 100), sample(3000, 300)];
         let between = Between::of(&samples, window(1500, 2500)).unwrap();
         let usage = between.usage(|sample| sample.pooler).unwrap();
-        // Half of 100 ms before, half of 200 ms after the look in the middle.
+        // Half of 100 ms before the middle sample, half of 200 ms after it.
         assert!((usage.cpu_us - 150_000.0).abs() < 1e-6, "{usage:?}");
         assert_eq!(usage.switches_voluntary, Some(1500));
         assert_eq!(usage.rss_bytes, Some(2000));
@@ -329,7 +333,7 @@ mod tests {
         let samples = [sample(1000, 0), sample(2000, 100)];
         let between = Between::of(&samples, window(1000, 2000)).unwrap();
         let machine = between.machine(Some(300_000.0));
-        // 400 ms of 2 s were busy, 300 ms were ours.
+        // Of 2 s, 400 ms were busy, 300 ms of them by the lab's processes.
         assert!((machine.foreign_cpu_us.unwrap() - 100_000.0).abs() < 1e-6);
         assert!((machine.idle - 0.8).abs() < 1e-9, "{machine:?}");
     }
@@ -339,7 +343,7 @@ mod tests {
         let mut samples = [sample(1000, 0), sample(2000, 0), sample(3000, 0)];
         samples[1].generator.is_whole = false;
         samples[2].generator.is_whole = false;
-        // Seen in its first half only, and not at all.
+        // Windows in which the generator was seen in the first half only, or not at all.
         for window in [window(900, 1500), window(1100, 2100), window(1100, 2900)] {
             let between = Between::of(&samples, window).unwrap();
             let generator = between.usage(|sample| sample.generator);

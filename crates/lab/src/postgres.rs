@@ -1,5 +1,5 @@
-//! A throw-away PostgreSQL: its own directory, a free port on loopback, gone when dropped; with a streaming replica if
-//! asked for, and with data that can be put back to what they were.
+//! Temporary PostgreSQL server: its own directory, a free port on loopback, deleted on drop. A streaming replica is
+//! optional, and the data can be restored to their first state.
 
 mod programs;
 
@@ -20,34 +20,34 @@ use crate::error::{Error, Result};
 use crate::process::{Account, Process, run_to_end};
 use crate::scram;
 
-/// The superuser of the cluster; it logs in without a password, from loopback only.
+/// Superuser of the cluster, who logs in without a password, from loopback only.
 pub const USER: &str = "postgres";
-/// Whom the load logs in as if the clients have a password; it is [`PASSWORD`].
+/// User of the load if clients have a password, which is [`PASSWORD`].
 pub const CLIENT: &str = "bench";
-/// The database that pgbench's tables are in.
+/// Database with pgbench's tables.
 pub const DATABASE: &str = "pgbench";
-/// What [`DATABASE`] is restored from.
+/// Template from which [`DATABASE`] is restored.
 const TEMPLATE: &str = "pgbench_template";
-/// RFC 7677, section 4, and PostgreSQL's `scram_iterations`.
+/// Iterations of SCRAM by RFC 7677, section 4, and PostgreSQL's default of `scram_iterations`.
 const ITERATIONS: NonZeroU32 = NonZeroU32::new(4096).expect("it is not zero");
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// What kind of server is wanted.
+/// Requirements on a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// `max_connections`.
+    /// Value of `max_connections`.
     pub connections: u32,
-    /// Certificate and key: TLS is offered. Who connects without it is let in as well.
+    /// Certificate and key to offer TLS with. Connections without TLS are accepted as well.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// [`CLIENT`] has to log in by SCRAM; else nobody needs a password.
+    /// True if [`CLIENT`] has to log in by SCRAM; otherwise no user needs a password.
     pub passwords: bool,
-    /// More settings, each `name=value`; they win over ours.
+    /// Further settings, each `name=value`; they override the lab's.
     pub more: Vec<String>,
 }
 
 impl Settings {
-    /// A server for so many connections, without TLS and without passwords.
+    /// Returns the settings of a server for so many connections, without TLS and without passwords.
     #[must_use]
     pub fn new(connections: u32) -> Self {
         Self {
@@ -58,15 +58,15 @@ impl Settings {
         }
     }
 
-    /// The same with TLS.
+    /// Adds TLS.
     #[must_use]
     pub fn with_tls(mut self, certificates: &Certificates) -> Self {
         self.tls = Some((certificates.certificate(), certificates.key()));
         self
     }
 
-    /// Durability is off: it guards nothing here, and the disk would be measured with the pooler. So is autovacuum,
-    /// which would come and go: the data are vacuumed once, and restored.
+    /// Returns the server's settings. Durability is off: it would add the disk to the measurement. Autovacuum is
+    /// off because it starts at unpredictable times; the data are vacuumed once, and restored.
     fn list(&self) -> Vec<String> {
         let mut list: Vec<String> = [
             "listen_addresses=127.0.0.1",
@@ -89,7 +89,7 @@ impl Settings {
         list
     }
 
-    /// `pg_hba.conf` (PostgreSQL manual, "The pg_hba.conf File").
+    /// Returns the lines of `pg_hba.conf` (PostgreSQL manual, "The pg_hba.conf File").
     fn rules(&self) -> &'static str {
         if self.passwords {
             "local all all trust\n\
@@ -104,7 +104,7 @@ impl Settings {
     }
 }
 
-/// A running server. Fields drop in this order: the servers stop, then their files go.
+/// Running server. Fields drop in this order: the servers stop, then their files are deleted.
 #[derive(Debug)]
 pub struct Cluster {
     replica: Option<Instance>,
@@ -115,7 +115,7 @@ pub struct Cluster {
     settings: Settings,
 }
 
-/// One server process on a data directory.
+/// Server process on a data directory.
 #[derive(Debug)]
 struct Instance {
     process: Process,
@@ -127,7 +127,7 @@ impl Cluster {
     /// Creates and starts a server, with the role [`CLIENT`].
     ///
     /// # Errors
-    /// PostgreSQL is not installed, or does not start; with its own words.
+    /// PostgreSQL is not installed, or does not start; the error has its log.
     pub fn start(programs: &Programs, settings: Settings) -> Result<Self> {
         let account = Account::for_servers()?;
         let directory = private_directory(account)?;
@@ -153,7 +153,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// What PostgreSQL stores for [`PASSWORD`], for poolers that keep the same.
+    /// Returns PostgreSQL's SCRAM verifier of [`PASSWORD`], for poolers that store the same.
     #[must_use]
     pub fn secret() -> String {
         scram::verifier(PASSWORD, b"weir-bench-salt!", ITERATIONS)
@@ -179,7 +179,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Puts [`DATABASE`] back to what it was when this was called first. Whoever is connected to it is thrown out.
+    /// Restores [`DATABASE`] to its state at the first call. Connections to it are closed.
     ///
     /// # Errors
     /// The server refuses.
@@ -203,7 +203,7 @@ impl Cluster {
         self.query(USER, "CHECKPOINT").map(drop)
     }
 
-    /// Adds a streaming replica of what is there, which answers queries that only read.
+    /// Adds a streaming replica of the current data for read-only queries.
     ///
     /// # Errors
     /// `pg_basebackup` fails, or the replica does not start.
@@ -228,7 +228,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Stops and starts the servers on the same data and ports, with cold buffers.
+    /// Restarts the servers on the same data and ports, with cold buffers.
     ///
     /// # Errors
     /// A server does not start again.
@@ -262,7 +262,7 @@ impl Cluster {
         })
     }
 
-    /// Runs one statement past any pooler and returns psql's unaligned rows.
+    /// Runs one statement on a direct connection and returns psql's unaligned rows.
     ///
     /// # Errors
     /// psql is missing, or the server refuses.
@@ -274,31 +274,31 @@ impl Cluster {
         run_to_end(&mut command).map(|text| text.trim().to_owned())
     }
 
-    /// The first process of the primary; one child of it serves each connection.
+    /// Returns the process id of the primary's postmaster; one child of it serves each connection.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.primary.process.pid()
     }
 
-    /// The first processes of all servers.
+    /// Returns the process ids of all postmasters.
     pub fn pids(&self) -> Vec<u32> {
         self.instances()
             .map(|instance| instance.process.pid())
             .collect()
     }
 
-    /// Where the primary listens.
+    /// Returns the address of the primary.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.primary.address()
     }
 
-    /// Where all servers listen, the primary first.
+    /// Returns the addresses of all servers, the primary first.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.instances().map(Instance::address).collect()
     }
 
-    /// PostgreSQL's programs, of the same version.
+    /// Returns PostgreSQL's programs of the server's version.
     #[must_use]
     pub fn programs(&self) -> &Programs {
         &self.programs
@@ -361,7 +361,7 @@ fn initialise(programs: &Programs, account: Account, data: &Path) -> Result<()> 
     run_to_end(&mut command).map(drop)
 }
 
-/// A new directory that `account` owns and nobody else can read.
+/// Creates a directory that `account` owns and no other user can read.
 ///
 /// # Errors
 /// The system refuses.
@@ -374,11 +374,11 @@ pub fn private_directory(account: Account) -> Result<TempDir> {
     Ok(directory)
 }
 
-/// A port that was free a moment ago, below those that the kernel gives to outgoing connections (from 32768 on): one of
-/// these could be taken by a client before our server listens on it.
+/// Returns a port that was free a moment ago. It lies below those that the kernel gives to outgoing connections
+/// (from 32768 on), so that no client takes it before the server listens.
 ///
 /// # Errors
-/// A thousand tries were in vain.
+/// No port was free in a thousand tries.
 pub fn free_port() -> Result<u16> {
     (0..1000)
         .map(|_| fastrand::u16(10_000..32_000))
@@ -386,7 +386,7 @@ pub fn free_port() -> Result<u16> {
         .ok_or(Error::NoPort)
 }
 
-/// Whether somebody accepts connections at `address`.
+/// True if `address` accepts connections.
 #[must_use]
 pub fn answers(address: SocketAddr) -> bool {
     TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok()

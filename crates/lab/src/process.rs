@@ -1,4 +1,4 @@
-//! Children that we started: found by pid, stopped by pid, never outliving their owner.
+//! Child processes of the lab: identified and stopped by pid; none outlives its owner.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -13,29 +13,29 @@ use rustix::process::{Pid, Resource, Rlimit, Signal};
 use crate::clock;
 use crate::error::{Error, Result};
 
-/// A running child with a process group of its own. Dropping it stops it with its own sequence of signals, and then
-/// whatever is left of its group.
+/// Running child in a process group of its own. Dropping it sends its stop signals in order, then kills what is
+/// left of the group.
 #[derive(Debug)]
 pub struct Process {
     name: String,
     child: Child,
-    /// Sent in this order, with a wait after each; SIGKILL follows if all were ignored.
+    /// Signals sent in this order, with a wait after each. SIGKILL follows if the process ignores all.
     stop_signals: Vec<Signal>,
 }
 
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 impl Process {
-    /// Starts `command` in a process group of its own (a Ctrl-C at the terminal then reaches only
-    /// us, and we stop the children in order) with its output going to `log`.
+    /// Starts `command` in a process group of its own, with its output going to `log`. A Ctrl-C at the terminal
+    /// then reaches only the lab, which stops its children in order.
     ///
     /// # Errors
-    /// The log cannot be written, the program not be started.
+    /// The log cannot be written, or the program cannot be started.
     pub fn start(name: &str, command: &mut Command, log: &Path) -> Result<Self> {
         Self::start_with_input(name, command, Stdio::null(), log)
     }
 
-    /// As [`Process::start`], with something to read.
+    /// As [`Process::start`], with standard input.
     ///
     /// # Errors
     /// As [`Process::start`].
@@ -61,17 +61,17 @@ impl Process {
         })
     }
 
-    /// Replaces the signals tried before SIGKILL.
+    /// Replaces the signals that are sent before SIGKILL.
     #[must_use]
     pub fn stop_with(mut self, signals: &[Signal]) -> Self {
         self.stop_signals = signals.to_vec();
         self
     }
 
-    /// Waits until `ready` holds, which is asked again and again.
+    /// Waits until `ready` returns true; calls it repeatedly.
     ///
     /// # Errors
-    /// The child ends first, or `limit` is over; with the end of the log.
+    /// The child ends first, or `limit` has passed; the error has the end of the log.
     pub fn await_ready(
         &mut self,
         limit: Duration,
@@ -100,10 +100,10 @@ impl Process {
         }
     }
 
-    /// Writes a line to its standard input, which stays open until it is stopped.
+    /// Writes a line to the process's standard input, which stays open until it is stopped.
     ///
     /// # Errors
-    /// It does not listen.
+    /// The process does not read its input.
     pub fn say(&mut self, line: &str) -> Result<()> {
         let input = self.child.stdin.as_mut();
         let written = input.map_or(Ok(()), |input| writeln!(input, "{line}"));
@@ -113,34 +113,34 @@ impl Process {
         })
     }
 
-    /// How it ended, if it has.
+    /// Returns the exit status if the process has ended.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system refuses.
     pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().map_err(Error::system("wait"))
     }
 
-    /// Waits for its end, however long.
+    /// Waits for the end of the process, without a limit.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system refuses.
     pub fn wait(&mut self) -> Result<ExitStatus> {
         self.child.wait().map_err(Error::system("wait"))
     }
 
-    /// Stops it as dropping does, and keeps what it was called.
+    /// Stops the process, as dropping does.
     pub fn stop(self) {
         drop(self);
     }
 
-    /// What it was called when it was started.
+    /// Returns the name that was given at the start.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its id, also that of its group.
+    /// Returns the process id, which is also that of its group.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -149,7 +149,7 @@ impl Process {
     fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            // It may have ended by itself a moment ago; the wait that follows finds out.
+            // The process may have just ended by itself; the wait that follows finds out.
             let _ = rustix::process::kill_process(pid, signal);
         }
     }
@@ -172,7 +172,8 @@ impl Drop for Process {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // Workers that outlive their master: a pooler that stopped in a hurry. The group is ours as long as one is left.
+        // Workers may outlive a pooler's master that stopped early. The group's id cannot be reused as long as a
+        // member is left.
         if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
@@ -189,22 +190,22 @@ const SERVER_USER: &str = "postgres";
 /// The user that servers run as: PostgreSQL and PgBouncer refuse to run as root.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Account {
-    /// We are not root: as ourselves.
+    /// The current user, if it is not root.
     Ourselves,
-    /// We are root: as this user.
+    /// Another user, if the lab runs as root.
     Other {
-        /// User.
+        /// User id.
         uid: u32,
-        /// Its first group.
+        /// Primary group id.
         gid: u32,
     },
 }
 
 impl Account {
-    /// `postgres` when we are root, ourselves otherwise.
+    /// Returns `postgres` if the lab runs as root, else the current user.
     ///
     /// # Errors
-    /// There is no such user.
+    /// The user does not exist.
     pub fn for_servers() -> Result<Self> {
         if !rustix::process::geteuid().is_root() {
             return Ok(Self::Ourselves);
@@ -214,15 +215,15 @@ impl Account {
         find_account(&passwd, SERVER_USER).ok_or(Error::NoAccount(SERVER_USER))
     }
 
-    /// Makes `command` run as this user. Sets the ids directly rather than through runuser, which
-    /// stays as a parent in between: the child's pid is then the server's pid.
+    /// Makes `command` run as this user. Sets the ids directly: runuser would stay in between as a parent, and the
+    /// child's pid would not be the server's.
     pub fn apply(self, command: &mut Command) {
         if let Self::Other { uid, gid } = self {
             command.uid(uid).gid(gid);
         }
     }
 
-    /// Gives `path` to this user.
+    /// Makes this user the owner of `path`.
     ///
     /// # Errors
     /// The system refuses.
@@ -249,7 +250,7 @@ fn find_account(passwd: &str, name: &str) -> Option<Account> {
 /// Runs a short command to its end and returns its standard output.
 ///
 /// # Errors
-/// It cannot be started, or fails; then with all that it wrote.
+/// The command cannot be started, or fails; the error then has all its output.
 pub fn run_to_end(command: &mut Command) -> Result<String> {
     let output = command
         .stdin(Stdio::null())
@@ -269,8 +270,8 @@ pub fn run_to_end(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Allows as many open files as the system lets us, for us and for our children: 500 clients need
-/// more than the usual 1024.
+/// Raises the soft limit on open files to the hard one, for the lab and its children: 500 clients need more than
+/// the usual 1024.
 ///
 /// # Errors
 /// The system refuses.
@@ -285,11 +286,11 @@ pub fn raise_open_files() -> Result<()> {
         .map_err(Error::system("raise the limit of open files"))
 }
 
-/// Where `name` is: in one of `first`, else on the path, else in the system directories that an
-/// ordinary user's path leaves out.
+/// Finds the program `name` in one of `first`, else in `PATH`, else in the system directories that an ordinary
+/// user's path leaves out.
 ///
 /// # Errors
-/// It is nowhere.
+/// The program is not found.
 pub fn find_program(name: &str, first: &[PathBuf]) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -306,7 +307,7 @@ pub fn find_program(name: &str, first: &[PathBuf]) -> Result<PathBuf> {
         })
 }
 
-/// The last `count` lines of a log, marked as a quotation; empty if it cannot be read.
+/// Returns the last `count` lines of a log, marked as a quotation; empty if it cannot be read.
 pub(crate) fn last_lines(log: &Path, count: usize) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();

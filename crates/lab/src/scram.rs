@@ -1,5 +1,5 @@
-//! A stored SCRAM secret as PostgreSQL writes it, with a number of iterations of our choice: up to
-//! PostgreSQL 15 the server itself always takes 4096.
+//! SCRAM verifiers in PostgreSQL's format, with any number of iterations: up to PostgreSQL 15 the
+//! server itself always takes 4096.
 
 use std::num::NonZeroU32;
 
@@ -7,8 +7,9 @@ use aws_lc_rs::{digest, hmac, pbkdf2};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>` (PostgreSQL manual, pg_authid; the
-/// keys are those of RFC 5802, section 3). `password` must need no SASLprep: ASCII does not.
+/// Returns `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>` (PostgreSQL manual,
+/// pg_authid; the keys are those of RFC 5802, section 3). `password` must not need SASLprep; ASCII
+/// does not.
 #[must_use]
 pub fn verifier(password: &str, salt: &[u8], iterations: NonZeroU32) -> String {
     let mut salted = [0; 32];

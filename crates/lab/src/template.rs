@@ -1,11 +1,11 @@
-//! Texts with placeholders. One that nobody defined is an error with its line, never an empty text.
+//! Templates. An undefined placeholder is an error with its line, never an empty text.
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior, Value};
 use serde::Serialize;
 
-/// A template that cannot be filled in.
+/// Error of a template that cannot be filled in.
 #[derive(Debug, thiserror::Error)]
 #[error("{name}: {}", words(source))]
 pub struct Error {
@@ -33,7 +33,7 @@ fn words(error: &minijinja::Error) -> String {
     )
 }
 
-/// A line with nothing but a condition or a loop leaves no trace in the text.
+/// Returns the template engine. Lines with only a condition or a loop leave no trace in the text.
 fn environment() -> Result<Environment<'static>, minijinja::Error> {
     let mut syntax = SyntaxConfig::builder();
     syntax.trim_blocks(true).lstrip_blocks(true);
@@ -44,10 +44,10 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
     Ok(environment)
 }
 
-/// Fills in `template`, whose `name` is for the error.
+/// Renders `template`; `name` is for errors.
 ///
 /// # Errors
-/// It is no template, or has a placeholder that `values` has not.
+/// The template is invalid, or has a placeholder that `values` lacks.
 pub fn render(name: &str, template: &str, values: &impl Serialize) -> Result<String, Error> {
     let values = Value::from(Serde(values));
     environment()
@@ -55,7 +55,7 @@ pub fn render(name: &str, template: &str, values: &impl Serialize) -> Result<Str
         .map_err(|source| Error::of(name, source))
 }
 
-/// Whether an expression holds, such as `auth == 'trust' and version.minor < 21`.
+/// Evaluates a condition such as `auth == 'trust' and version.minor < 21`.
 ///
 /// # Errors
 /// As [`render`].

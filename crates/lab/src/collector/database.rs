@@ -1,4 +1,4 @@
-//! The file that all samples go to and all analysis comes from. Anybody's SQL can read it: see `schema.sql`.
+//! The SQLite file that receives all samples and feeds all analysis. Any SQL client can read it: see `schema.sql`.
 
 mod read;
 
@@ -23,10 +23,10 @@ const SCHEMA: &str = include_str!("schema.sql");
 pub const FORMAT: i64 = 1;
 /// SQLite's `application_id`: "weir".
 const APPLICATION: i64 = 0x7765_6972;
-/// Collector and run write to the same file.
+/// Time to wait for a lock: the collector and the run write to the same file.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Columns of `pg_stat_activity` of all versions; one that a version has not stays empty.
+/// Columns of `pg_stat_activity` in all versions. A column that a version lacks stays empty.
 const COLUMNS: [&str; 22] = [
     "datid",
     "datname",
@@ -52,59 +52,59 @@ const COLUMNS: [&str; 22] = [
     "backend_type",
 ];
 
-/// The file, open.
+/// Open connection to the file.
 #[derive(Debug)]
 pub struct Database {
     connection: Connection,
     path: PathBuf,
 }
 
-/// Something that is not in the file.
+/// Data that the file does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// What.
+    /// Name of the data.
     pub what: String,
-    /// And what could be done.
+    /// Reason, and what can be done about it.
     pub why: String,
 }
 
-/// What a run is told apart by.
+/// Identity of a new run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRun<'a> {
     /// `run` or `watch`.
     pub kind: &'a str,
     /// The command line.
     pub command: String,
-    /// Where the server is, without a password.
+    /// Address of the server, without a password.
     pub server: String,
-    /// What it calls itself.
+    /// Version that the server reports.
     pub server_version: String,
-    /// Of the order and of the load.
+    /// Seed of the order of cells and of the load.
     pub seed: u64,
-    /// What else was asked for, as JSON.
+    /// Further settings of the run, as JSON.
     pub settings: String,
 }
 
-/// What a cell is told apart by.
+/// Identity of a new cell.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NewCell<'a> {
-    /// `chatty`, `pipelined`, `scripts` or `watch`.
+    /// Workload: `chatty`, `pipelined`, `scripts` or `watch`.
     pub workload: &'a str,
-    /// To the server.
+    /// Number of connections to the server.
     pub connections: u32,
-    /// Of the load.
+    /// Number of clients of the load.
     pub clients: u32,
-    /// From 0.
+    /// Number of the repetition, from 0.
     pub repetition: u32,
-    /// In the order in which they were run, from 0.
+    /// Position in the order of execution, from 0.
     pub place: u32,
 }
 
 impl Database {
-    /// Makes a new file.
+    /// Creates a new file.
     ///
     /// # Errors
-    /// There is one already, or the system refuses.
+    /// The file exists, or the system refuses.
     pub fn create(path: &Path) -> Result<Self> {
         if path.exists() {
             return Err(failed(path)("it is there already; name another directory"));
@@ -118,10 +118,10 @@ impl Database {
         Ok(database)
     }
 
-    /// Opens one that [`Database::create`] made.
+    /// Opens a file that [`Database::create`] made.
     ///
     /// # Errors
-    /// It is not there, or something else.
+    /// The file is missing, or is not of this kind and format.
     pub fn open(path: &Path) -> Result<Self> {
         if !path.is_file() {
             return Err(failed(path)("it is not there"));
@@ -144,7 +144,7 @@ impl Database {
         }
     }
 
-    /// A reader must not stop the writer: write-ahead logging.
+    /// Opens with write-ahead logging, so that a reader does not block the writer.
     fn open_any(path: &Path) -> Result<Self> {
         let open = || -> rusqlite::Result<Connection> {
             let connection = Connection::open(path)?;
@@ -160,7 +160,7 @@ impl Database {
         })
     }
 
-    /// Notes a run, and what it depends on; its id.
+    /// Records a run and its environment; returns the run's id.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -199,7 +199,7 @@ impl Database {
         })
     }
 
-    /// Notes that a cell begins; its id.
+    /// Records the start of a cell; returns the cell's id.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -222,7 +222,8 @@ impl Database {
         })
     }
 
-    /// Notes what a cell showed, and which of its snapshots were taken before, during and after the measured time.
+    /// Records the result of a cell, and marks each of its snapshots as taken before, during or after the measured
+    /// time.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -251,7 +252,7 @@ impl Database {
         })
     }
 
-    /// Notes what the oracle said after a cell: nothing is wrong if it is empty.
+    /// Records the violations that the oracle found after a cell; an empty list means none.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -259,7 +260,7 @@ impl Database {
         self.set(cell, "oracle", &violations.join("; "))
     }
 
-    /// Notes why a cell has no figures.
+    /// Records why a cell has no figures.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -272,7 +273,7 @@ impl Database {
         self.go(|connection| connection.execute(&sql, params![cell, value]).map(drop))
     }
 
-    /// Adds what was seen at one moment.
+    /// Adds one snapshot.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -1,5 +1,5 @@
-//! psql as a connection: statements in, rows out. It takes whatever libpq takes (TLS, password files, services), so that
-//! a server that people can reach by psql can be watched.
+//! A psql process as a connection: statements in, rows out. psql accepts everything that libpq does (TLS, password
+//! files, services). Any server that psql can reach can therefore be watched.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
@@ -12,44 +12,44 @@ use url::Url;
 use crate::error::{Error, Result};
 use crate::process::find_program;
 
-/// Ends the rows of a statement. No text of PostgreSQL's views has this control character alone in a line.
+/// Marks the end of a statement's rows. No text of PostgreSQL's views has this control character alone in a line.
 const END: &str = "\u{1e}";
-/// Between columns.
+/// Separates columns.
 const SEPARATOR: char = '\u{1f}';
-/// How connections of ours call themselves; they are never counted.
+/// `application_name` of the lab's own connections, which are excluded from samples.
 pub const APPLICATION: &str = "weir tune";
-/// What a reader sees when a server does not answer: an error, not silence.
+/// Time limit for a login, in seconds: a server that does not answer is reported as an error.
 const CONNECT_SECONDS: &str = "10";
 
-/// Where a database is, and as whom to log in.
+/// Address of a database, and the login to use.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Address {
-    /// Name, IP address, or directory of a unix socket.
+    /// Host name, IP address, or directory of a unix socket.
     pub host: String,
     /// Port.
     pub port: u16,
-    /// Who logs in; without one whom libpq takes.
+    /// User to log in as; without one, libpq's default.
     pub user: Option<String>,
-    /// With which password; without one what libpq finds.
+    /// Password; without one, whatever libpq finds.
     pub password: Option<String>,
-    /// Which database.
+    /// Name of the database.
     pub database: String,
     /// More of libpq's variables, such as `PGSSLMODE`.
     pub more: Vec<(String, String)>,
 }
 
 impl std::fmt::Debug for Address {
-    /// Without the password.
+    /// Formats the address without the password.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(&self.shown())
     }
 }
 
 impl Address {
-    /// Out of `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=...`.
+    /// Parses `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=...`.
     ///
     /// # Errors
-    /// It is no such address.
+    /// The text is not such an address.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |reason: &str| Error::Unexpected {
             what: "the address of the server".to_owned(),
@@ -95,7 +95,7 @@ impl Address {
         Ok(address)
     }
 
-    /// The same server, another database.
+    /// Returns the address of another database on the same server.
     #[must_use]
     pub fn with_database(&self, database: &str) -> Self {
         Self {
@@ -104,14 +104,14 @@ impl Address {
         }
     }
 
-    /// Whether the server may be on this machine: then the kernel's books can be asked.
+    /// True if the server may be on this machine, so that the kernel's figures about it can be read.
     #[must_use]
     pub fn is_near(&self) -> bool {
         let host = self.host.as_str();
         host.starts_with('/') || host == "localhost" || host == "::1" || host.starts_with("127.")
     }
 
-    /// For people, without the password.
+    /// Returns the address for display, without the password.
     #[must_use]
     pub fn shown(&self) -> String {
         let user = self.user.as_deref().map(|user| format!("{user}@"));
@@ -119,8 +119,8 @@ impl Address {
         format!("{user}{host}:{}/{}", self.port, self.database)
     }
 
-    /// Sets libpq's variables (PostgreSQL manual, "Environment Variables" of libpq): a password in the command line could
-    /// be read by everybody.
+    /// Sets libpq's variables (PostgreSQL manual, "Environment Variables" of libpq). A password in the command line
+    /// would be visible to every user.
     pub fn apply(&self, command: &mut Command) {
         command.env("PGHOST", &self.host);
         command.env("PGPORT", self.port.to_string());
@@ -135,7 +135,7 @@ impl Address {
     }
 }
 
-/// A session of psql. Dropping it ends it.
+/// Session of psql, ended on drop.
 #[derive(Debug)]
 pub struct Psql {
     child: Child,
@@ -148,18 +148,18 @@ impl Psql {
     /// Logs in.
     ///
     /// # Errors
-    /// psql is not here, or the server refuses; with its words.
+    /// psql is not installed, or the server refuses; the error has the server's words.
     pub fn connect(address: &Address) -> Result<Self> {
         let mut psql = Self::open(address)?;
-        // Numbers and times look the same whatever the database's settings are.
+        // Numbers and times must look the same under any settings of the database.
         psql.execute("SET client_min_messages = warning; SET datestyle = 'ISO'")?;
         Ok(psql)
     }
 
-    /// Logs in where there is no PostgreSQL but something that speaks its protocol: the console of a pooler.
+    /// Logs in to a server that is not PostgreSQL but speaks its protocol, such as a pooler's console.
     ///
     /// # Errors
-    /// As [`Psql::connect`], by the first statement.
+    /// As [`Psql::connect`], reported by the first statement.
     pub fn open(address: &Address) -> Result<Self> {
         let program = find_program("psql", &[])?;
         let complaints = tempfile::tempfile().map_err(Error::system("make a file"))?;
@@ -172,7 +172,7 @@ impl Psql {
         address.apply(&mut command);
         command.env("PGAPPNAME", APPLICATION);
         command.env("PGCONNECT_TIMEOUT", CONNECT_SECONDS);
-        // A Ctrl-C at the terminal must not reach it: what is to be put away is put away through it.
+        // Ctrl-C at the terminal must not reach psql: the clean-up needs this session.
         let mut child = command
             .process_group(0)
             .stdin(Stdio::piped())
@@ -196,7 +196,7 @@ impl Psql {
         })
     }
 
-    /// Runs statements whose rows nobody wants.
+    /// Runs statements and discards their rows.
     ///
     /// # Errors
     /// As [`Psql::rows`].
@@ -204,7 +204,7 @@ impl Psql {
         self.rows(sql).map(drop)
     }
 
-    /// The first column of the first row; nothing if there is none.
+    /// Returns the first column of the first row, if there is a row.
     ///
     /// # Errors
     /// As [`Psql::rows`].
@@ -216,17 +216,17 @@ impl Psql {
             .and_then(|row| row.into_iter().next()))
     }
 
-    /// Runs statements and returns all rows; SQL's NULL is an empty text.
+    /// Runs statements and returns all rows; SQL's NULL becomes an empty text.
     ///
     /// # Errors
-    /// The server refuses, or is gone. The session is then over.
+    /// The server refuses, or the connection is lost. The session is then over.
     pub fn rows(&mut self, sql: &str) -> Result<Vec<Vec<String>>> {
         let lines = self.lines(sql)?;
         let row = |line: &String| line.split(SEPARATOR).map(str::to_owned).collect();
         Ok(lines.iter().map(row).collect())
     }
 
-    /// The lines that psql prints for it.
+    /// Runs statements and returns the lines that psql prints.
     ///
     /// # Errors
     /// As [`Psql::rows`].
@@ -253,13 +253,13 @@ impl Psql {
         }
     }
 
-    /// The process, for whoever must end a statement that does not end.
+    /// Returns the process id, for a caller that has to end a statement that hangs.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it said before it ended.
+    /// Ends the session and returns psql's error output as an error.
     fn failure(&mut self) -> Error {
         self.input = None;
         let _ = self.child.wait();
@@ -283,14 +283,14 @@ impl Psql {
 
 impl Drop for Psql {
     fn drop(&mut self) {
-        // The end of its input ends it; a statement that still runs would keep it.
+        // The end of its input ends psql, unless a statement still runs.
         drop(self.input.take());
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A row that is not what was asked for.
+/// Returns the error for a row of unexpected form.
 pub(crate) fn unexpected(what: &str, row: &[String]) -> Error {
     Error::Unexpected {
         what: what.to_owned(),

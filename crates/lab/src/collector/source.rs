@@ -1,4 +1,4 @@
-//! The server and its machine as they are at one moment.
+//! Takes one sample of the server and its machine.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,8 @@ use super::{Counter, Settings, Sight, Snapshot, WEIR, system};
 use crate::clock;
 use crate::error::Result;
 
-/// Views of counters and what tells their rows apart, an expression. Not every version has each.
+/// Views of counters: name, SQL expression that names a row's object, first version of PostgreSQL that has the
+/// view.
 const VIEWS: &[(&str, &str, &str)] = &[
     ("pg_stat_database", "v.datname", "any"),
     ("pg_stat_bgwriter", "''", "any"),
@@ -24,10 +25,10 @@ const VIEWS: &[(&str, &str, &str)] = &[
     ("pg_stat_checkpointer", "''", "17"),
 ];
 
-/// At most so many processes are asked for their switches: each costs a file.
+/// Maximum number of processes whose context switches are read per sample: each costs a file.
 const SWITCHES_MAX: usize = 256;
 
-/// A connection that asks.
+/// Connections that samples are read from.
 pub(super) struct Source {
     psql: Psql,
     console: Option<Psql>,
@@ -39,7 +40,7 @@ pub(super) struct Source {
 impl Source {
     pub(super) fn connect(settings: &Settings) -> Result<Self> {
         let mut psql = Psql::connect(&settings.address)?;
-        // A server that hangs must not hold us: it is an error then.
+        // A hung server must become an error, not block the sampling.
         psql.execute("SET statement_timeout = '10s'")?;
         let mut missing = privileges(&mut psql)?;
         let mut counters = String::new();
@@ -97,7 +98,7 @@ impl Source {
         &self.sight
     }
 
-    /// The sessions now.
+    /// Samples the sessions.
     pub(super) fn activity(&mut self) -> Result<Snapshot> {
         let begun = clock::now();
         let at = clock::since_epoch();
@@ -105,7 +106,7 @@ impl Source {
         let took = clock::now().saturating_duration_since(begun);
         let sessions: Result<Vec<_>> = lines.iter().map(|line| object(line)).collect();
         Ok(Snapshot {
-            // The server looked somewhere between.
+            // The server took the sample at an unknown moment within `took`.
             at: at + took / 2,
             took,
             sessions: sessions?,
@@ -113,7 +114,7 @@ impl Source {
         })
     }
 
-    /// What changes slowly.
+    /// Adds the counters and figures that change slowly.
     pub(super) fn add_slow(&mut self, snapshot: &mut Snapshot) -> Result<()> {
         for line in self.psql.lines(&self.counters)? {
             add_counters(&object(&line)?, &mut snapshot.counters);
@@ -139,7 +140,7 @@ impl Source {
     }
 }
 
-/// What this user may not see.
+/// Returns the data that this user may not see, or that the server does not track.
 fn privileges(psql: &mut Psql) -> Result<Vec<Missing>> {
     let mut missing = Vec::new();
     let may = psql.value("SELECT pg_has_role('pg_read_all_stats', 'usage')")?;
@@ -164,8 +165,8 @@ fn privileges(psql: &mut Psql) -> Result<Vec<Missing>> {
     Ok(missing)
 }
 
-/// The server's first process, if its books can be read here: the process that serves us is then one of PostgreSQL's, and
-/// so is its parent.
+/// Returns the postmaster's process id if it is visible on this machine. To exclude another machine's pid, the
+/// process that serves the connection must be one of PostgreSQL's here.
 fn near(psql: &mut Psql, address: &Address) -> Result<Option<u32>> {
     if !address.is_near() {
         return Ok(None);
@@ -188,7 +189,7 @@ fn object(line: &str) -> Result<Map<String, Value>> {
     }
 }
 
-/// Numbers only: the rest names what they are of.
+/// Adds the numeric columns of a row as counters.
 fn add_counters(row: &Map<String, Value>, counters: &mut Vec<Counter>) {
     let text = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default();
     let Some(Value::Object(values)) = row.get("values") else {
@@ -206,7 +207,8 @@ fn add_counters(row: &Map<String, Value>, counters: &mut Vec<Counter>) {
     }
 }
 
-/// A row of `SHOW TOTALS`, which has sums in microseconds and averages of the last period.
+/// Parses a row of `SHOW TOTALS`, which has sums in microseconds and averages of the last period. Only the sums are
+/// counters.
 fn total(row: &[String]) -> Option<Counter> {
     let name = row.first()?.strip_prefix("total_")?;
     Some(Counter {
@@ -217,7 +219,7 @@ fn total(row: &[String]) -> Option<Counter> {
     })
 }
 
-/// As a literal of SQL (PostgreSQL manual, "String Constants").
+/// Quotes a text as an SQL literal (PostgreSQL manual, "String Constants").
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

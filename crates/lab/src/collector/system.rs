@@ -1,11 +1,12 @@
-//! The kernel's books of the machine and of a process. What is not there is left out.
+//! Reads the kernel's figures about the machine and its processes. Figures that are not available are left out.
 
 use std::fs;
 
-/// Sectors of `/proc/diskstats` are of this size whatever the disk's are (Linux, Documentation/admin-guide/iostats).
+/// Sector size of `/proc/diskstats`, whatever the disk's is (Linux, Documentation/admin-guide/iostats).
 const SECTOR: f64 = 512.0;
 
-/// Times since boot in microseconds, counts, loads: by name. `read` returns a file's text.
+/// Returns the machine's figures by name: times since boot in microseconds, counts, loads. `read` returns a file's
+/// text.
 pub(super) fn machine(read: &dyn Fn(&str) -> Option<String>) -> Vec<(String, f64)> {
     let mut found = Vec::new();
     if let Some(text) = read("/proc/stat") {
@@ -29,7 +30,8 @@ pub(super) fn machine(read: &dyn Fn(&str) -> Option<String>) -> Vec<(String, f64
     found
 }
 
-/// `cpu user nice system idle iowait irq softirq steal ...` (proc_stat(5)), and counts in lines of their own.
+/// Parses `/proc/stat`: `cpu user nice system idle iowait irq softirq steal ...` (proc_stat(5)), and one line per
+/// count.
 fn processor(text: &str, found: &mut Vec<(String, f64)>) {
     const NAMES: [&str; 8] = [
         "user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal",
@@ -59,13 +61,13 @@ fn processor(text: &str, found: &mut Vec<(String, f64)>) {
     }
 }
 
-/// Microseconds of a tick of the books.
+/// Returns the length of a clock tick in microseconds.
 #[expect(clippy::cast_precision_loss, reason = "a hundred or so")]
 fn tick_us() -> f64 {
     1e6 / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234` (Linux, Documentation/accounting/psi).
+/// Parses `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234` (Linux, Documentation/accounting/psi).
 fn pressure(resource: &str, text: &str, found: &mut Vec<(String, f64)>) {
     for line in text.lines() {
         let kind = line.split(' ').next().unwrap_or_default();
@@ -76,7 +78,7 @@ fn pressure(resource: &str, text: &str, found: &mut Vec<(String, f64)>) {
     }
 }
 
-/// All whole disks: partitions and mappings would be counted twice.
+/// Sums up whole disks; partitions and mappings would be counted twice.
 fn disks(text: &str, found: &mut Vec<(String, f64)>) {
     let (mut read, mut written) = (0.0, 0.0);
     for line in text.lines() {
@@ -105,7 +107,7 @@ fn is_whole_disk(name: &str) -> bool {
     numbered && !name.contains('p')
 }
 
-/// `eth0: bytes packets ... bytes ...` (proc_pid_net(5)), all but loopback.
+/// Parses `eth0: bytes packets ... bytes ...` (proc_pid_net(5)) and sums up all interfaces but loopback.
 fn networks(text: &str, found: &mut Vec<(String, f64)>) {
     let (mut received, mut sent) = (0.0, 0.0);
     for line in text.lines() {
@@ -123,7 +125,7 @@ fn networks(text: &str, found: &mut Vec<(String, f64)>) {
     found.push(("network_sent_bytes".to_owned(), sent));
 }
 
-/// Context switches of a process so far: its id, those it asked for, those it did not.
+/// Returns the context switches of a process so far: process id, voluntary, involuntary.
 pub(super) fn switches(pid: u32) -> Option<(u32, u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| {
@@ -137,7 +139,7 @@ pub(super) fn switches(pid: u32) -> Option<(u32, u64, u64)> {
     ))
 }
 
-/// Who started a process.
+/// Returns the parent of a process.
 pub(super) fn parent(pid: u32) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("PPid:"))?;

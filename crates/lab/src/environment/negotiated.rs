@@ -1,5 +1,5 @@
-//! Which TLS the two hops of a target really use. Asked from outside (the `openssl` program at the
-//! client hop, PostgreSQL's own books at the server hop).
+//! Observes the TLS that the two connections of a target really use. The client's connection is
+//! probed with the `openssl` program, the server connection by way of PostgreSQL's `pg_stat_ssl`.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -11,10 +11,10 @@ use crate::error::Result;
 use crate::postgres::Programs;
 use crate::process::{find_program, run_to_end};
 
-/// Versions and ciphers, in the words of who was asked.
+/// Protocol versions and ciphers, as the probes report them.
 #[derive(Clone, Debug, Serialize)]
 pub struct Negotiated {
-    /// Version, cipher and key exchange between libpq's TLS library and the target.
+    /// Version, cipher and key exchange between the `openssl` program and the target.
     pub client: String,
     /// Version and cipher of the connection that PostgreSQL answers on.
     pub server: String,
@@ -23,7 +23,7 @@ pub struct Negotiated {
 const AT_THE_SERVER: &str = "SELECT coalesce(version || '/' || cipher, 'none') \
                              FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
 
-/// Looks at a target that runs and has TLS to its clients.
+/// Probes a running target that has TLS to its clients.
 ///
 /// # Errors
 /// A program is missing, or the target refuses.
@@ -56,7 +56,7 @@ fn at_the_client(address: SocketAddr, access: &Access) -> Result<String> {
     Ok(session(&text))
 }
 
-/// Version, cipher and key exchange out of s_client's words.
+/// Extracts version, cipher and key exchange from the output of s_client.
 fn session(text: &str) -> String {
     let cipher = text.lines().find(|line| line.contains("Cipher is "));
     let words: Vec<&str> = cipher.unwrap_or_default().split(", ").collect();

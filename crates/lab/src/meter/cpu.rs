@@ -1,4 +1,4 @@
-//! CPU time of a process from the scheduler's own books. Tick accounting (`/proc/PID/stat`,
+//! CPU time of a process from the scheduler's statistics. Tick accounting (`/proc/PID/stat`,
 //! getrusage) under-counts a busy proxy by up to a factor of three; schedstat does not.
 
 use std::fs;
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-/// CPU time that all live threads of `pid` have used so far. A thread that ended takes its time
-/// with it, so measure processes whose threads stay, or let a [`super::Meter`] look.
+/// Returns the CPU time that all live threads of `pid` have used so far. The time of threads that
+/// have ended is missing, so use this for processes with stable threads, or use a [`super::Meter`].
 ///
 /// # Errors
-/// There is no such process.
+/// The process does not exist.
 pub fn process_time(pid: u32) -> Result<Duration> {
     let tasks = PathBuf::from(format!("/proc/{pid}/task"));
     let entries = fs::read_dir(&tasks).map_err(Error::file("read", &tasks))?;
@@ -20,7 +20,7 @@ pub fn process_time(pid: u32) -> Result<Duration> {
     Ok(times.sum())
 }
 
-/// The same of one thread; nothing if it has ended.
+/// Returns the CPU time of one thread; `None` if it has ended.
 pub(super) fn thread_time(pid: u32, tid: u32) -> Option<Duration> {
     schedstat(Path::new(&format!("/proc/{pid}/task/{tid}/schedstat")))
 }
@@ -29,7 +29,8 @@ fn schedstat(path: &Path) -> Option<Duration> {
     on_cpu(&fs::read_to_string(path).ok()?)
 }
 
-/// First field: nanoseconds on a CPU (Documentation/scheduler/sched-stats.rst in the kernel).
+/// Parses the first field: nanoseconds on a CPU (Documentation/scheduler/sched-stats.rst in the
+/// kernel).
 fn on_cpu(schedstat: &str) -> Option<Duration> {
     schedstat
         .split_whitespace()

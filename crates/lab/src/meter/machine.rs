@@ -1,4 +1,5 @@
-//! What all CPUs of the machine did, from `/proc/stat`. In ticks, so only good for shares over seconds.
+//! Use of all CPUs of the machine, from `/proc/stat`. The unit is a clock tick, so the figures are only good for
+//! shares over seconds.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +22,7 @@ impl Times {
     }
 }
 
-/// What the system says now.
+/// Reads the current figures.
 pub(super) fn read() -> Result<Times> {
     let path = Path::new("/proc/stat");
     let text = fs::read_to_string(path).map_err(Error::file("read", path))?;
@@ -31,13 +32,14 @@ pub(super) fn read() -> Result<Times> {
     })
 }
 
-/// Microseconds of a tick of the books.
+/// Returns the length of a clock tick in microseconds.
 #[expect(clippy::cast_precision_loss, reason = "a hundred or so")]
 pub(super) fn tick_us() -> f64 {
     1e6 / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// `cpu user nice system idle iowait irq softirq steal guest guest_nice` (proc_stat(5)); guests' time is in `user` too.
+/// Parses `cpu user nice system idle iowait irq softirq steal guest guest_nice` (proc_stat(5)). The guests' time is
+/// included in `user`.
 fn parse(text: &str, tick_us: f64) -> Option<Times> {
     let mut lines = text.lines();
     let mut fields = lines.next()?.strip_prefix("cpu ")?.split_whitespace();

@@ -1,4 +1,4 @@
-//! Resident memory of a process, as the kernel counts it page by page.
+//! Resident memory of a process, as counted page by page by the kernel.
 
 use std::fs;
 
@@ -6,16 +6,17 @@ use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 
-/// Bytes of all resident pages of `pid`, shared ones included. `smaps_rollup` walks the page
-/// tables; the counters of `/proc/PID/statm` may lag behind by dozens of pages per thread.
+/// Returns the bytes of all resident pages of `pid`, shared ones included. `smaps_rollup` walks the page tables;
+/// the counters of `/proc/PID/statm` may lag by dozens of pages per thread.
 ///
 /// # Errors
-/// The process is gone, or belongs to somebody else.
+/// The process has ended, or belongs to another user.
 pub fn resident(pid: u32) -> Result<u64> {
     kept(pid, "Rss:")
 }
 
-/// The same with each shared page divided by how many processes share it: what to add up for a group of processes.
+/// Returns the resident bytes of `pid` with each shared page divided by the number of processes that share it. Only
+/// these figures can be summed over a group of processes.
 ///
 /// # Errors
 /// As [`resident`].
@@ -32,7 +33,7 @@ fn kept(pid: u32, key: &str) -> Result<u64> {
     })
 }
 
-/// `Rss:      1234 kB` (proc_pid_smaps(5)); the unit is always KiB.
+/// Parses `Rss:      1234 kB` (proc_pid_smaps(5)); the unit is always KiB.
 fn field(rollup: &str, key: &str) -> Option<u64> {
     let line = rollup.lines().find_map(|line| line.strip_prefix(key))?;
     let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! CPU time of processes and all their descendants since we look at them, of those that ended in between as well.
+//! CPU time of process trees since the first reading, including processes that have ended since.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use super::{cpu, machine, memory};
 
-/// What a tree has used since it was looked at first.
+/// Figures of a tree since its first reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Reading {
     pub(super) cpu: Duration,
     pub(super) switches: Option<Switches>,
     pub(super) rss_bytes: Option<u64>,
-    /// True if all of the first processes could be read. What one of them used between its last look and its end is not
-    /// in `cpu`.
+    /// True if all root processes could be read. CPU time between a process's last reading and its end is not in
+    /// `cpu`.
     pub(super) is_whole: bool,
 }
 
@@ -24,28 +24,29 @@ pub(super) struct Switches {
     pub(super) involuntary: u64,
 }
 
-/// With more threads than this their switches are not read: three files for each would disturb what is measured.
+/// Maximum number of threads whose context switches are read. More would disturb the measurement: each costs three
+/// files.
 const SWITCHES_MAX: usize = 128;
 
-/// The processes below some first ones.
+/// Process trees below some roots.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     roots: Vec<u32>,
     descendants: bool,
     memory: bool,
-    /// Whether a first look has been taken: who is there then has used its time before.
+    /// True after the first reading. Processes that exist by then have used time before it.
     begun: bool,
     alive: BTreeMap<u32, Seen>,
-    /// Of processes that are gone: what they used since the first look, and what they had used before.
+    /// Time of ended processes: used since the first reading, and used before it.
     ended: Duration,
     ended_before: Duration,
-    /// Time of children that the first processes had waited for, at the first look.
+    /// Time of children that the roots had already waited for at the first reading.
     waited_before: Duration,
     switched: BTreeMap<u32, Switches>,
     switches_ended: Switches,
 }
 
-/// A process as last seen.
+/// Process as of its last reading.
 #[derive(Debug, Default)]
 struct Seen {
     before: Duration,
@@ -68,7 +69,7 @@ impl Tree {
         }
     }
 
-    /// Without what the first processes start.
+    /// Excludes the descendants of the roots.
     pub(super) fn alone(mut self) -> Self {
         self.descendants = false;
         self
@@ -79,7 +80,7 @@ impl Tree {
         self
     }
 
-    /// Looks at every process. One that ends while we look is as if it had ended before.
+    /// Reads every process. A process that ends meanwhile counts as ended before.
     pub(super) fn read(&mut self) -> Reading {
         let pids = self.pids();
         let mut gone: Vec<u32> = self.alive.keys().copied().collect();
@@ -111,8 +112,8 @@ impl Tree {
             .values()
             .map(|seen| seen.total().saturating_sub(seen.before))
             .sum();
-        // The kernel's sum of ended children knows those that came and went between two looks, but in ticks, and it
-        // has all of their lives.
+        // The kernel's sum over ended children includes processes between two readings. But it counts in ticks, and
+        // whole lives.
         let told = if self.descendants {
             waited
                 .saturating_sub(self.waited_before)
@@ -123,7 +124,7 @@ impl Tree {
         alive + self.ended.max(told)
     }
 
-    /// Reads one process; false if it is gone.
+    /// Reads one process; returns false if it has ended.
     fn see(&mut self, pid: u32) -> bool {
         let Some(threads) = threads(pid) else {
             return false;
@@ -195,7 +196,7 @@ impl Tree {
     }
 }
 
-/// Of one process all its pages; of several, pages that they share once only.
+/// Returns the resident memory: all pages of a single process; for several, shared pages count once.
 fn rss(pids: &[u32]) -> Option<u64> {
     match pids {
         [pid] => memory::resident(*pid).ok(),
@@ -224,7 +225,7 @@ fn threads(pid: u32) -> Option<BTreeMap<u32, Duration>> {
     (!times.is_empty()).then_some(times)
 }
 
-/// Any thread may have started them (proc_tid_children(5)); nothing where the kernel does not list them.
+/// Returns the children of all threads (proc_tid_children(5)); none if the kernel does not list them.
 fn children(pid: u32) -> Vec<u32> {
     let tids = numbers(&format!("/proc/{pid}/task")).unwrap_or_default();
     let list = |tid| fs::read_to_string(format!("/proc/{pid}/task/{tid}/children"));
@@ -240,7 +241,8 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Time of all children that `pid` has waited for: `cutime` and `cstime` of proc_pid_stat(5), fields 16 and 17.
+/// Returns the time of all children that `pid` has waited for: `cutime` and `cstime` of proc_pid_stat(5), fields 16
+/// and 17.
 fn waited(pid: u32) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let ticks = waited_ticks(&stat)?;
@@ -248,7 +250,7 @@ fn waited(pid: u32) -> Option<Duration> {
 }
 
 fn waited_ticks(stat: &str) -> Option<f64> {
-    // The name, field 2, is in parentheses and may hold anything.
+    // Field 2, the name, is in parentheses and may hold anything.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(13);
     let user: f64 = fields.next()?.parse().ok()?;
@@ -296,7 +298,7 @@ mod tests {
         assert_eq!(parse_switches("Name:\tx\n"), None);
     }
 
-    /// A shell that burns CPU in a child whenever a line arrives, waits for the child, and answers.
+    /// A shell uses CPU in a child whenever a line arrives, waits for the child, and answers.
     #[test]
     fn a_child_that_came_and_went_between_looks_still_counts() {
         let burn = "while read line; do sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; echo done; done";
@@ -317,7 +319,7 @@ mod tests {
         shell.wait().unwrap();
         let used = second.cpu.saturating_sub(first.cpu);
         assert!(used >= Duration::from_millis(20), "{used:?}");
-        // Nothing is lost when the whole tree is gone.
+        // The time is kept when the whole tree has ended.
         assert!(tree.read().cpu >= Duration::ZERO);
     }
 

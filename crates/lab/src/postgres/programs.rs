@@ -1,4 +1,4 @@
-//! Where PostgreSQL's programs are.
+//! Locates PostgreSQL's programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,31 +6,31 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::process::find_program;
 
-/// Where Debian keeps PostgreSQL, per major version and off the path.
+/// Directory of PostgreSQL on Debian, one subdirectory per major version, not in `PATH`.
 const DEBIAN: &str = "/usr/lib/postgresql";
 const PACKAGE: &str = "the PostgreSQL server; Debian: postgresql-15";
 
 /// PostgreSQL's programs of one version.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    /// The first that has a program wins.
+    /// Directories to search; the first that has a program wins.
     directories: Vec<PathBuf>,
 }
 
 impl Programs {
-    /// `PGBIN` if it is set, else the newest version that is installed.
+    /// Returns the programs in `PGBIN` if it is set, else the newest installed version.
     ///
     /// # Errors
     /// There is no server.
     pub fn find() -> Result<Self> {
         let mut directories = versions(Path::new(DEBIAN));
         directories.extend(std::env::var_os("PGBIN").map(PathBuf::from));
-        // The environment wins, then the newest version.
+        // The environment has precedence, then the newest version.
         directories.reverse();
         Self { directories }.checked()
     }
 
-    /// Those in this directory, such as `/usr/lib/postgresql/15/bin`.
+    /// Returns the programs in this directory, such as `/usr/lib/postgresql/15/bin`.
     ///
     /// # Errors
     /// There is no server in it.
@@ -49,16 +49,16 @@ impl Programs {
         }
     }
 
-    /// Where a program is, such as `psql`.
+    /// Returns the path of a program such as `psql`.
     ///
     /// # Errors
-    /// It is not there.
+    /// The program is missing.
     pub fn path(&self, name: &str) -> Result<PathBuf> {
         find_program(name, &self.directories)
     }
 }
 
-/// `ROOT/N/bin` of every major version, oldest first.
+/// Returns `ROOT/N/bin` of every major version, oldest first.
 fn versions(root: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(root) else {
         return Vec::new();
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_directory_without_a_server_is_refused_with_what_to_install() {
         let empty = tempfile::tempdir().unwrap();
-        // Programs on the path count too: only where PostgreSQL's server is not on it can this be seen.
+        // Programs in `PATH` count too, so this shows only where PostgreSQL's server is not in it.
         let Err(error) = Programs::of(empty.path()) else {
             return;
         };

@@ -1,4 +1,4 @@
-//! Reading what was collected.
+//! Reads the collected samples.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,78 +11,78 @@ use crate::environment::Environment;
 use crate::error::Result;
 use crate::record::{Costs, Outcome};
 
-/// A run as the file has it.
+/// Row of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRow {
-    /// Its id.
+    /// Id of the run.
     pub id: i64,
     /// `run` or `watch`.
     pub kind: String,
-    /// Milliseconds since 1970.
+    /// Start, in milliseconds since 1970.
     pub started_ms: i64,
     /// The command line.
     pub command: String,
-    /// Where the server is.
+    /// Address of the server.
     pub server: String,
-    /// What it calls itself.
+    /// Version that the server reports.
     pub server_version: String,
-    /// Of order and load.
+    /// Seed of the order of cells and of the load.
     pub seed: u64,
-    /// JSON.
+    /// Further settings of the run, as JSON.
     pub settings: String,
 }
 
-/// A cell as the file has it.
+/// Row of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellRow {
-    /// Its id.
+    /// Id of the cell.
     pub id: i64,
-    /// `chatty`, `pipelined`, `scripts` or `watch`.
+    /// Workload: `chatty`, `pipelined`, `scripts` or `watch`.
     pub workload: String,
-    /// To the server.
+    /// Number of connections to the server.
     pub connections: u32,
-    /// Of the load.
+    /// Number of clients of the load.
     pub clients: u32,
-    /// From 0.
+    /// Number of the repetition, from 0.
     pub repetition: u32,
-    /// What the load saw.
+    /// Results that the load generator reported.
     pub outcome: Option<Outcome>,
-    /// What it cost.
+    /// CPU time and memory of the cell.
     pub costs: Option<Costs>,
-    /// What the oracle said: empty if all is well, nothing if it was not asked.
+    /// Violations that the oracle found; empty if there are none, `None` if the oracle was not asked.
     pub oracle: Option<String>,
-    /// Why there are no figures.
+    /// Reason why there are no figures.
     pub failed: Option<String>,
 }
 
-/// What all CPUs of the machine did: shares of their time, 0 to 1.
+/// Use of all CPUs of the machine, as shares of their time from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Processor {
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: f64,
-    /// Programs.
+    /// Share of programs at normal priority.
     pub user: f64,
-    /// Programs that give way.
+    /// Share of programs at a lowered priority.
     pub nice: f64,
-    /// The kernel, interrupts included.
+    /// Share of the kernel, interrupts included.
     pub system: f64,
-    /// Waiting for disks.
+    /// Share of idle time with disk requests pending.
     pub iowait: f64,
-    /// Taken by others on the same host.
+    /// Share taken by other guests of the same host.
     pub steal: f64,
     /// Context switches per second of the whole machine.
     pub switches_per_s: f64,
     /// Mean of the load average.
     pub load: f64,
-    /// Share of the time in which something waited for a CPU, where the kernel says so.
+    /// Share of the time in which at least one task waited for a CPU, if the kernel reports it.
     pub pressure: Option<f64>,
 }
 
 impl Database {
-    /// The last run in the file.
+    /// Returns the last run in the file.
     ///
     /// # Errors
-    /// There is none.
+    /// The file has no run.
     pub fn last_run(&self) -> Result<RunRow> {
         let sql = "SELECT id, kind, started, command, server, server_version, seed, settings FROM run ORDER BY id DESC LIMIT 1";
         self.go(|connection| {
@@ -101,7 +101,7 @@ impl Database {
         })
     }
 
-    /// What the run depends on.
+    /// Returns the environment of a run.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -124,7 +124,7 @@ impl Database {
         Ok(found)
     }
 
-    /// What could not be seen.
+    /// Returns the data that a run could not collect.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -141,7 +141,7 @@ impl Database {
         )
     }
 
-    /// Its cells in the order in which they were run.
+    /// Returns the cells of a run in the order of execution.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -162,7 +162,7 @@ impl Database {
         })
     }
 
-    /// Adds the snapshots of a cell's measured time to `profile`. A snapshot without sessions counts.
+    /// Adds the snapshots of a cell's measured time to `profile`, including those without sessions.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -173,8 +173,8 @@ impl Database {
         Ok(())
     }
 
-    /// The snapshots of a cell's measured time: milliseconds since 1970, and how many sessions did what. One without
-    /// sessions is there, too.
+    /// Returns the snapshots of a cell's measured time: milliseconds since 1970, and the number of sessions per
+    /// event. Snapshots without sessions are included.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -199,7 +199,7 @@ impl Database {
         Ok(snapshots.into_iter().map(of).collect())
     }
 
-    /// What the machine's CPUs did in the measured time of a cell; nothing if that was not seen.
+    /// Returns the use of the machine's CPUs in the measured time of a cell; `None` if there are no figures.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -216,7 +216,7 @@ impl Database {
         Ok(processor(&rows))
     }
 
-    /// How long a cell was watched.
+    /// Returns the time between a cell's first and last snapshot.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -226,7 +226,7 @@ impl Database {
         Ok(Duration::from_millis(ms.unsigned_abs()))
     }
 
-    /// A counter of the server at each look in the measured time of a cell, summed over the objects of its view:
+    /// Returns the values of a server counter in the measured time of a cell, summed over the objects of its view:
     /// milliseconds since 1970, and value.
     ///
     /// # Errors
@@ -243,7 +243,7 @@ impl Database {
         })
     }
 
-    /// How much a counter of the server grew while a cell was watched; nothing if it was not seen twice.
+    /// Returns the growth of a server counter in the measured time of a cell; `None` with fewer than two samples.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -255,8 +255,8 @@ impl Database {
             .map(|(first, last)| last.1 - first.1))
     }
 
-    /// How fast a counter of the server grew in the measured time of a cell, per second; nothing if it was not seen
-    /// twice.
+    /// Returns the growth per second of a server counter in the measured time of a cell; `None` with fewer than two
+    /// samples.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -288,7 +288,7 @@ fn parsed<T: serde::de::DeserializeOwned>(row: &Row<'_>, at: usize) -> rusqlite:
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
-/// What a session did, and the name that PostgreSQL has for it.
+/// Returns the class of a session's activity, and PostgreSQL's name for it.
 fn event_of(state: &str, kind: Option<String>, event: Option<String>) -> Event {
     let class = Class::of(state, kind.as_deref(), event.as_deref());
     let name = match (class, kind, event) {

@@ -1,4 +1,4 @@
-//! What is written is found again, and only what belongs to the measured time counts.
+//! Tests that samples are read back as written, and that only those of the measured time count.
 
 use serde_json::json;
 use weir_advisor::analysis::waits::{Class, Profile};
