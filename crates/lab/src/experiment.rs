@@ -1,5 +1,5 @@
-//! What is asked of targets. Each experiment is a file: the servers and pools it needs, what is varied, the load, how
-//! long each profile measures, and what others published for it.
+//! Definition of experiments. Each experiment is a file with the servers and pools it needs, the varied factors and
+//! the load. The file also has the duration in each profile, and published figures to compare with.
 
 mod catalog;
 mod design;
@@ -19,43 +19,43 @@ use crate::record;
 use crate::target::Auth;
 use crate::template;
 
-/// What a cell's figures stand for: a value of every factor.
+/// Coordinates of a cell: a value for every factor.
 pub type Point = BTreeMap<String, String>;
 
-/// An experiment as its file has it.
+/// Contents of an experiment's file.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// Short and stable.
+    /// Short and stable name.
     pub name: String,
-    /// One line.
+    /// Title in one line.
     pub title: String,
-    /// What is done and why.
+    /// Description of what is done and why.
     pub text: String,
-    /// What the charts show.
+    /// Metric of the charts.
     pub measure: record::Measure,
-    /// Over which factor.
+    /// Factor on the charts' axis.
     pub axis: String,
-    /// With which target the others are compared.
+    /// Target that the others are compared with.
     pub base: String,
     /// All targets, in the order of the report.
     pub targets: Vec<String>,
-    /// What makes the load.
+    /// Generator of the load.
     pub generator: GeneratorKind,
-    /// Threads of the generator: as many as clients, up to this.
+    /// Maximum number of generator threads; the actual number is that of the clients, up to this.
     #[serde(default = "sixteen")]
     pub threads_max: u32,
-    /// How the published machine and versions differ.
+    /// Differences from the published machine and versions.
     pub published_setup: Option<String>,
-    /// What must be known to read it.
+    /// Facts that a reader needs to interpret the figures.
     #[serde(default)]
     pub caveats: Vec<String>,
     /// Second names of targets.
     #[serde(default)]
     pub aliases: BTreeMap<String, String>,
-    /// What PostgreSQL is needed.
+    /// Requirements on PostgreSQL.
     pub server: Server,
-    /// How poolers are set up.
+    /// Set-up of the poolers.
     pub pooler: Pooler,
     factors: BTreeMap<String, Vec<Value>>,
     workload: BTreeMap<String, Workload>,
@@ -64,50 +64,50 @@ pub struct Experiment {
     published: Vec<Published>,
 }
 
-/// See [`Experiment::generator`].
+/// Value of [`Experiment::generator`].
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GeneratorKind {
-    /// PostgreSQL's own.
+    /// PostgreSQL's pgbench.
     Pgbench,
-    /// The lab's.
+    /// The lab's own generator.
     Weir,
 }
 
-/// See [`Experiment::server`].
+/// Value of [`Experiment::server`].
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// Of pgbench's tables: 100,000 accounts each.
+    /// Scale of pgbench's tables: 100,000 accounts per unit.
     pub scale: u32,
-    /// Clients and poolers have to log in by SCRAM.
+    /// True if clients and poolers have to log in by SCRAM.
     #[serde(default)]
     pub passwords: bool,
-    /// A streaming replica beside it.
+    /// True if a streaming replica runs beside the server.
     #[serde(default)]
     pub replica: bool,
-    /// SQL that is run once when the tables are filled.
+    /// SQL that is run once after the tables are filled.
     #[serde(default)]
     pub setup: Vec<String>,
-    /// More settings, each `name=value`.
+    /// Further server settings, each `name=value`.
     #[serde(default)]
     pub settings: Vec<String>,
-    /// No PostgreSQL at all, but answers that are ready made.
+    /// Server with canned answers that replaces PostgreSQL.
     pub null: Option<NullServer>,
-    /// Restarted before each block, so that all begin with the same cold buffers.
+    /// True if the server is restarted before each block, so that all blocks begin with the same cold buffers.
     #[serde(default = "yes")]
     pub restart: bool,
 }
 
-/// See [`Server::null`].
+/// Value of [`Server::null`].
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(default, deny_unknown_fields)]
 pub struct NullServer {
-    /// Of every answer.
+    /// Number of rows of every answer.
     pub rows: u64,
-    /// In the one column of a row.
+    /// Bytes in the one column of a row.
     pub row_bytes: u32,
-    /// That answer.
+    /// Number of threads that answer.
     pub threads: u32,
 }
 
@@ -122,7 +122,7 @@ impl Default for NullServer {
 }
 
 impl Server {
-    /// How everybody logs in.
+    /// Returns the login method of clients and poolers.
     #[must_use]
     pub const fn auth(&self) -> Auth {
         if self.passwords {
@@ -133,32 +133,32 @@ impl Server {
     }
 }
 
-/// See [`Experiment::pooler`].
+/// Value of [`Experiment::pooler`].
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Pooler {
-    /// Connections to the server.
+    /// Number of connections to the server.
     pub pool_size: u32,
-    /// Unless the factor `tls` says otherwise.
+    /// Encryption, unless the factor `tls` overrides it.
     #[serde(default)]
     pub tls: Tls,
-    /// How many of the target run side by side.
+    /// Number of instances of the target that run side by side.
     #[serde(default = "one")]
     pub proxies: u32,
-    /// The target that deals clients to them.
+    /// Target that distributes clients over these instances.
     pub front: Option<String>,
 }
 
-/// Which hops are encrypted.
+/// Connections that are encrypted.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tls {
-    /// None.
+    /// No connection.
     #[default]
     None,
-    /// From the client to the target.
+    /// The connection from the client to the target.
     Client,
-    /// That one and the target's to PostgreSQL.
+    /// Both connections: that one, and the target's to PostgreSQL.
     Both,
 }
 
@@ -181,19 +181,19 @@ impl fmt::Display for Value {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 struct Workload {
-    /// One of pgbench's own scripts.
+    /// Name of one of pgbench's built-in scripts.
     builtin: Option<String>,
-    /// A script for pgbench; a template.
+    /// Template of a script for pgbench.
     script: Option<String>,
     /// A part of a plan of the lab's generator; its texts are templates.
     plan: Option<toml::Table>,
-    /// The data have to be restored afterwards.
+    /// True if the data have to be restored afterwards.
     #[serde(default)]
     writes: bool,
-    /// A login for every transaction.
+    /// True if every transaction begins with a login.
     #[serde(default)]
     reconnect: bool,
-    /// Clients stay connected and silent.
+    /// True if clients stay connected and silent.
     #[serde(default)]
     idle: bool,
 }
@@ -216,7 +216,7 @@ struct Published {
     target: String,
     ours: Option<String>,
     factors: Point,
-    /// By value of the axis.
+    /// Transactions per second, by value of the axis.
     tps: BTreeMap<String, f64>,
 }
 
@@ -232,40 +232,40 @@ const fn yes() -> bool {
     true
 }
 
-/// What is wrong with an experiment, or with the wish for one.
+/// Mistake in an experiment, or in the request to run one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Not TOML, an unknown key, a missing one, or one of the wrong type; the text shows where.
+    /// Invalid TOML, or an unknown, missing or mistyped key; the text shows where.
     #[error("{file}: {source}")]
     Toml {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// With line and column.
+        /// Error of the parser, with line and column.
         source: Box<toml::de::Error>,
     },
     /// A template that cannot be filled in.
     #[error("{name}: {source}")]
     Template {
-        /// The experiment.
+        /// Name of the experiment.
         name: String,
-        /// With its line.
+        /// Error of the template, with its line.
         source: template::Error,
     },
-    /// A value that makes no sense.
+    /// A value is invalid.
     #[error("{name}: {what}")]
     Value {
-        /// The experiment.
+        /// Name of the experiment.
         name: String,
-        /// Which, and why.
+        /// Name of the value, and the reason.
         what: String,
     },
-    /// Nobody describes this experiment.
+    /// No experiment has this name.
     #[error("there is no experiment `{name}`; there are {}", known.join(", "))]
     Unknown {
-        /// What was asked for.
+        /// Name that was asked for.
         name: String,
-        /// What could have been.
+        /// Names that exist.
         known: Vec<String>,
     },
 }
@@ -274,7 +274,7 @@ impl Experiment {
     /// Reads and checks an experiment; `file` is for errors.
     ///
     /// # Errors
-    /// Any mistake in it, in any profile: nothing is found out only when it is run.
+    /// Any mistake in any profile, so that none is found only when the experiment runs.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let parsed: Self = toml::from_str(text).map_err(|source| Error::Toml {
             file: file.to_owned(),
@@ -284,21 +284,21 @@ impl Experiment {
         Ok(parsed)
     }
 
-    /// The target that a name stands for: itself, or what an alias says.
+    /// Returns the target that a name stands for: the name itself, or the target of an alias.
     #[must_use]
     pub fn target<'a>(&'a self, name: &'a str) -> &'a str {
         self.aliases.get(name).map_or(name, String::as_str)
     }
 
-    /// The names of its profiles.
+    /// Returns the names of the profiles.
     pub fn profiles(&self) -> impl Iterator<Item = &str> {
         self.profile.keys().map(String::as_str)
     }
 
-    /// What is to be run in a profile; nothing if it has no part in it.
+    /// Returns what a profile runs, with `changes` applied; `None` if the experiment has no such profile.
     ///
     /// # Errors
-    /// Changes that make no sense here.
+    /// The changes are invalid here.
     pub fn design(&self, profile: &str, changes: &Changes) -> Result<Option<Design>, Error> {
         let Some(profile) = self.profile.get(profile) else {
             return Ok(None);
@@ -330,7 +330,7 @@ impl Experiment {
         Ok(Some(design))
     }
 
-    /// What a result directory says of it.
+    /// Returns the experiment as a result directory records it.
     #[must_use]
     pub fn record(&self, design: &Design) -> record::Experiment {
         let base = if design.targets.contains(&self.base) {

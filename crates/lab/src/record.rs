@@ -1,5 +1,5 @@
-//! What a run leaves behind: `run.json` with one [`Run`], `cells.jsonl` with one [`Cell`] per line, and beside them
-//! the configurations and logs that the cells name. Report and comparison read nothing else.
+//! Records of a run: `run.json` with one [`Run`], `cells.jsonl` with one [`Cell`] per line, and beside them the
+//! configurations and logs that the cells name. Report and comparison read nothing else.
 //!
 //! Units are in the names. A field that could not be measured is absent, never zero.
 
@@ -10,196 +10,196 @@ use serde::{Deserialize, Serialize};
 /// The version of these records. A reader refuses a newer one.
 pub const FORMAT: u32 = 1;
 
-/// One result directory.
+/// Description of a run, in `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// [`FORMAT`].
+    /// Value of [`FORMAT`].
     pub format: u32,
-    /// `smoke`, `quick`, `full`, or the user's own.
+    /// Profile: `smoke`, `quick`, `full`, or the user's own.
     pub profile: String,
-    /// By which the order inside of blocks was shuffled.
+    /// Seed of the order inside of blocks.
     pub seed: u64,
-    /// Seconds since 1970.
+    /// Start, in seconds since 1970.
     pub started_unix_s: u64,
-    /// When the last cell was over; absent while the run is going on, or if it was interrupted.
+    /// End of the last cell; absent while the run is in progress, or if it was interrupted.
     pub ended_unix_s: Option<u64>,
-    /// What was typed.
+    /// Command line.
     pub command: Vec<String>,
-    /// What was to be measured, in the order of the report.
+    /// Planned experiments, in the order of the report.
     pub experiments: Vec<Experiment>,
-    /// The targets, those that are not on this machine too.
+    /// All targets, including those that are not on this machine.
     pub targets: Vec<Target>,
     /// Facts of the machine and of the programs by section: `cpu`, `kernel`, `postgres`, `tls` ...
     pub environment: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// One question, asked of several targets.
+/// Experiment with several targets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
-    /// Short and stable: `p1`, `idle`, `open-loop` ...
+    /// Short and stable name: `p1`, `idle`, `open-loop` ...
     pub name: String,
-    /// One line.
+    /// Title in one line.
     pub title: String,
-    /// What is done and why, plain text.
+    /// Description of what is done and why, in plain text.
     pub text: String,
-    /// With which target the others are compared.
+    /// Target that the others are compared with.
     pub base: String,
-    /// What the charts show over which factor.
+    /// Metric of the charts, over the factor `axis`.
     pub measure: Measure,
     /// The factor on the x axis: `clients`, `rows`, `rate` ...
     pub axis: String,
-    /// Seconds of warm-up and of measuring for one cell.
+    /// Seconds of warm-up for one cell.
     pub warm_up_s: f64,
-    /// See above.
+    /// Seconds of measuring for one cell.
     pub measure_s: f64,
-    /// How many blocks there were to be.
+    /// Planned number of blocks.
     pub blocks: u32,
-    /// Figures that others published for this.
+    /// Published figures for this experiment.
     pub published: Vec<Published>,
-    /// How the published machine and versions differ, for people.
+    /// Differences from the published machine and versions, for display.
     pub published_setup: Option<String>,
-    /// What cannot be compared or must be known to read it, each a sentence.
+    /// Limits of comparability and facts needed for the interpretation, each a sentence.
     pub caveats: Vec<String>,
-    /// What one block consists of. Tells a reader what is missing from an interrupted run; if empty, only what was
-    /// measured at least once is known.
+    /// Cells of one block. They tell a reader what is missing from an interrupted run; if empty, only cells that
+    /// were measured at least once are known.
     #[serde(default)]
     pub plan: Vec<Planned>,
 }
 
-/// One cell of a block as it was planned.
+/// Planned cell of a block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned {
-    /// [`Target::name`].
+    /// Name, as [`Target::name`].
     pub target: String,
-    /// As in [`Cell::factors`].
+    /// Factors, as in [`Cell::factors`].
     pub factors: BTreeMap<String, String>,
 }
 
-/// What an experiment is about.
+/// Main metric of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
-    /// [`Outcome::tps`].
+    /// Throughput, [`Outcome::tps`].
     Throughput,
     /// [`Latency`] at a given rate.
     Latency,
-    /// [`Usage::rss_bytes`] per client.
+    /// Memory, [`Usage::rss_bytes`] per client.
     Memory,
-    /// [`Outcome::bytes_per_s`].
+    /// Bandwidth, [`Outcome::bytes_per_s`].
     Bandwidth,
     /// Logins per second, in [`Outcome::tps`].
     Logins,
 }
 
-/// One figure of somebody else's.
+/// Figure that others published.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Published {
-    /// As they name it: `PgBouncer`, `ProxySQL 2 workers`.
+    /// Target as the publication names it: `PgBouncer`, `ProxySQL 2 workers`.
     pub target: String,
-    /// Our target that it stands beside, where there is one.
+    /// Corresponding target of ours, if there is one.
     pub ours: Option<String>,
-    /// The same keys as in [`Cell::factors`], as far as it fixes them.
+    /// Factors that the publication fixes, with the keys of [`Cell::factors`].
     pub factors: BTreeMap<String, String>,
     /// Transactions per second.
     pub tps: f64,
 }
 
-/// Something that can be measured.
+/// Program that is measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Target {
-    /// `direct`, `weir-1`, `pgbouncer` ... what [`Cell::target`] says.
+    /// Name, as in [`Cell::target`]: `direct`, `weir-1`, `pgbouncer` ...
     pub name: String,
-    /// For people: `Weir, 1 worker`.
+    /// Title for display: `Weir, 1 worker`.
     pub title: String,
-    /// What the program calls itself, such as `PgBouncer 1.18.0`; absent if it is not here.
+    /// Version that the program reports, such as `PgBouncer 1.18.0`; absent if it is not installed.
     pub version: Option<String>,
     /// SHA-256 of the program, hexadecimal.
     pub sha256: Option<String>,
-    /// In how far the comparison with it is fair.
+    /// Limits of a fair comparison with this target.
     pub fairness: String,
-    /// Why it was not run.
+    /// Reason why the target was not run.
     pub skipped: Option<String>,
-    /// The target that this one repeats under another name, same program and same configuration. The differences
+    /// Target that this one repeats under another name, with the same program and configuration. The differences
     /// between the two are the noise floor.
     #[serde(default)]
     pub twin_of: Option<String>,
-    /// How it is configured and started was written from its documentation and never tried by who wrote it.
+    /// True if its description was written from the documentation and never tried by its author.
     #[serde(default)]
     pub untried: bool,
 }
 
-/// One target under one load in one block.
+/// Measurement of one target under one load in one block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// [`Experiment::name`].
+    /// Name, as [`Experiment::name`].
     pub experiment: String,
-    /// [`Target::name`].
+    /// Name, as [`Target::name`].
     pub target: String,
-    /// From 0. Ratios are taken inside of a block only.
+    /// Number of the block, from 0. Ratios are taken inside of a block only.
     pub block: u32,
-    /// Its place in the block as it was run, from 0.
+    /// Position in the block's order of execution, from 0.
     pub order: u32,
-    /// What was varied: `protocol`, `clients`, `workers`, `workload`, `tls`, `rate` ... Equal for the cells of two
-    /// targets that may be compared.
+    /// Varied factors: `protocol`, `clients`, `workers`, `workload`, `tls`, `rate` ... Cells of two targets may be
+    /// compared if these are equal.
     pub factors: BTreeMap<String, String>,
-    /// `pgbench` or `weir` (our own generator).
+    /// Generator: `pgbench` or `weir` (the lab's own).
     pub generator: String,
-    /// The load's command line, whole.
+    /// Complete command line of the load.
     pub command: Vec<String>,
     /// Directory with the configurations used, relative to the result directory.
     pub configurations: String,
-    /// What came out; absent if the cell could not be run.
+    /// Result; absent if the cell could not be run.
     pub outcome: Option<Outcome>,
-    /// Why it could not be run.
+    /// Reason why the cell could not be run.
     pub failed: Option<String>,
-    /// What it cost.
+    /// Resources that the cell used.
     pub costs: Costs,
-    /// What speaks against its figures. Such a cell is hatched in the report, never hidden.
+    /// Doubts about the figures. A flagged cell is hatched in the report, never hidden.
     pub flags: Vec<Flag>,
-    /// Seconds since 1970.
+    /// Start, in seconds since 1970.
     pub started_unix_s: u64,
 }
 
-/// What the generator saw.
+/// Result that the generator reported.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Finished in the measured time.
+    /// Number of transactions that succeeded in the measured time.
     pub transactions: u64,
-    /// Failures in the measured time, which are not among the transactions.
+    /// Number of failures in the measured time, which are not among the transactions.
     pub errors: u64,
     /// Failures by SQLSTATE, or by `connect`, `closed`, `login`, `protocol`, `tls` where there is none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors_by_code: BTreeMap<String, u64>,
-    /// What the first failure said, at whatever time.
+    /// Text of the first failure at any time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_error: Option<String>,
-    /// Measured time.
+    /// Measured time in seconds.
     pub seconds: f64,
     /// Transactions per second.
     pub tps: f64,
     /// Payload (rows, COPY data) in both directions, where that is the point.
     pub bytes_per_s: Option<f64>,
-    /// How long they took.
+    /// Latencies of the transactions.
     pub latency: Option<Latency>,
     /// Transactions in each second of the measured time.
     pub per_second: Vec<f64>,
-    /// Transactions of each client.
+    /// Spread over the clients' numbers of transactions.
     pub per_client: Option<Spread>,
-    /// How late transactions began behind their time, in open loop.
+    /// Median delay of transactions behind their intended start, in an open loop.
     pub lag_us_p50: Option<f64>,
-    /// The same, 99 %.
+    /// 99th percentile of that delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag_us_p99: Option<f64>,
-    /// Transactions that were not over when the generator's patience was. In open loop their time so far is in the
-    /// latencies; in closed loop it is nowhere else.
+    /// Number of transactions that were not over at the end of the drain time. In an open loop their time so far is
+    /// in the latencies; in a closed loop it is nowhere else.
     #[serde(default)]
     pub unfinished: u64,
-    /// Clients that were logged in at the end.
+    /// Number of clients that were logged in at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connected: Option<u64>,
 }
 
-/// Times of transactions in microseconds, from their intended start.
+/// Latencies of transactions in microseconds, from their intended start.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Mean.
@@ -208,20 +208,20 @@ pub struct Latency {
     pub stddev: f64,
     /// Median.
     pub p50: f64,
-    /// 90 %.
+    /// 90th percentile.
     pub p90: f64,
-    /// 99 %.
+    /// 99th percentile.
     pub p99: f64,
-    /// 99.9 %.
+    /// 99.9th percentile.
     pub p999: f64,
     /// Longest.
     pub max: f64,
-    /// The whole distribution: pairs of a bucket's upper bound and the count in it, rising, empty buckets left out.
-    /// Absent where only a sample of the times is known. Merged, never averaged.
+    /// Whole distribution: pairs of a bucket's upper bound and its count, rising, without empty buckets. Absent if
+    /// only a sample of the times is known. Histograms are merged, never averaged.
     pub histogram: Option<Vec<(u64, u64)>>,
 }
 
-/// How evenly something is spread.
+/// Spread of a figure over clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Smallest.
@@ -234,70 +234,71 @@ pub struct Spread {
     pub variation: f64,
 }
 
-/// What a cell cost, each over the measured time.
+/// Resources that a cell used in the measured time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
-    /// All processes and threads of the target; absent for `direct`, and as the next two if no look at the processes fell
-    /// into the second half of the measured time.
+    /// Use of all processes and threads of the target. Absent for `direct`. Like the next two, absent if no sample
+    /// of the processes fell into the second half of the measured time.
     pub pooler: Option<Usage>,
-    /// PostgreSQL's.
+    /// Use of PostgreSQL.
     pub server: Option<Usage>,
-    /// The generator's.
+    /// Use of the generator.
     pub generator: Option<Usage>,
-    /// The machine's.
+    /// Use of the machine.
     pub machine: Option<Machine>,
 }
 
-/// Of a group of processes.
+/// Resources that a group of processes used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time in microseconds, from `/proc/PID/task/*/schedstat`.
     pub cpu_us: f64,
-    /// Resident memory at the end, where it can be told apart (not PostgreSQL's, which shares).
+    /// Resident memory at the end, if it can be attributed (PostgreSQL's cannot: its processes share memory).
     pub rss_bytes: Option<u64>,
-    /// Context switches that it asked for.
+    /// Number of voluntary context switches.
     pub switches_voluntary: Option<u64>,
-    /// And that it did not.
+    /// Number of involuntary context switches.
     pub switches_involuntary: Option<u64>,
 }
 
-/// Of the whole machine: shares of all its CPU time, 0 to 1.
+/// Use of the whole machine, as shares of all its CPU time, 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: u32,
-    /// Not busy.
+    /// Idle share.
     pub idle: f64,
-    /// Taken by others on the same host.
+    /// Share taken by other guests of the same host.
     pub steal: f64,
-    /// Waiting for disks.
+    /// Share of idle time with disk requests pending.
     pub iowait: f64,
-    /// Microseconds of CPU time that nobody of ours used; absent if it is not known what ours used.
+    /// Microseconds of CPU time used by processes outside of the benchmark; absent if the use of its own is
+    /// unknown.
     pub foreign_cpu_us: Option<f64>,
 }
 
-/// What speaks against a cell. `detail` has the figure.
+/// Doubt about a cell's figures. `detail` has the figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Flag {
-    /// Which.
+    /// Kind of the doubt.
     pub kind: FlagKind,
-    /// With the figure, such as `generator used 96 % of 2 CPUs`.
+    /// Text with the figure, such as `generator used 96 % of 2 CPUs`.
     pub detail: String,
 }
 
-/// See [`Flag`].
+/// Kind of a [`Flag`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlagKind {
     /// Transactions failed.
     Errors,
-    /// Programs that are not ours used more than 5 % of the machine.
+    /// Processes outside of the benchmark used more than 5 % of the machine.
     Foreign,
     /// The generator used 90 % or more of the CPUs it may use.
     GeneratorSaturated,
     /// Less than 5 % of the machine was idle: the cell measures the scheduler too.
     MachineSaturated,
-    /// Clients differ from throughput times latency by more than 2 %.
+    /// Little's law fails: clients differ from throughput times latency by more than 2 %.
     LittleViolated,
     /// Transactions began late by more than 10 % of the median latency.
     ScheduleLag,
@@ -307,7 +308,7 @@ pub enum FlagKind {
     Steal,
     /// The target cannot do what the factors say, and got the nearest that it can; the command line has it.
     Substituted,
-    /// Transactions were not over when the generator's patience was.
+    /// Transactions were not over at the end of the drain time.
     Unfinished,
     /// The halves of the measured time differ by more than 3 %, or there is a trend.
     Unsteady,

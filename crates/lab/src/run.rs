@@ -1,6 +1,6 @@
-//! A whole run: from what the user asked for to a result directory. Cells come one after the other in a shuffled order;
-//! each has fresh pooler processes; what is finished is on the disk, so that a run can be stopped at any time and
-//! taken up again.
+//! Runs a benchmark: from the user's request to a result directory. Cells run one after the other in a shuffled
+//! order, each with fresh pooler processes. Finished cells are on the disk at once, so a run can be stopped at any
+//! time and resumed.
 
 mod candidates;
 mod canned;
@@ -36,97 +36,97 @@ use crate::target;
 
 pub use self::list::list;
 
-/// What is asked for. All of it is kept in the result, but for passwords.
+/// Request for a run. All of it is kept in the result, except for passwords.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Options {
-    /// `smoke`, `quick` or `full`.
+    /// Profile: `smoke`, `quick` or `full`.
     pub profile: String,
-    /// These only; all that have the profile if empty.
+    /// Experiments to run; if empty, all that have the profile.
     pub experiments: Vec<String>,
-    /// What differs from the profile.
+    /// Changes to the profile.
     pub changes: Changes,
-    /// Where programs of targets are, by the names in their descriptions.
+    /// Paths of the targets' programs, by the names in their descriptions.
     pub programs: BTreeMap<String, PathBuf>,
-    /// PostgreSQL's programs, if not the newest installed.
+    /// Directory of PostgreSQL's programs, if not the newest installed.
     pub postgres: Option<PathBuf>,
-    /// A server that is there already, as `postgresql://user:password@host:port/database`, with pgbench's tables.
+    /// Existing server with pgbench's tables, as `postgresql://user:password@host:port/database`.
     pub server: Option<String>,
     /// CPUs that poolers are pinned to, in taskset's list syntax.
     pub pooler_cpus: Option<String>,
-    /// Files that describe more experiments, or ours differently.
+    /// Files that describe further experiments, or replace built-in ones.
     pub experiment_files: Vec<PathBuf>,
-    /// Files that describe more targets, or ours differently.
+    /// Files that describe further targets, or replace built-in ones.
     pub target_files: Vec<PathBuf>,
-    /// For the order inside of blocks; from the clock if none.
+    /// Seed of the order inside of blocks; `None` to take it from the clock.
     pub seed: Option<u64>,
-    /// What was typed, for the record.
+    /// Command line, for the record.
     pub command: Vec<String>,
-    /// Our own program, with the arguments that its commands `load` ([`crate::load`]) and `null` ([`crate::null`])
-    /// stand behind.
+    /// Weir's own program, with the arguments that precede its commands `load` ([`crate::load`]) and `null`
+    /// ([`crate::null`]).
     pub program: Vec<String>,
 }
 
-/// Why there is no result, or only a part.
+/// Reason why there is no result, or only a part of it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Files, programs, servers, or an interrupt.
     #[error(transparent)]
     System(#[from] SystemError),
-    /// A mistake in an experiment, or a wrong name of one.
+    /// An experiment has a mistake, or its name is unknown.
     #[error(transparent)]
     Experiment(#[from] experiment::Error),
-    /// A mistake in a target, or a wrong name of one.
+    /// A target has a mistake, or its name is unknown.
     #[error(transparent)]
     Target(#[from] target::Error),
-    /// A result directory holds a run already.
+    /// The result directory already has a run.
     #[error("{} has a run already; use another directory, or --resume it", .0.display())]
     Occupied(PathBuf),
-    /// A newer version wrote it.
+    /// A newer version wrote the result directory.
     #[error("{} was written by a newer version", .0.display())]
     TooNew(PathBuf),
-    /// A file of a result directory that cannot be understood.
+    /// A file of a result directory cannot be parsed.
     #[error("{}: {source}", path.display())]
     Json {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the parser.
         source: serde_json::Error,
     },
     /// A named experiment has no such profile.
     #[error("`{experiment}` has no profile `{profile}`; it has {}", known.join(", "))]
     NoProfile {
-        /// Which experiment.
+        /// Name of the experiment.
         experiment: String,
-        /// What was asked for.
+        /// Profile that was asked for.
         profile: String,
-        /// What could have been.
+        /// Profiles that exist.
         known: Vec<String>,
     },
-    /// No cell is left after all that was asked for.
+    /// The request leaves no cell to run.
     #[error("nothing to run: no target of these experiments is on this machine{}", reasons.iter().map(|line| format!("\n  {line}")).collect::<String>())]
     Nothing {
-        /// Why each target is skipped.
+        /// Reasons why targets are skipped.
         reasons: Vec<String>,
     },
-    /// An address of a server that cannot be used.
+    /// The address of a given server cannot be used.
     #[error("--server {url}: {reason}")]
     Server {
-        /// As given, without the password.
+        /// Address as given, without the password.
         url: String,
-        /// Why.
+        /// Reason.
         reason: String,
     },
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Finished {
-    /// Cells in the result, those that failed too.
+    /// Number of cells in the result, including those that failed.
     pub cells: usize,
-    /// Those that failed.
+    /// Number of cells that failed.
     pub failed: usize,
-    /// A signal stopped it; the rest can be run with `--resume`.
+    /// True if a signal stopped the run; the rest can be run with `--resume`.
     pub interrupted: bool,
 }
 
@@ -134,11 +134,11 @@ const OPTIONS: &str = "options.json";
 const PLAN: &str = "plan.json";
 const CALIBRATION: &str = "calibration.json";
 
-/// Runs what `options` ask for into a new directory.
+/// Runs the request in `options` into a new directory.
 ///
 /// # Errors
-/// Mistakes in what was asked for, before anything is started; later only what concerns all cells. What concerns one
-/// is in the result.
+/// Mistakes in the request, before anything is started; later only failures that concern all cells. A failure of a
+/// single cell is in the result.
 pub fn run(
     options: &Options,
     directory: &Path,
@@ -159,10 +159,10 @@ pub fn run(
     Runner::new(setup, directory, run, plan, Vec::new())?.go(interrupt, progress)
 }
 
-/// Takes up a run that was stopped: with its own options, its own files and its own order.
+/// Resumes a run that was stopped, with its own options, files and order.
 ///
 /// # Errors
-/// As [`run`]; or there is no run to take up.
+/// As [`run`]; or there is no run to resume.
 pub fn resume(
     directory: &Path,
     interrupt: &Interrupt,
@@ -170,7 +170,7 @@ pub fn resume(
 ) -> Result<Finished, Error> {
     let (opened, run, done) = Directory::open(directory)?;
     let mut options: Options = opened.read(OPTIONS)?;
-    // The descriptions as they were then, wherever they came from.
+    // The descriptions as of the first start, wherever they came from.
     options.experiment_files = opened.files("experiments")?;
     options.target_files = opened.files("targets")?;
     let setup = Setup::new(&options)?;
@@ -179,7 +179,7 @@ pub fn resume(
     Runner::new(setup, opened, run, plan, done)?.go(interrupt, progress)
 }
 
-/// A run that goes on.
+/// Run in progress.
 struct Runner {
     setup: Setup,
     directory: Directory,
@@ -235,7 +235,7 @@ impl Runner {
                 self.run.ended_unix_s = Some(clock::since_epoch().as_secs());
                 self.directory.write_run(&self.run)?;
             }
-            // A program that Ctrl-C reached too may have failed first.
+            // A program that received Ctrl-C too may have failed first.
             Err(_) if interrupt.raised() => self.finished.interrupted = true,
             Err(error) => return Err(error),
         }
@@ -262,7 +262,7 @@ impl Runner {
             let need = Need::of(&experiment, &design, &instances);
             let fits = stage.as_ref().is_some_and(|stage| stage.fits(&need));
             if !fits {
-                // The old server goes before the new one comes.
+                // The old server must stop before the new one starts.
                 drop(stage.take());
                 progress.line(&format!("{}: setting up the server", experiment.name));
                 let given = self.setup.given.clone();
@@ -338,7 +338,8 @@ impl Runner {
         }
     }
 
-    /// The rate of a cell. A share needs to know what the base reaches, which is measured when it is first asked for.
+    /// Returns the rate of a cell. A share refers to the base's rate in a closed loop, which is measured when it is
+    /// first needed.
     fn rate(
         &mut self,
         experiment: &Experiment,
@@ -376,7 +377,7 @@ impl Runner {
         let cell = bench.run(&free, None, &self.directory)?.record;
         interrupt.check()?;
         let Some(outcome) = cell.outcome else {
-            // Without it no cell of this point has a rate: the words of the failure are the news.
+            // Without this rate no cell of the point can run, so the failure ends the run.
             return Err(Error::System(SystemError::Load {
                 name: free.target,
                 reason: cell.failed.unwrap_or_default(),
@@ -388,7 +389,7 @@ impl Runner {
         Ok(Some((share * outcome.tps).round().max(1.0)))
     }
 
-    /// How long a cell should take, by its experiment's times.
+    /// Returns the expected duration of a cell in seconds, by its experiment's times.
     fn expected(&self, cell: &Planned) -> f64 {
         let mut chosen = self.setup.chosen.iter();
         let found = chosen.find(|(experiment, _)| experiment.name == cell.experiment);
@@ -413,7 +414,7 @@ impl Runner {
         self.directory.write_run(&self.run)
     }
 
-    /// What both hops of a target use, as seen from outside.
+    /// Records the TLS of both connections of a target, as observed from outside.
     fn note_tls(&mut self, negotiated: &Option<String>, target: &str) -> Result<(), Error> {
         let Some(text) = negotiated else {
             return Ok(());

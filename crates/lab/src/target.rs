@@ -1,5 +1,5 @@
-//! What can be measured. Each target is described by a file: how to recognise its programs, its configurations, how to
-//! start and stop it, and in how far a comparison with it is fair.
+//! Targets of measurements. Each is described by a file: how to recognise its programs, its configurations, and how
+//! to start and stop it. The file also tells the limits of a fair comparison with it.
 
 mod deployment;
 mod finding;
@@ -15,7 +15,7 @@ pub use self::finding::{Found, Version};
 pub use self::site::{Auth, Server, Site};
 use crate::template;
 
-/// The descriptions that ship.
+/// Built-in descriptions.
 const BUILTIN: &[(&str, &str)] = &[
     ("direct", include_str!("../../../lab/targets/direct.toml")),
     ("weir", include_str!("../../../lab/targets/weir.toml")),
@@ -62,24 +62,24 @@ const BUILTIN: &[(&str, &str)] = &[
     ),
 ];
 
-/// A description as its file has it.
+/// Contents of a description's file.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
-    /// `pgbouncer`, or `weir-{workers}` with a number to be named.
+    /// Name: `pgbouncer`, or `weir-{workers}`, which takes a number.
     name: String,
-    /// For people; a template.
+    /// Title for display; a template.
     title: String,
-    /// In how far a comparison with it is fair, in sentences.
+    /// Limits of a fair comparison with it, in sentences.
     pub fairness: String,
-    /// Whether the description has ever been run.
+    /// True if the description has been run at least once.
     pub tried: bool,
-    /// What else must be known.
+    /// Further facts about it.
     pub note: Option<String>,
-    /// Every client takes a connection of the server: there must be as many.
+    /// True if every client takes a server connection, so that the server needs as many.
     #[serde(default)]
     server_per_client: bool,
-    /// By the name with which `--target-bin` points at one.
+    /// Programs, by the names that `--target-bin` uses.
     #[serde(default)]
     program: BTreeMap<String, Program>,
     #[serde(default)]
@@ -95,13 +95,13 @@ pub struct Definition {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 struct Program {
-    /// What its file may be called.
+    /// Possible names of its file.
     names: Vec<String>,
-    /// Arguments that make it tell its version.
+    /// Arguments that make the program print its version.
     version: Vec<String>,
 }
 
-/// A load that it cannot have.
+/// Load that the target does not support.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 struct Unsupported {
@@ -109,7 +109,7 @@ struct Unsupported {
     reason: String,
 }
 
-/// A load that it gets in another protocol.
+/// Load that the target gets in another protocol.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 struct Substitute {
@@ -134,16 +134,16 @@ struct Process {
     arguments: Vec<String>,
     #[serde(default)]
     environment: BTreeMap<String, String>,
-    /// How many of it; a template.
+    /// Number of processes; a template.
     #[serde(default = "one")]
     count: String,
-    /// Where it listens; a template.
+    /// Port that it listens on; a template.
     #[serde(default = "port")]
     port: String,
-    /// It refuses to run as root, or should not.
+    /// True if it refuses to run as root, or should not.
     #[serde(default)]
     unprivileged: bool,
-    /// Signals in this order, with a wait after each.
+    /// Signals to stop it, sent in this order with a wait after each.
     stop: Vec<Signal>,
 }
 
@@ -163,40 +163,40 @@ fn port() -> String {
     "{{ port }}".to_owned()
 }
 
-/// What is wrong with a description, or with the name of a target.
+/// Mistake in a description, or in the name of a target.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Not TOML, an unknown key, a missing one, or one of the wrong type; the text shows where.
+    /// Invalid TOML, or an unknown, missing or mistyped key; the text shows where.
     #[error("{file}: {source}")]
     Toml {
-        /// The description.
+        /// Name of the description.
         file: String,
-        /// With line and column.
+        /// Error of the parser, with line and column.
         source: Box<toml::de::Error>,
     },
     /// A template or an expression that cannot be filled in.
     #[error("{file}: {source}")]
     Template {
-        /// The description.
+        /// Name of the description.
         file: String,
-        /// With its line.
+        /// Error of the template, with its line.
         source: template::Error,
     },
     /// Two parts of the description contradict each other.
     #[error("{file}: {what}")]
     Contradiction {
-        /// The description.
+        /// Name of the description.
         file: String,
-        /// Which.
+        /// Description of the contradiction.
         what: String,
     },
-    /// Nobody describes this target.
+    /// No target has this name.
     #[error("there is no target `{name}`; there are {}", known.join(", "))]
     Unknown {
-        /// What was asked for.
+        /// Name that was asked for.
         name: String,
-        /// What could have been.
+        /// Names that exist.
         known: Vec<String>,
     },
 }
@@ -205,7 +205,7 @@ impl Definition {
     /// Reads and checks a description; `file` is for errors.
     ///
     /// # Errors
-    /// Any mistake in it, unknown placeholders included: nothing is found out only when it is started.
+    /// Any mistake, unknown placeholders included, so that none is found only when the target starts.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let parsed: Self = toml::from_str(text).map_err(|source| Error::Toml {
             file: file.to_owned(),
@@ -215,7 +215,7 @@ impl Definition {
         Ok(parsed)
     }
 
-    /// `weir-{workers}` as people type it: `weir-N`.
+    /// Returns the name as a user types it: `weir-N` for `weir-{workers}`.
     #[must_use]
     pub fn pattern(&self) -> String {
         match self.split() {
@@ -224,12 +224,12 @@ impl Definition {
         }
     }
 
-    /// The programs that it needs, by the names that `--target-bin` knows.
+    /// Returns the names of its programs, as `--target-bin` uses them.
     pub fn programs(&self) -> impl Iterator<Item = &str> {
         self.program.keys().map(String::as_str)
     }
 
-    /// The target of this name, if this is its description.
+    /// Returns the target of this name, if this is its description.
     fn instance(&self, name: &str) -> Option<Instance> {
         let number = match self.split() {
             None => (name == self.name).then_some(None)?,
@@ -246,7 +246,7 @@ impl Definition {
         })
     }
 
-    /// What stands before, inside and behind the braces of the name.
+    /// Returns the parts of the name before, inside and after the braces.
     fn split(&self) -> Option<(&str, &str, &str)> {
         let (before, rest) = self.name.split_once('{')?;
         let (key, after) = rest.split_once('}')?;
@@ -298,40 +298,40 @@ fn is_plain(path: &str) -> bool {
         && components.next().is_none()
 }
 
-/// A target as one can start it: a description, with its number if it wants one.
+/// Target that can be started: a description, with a number if it takes one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
-    /// `weir-2`.
+    /// Name, such as `weir-2`.
     pub name: String,
     number: Option<(String, u32)>,
-    /// How to run it.
+    /// Description of the target.
     pub definition: Definition,
 }
 
 impl Instance {
-    /// For people.
+    /// Returns the title for display.
     #[must_use]
     pub fn title(&self) -> String {
         let site = Site::sample(Auth::Trust, false);
         let values = site.values(self, &Version::default(), Path::new("/"), 1, &[]);
-        // Checked when the description was read.
+        // The template was checked when the description was read.
         template::render("title", &self.definition.title, &values)
             .unwrap_or_else(|_| self.name.clone())
     }
 
-    /// Whether nothing is started for it.
+    /// True if no process is started for it.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.definition.process.is_empty()
     }
 
-    /// Whether the server must take as many connections as there are clients.
+    /// True if the server must accept as many connections as there are clients.
     #[must_use]
     pub fn takes_a_server_per_client(&self) -> bool {
         self.definition.server_per_client
     }
 
-    /// Fills in everything once for each kind of login and encryption.
+    /// Renders all templates once for each kind of login and encryption.
     fn rehearse(&self) -> Result<(), template::Error> {
         for auth in [Auth::Trust, Auth::Scram] {
             for tls in [false, true] {
@@ -357,7 +357,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Why it cannot have this load, if it cannot.
+    /// Returns the reason why the target does not support this load, if it does not.
     ///
     /// # Errors
     /// None once the description was read.
@@ -376,7 +376,7 @@ impl Instance {
         Ok(None)
     }
 
-    /// The protocol that it gets instead of this one, and why.
+    /// Returns the protocol that replaces this one for the target, and the reason.
     ///
     /// # Errors
     /// None once the description was read.
@@ -423,7 +423,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Those that ship.
+    /// Returns the built-in descriptions.
     ///
     /// # Errors
     /// None: a test reads them all.
@@ -435,19 +435,19 @@ impl Catalog {
         Ok(Self { definitions })
     }
 
-    /// Adds one, in the place of another of the same name.
+    /// Adds a description; replaces one of the same name.
     pub fn add(&mut self, definition: Definition) {
         self.definitions
             .retain(|known| known.name != definition.name);
         self.definitions.push(definition);
     }
 
-    /// The target of this name.
+    /// Returns the target of this name.
     ///
     /// # Errors
-    /// There is none; with the names that there are.
+    /// No target has this name; the error lists all names.
     pub fn find(&self, name: &str) -> Result<Instance, Error> {
-        // A name without a number wins over a pattern that it happens to fit.
+        // A name without a number has precedence over a pattern that it happens to match.
         let exact = self.definitions.iter().filter(|d| d.split().is_none());
         let patterns = self.definitions.iter().filter(|d| d.split().is_some());
         exact
@@ -459,13 +459,13 @@ impl Catalog {
             })
     }
 
-    /// The names of all, such as `weir-N`.
+    /// Returns the names of all targets, such as `weir-N`.
     #[must_use]
     pub fn patterns(&self) -> Vec<String> {
         self.definitions.iter().map(Definition::pattern).collect()
     }
 
-    /// All descriptions, in the order of the documentation.
+    /// Returns all descriptions, in the order of the documentation.
     #[must_use]
     pub fn definitions(&self) -> &[Definition] {
         &self.definitions

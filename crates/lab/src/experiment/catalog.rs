@@ -1,8 +1,8 @@
-//! All experiments: those that ship, and those that a user adds.
+//! Catalog of experiments: built-in ones, and those that a user adds.
 
 use super::{Error, Experiment};
 
-/// The experiments that ship, in the order in which they are run and reported.
+/// Built-in experiments, in the order of execution and report.
 pub(super) const BUILTIN: &[(&str, &str)] = &[
     ("p1", include_str!("../../../../lab/experiments/p1.toml")),
     ("p2", include_str!("../../../../lab/experiments/p2.toml")),
@@ -58,7 +58,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Those that ship.
+    /// Returns the built-in experiments.
     ///
     /// # Errors
     /// None: a test reads them all.
@@ -70,7 +70,7 @@ impl Catalog {
         Ok(Self { experiments })
     }
 
-    /// Adds one, in the place of another of the same name.
+    /// Adds an experiment; replaces one of the same name.
     pub fn add(&mut self, experiment: Experiment) {
         let same = |known: &&mut Experiment| known.name == experiment.name;
         match self.experiments.iter_mut().find(same) {
@@ -79,10 +79,10 @@ impl Catalog {
         }
     }
 
-    /// The experiment of this name.
+    /// Returns the experiment of this name.
     ///
     /// # Errors
-    /// There is none; with the names that there are.
+    /// No experiment has this name; the error lists all names.
     pub fn find(&self, name: &str) -> Result<&Experiment, Error> {
         self.experiments
             .iter()
@@ -93,14 +93,14 @@ impl Catalog {
             })
     }
 
-    /// All of them, in their order.
+    /// Returns all experiments, in their order.
     #[must_use]
     pub fn experiments(&self) -> &[Experiment] {
         &self.experiments
     }
 }
 
-/// The text of an experiment that ships, as its file has it.
+/// Returns the text of a built-in experiment's file.
 #[must_use]
 pub fn builtin_text(name: &str) -> Option<&'static str> {
     let mut all = BUILTIN.iter();

@@ -1,4 +1,4 @@
-//! An experiment in a profile: what is run, and how long that takes.
+//! An experiment in a profile: its cells, and the time that they take.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::Point;
 use crate::record;
 
-/// What a user wants otherwise than a profile has it.
+/// Changes that a user makes to a profile.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Changes {
-    /// These targets only, or these instead.
+    /// Targets to run, instead of the profile's.
     pub targets: Vec<String>,
-    /// Other values of a factor, where an experiment has it.
+    /// Other values of a factor, for experiments that have the factor.
     pub factors: BTreeMap<String, Vec<String>>,
     /// Another number of blocks.
     pub blocks: Option<u32>,
@@ -24,7 +24,7 @@ pub struct Changes {
     pub scale: Option<u32>,
 }
 
-/// An experiment in a profile: what is to be run.
+/// Cells and durations of an experiment in one profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Design {
     /// Names of targets and aliases.
@@ -35,21 +35,21 @@ pub struct Design {
     pub warm_up_s: f64,
     /// Seconds of measuring of a cell.
     pub measure_s: f64,
-    /// How often everything is repeated.
+    /// Number of repetitions of all cells.
     pub blocks: u32,
     /// Size of pgbench's tables.
     pub scale: u32,
 }
 
-/// Seconds for starting, probing and stopping a target, and for connecting pgbench twice.
+/// Seconds per cell to start, probe and stop a target, and to connect pgbench twice.
 const CELL_SECONDS: f64 = 2.0;
-/// The same for each client.
+/// Additional seconds per client.
 const CLIENT_SECONDS: f64 = 0.002;
-/// For starting, filling and restarting PostgreSQL, for each block.
+/// Seconds per block to start, fill and restart PostgreSQL.
 const BLOCK_SECONDS: f64 = 3.0;
 
 impl Design {
-    /// About how long it takes with so many targets.
+    /// Estimates the duration in seconds with this number of targets.
     #[must_use]
     pub fn seconds(&self, targets: usize) -> f64 {
         let clients = |point: &Point| point.get("clients").and_then(|text| text.parse().ok());
@@ -65,7 +65,7 @@ impl Design {
         (round * targets + BLOCK_SECONDS) * f64::from(self.blocks)
     }
 
-    /// What one block consists of.
+    /// Returns the cells of one block.
     #[must_use]
     pub fn plan(&self) -> Vec<record::Planned> {
         let cells = |target: &String| {
@@ -78,7 +78,7 @@ impl Design {
         self.targets.iter().flat_map(cells).collect()
     }
 
-    /// The most clients of any cell.
+    /// Returns the largest number of clients of any cell.
     #[must_use]
     pub fn clients_max(&self) -> u32 {
         let clients = self.points.iter().filter_map(|point| point.get("clients"));
@@ -87,7 +87,7 @@ impl Design {
     }
 }
 
-/// All combinations, the last factor varying fastest.
+/// Returns all combinations of the factors' values; the last factor varies fastest.
 pub(super) fn combinations(factors: &BTreeMap<String, Vec<String>>) -> Vec<Point> {
     let mut points = vec![Point::new()];
     for (name, values) in factors {

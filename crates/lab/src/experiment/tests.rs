@@ -1,4 +1,4 @@
-//! Experiments: those that ship, and mistakes in others.
+//! Tests of the built-in experiments, and of mistakes in others.
 
 use serde_json::json;
 
@@ -76,7 +76,7 @@ fn all_that_ship_are_read_and_name_targets_that_there_are() {
     }
 }
 
-/// Minutes of a profile on a machine that has all the targets that it names.
+/// Returns the minutes that a profile takes on a machine that has all the targets that it names.
 fn minutes(profile: &str, all: bool) -> f64 {
     let catalog = Catalog::builtin().unwrap();
     let here = ["direct", "haproxy", "pgpool", "pgpool-behind-pgbouncer"];

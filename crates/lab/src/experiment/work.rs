@@ -1,4 +1,4 @@
-//! From a point of an experiment to what a load generator does.
+//! Translates a point of an experiment into the work of a load generator.
 
 use serde_json::{Map, Value, json};
 
@@ -8,56 +8,56 @@ use crate::template;
 /// Rows of pgbench_accounts for each unit of scale.
 const ACCOUNTS: u64 = 100_000;
 
-/// What the clients of a cell do.
+/// Work of a cell's clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Work {
     /// `simple`, `extended` or `prepared`.
     pub protocol: String,
-    /// How many clients there are.
+    /// Number of clients.
     pub clients: u32,
-    /// Which hops are encrypted.
+    /// Connections that are encrypted.
     pub tls: Tls,
-    /// When transactions begin; as soon as the one before is over if none.
+    /// Rate at which transactions begin; `None` to begin each as soon as the previous one ends.
     pub rate: Option<Rate>,
-    /// Statements for each round trip.
+    /// Statements per round trip.
     pub batch: u32,
-    /// What they send.
+    /// Statements that clients send.
     pub script: Script,
-    /// The data are changed.
+    /// True if the data are changed.
     pub writes: bool,
-    /// A login for every transaction.
+    /// True if every transaction begins with a login.
     pub reconnect: bool,
-    /// Nothing is sent once everybody is there.
+    /// True if clients send nothing once all are connected.
     pub idle: bool,
-    /// So many others log in and leave all the time meanwhile.
+    /// Number of additional clients that log in and leave all the time.
     pub storm: u32,
 }
 
 /// Transactions per second, of all clients together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// So many.
+    /// Absolute rate.
     Absolute(f64),
-    /// This share of what the base reaches in a closed loop.
+    /// Share of the rate that the base reaches in a closed loop.
     Share(f64),
 }
 
-/// What clients send.
+/// Source of the statements that clients send.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Script {
-    /// One of pgbench's own scripts.
+    /// Name of one of pgbench's built-in scripts.
     Builtin(String),
-    /// A script for pgbench.
+    /// Text of a script for pgbench.
     Pgbench(String),
     /// A part of a plan of the lab's generator.
     Plan(Value),
 }
 
 impl Experiment {
-    /// What is done at a point, with pgbench's tables of this size.
+    /// Returns the work at a point, with pgbench's tables of the given scale.
     ///
     /// # Errors
-    /// A value of a factor, or a template, that makes no sense.
+    /// A value of a factor, or a template, is invalid.
     pub fn work(&self, point: &Point, scale: u32) -> Result<Work, Error> {
         let text = |factor: &str| point.get(factor).map(String::as_str);
         let name = text("workload").unwrap_or_default();
@@ -113,7 +113,7 @@ impl Experiment {
         }
     }
 
-    /// A factor that counts something; one where there is no such factor.
+    /// Returns the value of a counting factor; 1 if the point has no such factor.
     fn count(&self, point: &Point, factor: &str) -> Result<u32, Error> {
         let Some(text) = point.get(factor) else {
             return Ok(1);
@@ -122,7 +122,7 @@ impl Experiment {
         number.ok_or_else(|| self.wrong(format!("{factor}: `{text}` is not a number above zero")))
     }
 
-    /// The only factor of which there may be none.
+    /// Returns the value of the factor `storm`, the only one that may be 0.
     fn storm(&self, point: &Point) -> Result<u32, Error> {
         let Some(text) = point.get("storm") else {
             return Ok(0);
@@ -159,7 +159,7 @@ impl Experiment {
     }
 }
 
-/// What templates of workloads know: every factor, as a number if it is one, and the size of the tables.
+/// Returns the variables of workload templates: every factor, as a number if possible, and the size of the tables.
 fn values(point: &Point, scale: u32) -> Value {
     let mut values = Map::new();
     for (name, text) in point {
@@ -175,8 +175,8 @@ fn number_or_text(text: &str) -> Value {
         .map_or_else(|_| json!(text), |number| json!(number))
 }
 
-/// Fills in every text of a plan. A text that is nothing but a placeholder becomes a number if it can. Tables with a
-/// `when` that does not hold are left out.
+/// Fills in every text of a plan. A text that is only a placeholder becomes a number if it can. Tables with a false
+/// `when` are left out.
 fn fill(plan: Value, values: &Value) -> Result<Value, template::Error> {
     Ok(match plan {
         Value::String(text) => {

@@ -1,4 +1,4 @@
-//! The targets of a run: what each name stands for, and whether it is on this machine.
+//! Targets of a run: the target that each name stands for, and whether it is on this machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,23 +8,23 @@ use crate::experiment::{Design, Experiment};
 use crate::record;
 use crate::target::{Catalog, Found, Instance};
 
-/// A target that somebody asked for.
+/// Target that the user asked for.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
-    /// Its own, or an alias.
+    /// Name of the target, or an alias.
     pub(super) name: String,
     pub(super) instance: Instance,
-    /// Its programs, or why it is skipped.
+    /// Programs of the target, or the reason why it is skipped.
     pub(super) found: Result<Found, String>,
-    /// Of which target it is a second name.
+    /// Target of which this is a second name.
     twin_of: Option<String>,
 }
 
-/// All of them, in the order in which they were first asked for.
+/// All candidates, in the order in which they were first asked for.
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
     list: Vec<Candidate>,
-    /// What stands in front of others; no target of its own.
+    /// Programs in front of others, which are no targets themselves.
     fronts: Vec<Candidate>,
 }
 
@@ -65,7 +65,7 @@ impl Candidates {
         self.fronts.iter().find(|candidate| candidate.name == name)
     }
 
-    /// Those of `names` that can be run.
+    /// Returns those of `names` that can be run.
     pub(super) fn here(&self, names: &[String]) -> Vec<String> {
         let found = |name: &&String| self.get(name).is_some_and(|c| c.found.is_ok());
         names.iter().filter(found).cloned().collect()
@@ -76,7 +76,7 @@ impl Candidates {
         found.map(|candidate| &candidate.instance).collect()
     }
 
-    /// Why targets are skipped.
+    /// Returns the reasons why targets are skipped.
     pub(super) fn reasons(&self) -> Vec<String> {
         let reason = |candidate: &Candidate| {
             let reason = candidate.found.as_ref().err()?;

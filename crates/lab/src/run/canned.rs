@@ -1,4 +1,4 @@
-//! The null backend ([`crate::null`]) as a process of its own, in the place of PostgreSQL.
+//! The null backend ([`crate::null`]) as a separate process, in the place of PostgreSQL.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::process::{Account, Process};
 
 const START_LIMIT: Duration = Duration::from_secs(10);
 
-/// A null backend that runs. It stops when this is dropped.
+/// Running null backend. Dropping it stops it.
 #[derive(Debug)]
 pub(super) struct Canned {
     process: Process,
@@ -26,7 +26,8 @@ pub(super) struct Canned {
 }
 
 impl Canned {
-    /// `program` is ours, with the arguments that its command `null` stands behind.
+    /// Starts a null backend. `program` is Weir's own program, with the arguments that precede its
+    /// command `null`.
     pub(super) fn start(
         program: &[String],
         wanted: NullServer,
@@ -100,7 +101,7 @@ mod tests {
     fn a_program_that_ends_at_once_is_reported_with_its_words() {
         let program = ["sh", "-c", "echo no such command; exit 2"].map(str::to_owned);
         let error = Canned::start(&program, NullServer::default(), None).unwrap_err();
-        // It may be gone before it is spoken to, or after.
+        // The process may have ended before or after its input is written.
         let text = error.to_string();
         assert!(text.contains("weir bench null"), "{text}");
     }

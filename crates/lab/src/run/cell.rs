@@ -1,4 +1,4 @@
-//! One cell: fresh processes, a login, the load, and what it cost.
+//! Runs one cell: fresh processes, a login, the load, and its costs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,12 +24,12 @@ use crate::record::{Cell, Costs, Flag, FlagKind};
 use crate::target::{Deployment, Found, Server, Site, StartError};
 use crate::template;
 
-/// More clients than the load has: our own look.
+/// Allowance for connections of the lab itself, besides those of the load.
 const CLIENTS_BESIDE: u32 = 20;
-/// Clients that leave are gone for a pooler only when it hears of it; until then others have come in their place.
+/// Factor for loads that reconnect: until a pooler notices that a client has left, others connect in its place.
 const LEAVING: u32 = 10;
 
-/// What a cell needs to know.
+/// Context of a cell.
 pub(super) struct Bench<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) design: &'a Design,
@@ -43,11 +43,11 @@ pub(super) struct Bench<'a> {
 /// A cell that was run.
 pub(super) struct Done {
     pub(super) record: Cell,
-    /// What TLS its hops have, if they have.
+    /// TLS of its connections, if they have TLS.
     pub(super) negotiated: Option<String>,
 }
 
-/// What concerns this cell only.
+/// Failure that concerns only this cell.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
@@ -60,7 +60,7 @@ enum Failure {
     Other(String),
 }
 
-/// What was found out, before it becomes a record.
+/// Results of a measurement, before they become a record.
 struct Measured {
     loaded: Loaded,
     costs: Costs,
@@ -68,7 +68,8 @@ struct Measured {
     negotiated: Option<String>,
 }
 
-/// What serves the clients of a cell. Fields drop in this order: who is met first goes first.
+/// Processes between the clients and the servers of a cell. Fields drop in this order: the part nearest to the
+/// clients stops first.
 struct Chain {
     front: Option<Deployment>,
     proxies: Vec<Deployment>,
@@ -77,7 +78,7 @@ struct Chain {
 }
 
 impl Bench<'_> {
-    /// Runs it. What goes wrong is in the record.
+    /// Runs the cell. Its failure is in the record.
     ///
     /// # Errors
     /// The result directory cannot be written.
@@ -158,7 +159,7 @@ impl Bench<'_> {
         let mut chain = self.start(candidate, found, &work)?;
         let negotiated = self.negotiated(&chain, &work);
         let measured = self.load(planned, rate, &work, &chain, directory);
-        // Logs are wanted most when something went wrong.
+        // Logs are most needed after a failure.
         for (index, proxy) in chain.proxies.iter().enumerate() {
             proxy.keep(&directory.join(format!("target-{index}")))?;
         }
@@ -305,7 +306,7 @@ impl Bench<'_> {
     fn generator(&self) -> Box<dyn Generator> {
         match self.experiment.generator {
             GeneratorKind::Pgbench => Box::new(Pgbench {
-                // Without it PostgreSQL would not have been set up.
+                // Without pgbench, PostgreSQL could not have been set up.
                 program: self
                     .programs
                     .path("pgbench")
@@ -321,7 +322,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Only with TLS, and never a reason to fail.
+    /// Observes the connections' TLS, if they have it. A failure to do so is ignored.
     fn negotiated(&self, chain: &Chain, work: &Work) -> Option<String> {
         if work.tls == Tls::None {
             return None;

@@ -1,4 +1,4 @@
-//! The result directory: what is written while a run goes on, so that whatever stops it leaves a valid part behind.
+//! Result directory, written while a run is in progress: whenever the run stops, a valid part of it remains.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -13,7 +13,7 @@ use crate::record::{Cell, FORMAT, Run};
 
 const RUN: &str = "run.json";
 const CELLS: &str = "cells.jsonl";
-/// Configurations, scripts and logs of each cell.
+/// Directory of each cell's configurations, scripts and logs.
 const CONFIGURATIONS: &str = "configurations";
 
 /// A result directory that is being written.
@@ -24,10 +24,10 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Makes a new one.
+    /// Creates a new result directory.
     ///
     /// # Errors
-    /// There is a run in it already, or it cannot be written.
+    /// The directory has a run already, or cannot be written.
     pub(super) fn create(path: &Path) -> Result<Self, Error> {
         if path.join(RUN).exists() {
             return Err(Error::Occupied(path.to_owned()));
@@ -41,11 +41,11 @@ impl Directory {
         })
     }
 
-    /// Opens one of a run that was stopped, with the cells that are done. A line that was cut short is dropped, and so
-    /// are cells that failed: they are run again.
+    /// Opens the directory of a run that was stopped; returns the finished cells. Incomplete lines and failed cells
+    /// are dropped: these cells are run again.
     ///
     /// # Errors
-    /// There is no run in it, or one of a newer version.
+    /// The directory has no run, or one of a newer version.
     pub(super) fn open(path: &Path) -> Result<(Self, Run, Vec<Cell>), Error> {
         let run: Run = read(&path.join(RUN))?;
         if run.format > FORMAT {
@@ -90,7 +90,7 @@ impl Directory {
         self.write(RUN, run)
     }
 
-    /// Writes a file of JSON; who reads it meanwhile sees the old one or the new one.
+    /// Writes a file of JSON. A concurrent reader sees either the old or the new file.
     pub(super) fn write(&self, name: &str, value: &impl Serialize) -> Result<(), Error> {
         let path = self.path.join(name);
         let text = serde_json::to_string_pretty(value).map_err(|source| Error::Json {
@@ -100,12 +100,12 @@ impl Directory {
         replace(&path, &text)
     }
 
-    /// Reads what [`Directory::write`] wrote.
+    /// Reads a file that [`Directory::write`] wrote.
     pub(super) fn read<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error> {
         read(&self.path.join(name))
     }
 
-    /// The same, or nothing if it was never written.
+    /// Reads a file that [`Directory::write`] wrote; `None` if there is none.
     pub(super) fn read_if_there<T: DeserializeOwned>(
         &self,
         name: &str,
@@ -118,7 +118,7 @@ impl Directory {
         }
     }
 
-    /// Keeps the files that describe what is run: directory, name, text.
+    /// Keeps the files that describe the run: directory, name, text.
     pub(super) fn write_texts(
         &self,
         texts: &[(&'static str, String, String)],
@@ -132,7 +132,7 @@ impl Directory {
         Ok(())
     }
 
-    /// The files in a directory of the result, in the order of their names; none if it is not there.
+    /// Returns the files in a directory of the result, sorted by name; none if it does not exist.
     pub(super) fn files(&self, directory: &str) -> Result<Vec<PathBuf>, Error> {
         let directory = self.path.join(directory);
         if !directory.exists() {
@@ -146,8 +146,8 @@ impl Directory {
         Ok(files)
     }
 
-    /// Where the configurations of a cell go, relative to the result directory and in full. What an interrupted attempt
-    /// left there is gone.
+    /// Creates the directory for a cell's configurations; returns its path relative to the result directory, and in
+    /// full. Files of an interrupted attempt are removed.
     pub(super) fn of_cell(
         &self,
         experiment: &str,
@@ -165,7 +165,7 @@ impl Directory {
     }
 }
 
-/// Takes a password out of every file below `path`.
+/// Replaces a password by `***` in every file below `path`.
 pub(super) fn redact(path: &Path, password: &str) -> Result<(), Error> {
     let entries = fs::read_dir(path).map_err(SystemError::file("read", path))?;
     for entry in entries.filter_map(Result::ok) {

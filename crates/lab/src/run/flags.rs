@@ -1,30 +1,30 @@
-//! What speaks against the figures of a cell.
+//! Checks that raise doubts about a cell's figures.
 
 use crate::record::{Costs, Flag, FlagKind, Outcome, Usage};
 use crate::statistics::steady::{self, Steadiness};
 
-/// What a cell was to be.
+/// Plan of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Wanted {
     pub(super) clients: u32,
-    /// Of the generator.
+    /// Number of generator threads.
     pub(super) threads: u32,
-    /// Clients send as soon as they have their answer, on connections that stay.
+    /// True if clients send as soon as they have an answer, on connections that stay open.
     pub(super) closed: bool,
-    /// Clients stay connected.
+    /// True if clients stay connected.
     pub(super) stay: bool,
-    /// Nothing is sent.
+    /// True if clients send nothing.
     pub(super) idle: bool,
 }
 
-/// From this share on of what it may use, somebody is busy all the time.
+/// Share of its CPUs from which on a program counts as saturated.
 const SATURATED: f64 = 0.90;
 const IDLE_MIN: f64 = 0.05;
 const STEAL_MAX: f64 = 0.01;
 const FOREIGN_MAX: f64 = 0.05;
 const LAG_MAX: f64 = 0.10;
 
-/// All flags of a cell, in the order of [`FlagKind`].
+/// Returns all flags of a cell, in the order of [`FlagKind`].
 pub(super) fn flags(wanted: Wanted, outcome: &Outcome, costs: &Costs) -> Vec<Flag> {
     let mut flags: Vec<Flag> = machine(wanted, outcome, costs);
     if outcome.errors > 0 {
@@ -60,7 +60,7 @@ pub(super) fn flags(wanted: Wanted, outcome: &Outcome, costs: &Costs) -> Vec<Fla
     flags
 }
 
-/// ` (8x 57P01, 4x closed)`, or nothing where the generator does not tell.
+/// Formats codes as ` (8x 57P01, 4x closed)`; empty if the generator does not report them.
 fn codes(outcome: &Outcome) -> String {
     let mut codes: Vec<(&String, &u64)> = outcome.errors_by_code.iter().collect();
     codes.sort_by_key(|(code, count)| (std::cmp::Reverse(**count), *code));
@@ -128,7 +128,8 @@ fn machine(wanted: Wanted, outcome: &Outcome, costs: &Costs) -> Vec<Flag> {
     flags
 }
 
-/// N = X · R in a closed loop: otherwise clients waited for the generator rather than for the target.
+/// Checks Little's law for a closed loop, N = X · R. A deviation means that clients waited for the
+/// generator rather than for the target.
 fn little(wanted: Wanted, outcome: &Outcome) -> Option<Flag> {
     let latency = outcome.latency.as_ref().filter(|_| wanted.closed)?;
     let clients = f64::from(wanted.clients);
@@ -174,7 +175,7 @@ mod tests {
         idle: false,
     };
 
-    /// Fifty clients at 1 ms each, on two CPUs that are half idle.
+    /// Returns an outcome of fifty clients at 1 ms each, on two CPUs that are half idle.
     fn outcome() -> Outcome {
         Outcome {
             transactions: 500_000,

@@ -1,4 +1,4 @@
-//! What there is to run, for people.
+//! List of everything that can be run, for display.
 
 use super::progress::duration;
 use super::setup::{choose, read};
@@ -6,7 +6,8 @@ use super::{Error, Options};
 use crate::experiment::{self, Changes, Experiment};
 use crate::target::{self, Definition, Found};
 
-/// The experiments with their profiles and about how long they take, and the targets with what was found of them.
+/// Returns a list of the experiments with their profiles and durations, and of the targets with what was found of
+/// them.
 ///
 /// # Errors
 /// Mistakes in files that `options` name.

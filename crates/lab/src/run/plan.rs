@@ -1,4 +1,4 @@
-//! In which order cells are run: every block has all of them once, shuffled by a seed that is kept.
+//! Order of cells: every block has all of them once, shuffled by a recorded seed.
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::{Design, Point};
 use crate::record;
 
-/// One cell that is to be run.
+/// Cell to be run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) struct Planned {
     pub(super) experiment: String,
@@ -14,12 +14,12 @@ pub(super) struct Planned {
     pub(super) block: u32,
     pub(super) order: u32,
     pub(super) factors: Point,
-    /// For the generator: the same for all targets of a block at a point.
+    /// Seed of the generator: the same for all targets of a block at a point.
     pub(super) seed: u64,
 }
 
 impl Planned {
-    /// Whether `cell` is what was planned here.
+    /// True if `cell` is the result of this planned cell.
     pub(super) fn is(&self, cell: &record::Cell) -> bool {
         self.experiment == cell.experiment
             && self.target == cell.target
@@ -28,8 +28,9 @@ impl Planned {
     }
 }
 
-/// All cells of an experiment. The points of a block are shuffled, and so are the targets at each: those that are
-/// compared with each other run one after the other, so that a busy minute of the machine falls on all of them.
+/// Returns all cells of an experiment. The points of a block are shuffled, and so are the targets at each point.
+/// Targets that are compared with each other run one after the other, so that a busy minute of the machine affects
+/// all of them.
 pub(super) fn cells(name: &str, design: &Design, targets: &[String], seed: u64) -> Vec<Planned> {
     let mut rng = Rng::with_seed(seed ^ hash(name));
     let mut cells = Vec::new();
@@ -57,7 +58,7 @@ pub(super) fn cells(name: &str, design: &Design, targets: &[String], seed: u64) 
     cells
 }
 
-/// FNV-1a: experiments of one run are not to be shuffled alike.
+/// FNV-1a hash, so that experiments of one run are shuffled differently.
 fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

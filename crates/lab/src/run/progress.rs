@@ -1,16 +1,16 @@
-//! What the user is told meanwhile.
+//! Progress reports to the user.
 
 use std::time::Duration;
 
 use crate::record::{Cell, Measure};
 
-/// Takes lines for people.
+/// Receiver of progress lines.
 pub trait Progress {
-    /// One line, without its end.
+    /// Reports one line, without its end.
     fn line(&mut self, text: &str);
 }
 
-/// Tells nobody.
+/// Discards all lines.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -18,7 +18,7 @@ impl Progress for Silent {
     fn line(&mut self, _text: &str) {}
 }
 
-/// How much is left, learnt from how long the rest took against what was expected.
+/// Estimate of the remaining time, corrected by the ratio of actual to expected time so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remaining {
     expected_s: f64,
@@ -35,7 +35,7 @@ impl Remaining {
         }
     }
 
-    /// Something that was expected to take so long has taken `took`.
+    /// Records a step: its expected time, and the time that it took.
     pub(crate) fn done(&mut self, expected_s: f64, took: Duration) {
         self.done_expected_s += expected_s;
         self.done_s += took.as_secs_f64();
@@ -55,7 +55,7 @@ impl Remaining {
     }
 }
 
-/// `45 s`, `12 min`, `3 h 20 min`.
+/// Formats a duration: `45 s`, `12 min`, `3 h 20 min`.
 pub(crate) fn duration(seconds: f64) -> String {
     let minutes = (seconds / 60.0).round();
     if seconds < 90.0 {
@@ -71,7 +71,7 @@ pub(crate) fn duration(seconds: f64) -> String {
     }
 }
 
-/// A cell in one line, with what its experiment is about.
+/// Describes a cell in one line, with the main metric of its experiment.
 pub(super) fn describe(cell: &Cell, measure: Measure) -> String {
     let factors: Vec<&str> = cell.factors.values().map(String::as_str).collect();
     let head = format!(

@@ -1,4 +1,4 @@
-//! What a run needs to know before anything is started: descriptions, programs, the order of all cells.
+//! Preparation of a run before anything is started: descriptions, programs, the order of all cells.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::postgres::Programs;
 use crate::record;
 use crate::target;
 
-/// Everything that can be known before anything is started.
+/// Prepared run.
 #[derive(Debug)]
 pub(super) struct Setup {
     pub(super) options: Options,
@@ -24,7 +24,7 @@ pub(super) struct Setup {
     pub(super) candidates: Candidates,
     pub(super) programs: Programs,
     pub(super) given: Option<Given>,
-    /// The files of what is run, for the result: directory, name, text.
+    /// Files that describe the run, to be kept in the result: directory, name, text.
     pub(super) texts: Vec<(&'static str, String, String)>,
 }
 
@@ -125,7 +125,7 @@ impl Setup {
         }
     }
 
-    /// What is not on this machine was never planned.
+    /// Records an experiment. Targets that are not on this machine were never planned.
     fn record_of(&self, experiment: &Experiment, design: &Design) -> record::Experiment {
         let mut record = experiment.record(design);
         let here = self.candidates.here(&design.targets);
@@ -143,7 +143,7 @@ impl Setup {
     }
 }
 
-/// A result is there to be shown.
+/// Returns the options without passwords: results are made to be published.
 pub(super) fn redacted(options: &Options) -> Options {
     let command = options.command.iter().map(|word| Given::redacted(word));
     Options {

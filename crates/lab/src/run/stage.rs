@@ -1,4 +1,4 @@
-//! PostgreSQL as an experiment needs it: our own, or one that is given.
+//! PostgreSQL as an experiment needs it: the lab's own server, or a given one.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,10 +15,10 @@ use crate::postgres::{CLIENT, Cluster, DATABASE, Programs, Settings};
 use crate::process::run_to_end;
 use crate::target::{Auth, Instance, Server};
 
-/// Servers for ourselves, for superusers, and for what pools keep open.
+/// Allowance for connections of the lab itself, of superusers, and of what pools keep open.
 const CONNECTIONS_BESIDE: u32 = 60;
 
-/// What kind of server is wanted.
+/// Requirements on the server.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Need {
     scale: u32,
@@ -56,7 +56,7 @@ impl Need {
         }
     }
 
-    /// Whether a server that was set up for `other` will do.
+    /// True if a server that was set up for `other` meets these requirements.
     fn is_met_by(&self, other: &Self) -> bool {
         let connections = other.connections.max(self.connections);
         let tls = other.tls || self.tls;
@@ -71,7 +71,7 @@ impl Need {
     }
 }
 
-/// A server that somebody else runs.
+/// Server that the lab did not start.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Given {
     host: String,
@@ -82,7 +82,7 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// PostgreSQL manual, "Connection URIs".
+    /// Parses a URI (PostgreSQL manual, "Connection URIs").
     pub(super) fn parse(text: &str) -> Result<Self, Error> {
         let mut shown = text.to_owned();
         let wrong = |shown: &str, reason: &str| Error::Server {
@@ -113,7 +113,7 @@ impl Given {
             host: decoded(host.ok_or_else(|| wrong(&shown, "the host must be named"))?),
             port: url.port().unwrap_or(5432),
             user: decoded(url.username()),
-            // A result directory never has it, so a run that is taken up again gets it from there too.
+            // A result directory never has the password, so a resumed run takes it from the environment.
             password: match url.password() {
                 Some(password) => Some(decoded(password)),
                 None => std::env::var("PGPASSWORD").ok(),
@@ -122,12 +122,12 @@ impl Given {
         })
     }
 
-    /// What may stand in no file of a result.
+    /// Returns the password, which must not be in any file of a result.
     pub(super) fn password(&self) -> Option<&str> {
         self.password.as_deref().filter(|text| !text.is_empty())
     }
 
-    /// An address without its password.
+    /// Returns an address without its password.
     pub(super) fn redacted(text: &str) -> String {
         let Ok(mut url) = Url::parse(text) else {
             return text.to_owned();
@@ -150,7 +150,7 @@ impl Given {
         run_to_end(&mut command).map(|text| text.trim().to_owned())
     }
 
-    /// Its tables are not ours to make.
+    /// Checks the scale of pgbench's tables, which the lab does not create on a given server.
     fn check(&self, programs: &Programs, scale: u32) -> Result<(), Error> {
         let wrong = |reason: String| Error::Server {
             url: format!("{}:{}/{}", self.host, self.port, self.database),
@@ -183,7 +183,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Starts and fills our own server, or looks at the given one.
+    /// Starts and fills the lab's own server, or checks the given one.
     pub(super) fn set(
         need: Need,
         programs: &Programs,
@@ -231,12 +231,12 @@ impl Stage {
         Ok(cluster)
     }
 
-    /// Whether it will do for `need` as it is.
+    /// True if the server meets `need` as it is.
     pub(super) fn fits(&self, need: &Need) -> bool {
         need.is_met_by(&self.need)
     }
 
-    /// Every block begins alike: fresh servers, and the same data if any cell changes them.
+    /// Makes every block begin alike: restarted servers, and restored data if any cell changes them.
     pub(super) fn begin_block(&mut self, restart: bool, writes: bool) -> SystemResult<()> {
         let Some(cluster) = self.cluster.take() else {
             return Ok(());
@@ -249,12 +249,12 @@ impl Stage {
         Ok(())
     }
 
-    /// The password of a server that is not ours.
+    /// Returns the password of a given server.
     pub(super) fn secret(&self) -> Option<&str> {
         self.given.as_ref()?.password()
     }
 
-    /// Asks the primary.
+    /// Runs a query on the primary.
     pub(super) fn query(&self, sql: &str) -> SystemResult<String> {
         match (&self.cluster, &self.given) {
             (Some(cluster), _) => cluster.query(DATABASE, sql),
@@ -266,14 +266,14 @@ impl Stage {
         }
     }
 
-    /// The first processes of the servers, if they are ours.
+    /// Returns the process ids of the servers, if they are the lab's.
     pub(super) fn pids(&self) -> Vec<u32> {
         let null = self.canned.iter().map(Canned::pid);
         let cluster = self.cluster.iter().flat_map(Cluster::pids);
         null.chain(cluster).collect()
     }
 
-    /// All servers, the primary first.
+    /// Returns all servers, the primary first.
     pub(super) fn servers(&self) -> Vec<Server> {
         if let Some(given) = &self.given {
             return vec![Server {
@@ -292,7 +292,7 @@ impl Stage {
         null.chain(addresses).enumerate().map(server).collect()
     }
 
-    /// How clients log in.
+    /// Returns the login of the clients.
     pub(super) fn login(&self) -> Login {
         match &self.given {
             None => Login {
@@ -306,7 +306,7 @@ impl Stage {
                     Auth::Trust
                 },
             },
-            // What the server stores is not known; poolers take the password itself just as well.
+            // The server's stored secret is unknown; poolers accept the password itself as well.
             Some(given) => {
                 let password = given.password.clone().unwrap_or_default();
                 Login {
@@ -324,7 +324,7 @@ impl Stage {
         }
     }
 
-    /// Certificate, key and authority; empty without TLS.
+    /// Returns certificate, key and authority; empty paths without TLS.
     pub(super) fn files(&self) -> (PathBuf, PathBuf, PathBuf) {
         self.certificates.as_ref().map_or_else(
             || (PathBuf::new(), PathBuf::new(), PathBuf::new()),
@@ -333,7 +333,7 @@ impl Stage {
     }
 }
 
-/// See [`Stage::login`].
+/// Result of [`Stage::login`].
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Login {
     pub(super) user: String,

@@ -1,4 +1,4 @@
-//! What can be known before anything is started.
+//! Tests of the preparation, before anything is started.
 
 use super::candidates::Candidates;
 use super::setup::choose;

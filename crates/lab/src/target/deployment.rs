@@ -1,4 +1,4 @@
-//! A target that runs: its files written, its processes started, and a real login and query answered.
+//! Running target: its files written, its processes started, and a real login and query answered.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -19,35 +19,35 @@ use crate::process::{Account, Process, last_lines, run_to_end};
 use crate::template;
 
 const START_LIMIT: Duration = Duration::from_secs(30);
-/// libpq gives up on a single attempt to log in after so many seconds.
+/// Time limit of libpq for a single login, in seconds.
 const LOGIN_SECONDS: &str = "5";
 
-/// Why a target does not run.
+/// Reason why a target does not run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// A file or a process.
+    /// A file or a process failed.
     #[error(transparent)]
     System(#[from] Error),
-    /// A template that cannot be filled in.
+    /// A template cannot be filled in.
     #[error(transparent)]
     Template(#[from] template::Error),
-    /// A program that was not looked for.
+    /// A program was not looked for.
     #[error("`{0}` was not found")]
     Program(String),
 }
 
-/// A running target. Dropping it stops its processes in the opposite order.
+/// Running target. Dropping it stops its processes in reverse order.
 #[derive(Debug)]
 pub struct Deployment {
     processes: Vec<Process>,
     directory: Option<TempDir>,
-    /// Where clients connect.
+    /// Address that clients connect to.
     pub address: SocketAddr,
 }
 
 impl Deployment {
-    /// Nothing: clients connect to the server itself.
+    /// Returns a target without processes: clients connect to the server itself.
     #[must_use]
     pub fn direct(address: SocketAddr) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Deployment {
     /// Writes the files, starts the processes one after the other, and logs in.
     ///
     /// # Errors
-    /// A process ends or answers nobody; with the end of its log.
+    /// A process ends or does not answer; the error has the end of its log.
     pub fn start(
         instance: &Instance,
         found: &Found,
@@ -97,19 +97,19 @@ impl Deployment {
         Ok(deployment)
     }
 
-    /// The first processes, whose descendants belong to the target too.
+    /// Returns the process ids of the started processes, whose descendants belong to the target too.
     pub fn pids(&self) -> Vec<u32> {
         self.processes.iter().map(Process::pid).collect()
     }
 
-    /// Whether all processes still run.
+    /// True if all processes still run.
     pub fn is_alive(&mut self) -> bool {
         self.processes
             .iter_mut()
             .all(|process| matches!(process.try_wait(), Ok(None)))
     }
 
-    /// Copies configurations and logs to `to`, which is made.
+    /// Copies configurations and logs to the directory `to`, which is created.
     ///
     /// # Errors
     /// The system refuses.
@@ -175,7 +175,8 @@ impl Deployment {
         Ok(())
     }
 
-    /// That somebody accepts a connection is not enough: poolers do so before they know whether their server is there.
+    /// Waits until a login and a query succeed. An accepted connection is not enough: poolers accept before they
+    /// know whether their server is there.
     fn log_in(
         &mut self,
         instance: &Instance,
@@ -231,14 +232,15 @@ impl Deployment {
 
 impl Drop for Deployment {
     fn drop(&mut self) {
-        // Those that clients meet first, so that nobody complains about a server that went away.
+        // Processes nearest to the clients stop first, so that none reports a lost server.
         while let Some(process) = self.processes.pop() {
             process.stop();
         }
     }
 }
 
-/// taskset replaces itself by the program, so the pid stays the program's.
+/// Returns the command, pinned to `cpus` by taskset. taskset replaces itself by the program, so the pid stays the
+/// same.
 fn pinned(program: &Path, cpus: Option<&str>) -> Command {
     match cpus {
         None => Command::new(program),

@@ -1,4 +1,4 @@
-//! Which programs of a target are on this machine, and what they call themselves.
+//! Finds a target's programs on this machine, and their versions.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,17 +11,18 @@ use super::{Definition, Instance};
 use crate::environment;
 use crate::process::find_program;
 
-/// The first two numbers of a version; zeros where a program tells none.
+/// First two numbers of a version; zeros if a program reports none.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Version {
-    /// Before the first point.
+    /// Number before the first point.
     pub major: u32,
-    /// Behind it.
+    /// Number after the first point.
     pub minor: u32,
 }
 
 impl Version {
-    /// Out of what a program says: the first word that is two numbers with a point between them.
+    /// Returns the first version in a program's output: a word that begins with two numbers and a
+    /// point between them.
     #[must_use]
     pub fn in_text(text: &str) -> Option<Self> {
         text.split(|c: char| !(c.is_ascii_digit() || c == '.'))
@@ -35,24 +36,24 @@ impl Version {
     }
 }
 
-/// The programs of a target as found on this machine.
+/// Programs of a target on this machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
-    /// Where each is.
+    /// Path of each program.
     pub programs: BTreeMap<String, PathBuf>,
-    /// What they call themselves, in one line.
+    /// Versions that the programs report, in one line.
     pub text: Option<String>,
-    /// Of the first program that clients meet.
+    /// Version of the program that clients connect to.
     pub version: Version,
-    /// SHA-256 of the program that clients meet, hexadecimal.
+    /// SHA-256 of the program that clients connect to, hexadecimal.
     pub sha256: Option<String>,
 }
 
 impl Found {
-    /// Looks for the programs of `instance`; `given` has those that the user points at.
+    /// Looks for the programs of `instance`; `given` has the paths that the user named.
     ///
     /// # Errors
-    /// In words: which program is not there.
+    /// The text names the program that is missing.
     pub fn look(instance: &Instance, given: &BTreeMap<String, PathBuf>) -> Result<Self, String> {
         let definition = &instance.definition;
         let mut programs = BTreeMap::new();
@@ -86,7 +87,7 @@ impl Found {
     }
 }
 
-/// The program that listens where clients connect: the last one that is started.
+/// Returns the program that clients connect to: the last one that is started.
 fn facing(definition: &Definition) -> Option<&str> {
     let last = definition.process.last()?;
     Some(last.program.as_str())

@@ -1,4 +1,4 @@
-//! Where a target is put: the servers behind it, who logs in to it, and what it may use.
+//! Surroundings of a target: the servers behind it, the login to it, and its limits.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use super::{Instance, Version};
 
-/// Free ports that a target gets besides the one for clients.
+/// Number of free ports that a target gets besides the one for clients.
 pub(super) const INNER_PORTS: usize = 4;
 
-/// How clients and servers are authenticated.
+/// Authentication of clients and servers.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Auth {
-    /// Not at all.
+    /// No authentication.
     #[default]
     Trust,
     /// SCRAM-SHA-256.
@@ -24,7 +24,7 @@ pub enum Auth {
 }
 
 impl Auth {
-    /// In the words of `pg_hba.conf`.
+    /// Returns the name in `pg_hba.conf`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -37,52 +37,52 @@ impl Auth {
 /// A server behind the target.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Server {
-    /// Name or address.
+    /// Host name or address.
     pub host: String,
     /// TCP port.
     pub port: u16,
-    /// Whether it takes writes.
+    /// True if the server accepts writes.
     pub primary: bool,
 }
 
-/// What a target is told.
+/// Surroundings of a target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
     /// All servers, the primary first.
     pub servers: Vec<Server>,
-    /// Which of them a target takes that knows one only: an index.
+    /// Index of the server for targets that know only one.
     pub own: usize,
-    /// What clients ask for.
+    /// Database that clients ask for.
     pub database: String,
-    /// Who logs in.
+    /// User that clients log in as.
     pub user: String,
-    /// With which password, if one is asked for.
+    /// Password, sent if the server asks for one.
     pub password: String,
-    /// What PostgreSQL stores of it.
+    /// Secret that PostgreSQL stores for the password.
     pub secret: String,
-    /// How clients log in, and the target to its server.
+    /// Authentication of clients by the target, and of the target by its server.
     pub auth: Auth,
-    /// Clients use TLS.
+    /// True if clients use TLS.
     pub client_tls: bool,
-    /// So does the target towards its server.
+    /// True if the target uses TLS to its server.
     pub server_tls: bool,
-    /// Certificate and key of the client hop.
+    /// Certificate for the connections of clients.
     pub certificate: PathBuf,
-    /// See above.
+    /// Key of the certificate.
     pub key: PathBuf,
-    /// Who vouches for the server's certificate.
+    /// Certificate of the authority that signs the server's.
     pub authority: PathBuf,
-    /// Connections to the server.
+    /// Number of connections to the server.
     pub pool_size: u32,
-    /// Clients at once, at most.
+    /// Maximum number of clients at a time.
     pub clients_max: u32,
     /// CPUs that the target is pinned to, in taskset's list syntax.
     pub cpus: Option<String>,
-    /// The servers answer what they are asked, not always the same.
+    /// True if the servers answer the queries; false if they always return the same.
     pub answers: bool,
 }
 
-/// What templates are filled in with.
+/// Variables of the templates.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Values(BTreeMap<String, Value>);
 
@@ -94,7 +94,7 @@ impl Values {
 }
 
 impl Site {
-    /// One that does not exist, to fill in templates for a trial.
+    /// Returns sample values, to check templates.
     pub(super) fn sample(auth: Auth, tls: bool) -> Self {
         let server = |port, primary| Server {
             host: "127.0.0.1".to_owned(),
@@ -121,7 +121,7 @@ impl Site {
         }
     }
 
-    /// All placeholders that there are.
+    /// Returns all variables.
     pub(super) fn values(
         &self,
         instance: &Instance,

@@ -1,4 +1,4 @@
-//! Descriptions: those that ship, and mistakes in others.
+//! Tests of the built-in descriptions, and of mistakes in others.
 
 use super::*;
 
