@@ -1,10 +1,10 @@
-//! Two result directories side by side: what became better, what became worse, and what is noise.
+//! Compares two result directories: what became better, what became worse, and what is noise.
 //!
-//! Two runs have met a different machine, even if it is the same one. So where both have the same base program, each
-//! value is taken over that of the base in its own block, and only the ratios are compared; else the values are, and
-//! the page says so. A difference counts if a rank test gives at most p = 0.05, or, where there are too few blocks for
-//! it to do so, if Welch's interval of the geometric means leaves 1 out; in both cases beyond the noise floor, if there
-//! is one. All else is `~`.
+//! Conditions of two runs differ even on the same machine. If both runs have the same base program, each value is
+//! divided by the base's value in the same block, and these ratios are compared. Otherwise the values themselves
+//! are compared, and the page says so. A difference counts if a rank test gives at most p = 0.05. With too few
+//! blocks for that, it counts if Welch's interval of the geometric means excludes 1. In both cases it must exceed
+//! the noise floor, if there is one. Every other difference is `~`, or `?` if there are too few values to judge.
 
 mod pair;
 #[cfg(test)]
@@ -22,23 +22,23 @@ use crate::report::view::{ExperimentView, View};
 use crate::report::{Error, Results, markdown, text};
 use crate::statistics::Ratio;
 
-/// What two runs say about each other.
+/// Result of comparing two runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Comparison {
-    /// For a terminal, without colour.
+    /// Text for a terminal, without colour.
     pub text: String,
-    /// The same, with colours.
+    /// Text for a terminal, with colours.
     pub coloured: String,
-    /// The same in Markdown.
+    /// Text in Markdown.
     pub markdown: String,
-    /// Comparisons in which the second run is better.
+    /// Number of comparisons in which the second run is better.
     pub better: usize,
-    /// In which it is worse.
+    /// Number of comparisons in which the second run is worse.
     pub worse: usize,
-    /// In which the difference is within the noise.
+    /// Number of comparisons whose difference is within the noise.
     pub noise: usize,
-    /// That one block cannot judge.
+    /// Number of comparisons that have too little data to be judged.
     pub unjudged: usize,
 }
 
@@ -81,7 +81,7 @@ pub fn compare(first: &Results, second: &Results, one: &str, two: &str) -> Compa
     }
 }
 
-/// All pairs of one experiment by one measure.
+/// All pairs of one experiment and one metric.
 struct Comparisons {
     experiment: String,
     metric: Metric,
@@ -120,7 +120,7 @@ fn tables(before: &View<'_>, after: &View<'_>) -> Vec<Comparisons> {
     tables
 }
 
-/// As benchstat prints it: both medians with their spread, the change, p and the number of values.
+/// Renders a table as benchstat does: both medians with their spread, the change, p and the number of values.
 fn rendered(comparisons: &Comparisons) -> Table {
     let metric = comparisons.metric;
     let better = if metric.more_is_better() {
@@ -189,7 +189,7 @@ fn row(metric: Metric, pair: &Pair) -> Vec<Entry> {
     ]
 }
 
-/// The geometric mean over the loads of one target.
+/// Returns the row with the geometric mean over the loads of one target.
 fn overall(title: &str, group: &[Pair]) -> Option<Vec<Entry>> {
     if group.len() < 2 {
         return None;

@@ -1,8 +1,9 @@
-//! The report of a result directory: one self-contained page, the same in Markdown, and as text for a terminal.
+//! Report of a result directory: one self-contained HTML page, and the same content in Markdown and as text for a
+//! terminal.
 //!
-//! [`write()`] reads what [`crate::record`] describes and puts `report.html` and `report.md` beside it. A run that was
-//! interrupted gives a report too, which says what is missing. Every number in it, in its sentences too, comes from the
-//! data; a cell that something speaks against is hatched and never left out.
+//! [`write()`] reads the records of [`crate::record`] and puts `report.html` and `report.md` beside them. An
+//! interrupted run gives a report too, which lists what is missing. Every number, in sentences too, comes from the
+//! data. A flagged cell is hatched and never left out.
 
 mod appendix;
 pub(crate) mod chart;
@@ -34,22 +35,22 @@ pub use self::results::Results;
 use self::document::{Block, Document};
 use self::view::View;
 
-/// Why there is no report.
+/// Reason why there is no report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The directory has no `run.json`.
     #[error("{} is no result directory: it has no run.json; name one that `weir bench run` wrote", .0.display())]
     NoResults(PathBuf),
-    /// `run.json` is something else.
+    /// `run.json` does not describe a run.
     #[error("{} does not describe a run", .0.display())]
     NotARun(PathBuf, #[source] serde_json::Error),
     /// A later version of this program wrote it.
     #[error("{} has format {format}, and this program reads up to {}; use a later one", .path.display(), crate::record::FORMAT)]
     Newer {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its version.
+        /// Format of the file.
         format: u32,
     },
     /// A file cannot be read.
@@ -60,35 +61,36 @@ pub enum Error {
     Write(PathBuf, #[source] io::Error),
 }
 
-/// What [`write()`] made.
+/// Result of [`write()`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The page.
+    /// Path of the HTML page.
     pub html: PathBuf,
-    /// The same in Markdown.
+    /// Path of the Markdown page.
     pub markdown: PathBuf,
-    /// The same for a terminal, 1 line feed at its end.
+    /// Text for a terminal, with one line feed at its end.
     pub text: String,
-    /// Its first two sections, for the end of a run: what came out, and where the project's own program is behind.
+    /// First two sections of the text, for the end of a run: the results, and where the project's own program is
+    /// behind.
     pub verdict: String,
-    /// Cells with figures.
+    /// Number of cells with figures.
     pub measured: usize,
-    /// Cells that could not be run.
+    /// Number of cells that could not be run.
     pub failed: usize,
-    /// Cells that were planned and are not there.
+    /// Number of planned cells that are absent.
     pub missing: usize,
-    /// Cells that something speaks against.
+    /// Number of flagged cells.
     pub flagged: usize,
-    /// Comparisons in which the project's own program is worse, beyond the noise.
+    /// Number of comparisons in which the project's own program is worse, beyond the noise.
     pub losses: usize,
 }
 
-/// Reads the result directory, and writes `report.html` and `report.md` into it. Older ones are replaced.
+/// Reads the result directory, and writes `report.html` and `report.md` into it. Existing ones are replaced.
 ///
 /// # Errors
 ///
-/// If the directory cannot be read as [`Results::read`] does, or a report cannot be written.
+/// The directory cannot be read (see [`Results::read`]), or a report cannot be written.
 pub fn write(directory: &Path) -> Result<Summary, Error> {
     let results = Results::read(directory)?;
     let rendered = Rendered::new(&results);
@@ -133,7 +135,7 @@ pub fn write(directory: &Path) -> Result<Summary, Error> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rendered {
-    /// A whole page that needs nothing from elsewhere.
+    /// Self-contained HTML page.
     pub html: String,
     /// Markdown with tables.
     pub markdown: String,
@@ -142,7 +144,7 @@ pub struct Rendered {
 }
 
 impl Rendered {
-    /// Makes the report of `results`. Pure: the same results give the same bytes.
+    /// Renders the report of `results`. Pure: the same results give the same bytes.
     #[must_use]
     pub fn new(results: &Results) -> Self {
         let document = document(&View::new(results));
@@ -154,14 +156,14 @@ impl Rendered {
     }
 }
 
-/// The terminal form with colours.
+/// Renders the text for a terminal with colours.
 #[must_use]
 pub fn coloured(results: &Results) -> String {
     text::render(&document(&View::new(results)), text::Colour::Always)
 }
 
-/// The whole report in the order in which it is to be read: the verdict, where we lose, the figures, the doubts, and
-/// what is needed to do it again.
+/// Returns the whole report in reading order: the verdict, where Weir loses, the figures, the doubts, and how to
+/// repeat the run.
 fn document(view: &View<'_>) -> Document {
     let mut document = short(view);
     document.blocks.extend(reading::blocks());
@@ -174,7 +176,7 @@ fn document(view: &View<'_>) -> Document {
     document
 }
 
-/// Its beginning.
+/// Returns the beginning of the report.
 fn short(view: &View<'_>) -> Document {
     let mut blocks = verdict::blocks(view);
     blocks.extend(losses::blocks(view));

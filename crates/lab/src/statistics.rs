@@ -1,7 +1,8 @@
-//! The statistics of a benchmark on few, noisy, paired values: pure functions of slices, no output format.
+//! Statistics of a benchmark with few, noisy, paired values: pure functions of slices, without output format.
 //!
-//! What cannot be said is `None`: no value, a value that is not finite, an interval of one value. Nothing here returns
-//! NaN or an infinity for finite input. Where a method needs more values than there are, the caller says so in words.
+//! A result that cannot be computed is `None`: no value, a value that is not finite, an interval of one value. For
+//! finite input no function returns NaN or an infinity. A caller reports in words where a method needs more values
+//! than there are.
 
 pub mod bootstrap;
 pub mod histogram;
@@ -15,10 +16,10 @@ pub use noise::Noise;
 pub use ratio::{Adjusted, Ratio, unexplained};
 pub use steady::Steadiness;
 
-/// The level of every interval in this crate.
+/// Confidence level of every interval in this crate.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// From where to where, both ends in it.
+/// Interval, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// Lower end.
@@ -28,21 +29,21 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether `value` is in it.
+    /// True if `value` is in the interval.
     #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
 }
 
-/// What is to be known of a few values.
+/// Statistics of a few values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// How many there are, at least 1.
+    /// Number of values, at least 1.
     pub count: usize,
     /// Arithmetic mean.
     pub mean: f64,
-    /// The middle one, or the mean of the two in the middle.
+    /// Middle value, or the mean of the two in the middle.
     pub median: f64,
     /// Smallest.
     pub min: f64,
@@ -53,7 +54,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// `None` if there is no value, or one that is not finite.
+    /// Computes the statistics; `None` if there is no value, or one that is not finite.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let mean = mean(values)?;
@@ -67,13 +68,13 @@ impl Sample {
         })
     }
 
-    /// Coefficient of variation: standard deviation over mean.
+    /// Returns the coefficient of variation: standard deviation over mean.
     #[must_use]
     pub fn variation(&self) -> Option<f64> {
         finite(self.deviation? / self.mean)
     }
 
-    /// Of the mean, by Student's t.
+    /// Returns the interval of the mean by Student's t.
     #[must_use]
     pub fn interval(&self) -> Option<Interval> {
         let half = half_width(self.count)? * self.deviation?;
@@ -84,8 +85,8 @@ impl Sample {
     }
 }
 
-/// Half of the width of the 95 % interval of a mean of `count` values, in standard deviations: 2.48 for 3, 0.72
-/// for 10. `None` for fewer than 2.
+/// Returns half the width of the 95 % interval of a mean of `count` values, in standard deviations: 2.48 for 3,
+/// 0.72 for 10. `None` for fewer than 2.
 #[must_use]
 pub fn half_width(count: usize) -> Option<f64> {
     let freedom = float(count.checked_sub(1)?);
@@ -93,13 +94,13 @@ pub fn half_width(count: usize) -> Option<f64> {
     finite(t / float(count).sqrt())
 }
 
-/// `None` if there is no value, or one that is not finite.
+/// Returns the arithmetic mean; `None` if there is no value, or one that is not finite.
 #[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
     finite(values.iter().sum::<f64>() / float(values.len()))
 }
 
-/// The middle value, or the mean of the two in the middle. `None` as for [`mean`].
+/// Returns the middle value, or the mean of the two in the middle. `None` as for [`mean`].
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     if !values.iter().all(|value| value.is_finite()) {
@@ -118,12 +119,12 @@ fn deviation(values: &[f64], mean: f64) -> Option<f64> {
     finite((squares / float(freedom)).sqrt())
 }
 
-/// The one door through which results leave: a number, or nothing.
+/// Returns a finite value, else `None`. All results pass through here.
 pub(crate) fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// Counts of cells, blocks and seconds stay far below 2^52.
+/// Converts a count. Counts of cells, blocks and seconds stay far below 2^52.
 #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
 pub(crate) fn float(count: usize) -> f64 {
     count as f64

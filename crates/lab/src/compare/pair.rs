@@ -1,4 +1,4 @@
-//! One target under one load in both runs.
+//! Compares one target under one load in both runs.
 
 use crate::record::Target;
 use crate::report::judge::{Floor, Verdict};
@@ -6,51 +6,51 @@ use crate::report::metric::Metric;
 use crate::report::view::{ExperimentView, Factors, Panel, Point, View};
 use crate::statistics::{Ratio, Sample, rank};
 
-/// At most this for a difference.
+/// Largest p that counts as a difference.
 pub(super) const P: f64 = 0.05;
 
-/// One of the two runs.
+/// Run of a comparison, and its view of the experiment.
 pub(super) struct Side<'v, 'a> {
     pub(super) view: &'v View<'a>,
     pub(super) experiment: &'v ExperimentView<'a>,
 }
 
-/// What both runs say about the same cell.
+/// Comparison of a cell that both runs have.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Pair {
     /// [`Target::name`].
     pub(super) target: String,
-    /// For people.
+    /// Title of the target, for display.
     pub(super) title: String,
-    /// What was varied, for people.
+    /// Values of the varied factors, for display.
     pub(super) load: String,
-    /// Values as they were measured.
+    /// Values of the first run, as measured.
     pub(super) before: Sample,
-    /// Values as they were measured.
+    /// Values of the second run, as measured.
     pub(super) after: Sample,
-    /// Second over first; over the base's, where [`Self::by_base`].
+    /// Ratio of second to first run; of values divided by the base's, if [`Self::by_base`].
     pub(super) ratio: Ratio,
-    /// Of the rank test.
+    /// Probability that the rank test gives.
     pub(super) p: f64,
-    /// Whether the values were taken over the base's of the same block.
+    /// True if values were divided by the base's of the same block.
     pub(super) by_base: bool,
     pub(super) verdict: Verdict,
     pub(super) flagged: bool,
 }
 
 impl Pair {
-    /// How large the change is, in the steps of the heat map.
+    /// Returns the size of the change, in steps of the heat map.
     pub(super) fn step(&self) -> u8 {
         crate::report::judge::Judged::new(self.ratio, None, true).step()
     }
 }
 
-/// All cells that both runs have.
+/// Returns the pairs of all cells that both runs have.
 pub(super) fn all(sides: &[Side<'_, '_>; 2], metric: Metric) -> Vec<Pair> {
     let [before, after] = sides;
     let targets = &before.view.results.run.targets;
     let mut pairs = Vec::new();
-    // By target first: a reader looks for one target's row of loads.
+    // By target first: a reader looks for the row of loads of one target.
     for target in targets {
         for panel in &before.experiment.panels {
             for at in 0..panel.places.len() {
@@ -66,7 +66,7 @@ pub(super) fn all(sides: &[Side<'_, '_>; 2], metric: Metric) -> Vec<Pair> {
     pairs
 }
 
-/// A panel and a place in it.
+/// Position of a cell: a panel and a place in it.
 type Spot<'p, 'a> = (&'p Panel<'a>, usize);
 
 fn find<'p, 'a>(experiment: &'p ExperimentView<'a>, factors: &Factors) -> Option<Spot<'p, 'a>> {
@@ -134,14 +134,14 @@ fn pair(
     })
 }
 
-/// Values over those of the base in the same block; `None` if no block has both.
+/// Returns the values divided by the base's in the same block; `None` if no block has both.
 fn over(spot: Spot<'_, '_>, base: &str, point: &Point<'_>, metric: Metric) -> Option<Vec<f64>> {
     let pairs = point.pairs(self::point(spot, base)?, metric);
     let ratios: Vec<f64> = pairs.iter().map(|(one, base)| one / base).collect();
     (!ratios.is_empty()).then_some(ratios)
 }
 
-/// Whether both runs had the very same program under a name, as far as that is known.
+/// True if the program of this name is known to be identical in both runs (by its SHA-256).
 pub(super) fn same_program(sides: &[Side<'_, '_>; 2], name: &str) -> bool {
     let [one, two] = sides.each_ref().map(|side| {
         let mut targets = side.view.results.run.targets.iter();
@@ -153,7 +153,8 @@ pub(super) fn same_program(sides: &[Side<'_, '_>; 2], name: &str) -> bool {
     one.is_some() && one == two
 }
 
-/// See the module above. `None`: nothing can be said.
+/// Returns whether the difference counts, by the rules of the module above; `None` if it cannot be
+/// judged.
 fn differs(
     ratio: &Ratio,
     p: f64,

@@ -1,4 +1,4 @@
-//! Comparisons of made-up runs.
+//! Tests with made-up runs.
 
 use expect_test::expect_file;
 

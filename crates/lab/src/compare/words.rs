@@ -1,4 +1,4 @@
-//! What is said around the tables: what the runs were, what else changed between them, what to keep in mind.
+//! Text around the tables of a comparison: the runs, other changes between them, limits of the method.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::report::prose::Prose;
 use crate::report::view::View;
 use crate::statistics::{Ratio, rank};
 
-/// Both runs, and what differs in their surroundings.
+/// Returns a table of both runs, and one of the differences in their surroundings.
 pub(super) fn head(before: &View<'_>, after: &View<'_>, one: &str, two: &str) -> Vec<Block> {
     let mut table = Table::new("", &["", "Directory", "Profile", "Began", ">Cells"]);
     for (letter, name, view) in [("A", one, before), ("B", two, after)] {
@@ -38,7 +38,7 @@ pub(super) fn head(before: &View<'_>, after: &View<'_>, one: &str, two: &str) ->
     blocks
 }
 
-/// Facts of the environment and programs that are not the same.
+/// Lists facts of the environment and programs that differ.
 fn differences(before: &View<'_>, after: &View<'_>) -> Table {
     let mut table = Table::new("What else differs", &["Fact", "A", "B"]);
     let [one, two] = [before, after].map(|view| &view.results.run.environment);
@@ -82,7 +82,7 @@ fn differences(before: &View<'_>, after: &View<'_>) -> Table {
     table
 }
 
-/// How many got better and worse, and which experiments these are in.
+/// Returns the sentence that counts the comparisons that got better, worse, or cannot be judged.
 pub(super) fn verdict(tables: &[Comparisons]) -> Vec<Block> {
     let all: Vec<&Pair> = tables.iter().flat_map(|table| &table.pairs).collect();
     let count = |verdict| all.iter().filter(|pair| pair.verdict == verdict).count();
@@ -115,7 +115,7 @@ pub(super) fn verdict(tables: &[Comparisons]) -> Vec<Block> {
     vec![Block::Prose(prose)]
 }
 
-/// How the tables were made, and what they do not say.
+/// Returns notes on how the tables were made, and on their limits.
 pub(super) fn notes(before: &View<'_>, after: &View<'_>, tables: &[Comparisons]) -> Vec<Block> {
     let mut notes = vec![method()];
     let all: Vec<&Pair> = tables.iter().flat_map(|table| &table.pairs).collect();
@@ -148,7 +148,7 @@ fn method() -> Prose {
         .text(" or less is a difference.")
 }
 
-/// Where the rank test cannot show anything.
+/// Returns a note on comparisons with too few blocks for the rank test to show anything.
 fn few(all: &[&Pair]) -> Option<Prose> {
     let least = |pair: &&Pair| rank::least_p(pair.before.count, pair.after.count);
     let weak: Vec<&&Pair> = all.iter().filter(|pair| least(pair) > P).collect();
@@ -160,7 +160,7 @@ fn few(all: &[&Pair]) -> Option<Prose> {
     Some(prose.text(" there; Welch's interval of the geometric means decides instead."))
 }
 
-/// How far programs that did not change moved all the same: what the machine did.
+/// Returns notes on how far the figures of unchanged programs moved: an effect of the machine.
 fn drift(before: &View<'_>, after: &View<'_>, tables: &[Comparisons]) -> Vec<Prose> {
     let mut said = Vec::new();
     for target in &before.results.run.targets {
@@ -195,7 +195,7 @@ fn drift(before: &View<'_>, after: &View<'_>, tables: &[Comparisons]) -> Vec<Pro
     said
 }
 
-/// Cells that one run alone has.
+/// Returns notes on cells that only one of the runs has.
 fn alone(before: &View<'_>, after: &View<'_>) -> Vec<Prose> {
     let keys = |view: &View<'_>| -> BTreeSet<String> {
         let key = |cell: &crate::record::Cell| {

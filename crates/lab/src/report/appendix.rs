@@ -1,11 +1,11 @@
-//! What is needed to understand the run and to do it again: targets, environment, commands.
+//! Facts needed to understand and to repeat a run: targets, environment, commands.
 
 use super::document::{Block, Entry, Table};
 use super::format;
 use super::prose::Prose;
 use super::view::View;
 
-/// Skipped targets, fairness, environment, how to do it again.
+/// Returns the sections on skipped targets, fairness, environment and repetition.
 pub(super) fn blocks(view: &View<'_>) -> Vec<Block> {
     let mut blocks = skipped(view);
     blocks.extend(targets(view));

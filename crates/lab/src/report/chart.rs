@@ -1,7 +1,7 @@
-//! Charts as SVG, drawn here: small, without script or font, the same bytes for the same data.
+//! SVG charts: small, without script or font, with the same bytes for the same data.
 //!
-//! Colours are classes of the page's style, so that one drawing serves light and dark. Each series has a mark of its
-//! own beside its colour. What is no finite number is not drawn.
+//! Colours are classes of the page's style, so that one drawing serves light and dark. Each series has a mark
+//! besides its colour. Non-finite numbers are not drawn.
 
 mod axis;
 mod bars;
@@ -11,52 +11,52 @@ mod svg;
 use self::svg::Svg;
 use super::metric::Metric;
 
-/// How many colours and marks there are before they repeat.
+/// Number of colours and marks before they repeat.
 pub(crate) const SERIES: usize = 12;
 
-/// One picture.
+/// Chart of one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Chart {
-    /// What is drawn.
+    /// Metric that is drawn.
     pub(crate) metric: Metric,
     /// The factor on the x axis.
     pub(crate) axis: String,
-    /// Its values.
+    /// Values of the factor.
     pub(crate) places: Vec<String>,
-    /// One per target.
+    /// Series, one per target.
     pub(crate) series: Vec<Series>,
 }
 
-/// One target's points.
+/// Points of one target.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Series {
-    /// For people.
+    /// Title of the target, for display.
     pub(crate) title: String,
-    /// Colour and mark.
+    /// Number of colour and mark.
     pub(crate) style: usize,
-    /// Drawn broken: a repetition of another.
+    /// True if the target repeats another; drawn as a broken line.
     pub(crate) twin: bool,
-    /// As many as there are places.
+    /// Points, as many as there are places.
     pub(crate) points: Vec<Option<Mark>>,
-    /// What others published, as far as it can stand beside ours; drawn faintly.
+    /// Published figures that can stand beside the measured ones; drawn faintly.
     pub(crate) published: Vec<Option<f64>>,
 }
 
-/// One point with its spread.
+/// Point with its spread.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Mark {
-    /// Where the mark is.
+    /// Position of the mark.
     pub(crate) center: f64,
-    /// Smallest block.
+    /// Smallest value of a block.
     pub(crate) low: f64,
-    /// Largest block.
+    /// Largest value of a block.
     pub(crate) high: f64,
-    /// Something speaks against it: the mark is hollow.
+    /// True if the cell is flagged; the mark is then hollow.
     pub(crate) flagged: bool,
 }
 
 impl Chart {
-    /// Above the picture.
+    /// Returns the title above the chart.
     pub(crate) fn title(&self) -> String {
         let (_, unit) = self.metric.unit(self.max());
         match self.metric {
@@ -65,7 +65,7 @@ impl Chart {
         }
     }
 
-    /// The picture.
+    /// Draws the chart.
     pub(crate) fn svg(&self) -> String {
         if self.places.len() == 1 {
             bars::draw(self)
@@ -74,21 +74,21 @@ impl Chart {
         }
     }
 
-    /// Whether the places are names and not steps of a quantity: then nothing lies between them.
+    /// True if the places are names and not steps of a quantity, so that nothing lies between them.
     fn is_nominal(&self) -> bool {
         self.places
             .iter()
             .any(|place| !place.starts_with(|c: char| c.is_ascii_digit()))
     }
 
-    /// Whether there is anything to see.
+    /// True if there is no point.
     pub(crate) fn is_empty(&self) -> bool {
         self.series
             .iter()
             .all(|series| series.points.iter().all(Option::is_none))
     }
 
-    /// All numbers that the y axis has to hold.
+    /// Returns all numbers that the y axis has to include.
     fn values(&self) -> impl Iterator<Item = f64> {
         let marks = self
             .series
@@ -107,7 +107,7 @@ impl Chart {
         self.values().fold(0.0, f64::max)
     }
 
-    /// For those who cannot see it: what it shows, and that the table has the numbers.
+    /// Returns the text for readers who cannot see the chart: its contents, and that the table has the numbers.
     fn label(&self) -> String {
         let titles: Vec<&str> = self
             .series
@@ -122,7 +122,7 @@ impl Chart {
         )
     }
 
-    /// What a pointer that rests on a mark is told.
+    /// Returns the tooltip of a mark.
     fn hint(&self, series: &Series, place: &str, mark: &Mark) -> String {
         let style = self.metric.style();
         let (axis, flagged) = (&self.axis, if mark.flagged { ", flagged" } else { "" });
@@ -150,7 +150,7 @@ pub(crate) fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // XML knows no control characters, escaped or not.
+            // XML does not allow control characters, escaped or not.
             c if c.is_control() && c != '\n' && c != '\t' => escaped.push('\u{FFFD}'),
             c => escaped.push(c),
         }
@@ -158,7 +158,7 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// The mark of a series alone, for a legend.
+/// Draws the mark of a series alone, for a legend.
 pub(crate) fn swatch(style: usize) -> String {
     let mut svg = Svg::new(26.0, 14.0, None);
     svg.line(&format!("line {}", class(style)), (1.0, 7.0), (25.0, 7.0));
@@ -166,7 +166,7 @@ pub(crate) fn swatch(style: usize) -> String {
     svg.finish()
 }
 
-/// The class that gives a series its colour.
+/// Returns the CSS class that gives a series its colour.
 fn class(style: usize) -> String {
     format!("s{}", style % SERIES)
 }

@@ -1,48 +1,48 @@
-//! A report before it has a form: the blocks that HTML, Markdown and terminal text are made from.
+//! Report without a format: the blocks from which HTML, Markdown and terminal text are rendered.
 
 use super::chart::Chart;
 use super::prose::Prose;
 
-/// The whole.
+/// Whole report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Document {
     /// Title of the page.
     pub(crate) title: String,
-    /// Under it, one line.
+    /// Line under the title.
     pub(crate) subtitle: String,
-    /// Whether its tables judge: then text says what its marks mean.
+    /// True if its tables judge; the text form then explains its marks.
     pub(crate) judges: bool,
-    /// What follows.
+    /// Contents.
     pub(crate) blocks: Vec<Block>,
 }
 
-/// A part of it.
+/// Part of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Block {
     /// Tables that stand side by side where there is room.
     Beside(Vec<Table>),
-    /// Pictures side by side; HTML only, as the tables have the same figures.
+    /// Charts side by side; HTML only, as the tables have the same figures.
     Charts(Vec<Chart>),
-    /// Something to type.
+    /// Command line.
     Code(String),
-    /// Other pictures, by title; HTML only.
+    /// Other pictures, with their titles; HTML only.
     Drawings(Vec<(String, String)>),
-    /// Folded up in HTML.
+    /// Part that is folded in HTML.
     Details {
         summary: String,
         blocks: Vec<Self>,
-        /// Whether a terminal shows it too.
+        /// True if a terminal shows it too.
         terminal: bool,
     },
-    /// Level 2 to 4.
+    /// Heading of level 2 to 4.
     Heading { level: u8, text: String },
-    /// What the colours of the maps mean; HTML only.
+    /// Key to the colours of heat maps; HTML only.
     Key(Table),
-    /// Which mark and colour stand for which target; HTML only.
+    /// Marks and colours of the targets; HTML only.
     Legend(Vec<(usize, String)>),
-    /// Bullets.
+    /// Bullet list.
     List(Vec<Prose>),
-    /// Small print under something.
+    /// Small print.
     Note(Prose),
     /// A paragraph.
     Prose(Prose),
@@ -53,13 +53,13 @@ pub(crate) enum Block {
 /// Rows and columns.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Table {
-    /// What it shows.
+    /// Caption.
     pub(crate) caption: String,
-    /// Whether entries are tiles of colour.
+    /// True for a heat map, whose entries are coloured tiles.
     pub(crate) heat: bool,
-    /// Heads, the first over the rows' names.
+    /// Columns; the first has the names of the rows.
     pub(crate) columns: Vec<Column>,
-    /// As wide as there are columns.
+    /// Rows, each with as many entries as there are columns.
     pub(crate) rows: Vec<Vec<Entry>>,
 }
 
@@ -68,26 +68,26 @@ pub(crate) struct Table {
 pub(crate) struct Column {
     /// Text.
     pub(crate) title: String,
-    /// Numbers stand to the right.
+    /// True if the column is aligned to the right, as numbers are.
     pub(crate) right: bool,
 }
 
-/// One entry.
+/// Entry of a table.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Entry {
     /// Text.
     pub(crate) text: String,
-    /// How it stands to the base.
+    /// Judgement against the base.
     pub(crate) tone: Tone,
-    /// Something speaks against it.
+    /// True if the figure is flagged.
     pub(crate) flagged: bool,
-    /// More, for a pointer that rests on it.
+    /// Tooltip.
     pub(crate) hint: String,
-    /// Set in the type of commands.
+    /// True if it is set in monospace.
     pub(crate) code: bool,
 }
 
-/// How good or bad an entry is.
+/// Judgement of an entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Tone {
     /// No judgement.
@@ -97,18 +97,18 @@ pub(crate) enum Tone {
     Base,
     /// Better, by steps 1 to 5.
     Better(u8),
-    /// Could not be judged.
+    /// Not enough data to judge.
     Unjudged,
     /// Within the noise.
     Noise,
-    /// Nothing there.
+    /// No value.
     Void,
     /// Worse, by steps 1 to 5.
     Worse(u8),
 }
 
 impl Table {
-    /// With its heads: a leading `>` sets the column to the right.
+    /// Creates a table with these heads. A leading `>` aligns the column to the right.
     pub(crate) fn new(caption: impl Into<String>, heads: &[&str]) -> Self {
         let column = |head: &&str| Column {
             title: head.strip_prefix('>').unwrap_or(head).to_owned(),
@@ -129,7 +129,7 @@ impl Table {
 }
 
 impl Entry {
-    /// Without judgement.
+    /// Creates an entry without judgement.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -137,7 +137,7 @@ impl Entry {
         }
     }
 
-    /// Something to type.
+    /// Creates an entry in monospace.
     pub(crate) fn code(text: impl Into<String>) -> Self {
         Self {
             code: true,
@@ -147,13 +147,13 @@ impl Entry {
 }
 
 impl Block {
-    /// A section of the report.
+    /// Returns the heading of a section of the report.
     pub(crate) fn section(text: impl Into<String>) -> Self {
         let text = text.into();
         Self::Heading { level: 2, text }
     }
 
-    /// A part of a section.
+    /// Returns the heading of a part of a section.
     pub(crate) fn heading(level: u8, text: impl Into<String>) -> Self {
         let text = text.into();
         Self::Heading { level, text }

@@ -13,7 +13,7 @@ use super::published;
 use super::verdict;
 use super::view::{ExperimentView, Panel, Point, Row, View};
 
-/// The section.
+/// Returns the section.
 pub(super) fn blocks(view: &View<'_>, experiment: &ExperimentView<'_>) -> Vec<Block> {
     let described = experiment.experiment;
     let mut blocks = vec![Block::section(format!(
@@ -41,7 +41,7 @@ pub(super) fn blocks(view: &View<'_>, experiment: &ExperimentView<'_>) -> Vec<Bl
     blocks
 }
 
-/// How it was measured.
+/// Describes the measurement.
 fn design(view: &ExperimentView<'_>) -> Prose {
     use super::format::{Style, plural};
     let described = view.experiment;
@@ -111,7 +111,7 @@ fn chart(view: &ExperimentView<'_>, panel: &Panel<'_>, metric: Metric) -> Chart 
 fn mark(point: &Point<'_>, metric: Metric) -> Option<Mark> {
     let sample = point.sample(metric)?;
     let center = point.center(metric)?;
-    // One block has no spread; its percentile and that of its distribution differ by the width of a bucket.
+    // One block has no spread. Its own percentile and that of its distribution may differ by the width of a bucket.
     let (low, high) = if sample.count > 1 {
         (sample.min, sample.max)
     } else {
@@ -125,7 +125,7 @@ fn mark(point: &Point<'_>, metric: Metric) -> Option<Mark> {
     })
 }
 
-/// The published ratios on our base's figures.
+/// Returns the published ratios applied to our base's figures.
 fn faint(
     view: &ExperimentView<'_>,
     panel: &Panel<'_>,

@@ -1,4 +1,4 @@
-//! A made-up run, rich enough to show everything a report can: for tests only, the same for every seed.
+//! Fictional runs that show everything a report can, for tests only. The same seed gives the same run.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "figures that are made up may lose their fraction"
@@ -25,18 +25,18 @@ impl Random {
         ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Around 1, `width` to each side, more often near it.
+    /// Returns a number around 1 within `width`, more often near it.
     fn about(&mut self, width: f64) -> f64 {
         1.0 + width * (self.next() + self.next() + self.next() - 1.5) / 1.5
     }
 }
 
-/// Five experiments in five blocks with everything that can go wrong in a small way.
+/// Returns five experiments in five blocks, with everything that can go slightly wrong.
 pub(crate) fn results() -> Results {
     made(5, 7)
 }
 
-/// One block, no twin: nothing can be claimed.
+/// Returns a run of one block without a twin, from which nothing can be concluded.
 pub(crate) fn smoke() -> Results {
     let mut results = made(1, 11);
     results.run.profile = "smoke".to_owned();
@@ -55,7 +55,7 @@ pub(crate) fn smoke() -> Results {
     results
 }
 
-/// Stopped in the middle of the second block, while a line was being written.
+/// Returns a run that stopped in the second block, while a line was being written.
 pub(crate) fn interrupted() -> Results {
     let mut whole = made(5, 13);
     whole.run.ended_unix_s = None;
@@ -66,12 +66,12 @@ pub(crate) fn interrupted() -> Results {
     Results::new(whole.run, &lines)
 }
 
-/// One experiment, four targets, three loads, five blocks.
+/// Returns one experiment with four targets, three loads and five blocks.
 pub(crate) fn small() -> Results {
     cut(made(5, 19))
 }
 
-/// As a later [`small`], in which one of ours is slower by a fifth.
+/// Returns a later version of [`small`], in which one Weir target is slower by a fifth.
 pub(crate) fn slowed() -> Results {
     let mut results = cut(made(5, 23));
     results.run.started_unix_s += 86_400;
@@ -88,7 +88,8 @@ pub(crate) fn slowed() -> Results {
     results
 }
 
-/// All kinds of experiments in two blocks, short enough to be kept: what the page is looked at with.
+/// Returns all kinds of experiments in two blocks, short enough to be kept in the repository, for tests with a
+/// browser.
 pub(crate) fn page() -> Results {
     let mut results = made(2, 29);
     let targets = [
@@ -155,7 +156,7 @@ fn cut(mut results: Results) -> Results {
     results
 }
 
-/// `cells.jsonl`.
+/// Returns the text of `cells.jsonl`.
 pub(crate) fn lines(results: &Results) -> String {
     let line = |cell: &Cell| serde_json::to_string(cell).unwrap() + "\n";
     results.cells.iter().map(line).collect()
@@ -167,7 +168,7 @@ fn made(blocks: u32, seed: u64) -> Results {
     let mut cells = Vec::new();
     for block in 0..blocks {
         for experiment in &experiments {
-            // The machine drifts from block to block; ratios inside of a block do not mind.
+            // The machine drifts from block to block, which does not affect ratios inside of a block.
             let drift = random.about(0.06);
             for (order, planned) in experiment.plan.iter().enumerate() {
                 let order = u32::try_from(order).unwrap();
@@ -198,7 +199,7 @@ fn made(blocks: u32, seed: u64) -> Results {
     results
 }
 
-/// Failures that a run of hours has.
+/// Adds failures as they occur in a run of hours.
 fn spoil(results: &mut Results) {
     let at = |cell: &Cell, target: &str, clients: &str, block: u32| {
         cell.target == target
@@ -411,7 +412,8 @@ fn published(name: &str, ours: Option<&str>, figures: &[f64]) -> Vec<Published> 
     CLIENTS.iter().skip(1).zip(figures).map(one).collect()
 }
 
-/// Throughput at many clients, loss towards 1000, CPU per transaction, memory per client in KiB: how each is made up.
+/// Returns the parameters of a target: throughput at many clients, loss towards 1000, CPU per transaction, memory
+/// per client in KiB.
 fn character(target: &str) -> (f64, f64, f64, f64) {
     match target {
         "direct" => (13_400.0, 0.35, 0.0, 0.0),

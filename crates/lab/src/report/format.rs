@@ -1,20 +1,21 @@
-//! Numbers for people. Nothing in here ever prints NaN or an infinity: what is no number is a dash.
+//! Numbers for display. Nothing in here ever prints NaN or an infinity: a non-finite value becomes
+//! a dash.
 
-/// Stands where there is nothing to say.
+/// Text for an absent value.
 pub(crate) const NONE: &str = "–";
 
-/// How a figure is written.
+/// Format of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// Bytes with a binary unit.
     Bytes,
     /// Bytes per second with a decimal unit.
     BytesPerSecond,
-    /// Whole, with thousands separated.
+    /// Integer with thousands separated.
     Count,
-    /// With two decimals: widths, deviations.
+    /// Number with two decimals: widths, deviations.
     Decimal,
-    /// A ratio that is very near to 1, with three decimals.
+    /// Ratio close to 1, with three decimals.
     Fine,
     /// Microseconds, as µs, ms or s.
     Micros,
@@ -31,7 +32,7 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    /// The figure as text.
+    /// Formats a figure.
     pub(crate) fn show(self, value: f64) -> String {
         if !value.is_finite() {
             return NONE.to_owned();
@@ -68,13 +69,13 @@ impl Style {
         }
     }
 
-    /// The same, or a dash.
+    /// Formats a figure, or a dash if there is none.
     pub(crate) fn maybe(self, value: Option<f64>) -> String {
         value.map_or_else(|| NONE.to_owned(), |value| self.show(value))
     }
 }
 
-/// A difference with its sign: `+6.2%`, as benchstat writes it.
+/// Formats a difference with its sign: `+6.2%`, as benchstat writes it.
 pub(crate) fn change(ratio: f64) -> String {
     if !ratio.is_finite() {
         return NONE.to_owned();
@@ -82,12 +83,12 @@ pub(crate) fn change(ratio: f64) -> String {
     format!("{:+.1}%", (ratio - 1.0) * 100.0).replace("-0.0%", "+0.0%")
 }
 
-/// `1 cell`, `2 cells`.
+/// Chooses the singular or the plural: `1 cell`, `2 cells`.
 pub(crate) fn plural(count: usize, one: &'static str, more: &'static str) -> &'static str {
     if count == 1 { one } else { more }
 }
 
-/// Three significant digits, no exponent.
+/// Formats with three significant digits, without exponent.
 pub(crate) fn significant(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
@@ -101,7 +102,7 @@ pub(crate) fn significant(value: f64) -> String {
     no_minus_zero(text)
 }
 
-/// Day and minute in UTC, from seconds since 1970.
+/// Formats seconds since 1970 as day and minute in UTC.
 pub(crate) fn moment(unix_s: u64) -> String {
     i64::try_from(unix_s)
         .ok()
@@ -112,7 +113,7 @@ pub(crate) fn moment(unix_s: u64) -> String {
         )
 }
 
-/// Hours, minutes and seconds, the two largest that are not zero.
+/// Formats hours, minutes and seconds, from the largest unit that is not zero.
 pub(crate) fn duration(seconds: u64) -> String {
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, s) => format!("{s} s"),
@@ -121,7 +122,7 @@ pub(crate) fn duration(seconds: u64) -> String {
     }
 }
 
-/// A command line that a shell takes apart again as it was.
+/// Quotes a command line so that a shell splits it into the same words.
 pub(crate) fn shell(command: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     let quoted = command.iter().map(|word| {
@@ -134,15 +135,15 @@ pub(crate) fn shell(command: &[String]) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-/// `value` in the largest unit that it reaches, else in `least`.
+/// Formats `value` in the largest unit that it reaches, else in `least`.
 fn scaled(value: f64, units: &[(&str, f64)], least: &str) -> String {
-    // What rounds up to the next unit is written in that one.
+    // A value that rounds up to the next unit is written in that unit.
     let fits = |(_, size): &&(&str, f64)| value.abs() >= size * 0.999_5;
     let (unit, size) = units.iter().find(fits).copied().unwrap_or((least, 1.0));
     format!("{} {unit}", significant(value / size))
 }
 
-/// Whole, with a comma between thousands.
+/// Formats as an integer with a comma between thousands.
 fn grouped(value: f64) -> String {
     let plain = no_minus_zero(format!("{value:.0}"));
     let (sign, digits) = plain

@@ -1,4 +1,4 @@
-//! The document as one page: style inside, no script, nothing from elsewhere, and a policy that forbids it.
+//! Renders a document as one page: style inside, no script, no external resources, and a policy that forbids them.
 
 use std::fmt::Write as _;
 
@@ -8,16 +8,16 @@ use super::prose::{Part, Prose};
 
 const STYLE: &str = include_str!("style.css");
 
-/// What is longer may be broken into lines; a column of numbers must not.
+/// Length above which text may be broken into lines; a column of numbers must not.
 const LONG: usize = 44;
 
-/// The page.
+/// Renders the page.
 pub(crate) fn render(document: &Document) -> String {
     let mut page = Page::default();
     page.push("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     page.push("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     page.push("<meta name=\"color-scheme\" content=\"light dark\">\n");
-    // Proof rather than promise: a browser refuses whatever would leave the page.
+    // Enforced by the browser: it refuses any external resource.
     page.push("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; ");
     page.push("style-src 'unsafe-inline'\">\n");
     let (title, subtitle) = (escape(&document.title), escape(&document.subtitle));
@@ -43,7 +43,7 @@ impl Page {
         self.text.push_str(text);
     }
 
-    /// Links to the sections.
+    /// Adds links to the sections.
     fn contents(&mut self, document: &Document) {
         self.push("<nav aria-label=\"Contents\"><ul>\n");
         let mut number = 0;
@@ -134,7 +134,7 @@ impl Page {
 
     fn table(&mut self, table: &Table) {
         let class = if table.heat { " class=\"heat\"" } else { "" };
-        // A wide table scrolls by itself, by keyboard too, and not the page.
+        // A wide table scrolls by itself, also by keyboard; the page does not.
         let label = escape(&table.caption);
         self.push(&format!(
             "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">"
@@ -193,7 +193,7 @@ impl Page {
         } else {
             text
         };
-        // Hatching is for eyes; a reader's voice needs a word.
+        // Hatching is invisible to screen readers, which need a word.
         let said = if entry.flagged {
             "<span class=\"said\"> flagged</span>"
         } else {

@@ -1,31 +1,32 @@
-//! From a ratio to a verdict: better, worse, within the noise, or not to be judged.
+//! Turns a ratio into a verdict: better, worse, within the noise, or not to be judged.
 
 use crate::statistics::{Noise, Ratio};
 
-/// What a ratio to the base means.
+/// Verdict on a ratio to the base.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
-    /// On the good side, beyond the noise.
+    /// Better, beyond the noise.
     Better,
-    /// The interval holds 1, or the noise floor covers it.
+    /// Within the noise: the interval contains 1, or the noise floor covers the ratio.
     Noise,
-    /// One block and no noise floor: nothing can be said.
+    /// Not to be judged: one block and no noise floor.
     Unjudged,
-    /// On the bad side, beyond the noise.
+    /// Worse, beyond the noise.
     Worse,
 }
 
-/// A noise floor and where it is from.
+/// Noise floor and its origin.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Floor {
-    /// How wide it is.
+    /// Width of the noise.
     pub(crate) noise: Noise,
-    /// From the same experiment. One from another load can dismiss a difference, and cannot support one.
+    /// True if it comes from the same experiment. A floor from another load can dismiss a difference, but not
+    /// support one.
     pub(crate) own: bool,
 }
 
 impl Floor {
-    /// Whether the mean of `blocks` ratios is beyond it; `None` if that cannot be said.
+    /// True if the mean of `blocks` ratios is beyond the floor; `None` if that cannot be decided.
     pub(crate) fn is_passed(&self, ratio: f64, blocks: usize) -> Option<bool> {
         match (self.noise.covers(ratio, blocks), self.own) {
             (true, _) => Some(false),
@@ -39,22 +40,21 @@ impl Floor {
 /// A ratio with its verdict.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Judged {
-    /// Theirs over the base's.
+    /// Ratio of the target to the base.
     pub(crate) ratio: Ratio,
-    /// What it means.
+    /// Verdict on the ratio.
     pub(crate) verdict: Verdict,
-    /// Whether more is better.
+    /// True if more is better.
     pub(crate) more_is_better: bool,
 }
 
 impl Judged {
-    /// Judges `ratio`. Both have to agree that it is no noise: its own interval, if it has one, and the noise floor,
-    /// if there is one.
+    /// Judges `ratio`. A difference must pass both tests that exist: its own interval and the noise floor.
     pub(crate) fn new(ratio: Ratio, floor: Option<&Floor>, more_is_better: bool) -> Self {
         let beyond = floor.and_then(|floor| floor.is_passed(ratio.mean, ratio.pairs));
         let differs = match (ratio.differs(), beyond) {
             (Some(own), Some(beyond)) => Some(own && beyond),
-            // An interval stands for itself, and so does what no floor of its own supports.
+            // If only one of the two tests exists, it decides.
             (own, beyond) => own.or(beyond),
         };
         let verdict = match differs {
@@ -70,13 +70,13 @@ impl Judged {
         }
     }
 
-    /// How far from 1, as a positive logarithm if good.
+    /// Returns the logarithm of the ratio, positive if the target is better.
     pub(crate) fn gain(&self) -> f64 {
         let log = self.ratio.mean.ln();
         if self.more_is_better { log } else { -log }
     }
 
-    /// The gain in steps 1 to 5: below 5 %, 15 %, 35 %, 75 %, and above.
+    /// Returns the size of the gain in steps 1 to 5: below 5 %, 15 %, 35 %, 75 %, and above.
     pub(crate) fn step(&self) -> u8 {
         let size = self.gain().abs().exp() - 1.0;
         let steps = [0.05, 0.15, 0.35, 0.75];

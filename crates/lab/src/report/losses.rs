@@ -7,10 +7,10 @@ use super::metric::Metric;
 use super::prose::Prose;
 use super::view::{ExperimentView, Panel, Row, View, is_ours, is_relay};
 
-/// How many rows stand open; the rest is folded up.
+/// Number of rows that are shown; the rest is folded.
 const OPEN: usize = 25;
 
-/// One place at which we are behind.
+/// Comparison in which one of our targets is behind.
 #[derive(Debug, Clone, PartialEq)]
 struct Loss {
     place: String,
@@ -24,13 +24,13 @@ struct Loss {
 }
 
 impl Loss {
-    /// Beyond the noise.
+    /// True if the loss is beyond the noise.
     fn is_known(&self) -> bool {
         self.judged.verdict == Verdict::Worse
     }
 }
 
-/// Worse than the base by any measure, the worst first.
+/// Returns the comparisons in which ours is worse than the base by any metric, the worst first.
 fn against_base(view: &View<'_>) -> Vec<Loss> {
     let mut losses = Vec::new();
     for experiment in &view.experiments {
@@ -52,7 +52,7 @@ fn against_base(view: &View<'_>) -> Vec<Loss> {
     losses
 }
 
-/// Where another pooler is ahead of the best of ours, by the experiment's first measure.
+/// Returns the comparisons in which another pooler is ahead of the best of ours, by the experiment's main metric.
 fn against_others(view: &View<'_>) -> Vec<Loss> {
     let mut losses = Vec::new();
     for experiment in &view.experiments {
@@ -62,7 +62,8 @@ fn against_others(view: &View<'_>) -> Vec<Loss> {
                 let Some(best) = best(panel, metric, at) else {
                     continue;
                 };
-                // The base has its own list, its twin is the base, and what pools nothing is no pooler.
+                // The base has its own list, a twin repeats another target, relays do not pool, and variants of
+                // Weir are no other poolers.
                 let others = panel.rows.iter().filter(|row| {
                     let name = row.target.name.as_str();
                     !is_ours(name)
@@ -85,7 +86,7 @@ fn sort(losses: &mut [Loss]) {
     losses.sort_by(|one, two| one.judged.gain().total_cmp(&two.judged.gain()));
 }
 
-/// The best of ours at a place.
+/// Returns the best of our targets at a place.
 fn best<'p, 'a>(panel: &'p Panel<'a>, metric: Metric, at: usize) -> Option<&'p Row<'a>> {
     let value = |row: &Row<'_>| row.points.get(at)?.sample(metric).map(|sample| sample.mean);
     let signed = |value: f64| {
@@ -113,7 +114,7 @@ fn loss<'a>(
     at: usize,
 ) -> Option<Loss> {
     let judged = experiment.judge_pair(metric, row, against, at)?;
-    // What cannot be judged and is on the bad side is told too, apart from what is known.
+    // A ratio on the bad side that cannot be judged is reported too, apart from known losses.
     let behind = match judged.verdict {
         Verdict::Better | Verdict::Noise => false,
         Verdict::Unjudged => judged.gain() < 0.0,
@@ -136,7 +137,7 @@ fn loss<'a>(
     })
 }
 
-/// The section.
+/// Returns the section.
 pub(super) fn blocks(view: &View<'_>) -> Vec<Block> {
     let mut blocks = vec![Block::section("Where Weir loses")];
     let (base, open): (Vec<Loss>, Vec<Loss>) =
@@ -159,7 +160,7 @@ pub(super) fn blocks(view: &View<'_>) -> Vec<Block> {
     blocks
 }
 
-/// Losses to the base that are beyond the noise.
+/// Returns the number of losses to the base that are beyond the noise.
 pub(super) fn count(view: &View<'_>) -> usize {
     against_base(view)
         .iter()
@@ -223,7 +224,7 @@ fn list(caption: &'static str, losses: &[Loss]) -> Vec<Block> {
 }
 
 fn table(caption: &str, losses: &[Loss]) -> Table {
-    // What matters comes first: on a phone the rest is out of sight.
+    // The most important columns come first: on a phone the rest is out of sight.
     let heads = [
         "Load",
         ">Ratio",
@@ -271,7 +272,7 @@ fn table(caption: &str, losses: &[Loss]) -> Table {
     table
 }
 
-/// Cells of ours that could not be run or in which transactions failed.
+/// Lists cells of our targets that could not be run or in which transactions failed.
 fn failures(view: &View<'_>) -> Table {
     let heads = ["Experiment", "Load", "Target", ">Block", "What"];
     let mut table = Table::new("Cells of Weir that failed", &heads);

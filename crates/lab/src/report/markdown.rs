@@ -1,12 +1,12 @@
-//! The document as Markdown with tables. Pictures are left out: the tables have their figures.
+//! Renders a document as Markdown with tables. Charts are left out: the tables have their figures.
 
 use super::document::{Block, Document, Entry, Table, Tone};
 
-/// What colour and hatching say in HTML.
+/// Explanation of the marks that replace HTML's colours and hatching.
 pub(super) const MARKS: &str =
     "In the tables: + better, - worse, ~ within the noise, ? not judged, ! flagged.";
 
-/// The page, with exactly one title.
+/// Renders the page, with exactly one title.
 pub(crate) fn render(document: &Document) -> String {
     let mut text = format!(
         "# {}\n\n{}\n",
@@ -77,7 +77,8 @@ fn line(entries: impl Iterator<Item = String>) -> String {
     format!("| {} |\n", joined.join(" | "))
 }
 
-/// What colour and hatching say in HTML, as letters: `+` better, `-` worse, `!` flagged.
+/// Returns an entry's text with its mark, which replaces colour and hatching: `+` better, `-`
+/// worse, `!` flagged.
 pub(super) fn marked(entry: &Entry) -> String {
     let sign = match entry.tone {
         Tone::Better(_) if entry.text.parse::<f64>().is_ok() => " +",
@@ -88,7 +89,7 @@ pub(super) fn marked(entry: &Entry) -> String {
     format!("{}{sign}{flag}", entry.text)
 }
 
-/// Keeps what has a meaning in Markdown from having it.
+/// Escapes characters that have a meaning in Markdown.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,9 +1,9 @@
-//! What can be read off a cell as one number.
+//! Metrics that can be derived from a cell.
 
 use super::format::Style;
 use crate::record::{Cell, Measure};
 
-/// One kind of number.
+/// Metric of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Metric {
     /// Payload per second.
@@ -12,7 +12,7 @@ pub(crate) enum Metric {
     CpuPerMegabyte,
     /// CPU time of the pooler per transaction.
     CpuPerTransaction,
-    /// How late transactions began behind their time, for one of a hundred.
+    /// 99th percentile of the delay behind the intended start.
     LagP99,
     /// Logins per second.
     Logins,
@@ -22,14 +22,14 @@ pub(crate) enum Metric {
     MemoryPerClient,
     /// Median latency.
     P50,
-    /// Latency that one of a hundred exceeds.
+    /// 99th percentile of the latency.
     P99,
     /// Transactions per second.
     Tps,
 }
 
 impl Metric {
-    /// What an experiment is judged by first.
+    /// Returns the main metric of an experiment.
     pub(crate) fn main(measure: Measure) -> Self {
         match measure {
             Measure::Bandwidth => Self::Bandwidth,
@@ -40,7 +40,8 @@ impl Metric {
         }
     }
 
-    /// All that an experiment is judged by, the first one first. The rest shows what the first cost.
+    /// Returns all metrics by which an experiment is judged, the main one first. The others show
+    /// its cost.
     pub(crate) fn judged(measure: Measure) -> Vec<Self> {
         match measure {
             Measure::Bandwidth => vec![Self::Bandwidth, Self::CpuPerMegabyte],
@@ -51,7 +52,7 @@ impl Metric {
         }
     }
 
-    /// What the charts of an experiment show, where it was measured.
+    /// Returns the metrics that the charts of an experiment show, if they were measured.
     pub(crate) fn charted(measure: Measure) -> Vec<Self> {
         match measure {
             Measure::Bandwidth => vec![Self::Bandwidth, Self::CpuPerMegabyte, Self::Memory],
@@ -70,7 +71,7 @@ impl Metric {
         }
     }
 
-    /// The number, if it was measured and is one.
+    /// Returns the value for a cell, if it was measured and is finite.
     pub(crate) fn of(self, cell: &Cell) -> Option<f64> {
         let outcome = cell.outcome.as_ref()?;
         let latency = outcome.latency.as_ref();
@@ -94,12 +95,12 @@ impl Metric {
         value.is_finite().then_some(value)
     }
 
-    /// Whether more is better.
+    /// True if more is better.
     pub(crate) fn more_is_better(self) -> bool {
         matches!(self, Self::Bandwidth | Self::Logins | Self::Tps)
     }
 
-    /// As in a table's head.
+    /// Returns the title for the head of a table.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Bandwidth => "Bandwidth",
@@ -115,7 +116,7 @@ impl Metric {
         }
     }
 
-    /// As in a sentence.
+    /// Returns the name for a sentence.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Bandwidth => "bandwidth",
@@ -131,7 +132,7 @@ impl Metric {
         }
     }
 
-    /// How one is written.
+    /// Returns the format of its values.
     pub(crate) fn style(self) -> Style {
         match self {
             Self::Bandwidth => Style::BytesPerSecond,
@@ -145,7 +146,7 @@ impl Metric {
         }
     }
 
-    /// The unit of a chart whose largest value is `max`: its size and its name.
+    /// Returns the unit of a chart whose largest value is `max`: its size and its name.
     pub(crate) fn unit(self, max: f64) -> (f64, &'static str) {
         let steps: &[(f64, &'static str)] = match self.style() {
             Style::Bytes => &[
@@ -167,7 +168,7 @@ impl Metric {
     }
 }
 
-/// Bytes and transactions stay below 2^52.
+/// Converts a count. Bytes and transactions stay below 2^52.
 #[expect(clippy::cast_precision_loss, reason = "see above")]
 fn float(count: u64) -> f64 {
     count as f64

@@ -1,4 +1,4 @@
-//! What others published, beside what was measured here.
+//! Published figures beside the measured ones.
 
 use super::document::{Block, Column, Entry, Table};
 use super::format::{self, Style};
@@ -6,7 +6,7 @@ use super::prose::Prose;
 use super::view::{ExperimentView, Panel, Point, Row, is_ours, published};
 use crate::record::Published;
 
-/// The section's part, if something was published.
+/// Returns the part of the section on published figures, if there are any.
 pub(super) fn blocks(view: &ExperimentView<'_>) -> Vec<Block> {
     let tables: Vec<Block> = view
         .panels
@@ -33,7 +33,7 @@ pub(super) fn blocks(view: &ExperimentView<'_>) -> Vec<Block> {
     blocks
 }
 
-/// The published ratio to the base at a place, for one of our targets.
+/// Returns the published ratio to the base at a place, for one of our targets.
 pub(super) fn ratio(
     view: &ExperimentView<'_>,
     panel: &Panel<'_>,

@@ -1,9 +1,9 @@
-//! How charts and maps are to be read, said once.
+//! Explanation of charts and maps, given once.
 
 use super::document::{Block, Entry, Table, Tone};
 use super::prose::Prose;
 
-/// The section.
+/// Returns the section.
 pub(super) fn blocks() -> Vec<Block> {
     let mut key = Table::new("Key of the maps", &["", "", "", "", "", "", ""]);
     key.heat = true;

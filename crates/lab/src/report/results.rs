@@ -1,4 +1,4 @@
-//! Reading a result directory, a finished one or one that was interrupted at any moment.
+//! Reads a result directory of a finished run, or of one that was interrupted at any moment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,32 +8,32 @@ use std::path::Path;
 use super::Error;
 use crate::record::{Cell, FORMAT, Run};
 
-/// What a result directory says.
+/// Contents of a result directory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Results {
-    /// `run.json`.
+    /// Contents of `run.json`.
     pub run: Run,
-    /// `cells.jsonl`, each cell once, in the order of the file.
+    /// Contents of `cells.jsonl`, each cell once, in the order of the file.
     pub cells: Vec<Cell>,
-    /// Lines that are no cell, such as one that was being written when the machine stopped.
+    /// Number of lines that are no cell, such as one that was being written when the machine stopped.
     pub unreadable: usize,
-    /// Cells with an outcome that a later line replaced.
+    /// Number of cells with an outcome that a later line replaced.
     pub replaced: usize,
 }
 
 impl Results {
-    /// Reads `run.json` and `cells.jsonl` in `directory`. A missing `cells.jsonl` is a run without cells.
+    /// Reads `run.json` and `cells.jsonl` in `directory`. A missing `cells.jsonl` means a run without cells.
     ///
     /// # Errors
     ///
-    /// If `run.json` cannot be read, is not ours or is of a later version, or `cells.jsonl` cannot be read.
+    /// `run.json` cannot be read, does not describe a run or has a later format, or `cells.jsonl` cannot be read.
     pub fn read(directory: &Path) -> Result<Self, Error> {
         let path = directory.join("run.json");
         let text = fs::read_to_string(&path).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => Error::NoResults(directory.to_owned()),
             _ => Error::Read(path.clone(), source),
         })?;
-        // The version comes first: a later record may well not parse.
+        // The format comes first: a later record may well not parse.
         let format = serde_json::from_str::<Version>(&text)
             .map_err(|source| Error::NotARun(path.clone(), source))?
             .format;
@@ -43,7 +43,7 @@ impl Results {
         let run = serde_json::from_str(&text).map_err(|source| Error::NotARun(path, source))?;
         let path = directory.join("cells.jsonl");
         let lines = match fs::read(&path) {
-            // What was cut in the middle of a character is one unreadable line, not an unreadable file.
+            // A line cut in the middle of a character makes one unreadable line, not an unreadable file.
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(source) if source.kind() == io::ErrorKind::NotFound => String::new(),
             Err(source) => return Err(Error::Read(path, source)),
@@ -51,7 +51,7 @@ impl Results {
         Ok(Self::new(run, &lines))
     }
 
-    /// From a run and the text of `cells.jsonl`.
+    /// Parses the text of `cells.jsonl` for a run.
     #[must_use]
     pub fn new(run: Run, lines: &str) -> Self {
         let mut results = Self {
@@ -70,7 +70,7 @@ impl Results {
         results
     }
 
-    /// A cell that was run again takes the place of the first.
+    /// Adds a cell; one that was run again replaces the first.
     fn add(&mut self, cell: Cell, places: &mut BTreeMap<String, usize>) {
         let key = format!(
             "{:?}",

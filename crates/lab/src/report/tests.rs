@@ -1,4 +1,4 @@
-//! Reports of made-up runs: golden files, and what must hold for every report.
+//! Tests of reports of made-up runs: golden files, and properties of every report.
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
@@ -91,14 +91,15 @@ fn prose_of_a_whole_a_short_and_an_interrupted_run() {
     expect_file!["../../testdata/prose.txt"].assert_eq(&said);
 }
 
-/// The digits that our own words may have: names of percentiles, and the level of all intervals.
+/// Removes the digits that literal texts may have: names of percentiles, and the level of all
+/// intervals.
 fn without_fixed_numbers(text: &str) -> String {
     ["p99.9", "p99", "p90", "p50", "95 %"]
         .iter()
         .fold(text.to_owned(), |text, name| text.replace(name, ""))
 }
 
-/// What a figure says, as a number, and how far the value may be from it.
+/// Parses a formatted figure: its number, and the tolerance of the value.
 fn read_back(shown: &str) -> Option<(f64, f64)> {
     if shown == format::NONE || shown.starts_with('<') {
         return None;
@@ -216,7 +217,7 @@ fn threats_count_the_flags_of_the_data() {
             "{}",
             prose.plain()
         );
-        // The targets that are named add up to the cells.
+        // The numbers of the named targets add up to the cells.
         assert!((figures[3..].iter().sum::<f64>() - flagged(kind)).abs() < 1e-9);
     }
 }
@@ -282,7 +283,7 @@ fn the_page_needs_nothing_from_elsewhere() {
     }
 }
 
-/// Every element that is opened is closed in order.
+/// Asserts that every opened element is closed in order.
 fn balanced(html: &str) {
     let mut open: Vec<&str> = Vec::new();
     for part in html.split('<').skip(1) {
@@ -369,7 +370,7 @@ fn a_directory_gets_its_report() {
 fn a_directory_without_cells_gets_one_too() {
     let directory = tempfile::tempdir().unwrap();
     let run = serde_json::to_string(&fixture::small().run).unwrap();
-    // As an earlier version wrote it: without what was added since.
+    // Record of an earlier version, without the fields added since.
     let run = run.replace("\"twin_of\":null", "\"later\":1");
     fs::write(directory.path().join("run.json"), run).unwrap();
     let summary = write(directory.path()).unwrap();
@@ -406,7 +407,7 @@ fn a_cell_that_was_run_again_counts_once() {
     );
 }
 
-/// Values that a broken cell may have.
+/// Returns values that a broken cell may have.
 fn broken() -> impl Strategy<Value = f64> {
     prop_oneof![
         Just(0.0),
@@ -494,7 +495,7 @@ fn a_base_that_failed_is_named() {
     assert!(text.contains("Nothing can be compared"), "{text}");
 }
 
-/// The style's variables in one of the two schemes: red, green, blue from 0 to 1.
+/// Returns the style's variables in one of the two schemes: red, green, blue from 0 to 1.
 fn colours(scheme: &str) -> std::collections::BTreeMap<String, [f64; 3]> {
     let mut found = std::collections::BTreeMap::new();
     for pair in scheme.split([';', '{', '}']) {
@@ -518,7 +519,7 @@ fn colours(scheme: &str) -> std::collections::BTreeMap<String, [f64; 3]> {
     found
 }
 
-/// Contrast as WCAG 2 defines it.
+/// Returns the contrast as WCAG 2 defines it.
 fn contrast(one: [f64; 3], two: [f64; 3]) -> f64 {
     let luminance = |rgb: [f64; 3]| {
         let linear = rgb.map(|c| {
@@ -553,7 +554,7 @@ fn text_and_marks_can_be_told_from_what_is_behind_them() {
             let found = contrast(of(&format!("--s{series}")), of("--panel"));
             assert!(found >= 3.0, "series {series}: {found:.2}");
         }
-        // The strongest tiles let 46 % of the colour through.
+        // The strongest tiles have an opacity of 46 %.
         for tile in ["--better", "--worse"] {
             let (tile, page) = (of(tile), of("--page"));
             let mixed = std::array::from_fn(|at| 0.46 * tile[at] + 0.54 * page[at]);

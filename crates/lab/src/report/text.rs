@@ -1,21 +1,21 @@
-//! The document as aligned text for a terminal. Colour repeats what the letters say, and is never needed.
+//! Renders a document as aligned text for a terminal. Colour only repeats what the text says.
 
 use super::document::{Block, Document, Table, Tone};
 use super::markdown::{MARKS, marked};
 
-/// Whether to write colours.
+/// Use of colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
-    /// With escape sequences.
+    /// Colours by escape sequences.
     Always,
-    /// Plain.
+    /// Plain text.
     Never,
 }
 
-/// Prose is broken at this width; tables are as wide as they are.
+/// Width at which prose is broken; tables keep their own width.
 const WIDTH: usize = 100;
 
-/// The text.
+/// Renders the text.
 pub(crate) fn render(document: &Document, colour: Colour) -> String {
     let mut text = format!("{}\n", harmless(&document.title));
     text.push_str(&wrapped(&document.subtitle, "", ""));
@@ -26,7 +26,7 @@ pub(crate) fn render(document: &Document, colour: Colour) -> String {
     text
 }
 
-/// Keeps what is in the data from commanding the terminal.
+/// Replaces control characters in the data, which could control the terminal.
 fn harmless(text: &str) -> String {
     text.replace(|c: char| c.is_control(), " ")
 }
@@ -77,7 +77,7 @@ fn heading(text: &str, line: &str) -> String {
     )
 }
 
-/// Columns as wide as their widest entry, two blanks between them.
+/// Renders a table. Columns are as wide as their widest entry, with two blanks between them.
 pub(crate) fn table(table: &Table, colour: Colour) -> String {
     let mut cells: Vec<Vec<(String, Tone)>> = Vec::new();
     if table.columns.iter().any(|column| !column.title.is_empty()) {
@@ -135,7 +135,7 @@ fn painted(text: &str, tone: Tone, colour: Colour) -> String {
     format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
 
-/// Broken between words, the first line behind `first` and the others behind `rest`.
+/// Breaks text between words, with `first` before the first line and `rest` before the others.
 pub(crate) fn wrapped(text: &str, first: &str, rest: &str) -> String {
     let mut lines = Vec::new();
     let mut line = first.to_owned();

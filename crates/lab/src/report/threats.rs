@@ -1,4 +1,4 @@
-//! What speaks against the figures, in sentences made from the flags and the data.
+//! Threats to validity, in sentences made from the flags and the data.
 
 mod noise;
 
@@ -10,7 +10,7 @@ use super::view::{ExperimentView, View};
 use crate::record::{Cell, FlagKind};
 use crate::statistics::float;
 
-/// All of them, what weighs most first.
+/// Returns all sentences, the most important first.
 pub(super) fn sentences(view: &View<'_>) -> Vec<Prose> {
     let mut said = completeness(view);
     said.extend(flags(view));
@@ -45,7 +45,7 @@ pub(super) fn sentences(view: &View<'_>) -> Vec<Prose> {
     said
 }
 
-/// What is not there, and why.
+/// Returns sentences on absent data, with the reasons.
 fn completeness(view: &View<'_>) -> Vec<Prose> {
     let results = view.results;
     let mut said = Vec::new();
@@ -102,7 +102,8 @@ fn completeness(view: &View<'_>) -> Vec<Prose> {
     said
 }
 
-/// How many could not be run, and the reasons, the most frequent first.
+/// Returns a sentence on the number of cells that could not be run, with the most frequent reasons
+/// first.
 fn failures(experiment: &ExperimentView<'_>) -> Option<Prose> {
     const TOLD: usize = 4;
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
@@ -132,7 +133,7 @@ fn failures(experiment: &ExperimentView<'_>) -> Option<Prose> {
     (failed > 0).then(|| prose.text("."))
 }
 
-/// Who was run by a description that nobody had tried.
+/// Returns a sentence on the targets that were run by an untried description.
 fn untried(view: &View<'_>) -> Option<Prose> {
     let ran = |name: &str| view.results.cells.iter().any(|cell| cell.target == name);
     let targets = view.results.run.targets.iter();
@@ -147,7 +148,7 @@ fn untried(view: &View<'_>) -> Option<Prose> {
     (!titles.is_empty()).then_some(prose)
 }
 
-/// One sentence per kind of flag.
+/// Returns one sentence per kind of flag.
 fn flags(view: &View<'_>) -> Vec<Prose> {
     let cells: Vec<&Cell> = view
         .experiments
@@ -182,7 +183,7 @@ fn flags(view: &View<'_>) -> Vec<Prose> {
     kinds.iter().map(sentence).collect()
 }
 
-/// Which targets have the flag most: a flag that one side alone has favours the other.
+/// Lists the targets by number of flagged cells: a flag on one side only favours the other.
 fn concerned(view: &View<'_>, with: &[&Cell]) -> Prose {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for cell in with {
@@ -232,7 +233,7 @@ fn meaning(kind: FlagKind) -> &'static str {
     }
 }
 
-/// What the way of loading leaves out.
+/// Returns sentences on the limits of the way in which the load was made.
 fn load(view: &View<'_>) -> Vec<Prose> {
     let mut said = Vec::new();
     let cells: Vec<&Cell> = view
@@ -277,7 +278,7 @@ fn load(view: &View<'_>) -> Vec<Prose> {
     said
 }
 
-/// Whether it has percentiles, but not what they were taken from.
+/// True if the cell has percentiles without their distribution.
 fn is_sampled(cell: &Cell) -> bool {
     let latency = cell
         .outcome

@@ -1,4 +1,4 @@
-//! The head of the report: what was run, and what came out in words and in one table.
+//! Head of the report: the run, and its results in words and in one table.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::metric::Metric;
 use super::prose::Prose;
 use super::view::{ExperimentView, View, is_ours};
 
-/// When, how long, on what.
+/// Returns the time, the duration and the machine of the run.
 pub(super) fn subtitle(view: &View<'_>) -> String {
     let run = &view.results.run;
     let took = match run.ended_unix_s {
@@ -21,7 +21,7 @@ pub(super) fn subtitle(view: &View<'_>) -> String {
     parts.join(" · ")
 }
 
-/// The few facts of the machine that a reader wants first, as far as they were captured.
+/// Returns the most important facts about the machine, as far as they were captured.
 fn machine(view: &View<'_>) -> Vec<String> {
     let environment = &view.results.run.environment;
     let fact = |section: &str, key: &str| environment.get(section)?.get(key).cloned();
@@ -31,7 +31,7 @@ fn machine(view: &View<'_>) -> Vec<String> {
             .map_or_else(|_| total.clone(), |kib| Style::Bytes.show(kib * 1024.0)),
         None => total,
     });
-    // version() goes on with the compiler and the platform.
+    // The output of version() continues with the compiler and the platform.
     let postgres = fact("postgres", "version").map(|version| {
         version
             .split([' ', ','])
@@ -51,7 +51,7 @@ fn machine(view: &View<'_>) -> Vec<String> {
     .collect()
 }
 
-/// All comparisons of our targets with the base of an experiment.
+/// Counts of all comparisons of our targets with the base of an experiment.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(super) struct Tally {
     pub(super) better: usize,
@@ -93,7 +93,7 @@ impl Tally {
         }
     }
 
-    /// `8 better, 1 ~, 1 worse: 0.93 to 1.42`.
+    /// Formats the entry of a table: `8 better, 1 ~, 1 worse: 0.93 to 1.42`.
     fn entry(&self) -> Entry {
         let counts = [
             (self.better, "better"),
@@ -126,7 +126,7 @@ impl Tally {
     }
 }
 
-/// Every judgement of the row of `target` against the base by `metric`.
+/// Returns all judgements of the row of `target` against the base by `metric`.
 pub(super) fn judgements(view: &ExperimentView<'_>, target: &str, metric: Metric) -> Vec<Judged> {
     let mut found = Vec::new();
     for panel in &view.panels {
@@ -138,7 +138,7 @@ pub(super) fn judgements(view: &ExperimentView<'_>, target: &str, metric: Metric
     found
 }
 
-/// Our targets that an experiment has, by the order of the run.
+/// Returns our targets in an experiment, in the order of the run.
 fn ours<'v>(view: &'v View<'_>, experiment: &'v ExperimentView<'_>) -> Vec<&'v str> {
     let targets = view
         .results
@@ -157,7 +157,7 @@ fn ours<'v>(view: &'v View<'_>, experiment: &'v ExperimentView<'_>) -> Vec<&'v s
         .collect()
 }
 
-/// The verdict.
+/// Returns the section.
 pub(super) fn blocks(view: &View<'_>) -> Vec<Block> {
     let mut blocks = vec![Block::section("Verdict")];
     blocks.extend(sentences(view).into_iter().map(Block::Prose));
@@ -173,7 +173,7 @@ pub(super) fn blocks(view: &View<'_>) -> Vec<Block> {
     blocks
 }
 
-/// One sentence per base, over all experiments and measures.
+/// Returns one sentence per base, over all experiments and metrics.
 pub(super) fn sentences(view: &View<'_>) -> Vec<Prose> {
     let mut by_base: BTreeMap<&str, Vec<Judged>> = BTreeMap::new();
     for experiment in &view.experiments {
@@ -241,7 +241,8 @@ fn sentence(base: &str, tally: &Tally) -> Prose {
     prose.text(".")
 }
 
-/// What came out for each of ours, in words: `Weir, 1 worker: throughput 0.93 to 1.30 of PgBouncer's ...`.
+/// Returns the results of each of our targets in words: `Weir, 1 worker: throughput 0.93 to 1.30 of PgBouncer's
+/// ...`.
 pub(super) fn of_experiment(view: &View<'_>, experiment: &ExperimentView<'_>) -> Vec<Prose> {
     let words = |target: &&str| {
         let measures: Vec<Prose> = Metric::judged(experiment.experiment.measure)
@@ -255,7 +256,7 @@ pub(super) fn of_experiment(view: &View<'_>, experiment: &ExperimentView<'_>) ->
     ours(view, experiment).iter().filter_map(words).collect()
 }
 
-/// `throughput 0.93 to 1.30, better at 4 of 5 loads and worse at 1`.
+/// Returns a range such as `throughput 0.93 to 1.30 (better at 4, worse at 1 of 5 loads)`.
 fn range(metric: Metric, tally: &Tally) -> Option<Prose> {
     let (low, high) = (tally.low?, tally.high?);
     let prose = Prose::new(metric.words())
@@ -270,7 +271,7 @@ fn range(metric: Metric, tally: &Tally) -> Option<Prose> {
     Some(prose.text(" (").then(counted(tally)).text(")"))
 }
 
-/// `better at 4, worse at 1 of 5 loads`.
+/// Returns counts such as `better at 4, worse at 1 of 5 loads`.
 fn counted(tally: &Tally) -> Prose {
     let total = tally.total();
     let counts = [
@@ -299,7 +300,7 @@ fn counted(tally: &Tally) -> Prose {
         .text(loads)
 }
 
-/// Measures down, our targets across.
+/// Returns a table with the metrics as rows and our targets as columns.
 fn table(view: &View<'_>) -> Table {
     let mut targets: Vec<&str> = Vec::new();
     for experiment in &view.experiments {
@@ -324,7 +325,7 @@ fn table(view: &View<'_>) -> Table {
         for metric in Metric::judged(experiment.experiment.measure) {
             let tally = |target: &&str| Tally::of(&judgements(experiment, target, metric));
             let tallies: Vec<Tally> = targets.iter().map(tally).collect();
-            // What was not measured has no row.
+            // A metric that was not measured has no row.
             if tallies.iter().all(|tally| tally.total() == 0) {
                 continue;
             }

@@ -14,43 +14,44 @@ use super::results::Results;
 use crate::record::{Cell, Experiment, Published, Target};
 use crate::statistics::{Noise, Ratio};
 
-/// What was varied, by name.
+/// Varied factors, by name.
 pub(crate) type Factors = BTreeMap<String, String>;
 
-/// Everything, in the order of the report.
+/// Whole run, in the order of the report.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
-    /// What was read.
+    /// Records that were read.
     pub(crate) results: &'a Results,
-    /// One per experiment of the run.
+    /// Experiments of the run.
     pub(crate) experiments: Vec<ExperimentView<'a>>,
-    /// Cells of experiments or targets that the run does not name.
+    /// Number of cells of experiments or targets that the run does not name.
     pub(crate) strays: usize,
 }
 
-/// One experiment.
+/// Experiment and its cells.
 #[derive(Debug)]
 pub(crate) struct ExperimentView<'a> {
-    /// Its description.
+    /// Description of the experiment.
     pub(crate) experiment: &'a Experiment,
-    /// Its cells.
+    /// Cells of the experiment.
     pub(crate) cells: Vec<&'a Cell>,
-    /// One per combination of the factors other than the axis.
+    /// Panels, one per combination of the factors other than the axis.
     pub(crate) panels: Vec<Panel<'a>>,
-    /// Measured with twins: its own if it has any, else those of the other experiments.
+    /// Noise floors, measured with twins: the experiment's own if there are any, else those of the other
+    /// experiments.
     pub(crate) floors: BTreeMap<Metric, Floor>,
-    /// Planned, and neither measured nor failed: target, factors, block.
+    /// Planned cells that are neither measured nor failed: target, factors, block.
     pub(crate) missing: Vec<(String, Factors, u32)>,
 }
 
-/// Whether a target is the project's own as it is used, such as `weir-2`; not one that is slowed on purpose, nor the
-/// repetition of another.
+/// True if a target is the project's own in normal use, such as `weir-2`. A target that is slowed on purpose, or
+/// repeats another, is not.
 pub(crate) fn is_ours(target: &str) -> bool {
     let workers = target.strip_prefix("weir-");
     target == "weir" || workers.is_some_and(|rest| rest.parse::<u32>().is_ok())
 }
 
-/// Whether a target passes bytes on and pools nothing: what it costs less is no merit of a pooler.
+/// True if a target only relays bytes and does not pool. Its lower costs are no merit of a pooler.
 pub(crate) fn is_relay(target: &str) -> bool {
     matches!(target, "direct" | "haproxy")
 }
@@ -58,7 +59,7 @@ pub(crate) fn is_relay(target: &str) -> bool {
 // === impl View ===
 
 impl<'a> View<'a> {
-    /// Puts `results` in order.
+    /// Arranges `results`.
     pub(crate) fn new(results: &'a Results) -> Self {
         let of = |experiment: &'a Experiment| ExperimentView::new(experiment, results);
         let known: BTreeSet<&str> = results
@@ -86,7 +87,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// For people: the title of a target, or its name if the run does not describe it.
+    /// Returns the title of a target for display; empty if the run does not describe it.
     pub(crate) fn title(&self, target: &str) -> &'a str {
         title(&self.results.run.targets, target).unwrap_or_default()
     }
@@ -146,12 +147,12 @@ impl<'a> ExperimentView<'a> {
         view
     }
 
-    /// What it is judged by first.
+    /// Returns the main metric of the experiment.
     pub(crate) fn main(&self) -> Metric {
         Metric::main(self.experiment.measure)
     }
 
-    /// Cells that could not be run.
+    /// Returns the cells that could not be run.
     pub(crate) fn failed(&self) -> impl Iterator<Item = &'a Cell> {
         self.cells
             .iter()
@@ -159,7 +160,7 @@ impl<'a> ExperimentView<'a> {
             .filter(|cell| cell.outcome.is_none())
     }
 
-    /// The title of the base, or its name.
+    /// Returns the title of the base, or its name.
     pub(crate) fn base_title(&self) -> &'a str {
         let mut rows = self.panels.iter().filter_map(Panel::base_row);
         rows.next().map_or(self.experiment.base.as_str(), |row| {
@@ -167,7 +168,7 @@ impl<'a> ExperimentView<'a> {
         })
     }
 
-    /// The ratio of `row` to the base at the place `at`, judged. `None` for the base and where a pair is missing.
+    /// Judges the ratio of `row` to the base at the place `at`. `None` for the base itself, and without pairs.
     pub(crate) fn judge(
         &self,
         metric: Metric,
@@ -199,7 +200,7 @@ impl<'a> ExperimentView<'a> {
         ))
     }
 
-    /// Pairs of all twins with what they repeat.
+    /// Returns the pairs of all twins with their originals.
     fn twins(&self, metric: Metric) -> Vec<(f64, f64)> {
         let mut pairs = Vec::new();
         for panel in &self.panels {
@@ -219,7 +220,7 @@ impl<'a> ExperimentView<'a> {
     }
 }
 
-/// What was planned for each block and is not there. Without a plan: what some block has and another has not.
+/// Returns the planned cells that a block lacks. Without a plan: the cells that some block has and another has not.
 fn missing(experiment: &Experiment, cells: &[&Cell]) -> Vec<(String, Factors, u32)> {
     let seen: BTreeSet<(&str, &Factors, u32)> = cells
         .iter()
@@ -247,7 +248,7 @@ fn missing(experiment: &Experiment, cells: &[&Cell]) -> Vec<(String, Factors, u3
     blocks.flat_map(absent).collect()
 }
 
-/// What was published for conditions such as `factors`, one per published target at most.
+/// Returns the figures published for conditions such as `factors`.
 pub(crate) fn published<'a>(
     experiment: &'a Experiment,
     factors: &'a Factors,

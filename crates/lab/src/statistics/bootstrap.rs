@@ -1,11 +1,11 @@
-//! The bootstrap: how a statistic would scatter, from resampling the values at hand. Seeded, so that the same
+//! The bootstrap: estimates the scatter of a statistic by resampling the values at hand. Seeded, so that the same
 //! data give the same interval.
 
 use super::{CONFIDENCE, Interval, float};
 
-/// 95 % percentile interval of `statistic` over `rounds` resamples. `None` if there are fewer than 2 values, no round,
-/// or a resample for which there is no statistic. Of few values it is too narrow: no resample is beyond the least and the
-/// largest of them.
+/// Returns the 95 % percentile interval of `statistic` over `rounds` resamples. `None` with fewer than 2 values,
+/// without a round, or if a resample has no statistic. With few values the interval is too narrow: no resample
+/// exceeds their range.
 #[must_use]
 pub fn interval<T: Copy>(
     values: &[T],
@@ -46,7 +46,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// As many values as there are, drawn with repetition.
+    /// Draws as many values as there are, with repetition.
     fn resample<T: Copy>(&mut self, values: &[T]) -> Option<Vec<T>> {
         if values.len() < 2 {
             return None;
@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn the_mean_scatters_by_its_standard_error() {
-        // 0..100 has deviation 28.87 (n), so the mean's standard error is 2.887 and the interval +- 5.66.
+        // The values 0..100 have a deviation of 28.87 (n), so the mean's standard error is 2.887 and the interval
+        // +- 5.66.
         let values: Vec<f64> = (0..100).map(f64::from).collect();
         let interval = interval(&values, mean, 4000, 7).unwrap();
         close(interval.low, 49.5 - 5.66, 0.4);
@@ -84,7 +85,8 @@ mod tests {
 
     #[test]
     fn the_median_of_three_is_as_uncertain_as_they_are() {
-        // A resample's median is the least value with probability 7/27, so both ends are the ends of the sample.
+        // The median of a resample is the least value with a probability of 7/27, so both ends are the ends of the
+        // sample.
         let interval = interval(&[10.0, 20.0, 30.0], median, 2000, 1).unwrap();
         close(interval.low, 10.0, 0.0);
         close(interval.high, 30.0, 0.0);

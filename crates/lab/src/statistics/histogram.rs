@@ -1,8 +1,9 @@
-//! Distributions as pairs of a bucket's upper bound and the count in it, rising. Merged, never averaged.
+//! Distributions as pairs of a bucket's upper bound and its count, rising. Distributions are merged, never
+//! averaged.
 
 use std::collections::BTreeMap;
 
-/// One distribution of all values of several. Buckets of different widths stay as they are.
+/// Merges several distributions. Buckets of different widths stay as they are.
 #[must_use]
 pub fn merge<'a>(parts: impl IntoIterator<Item = &'a [(u64, u64)]>) -> Vec<(u64, u64)> {
     let mut merged = BTreeMap::new();
@@ -13,7 +14,7 @@ pub fn merge<'a>(parts: impl IntoIterator<Item = &'a [(u64, u64)]>) -> Vec<(u64,
     merged.into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
-/// The upper bound of the bucket in which the nearest-rank quantile lies; `share` 0.99 is p99. `None` if there is no
+/// Returns the upper bound of the bucket with the nearest-rank quantile; `share` 0.99 is p99. `None` if there is no
 /// value or `share` is not in 0 to 1.
 #[must_use]
 pub fn quantile(histogram: &[(u64, u64)], share: f64) -> Option<u64> {
@@ -28,15 +29,15 @@ pub fn quantile(histogram: &[(u64, u64)], share: f64) -> Option<u64> {
     })
 }
 
-/// Several distributions side by side, to be merged again and again with other weights.
+/// Several distributions, to be merged repeatedly with different weights.
 #[derive(Debug, Clone)]
 pub struct Parts {
-    /// Upper bound, place of the distribution, count; by bound.
+    /// Upper bound, index of the distribution, count; sorted by bound.
     buckets: Vec<(u64, usize, u64)>,
 }
 
 impl Parts {
-    /// Of distributions as [`merge`] takes them.
+    /// Takes distributions as [`merge`] does.
     #[must_use]
     pub fn new(parts: &[&[(u64, u64)]]) -> Self {
         let mut buckets: Vec<(u64, usize, u64)> = Vec::new();
@@ -47,7 +48,8 @@ impl Parts {
         Self { buckets }
     }
 
-    /// As [`quantile`] of all parts merged, each as many times as `weights` says; a part without a weight is left out.
+    /// Returns the [`quantile`] of all parts merged, each repeated as often as `weights` says. A part without a
+    /// weight is left out.
     #[must_use]
     pub fn quantile(&self, weights: &[u64], share: f64) -> Option<u64> {
         if !(0.0..=1.0).contains(&share) {
@@ -67,7 +69,8 @@ impl Parts {
     }
 }
 
-/// Which of `total` values, from 1. Counts of transactions stay below 2^52; less than a billionth of one is rounding.
+/// Returns the rank of a quantile among `total` values, from 1. Counts of transactions stay below 2^52; an excess
+/// below a billionth is rounding.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -97,7 +100,7 @@ mod tests {
 
     #[test]
     fn merging_is_not_averaging() {
-        // 99 fast ones here, 1 slow one there: the mean of the two p99 would be 500.
+        // Of 995 values 990 are fast, in one part, and 5 slow, in the other: the mean of the two p99 would be 500.
         let (fast, slow) = ([(1, 990)], [(1000, 5)]);
         let merged = merge([&fast[..], &slow[..]]);
         assert_eq!(merged, [(1, 990), (1000, 5)]);

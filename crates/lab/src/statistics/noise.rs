@@ -1,21 +1,22 @@
-//! The noise floor: how far a target differs from itself under another name.
+//! The noise floor: the difference of a target from itself under another name.
 //!
-//! Its ratios to itself scatter around 1, which is known and not estimated. So the scatter of their logarithms about 0
-//! says how far a ratio of two others may be from 1 without meaning anything.
+//! Ratios of a target to itself scatter around 1, which is known and not estimated. The scatter of their logarithms
+//! about 0 therefore tells how far a ratio of two other targets may be from 1 by chance.
 
 use super::{CONFIDENCE, finite, float, mean, student};
 
-/// Measured from the pairs of one target with its twin.
+/// Noise measured with pairs of one target and its twin.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
-    /// How many pairs there were.
+    /// Number of pairs.
     pub pairs: usize,
     /// Root mean square of the logarithm of one pair's ratio.
     pub deviation: f64,
 }
 
 impl Noise {
-    /// From pairs of (twin, itself). `None` for fewer than 2, or values that are not positive and finite.
+    /// Computes the noise from pairs of (twin, original). `None` for fewer than 2 pairs, or values that are not
+    /// positive and finite.
     #[must_use]
     pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
         if pairs.len() < 2 || pairs.iter().any(|(one, two)| *one <= 0.0 || *two <= 0.0) {
@@ -31,15 +32,16 @@ impl Noise {
         })
     }
 
-    /// A geometric mean of `blocks` ratios is noise from 1 over this up to this, at 95 %; at least 1. `None` for no
-    /// blocks, and where it is too wide for a number.
+    /// Returns the upper end of the noise band at 95 %, at least 1; the lower end is its reciprocal. A geometric
+    /// mean of `blocks` ratios within the band is noise. `None` without blocks, and if the band is too wide for a
+    /// number.
     #[must_use]
     pub fn band(&self, blocks: usize) -> Option<f64> {
         let t = student::quantile(f64::midpoint(1.0, CONFIDENCE), float(self.pairs))?;
         finite((t * self.deviation / float(blocks).sqrt()).exp())
     }
 
-    /// Whether the geometric mean `ratio` of `blocks` ratios means nothing.
+    /// True if the geometric mean `ratio` of `blocks` ratios is within the noise.
     #[must_use]
     pub fn covers(&self, ratio: f64, blocks: usize) -> bool {
         self.band(blocks)
@@ -71,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_constant_shift_is_noise_too() {
-        // Twins that differ by 2 % every time do not make 2 % a finding.
+        // A constant difference of 2 % between twins must not make 2 % significant.
         let noise = Noise::of(&[(102.0, 100.0), (102.0, 100.0), (102.0, 100.0)]).unwrap();
         assert!(noise.covers(1.02, 3));
     }

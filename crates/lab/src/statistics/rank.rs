@@ -1,24 +1,24 @@
 //! The Mann-Whitney rank test of two small samples, exact, with ties.
 //!
-//! The distribution is that of the ranks at hand: every way to deal them out to the two samples counts once. So ties
-//! need no correction and no normal distribution, which would claim too much for three against three.
+//! The distribution is that of the given ranks: every way to divide them between the two samples counts once. So
+//! ties need no correction. A normal distribution would claim too much for three against three.
 
 use super::{finite, float};
 
-/// From here on the exact count is left for the normal distribution with its correction for ties. At this size they
-/// agree to about a thousandth.
+/// Largest total size for the exact count. Above it the test uses the normal distribution with its correction for
+/// ties; at this size both agree to about a thousandth.
 const EXACT_UP_TO: usize = 60;
 
-/// What the test says.
+/// Result of the test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Test {
-    /// Pairs in which a value of the first sample is above one of the second; equal ones count half.
+    /// Number of pairs in which the value of the first sample is above that of the second; equal values count half.
     pub u: f64,
-    /// Two-sided: twice the smaller tail, at most 1.
+    /// Two-sided p: twice the smaller tail, at most 1.
     pub p: f64,
 }
 
-/// `None` if a sample is empty or has a value that is not finite.
+/// Tests two samples; `None` if one is empty or has a value that is not finite.
 #[must_use]
 pub fn test(first: &[f64], second: &[f64]) -> Option<Test> {
     let finite_all = |values: &[f64]| values.iter().all(|value| value.is_finite());
@@ -40,16 +40,17 @@ pub fn test(first: &[f64], second: &[f64]) -> Option<Test> {
     })
 }
 
-/// The smallest two-sided p that samples of these sizes can give without ties: 0.10 for 3 and 3, 0.029 for 4 and 4,
-/// 0.008 for 5 and 5. 1 if one is empty.
+/// Returns the smallest two-sided p that samples of these sizes can give without ties. Examples are 0.10 for 3 and
+/// 3, 0.029 for 4 and 4, 0.008 for 5 and 5. Returns 1 if a sample is empty.
 #[must_use]
 pub fn least_p(first: usize, second: usize) -> f64 {
-    // One over the number of ways to choose, each way with its mirror image.
+    // Two of all ways to choose: the extreme one and its mirror image.
     let ways = (1..=first).fold(1.0, |ways, k| ways * float(second + k) / float(k));
     (2.0 / ways).min(1.0)
 }
 
-/// Twice the rank from 1 of each value; equal ones get the mean of their ranks, which is why twice.
+/// Returns twice the rank, from 1, of each value. Equal values get the mean of their ranks; doubling keeps it an
+/// integer.
 fn doubled_ranks(values: &[f64]) -> Vec<usize> {
     values
         .iter()
@@ -61,7 +62,7 @@ fn doubled_ranks(values: &[f64]) -> Vec<usize> {
         .collect()
 }
 
-/// Counts the choices of `chosen` ranks by their sum, and reads both tails off.
+/// Counts the choices of `chosen` ranks by their sum, and sums up both tails.
 fn exact(ranks: &[usize], chosen: usize, sum: usize) -> f64 {
     let total: usize = ranks.iter().sum();
     // ways[k][s]: choices of k ranks with sum s among those seen so far.
@@ -144,7 +145,7 @@ mod tests {
         // Ranks 1, 2.5, 2.5, 4, 5, 6. Sums of three at or below 1 + 2.5 + 2.5 = 6: 1 of 20 choices.
         let tied = test(&[1.0, 2.0, 2.0], &[3.0, 4.0, 5.0]).unwrap();
         close(tied.p, 0.10, 1e-12);
-        // The tie is between the samples: {1, 2a} with either 2 is the same sum, so 2 choices of 6 in the tail.
+        // The tie is between the samples: 1 with either 2 has the same sum, so the tail has 2 of 6 choices.
         let across = test(&[1.0, 2.0], &[2.0, 3.0]).unwrap();
         close(across.u, 0.5, 0.0);
         close(across.p, 2.0 / 3.0, 1e-12);

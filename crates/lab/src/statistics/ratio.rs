@@ -1,41 +1,42 @@
-//! The ratio of two targets from pairs that were measured in the same block.
+//! Ratio of two targets from pairs of values that were measured in the same block.
 //!
-//! A ratio is taken inside of a block, where both met the same machine, and then averaged: never a ratio of means
-//! across blocks or days. Averages of ratios are geometric, so that double and half cancel out.
+//! Ratios are taken inside of a block, where both targets ran under the same conditions, and then averaged. Means
+//! across blocks or days are never divided. The averages are geometric, so that double and half cancel out.
 
 use super::{CONFIDENCE, Interval, Sample, student};
 
-/// The least that an interval of [`Ratio::adjusted`] is worth something with.
+/// Minimum degrees of freedom for a useful interval of [`Ratio::adjusted`].
 const FREEDOM_MIN: usize = 2;
 
-/// What several pairs say about one ratio.
+/// Ratio of two targets over several pairs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
-    /// How many blocks had both.
+    /// Number of blocks that have both targets.
     pub pairs: usize,
     /// Geometric mean of the pairs' ratios.
     pub mean: f64,
     /// Smallest of the ratios.
     pub min: f64,
-    /// Largest.
+    /// Largest of the ratios.
     pub max: f64,
-    /// Of the geometric mean, by Student's t on the logarithms; absent for one pair.
+    /// Interval of the geometric mean, by Student's t on the logarithms; absent for a single pair.
     pub interval: Option<Interval>,
 }
 
-/// A ratio with something allowed for that neither of the two decides.
+/// Ratio corrected for conditions that neither target determines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Adjusted {
-    /// What it would be had both met the same.
+    /// Ratio under equal conditions.
     pub ratio: Ratio,
-    /// Of each pair, what its differences did to the logarithm of its ratio.
+    /// Effect of the differing conditions on the logarithm of each pair's ratio.
     pub effects: Vec<f64>,
-    /// The part of the variance of the logarithms that the differences explain, 0 to 1.
+    /// Share of the logarithms' variance that the differences explain, 0 to 1.
     pub explained: f64,
 }
 
 impl Ratio {
-    /// From pairs of (theirs, base). `None` if there is no pair or a value that is not positive and finite.
+    /// Computes the ratio from pairs of (target, base). `None` if there is no pair or a value that is not positive
+    /// and finite.
     #[must_use]
     pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
         let positive = |value: &f64| value.is_finite() && *value > 0.0;
@@ -49,7 +50,7 @@ impl Ratio {
         Self::of_logs(&logs)
     }
 
-    /// From logarithms of ratios.
+    /// Computes the ratio from logarithms of ratios.
     #[must_use]
     pub fn of_logs(logs: &[f64]) -> Option<Self> {
         let sample = Sample::of(logs)?;
@@ -66,17 +67,21 @@ impl Ratio {
         })
     }
 
-    /// From logarithms of ratios and, for each, by how much things differed that neither of the two decides, as the
-    /// speeds of processors: what the ratio would be had both met the same. `differences` has a list for each thing, as
-    /// long as `logs`. Analysis of covariance: the plane through the points by least squares, where nothing differs, and
-    /// the interval of its height there by Student's t with n - 1 degrees of freedom less one for each thing. `min` and
-    /// `max` are of the ratios less what the plane says of them. `None` for fewer than two degrees of freedom, if a
-    /// difference is always nothing or always that of others, or for a value that is not finite.
+    /// Estimates the ratio that two targets would have under equal conditions. `logs` are logarithms of ratios.
+    /// `differences` has one list per condition, each as long as `logs`: the difference of that condition within
+    /// each pair, such as of processor speeds.
+    ///
+    /// The method is analysis of covariance: a plane through the points by least squares, and its height where no
+    /// condition differs. The interval of this height is by Student's t with n - 1 degrees of freedom less one per
+    /// condition. `min` and `max` are of the ratios without the effects of the conditions.
+    ///
+    /// `None` with fewer than two degrees of freedom, or for a value that is not finite. Also `None` if a condition
+    /// never differs, always differs by the same amount, or always differs as others do.
     #[must_use]
     pub fn adjusted(logs: &[f64], differences: &[Vec<f64>]) -> Option<Adjusted> {
         let freedom = logs.len().checked_sub(1 + differences.len());
         let freedom = freedom.filter(|freedom| *freedom >= FREEDOM_MIN)?;
-        // What differences cannot stand for, of a level that is the same for all and of what was seen.
+        // Parts of a constant level and of the ratios that the differences cannot explain.
         let same = unexplained(&vec![1.0; logs.len()], differences)?;
         let seen = unexplained(logs, differences)?;
         let weight = super::finite(dot(&same, &same))
@@ -108,8 +113,8 @@ impl Ratio {
         })
     }
 
-    /// The ratio of the geometric means of two samples that were not measured in pairs, `second` over `first`, with
-    /// Welch's interval on the logarithms. `pairs` is the size of the smaller one. `None` as for [`Self::of`].
+    /// Returns the ratio of the geometric means of two unpaired samples, `second` over `first`, with Welch's
+    /// interval on the logarithms. `pairs` is the size of the smaller sample. `None` as for [`Self::of`].
     #[must_use]
     pub fn unpaired(first: &[f64], second: &[f64]) -> Option<Self> {
         let logs = |values: &[f64]| -> Option<Vec<f64>> {
@@ -135,16 +140,16 @@ impl Ratio {
         })
     }
 
-    /// Whether the interval leaves 1 out. `None` for one pair: nothing can be said.
+    /// True if the interval excludes 1; `None` for a single pair, which has no interval.
     #[must_use]
     pub fn differs(&self) -> Option<bool> {
         self.interval.map(|interval| !interval.contains(1.0))
     }
 }
 
-/// What is left of `values` when as much as can be is explained by multiples of the `reasons`, by least squares through
-/// the origin (Gram and Schmidt, one reason after the other). `None` if a list is not as long as `values`, if a reason is
-/// nothing but what others are, or for a value that is not finite.
+/// Returns the residuals of `values` after a least-squares fit through the origin by multiples of the `reasons`
+/// (Gram and Schmidt, one reason after the other). `None` if a list is not as long as `values`, or for a value that
+/// is not finite. Also `None` if a reason is zero or a combination of earlier ones.
 #[must_use]
 pub fn unexplained(values: &[f64], reasons: &[Vec<f64>]) -> Option<Vec<f64>> {
     let mut own: Vec<Vec<f64>> = Vec::new();
@@ -160,10 +165,10 @@ pub fn unexplained(values: &[f64], reasons: &[Vec<f64>]) -> Option<Vec<f64>> {
     left.iter().all(|value| value.is_finite()).then_some(left)
 }
 
-/// The part of the square of a reason that must be its own: below is what rounding leaves.
+/// Minimum share of a reason's square that earlier reasons must leave; less is rounding.
 const OWN_MIN: f64 = 1e-12;
 
-/// Without what each of `directions`, none of which has a part of another, stands for.
+/// Removes the components along `directions`, which are orthogonal to each other.
 fn less(mut values: Vec<f64>, directions: &[Vec<f64>]) -> Vec<f64> {
     for direction in directions {
         let part = dot(&values, direction) / dot(direction, direction);
@@ -178,7 +183,7 @@ fn dot(one: &[f64], other: &[f64]) -> f64 {
     one.iter().zip(other).map(|(x, y)| x * y).sum()
 }
 
-/// Half of the width of Welch's 95 % interval of the difference of two means.
+/// Returns half the width of Welch's 95 % interval of the difference of two means.
 fn welch(one: &Sample, two: &Sample) -> Option<f64> {
     let part = |sample: &Sample| Some(sample.deviation?.powi(2) / super::float(sample.count));
     let freedom = |sample: &Sample| super::float(sample.count - 1);
@@ -248,7 +253,8 @@ mod tests {
 
     #[test]
     fn what_the_machine_explains_is_taken_out() {
-        // The second machine is slower by 0.1, 0.3, -0.2 and 0, and that counts double: without it all are 1.05.
+        // The second machine is slower by 0.1, 0.3, -0.2 and 0, with a double effect. Without it all ratios are
+        // 1.05.
         let slower = [0.1, 0.3, -0.2, 0.0];
         let logs = slower.map(|slower| 1.05_f64.ln() - 2.0 * slower);
         let found = Ratio::adjusted(&logs, &[slower.into()]).unwrap();
@@ -269,7 +275,7 @@ mod tests {
         // x 0, 1, 2, 3 and y 1, 3, 2, 4: slope 0.8, intercept 1.3, residual variance 1.8 / 2, its error
         // sqrt(0.9 * (1/4 + 2.25/5)) = 0.793725, t(0.975, 2) = 4.302653.
         let found = Ratio::adjusted(&[1.0, 3.0, 2.0, 4.0], &[vec![0.0, 1.0, 2.0, 3.0]]).unwrap();
-        // 3.2 of the 5 squares around the mean are the line's.
+        // The line explains 3.2 of the 5 squares around the mean.
         close(found.explained, 0.64, 1e-12);
         let ratio = found.ratio;
         let interval = ratio.interval.unwrap();
@@ -280,7 +286,7 @@ mod tests {
 
     #[test]
     fn two_processors_are_allowed_for_at_once() {
-        // One counts double, the other half; neither says anything alone.
+        // One condition counts double, the other half; neither suffices alone.
         let (one, two) = (
             vec![0.1, -0.1, 0.3, 0.0, 0.2],
             vec![0.4, 0.1, -0.2, 0.3, -0.6],
@@ -303,11 +309,11 @@ mod tests {
             |logs: &[f64], differences: &[f64]| Ratio::adjusted(logs, &[differences.into()]);
         assert_eq!(adjusted(&[0.1; 3], &[0.0, 0.1, 0.2]), None);
         assert_eq!(adjusted(&[0.1; 4], &[0.0; 4]), None);
-        // Always the same difference is not told from a ratio that is always the same.
+        // A constant difference cannot be distinguished from a constant ratio.
         assert_eq!(adjusted(&[0.1; 4], &[0.2; 4]), None);
         assert_eq!(adjusted(&[0.1; 4], &[0.2; 5]), None);
         assert_eq!(adjusted(&[0.1; 4], &[0.2, f64::NAN, 0.1, 0.3]), None);
-        // Two processors that always differ alike are one.
+        // Two processors that always differ in proportion are one condition.
         let twice = [vec![0.1, 0.2, 0.0, 0.3, 0.1], vec![0.2, 0.4, 0.0, 0.6, 0.2]];
         assert_eq!(Ratio::adjusted(&[0.1; 5], &twice), None);
     }

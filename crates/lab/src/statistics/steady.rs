@@ -1,18 +1,18 @@
-//! Whether one cell can be believed as one number: a steady state, and throughput times latency giving the clients.
+//! Checks that one cell can be summarised by one number: a steady state, and Little's law.
 
 use super::{finite, float, mean, student};
 
-/// The halves of the measured time may differ by this much.
+/// Largest accepted difference between the halves of the measured time.
 pub const HALVES: f64 = 0.03;
-/// A slope as steep by chance alone must be at least this probable.
+/// Smallest accepted probability that a slope as steep arises by chance.
 pub const SLOPE_P: f64 = 0.01;
-/// Clients and throughput times latency may differ by this much.
+/// Largest accepted difference between clients and throughput times latency.
 pub const LITTLE: f64 = 0.02;
 
-/// What the transactions of each second say.
+/// Statistics of the transactions per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Steadiness {
-    /// Mean of the second half over that of the first, less 1.
+    /// Ratio of the means of the second and the first half, less 1.
     pub halves: f64,
     /// Change per second over the mean.
     pub slope: f64,
@@ -21,7 +21,8 @@ pub struct Steadiness {
 }
 
 impl Steadiness {
-    /// `None` for fewer than 6 seconds, which can show neither, or if nothing was done in the first half.
+    /// Computes the statistics; `None` for fewer than 6 seconds, which can show neither, or if the first half has
+    /// no transaction.
     #[must_use]
     pub fn of(per_second: &[f64]) -> Option<Self> {
         let count = per_second.len();
@@ -38,21 +39,21 @@ impl Steadiness {
         })
     }
 
-    /// Halves within 3 % and no slope below p 0.01.
+    /// True if the halves differ by at most 3 % and the slope has a p of at least 0.01.
     #[must_use]
     pub fn is_steady(&self) -> bool {
         self.halves.abs() <= HALVES && self.slope_p >= SLOPE_P
     }
 }
 
-/// By how much the clients in a closed loop differ from throughput times mean latency, as a share of them
-/// (Little's law). `None` without clients.
+/// Returns the difference between the clients of a closed loop and throughput times mean latency, as a share of the
+/// clients (Little's law). `None` without clients.
 #[must_use]
 pub fn little(clients: f64, tps: f64, latency_us: f64) -> Option<f64> {
     finite((clients - tps * latency_us / 1e6).abs() / clients)
 }
 
-/// Slope of the least-squares line over 0, 1, 2 ... and its two-sided p.
+/// Returns the slope of the least-squares line over 0, 1, 2 ... and its two-sided p.
 fn line(values: &[f64]) -> Option<(f64, f64)> {
     let middle = float(values.len() - 1) / 2.0;
     let level = mean(values)?;
@@ -69,7 +70,7 @@ fn line(values: &[f64]) -> Option<(f64, f64)> {
         .sum();
     let freedom = float(values.len()) - 2.0;
     let error = (residuals / freedom / across).sqrt();
-    // A line without scatter: flat is no slope, and any other is one beyond doubt. Rounding is no scatter.
+    // A line without scatter: a flat one has no slope, any other has one beyond doubt. Rounding is not scatter.
     let tiny = level.abs() * 1e-12;
     if error <= tiny {
         return Some((slope, if slope.abs() <= tiny { 1.0 } else { 0.0 }));

@@ -1,9 +1,10 @@
-//! Student's t distribution, computed: distribution function through the incomplete beta function, quantiles by
-//! Newton's method. Never a table: degrees of freedom may be any positive number.
+//! Student's t distribution, computed: the distribution function through the incomplete beta function, quantiles by
+//! Newton's method. There is no table, because degrees of freedom may be any positive number.
 
 use super::finite;
 
-/// Probability that a t variable is at most `t`. `None` unless `freedom` is positive and both are finite.
+/// Returns the probability that a t variable is at most `t`. `None` unless `freedom` is positive and both are
+/// finite.
 #[must_use]
 pub fn distribution(t: f64, freedom: f64) -> Option<f64> {
     if !t.is_finite() || !freedom.is_finite() || freedom <= 0.0 {
@@ -13,8 +14,8 @@ pub fn distribution(t: f64, freedom: f64) -> Option<f64> {
     finite(if t > 0.0 { 1.0 - tail } else { tail })
 }
 
-/// The value that a t variable exceeds with probability `1 - probability`, which is strictly between 0 and 1.
-/// `None` outside of that and unless `freedom` is positive.
+/// Returns the value that a t variable exceeds with probability `1 - probability`. `None` unless `probability` is
+/// strictly between 0 and 1 and `freedom` is positive.
 #[must_use]
 pub fn quantile(probability: f64, freedom: f64) -> Option<f64> {
     if !(probability > 0.0 && probability < 1.0) {
@@ -29,7 +30,8 @@ pub fn quantile(probability: f64, freedom: f64) -> Option<f64> {
     }
     let mut low = 0.0;
     let mut t = f64::midpoint(low, high);
-    // Newton's steps, and halving where one would leave the interval: about ten, and never more than halving takes.
+    // Newton's steps, replaced by halving if one would leave the interval. About ten suffice, and never more than
+    // halving takes.
     for _ in 0..200 {
         let missing = probability - distribution(t, freedom)?;
         if missing > 0.0 {
@@ -58,13 +60,14 @@ fn density(t: f64, freedom: f64) -> f64 {
     (front - half * (t * t / freedom).ln_1p()).exp()
 }
 
-/// Two-sided p of a t value: how probable one as far from 0 is. `None` as for [`distribution`].
+/// Returns the two-sided p of a t value: the probability of a value at least as far from 0. `None` as for
+/// [`distribution`].
 #[must_use]
 pub fn two_sided(t: f64, freedom: f64) -> Option<f64> {
     Some((2.0 * distribution(-t.abs(), freedom)?).clamp(0.0, 1.0))
 }
 
-/// The regularised incomplete beta function, 0 <= x <= 1; DLMF 8.17.
+/// Returns the regularised incomplete beta function, 0 <= x <= 1; DLMF 8.17.
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -80,7 +83,7 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     front.exp() * beta_fraction(x, a, b) / a
 }
 
-/// DLMF 8.17.22, by the method of Lentz.
+/// Computes the continued fraction DLMF 8.17.22 by the method of Lentz.
 fn beta_fraction(x: f64, a: f64, b: f64) -> f64 {
     let kept_off_zero = |value: f64| if value.abs() < 1e-300 { 1e-300 } else { value };
     let mut c = 1.0;
@@ -103,8 +106,8 @@ fn beta_fraction(x: f64, a: f64, b: f64) -> f64 {
     value
 }
 
-/// Logarithm of the gamma function for positive arguments, by Stirling's series (DLMF 5.11.1) from 10 on and the
-/// recurrence below.
+/// Returns the logarithm of the gamma function for positive arguments, by Stirling's series (DLMF 5.11.1) from 10
+/// on and the recurrence below.
 fn ln_gamma(argument: f64) -> f64 {
     let mut x = argument;
     let mut shift = 0.0;

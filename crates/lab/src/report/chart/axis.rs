@@ -1,18 +1,18 @@
 //! The y axis: from zero, or by powers of ten where the values span more than a factor of 20.
 
-/// Where a value lies, and which lines are drawn.
+/// Scale of an axis, and its grid lines.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Axis {
     low: f64,
     high: f64,
     logarithmic: bool,
-    /// The lines, rising, in the unit of the axis.
+    /// Positions of the grid lines, rising, in the unit of the axis.
     pub(super) ticks: Vec<f64>,
 }
 
 impl Axis {
-    /// For positive or zero `values` in the unit of the axis. `may_be_logarithmic` where ratios matter more than
-    /// differences.
+    /// Creates an axis for positive or zero `values` in its unit. `may_be_logarithmic` is true where ratios matter
+    /// more than differences.
     pub(super) fn new(values: &[f64], may_be_logarithmic: bool) -> Self {
         let max = values.iter().copied().fold(0.0, f64::max);
         let min = values
@@ -39,14 +39,15 @@ impl Axis {
         }
     }
 
-    /// From a round number below to one above. All round numbers between have lines, if these are few.
+    /// Creates a logarithmic axis between the round numbers around the values. All round numbers between get lines,
+    /// if these are few.
     fn logarithmic(min: f64, max: f64) -> Self {
         let first = min.log10().floor();
         let decades = (0..=20_i32).map(|n| 10.0_f64.powf(first + f64::from(n)));
         let round: Vec<f64> = decades
             .flat_map(|decade| [1.0, 2.0, 5.0].map(|factor| factor * decade))
             .collect();
-        // Room for rounding: 10 to the power of -1 times 2 is not quite 0.2.
+        // Tolerance for rounding: 10 to the power of -1 times 2 is not quite 0.2.
         let low = round
             .iter()
             .copied()
@@ -74,7 +75,7 @@ impl Axis {
         }
     }
 
-    /// Where `value` is between the lower end, 0, and the upper, 1.
+    /// Returns the position of `value` between the lower end, 0, and the upper, 1.
     pub(super) fn place(&self, value: f64) -> f64 {
         let value = if self.logarithmic {
             value.max(1e-300).log10()
@@ -85,15 +86,15 @@ impl Axis {
     }
 }
 
-/// The smallest of 1, 2, 2.5 and 5 times a power of ten that is at least `least`.
+/// Returns the smallest of 1, 2, 2.5 and 5 times a power of ten that is at least `least`.
 fn step(least: f64) -> f64 {
     let power = 10.0_f64.powf(least.log10().floor());
-    // Room for rounding: 0.3 / 0.1 is a little more than 3.
+    // Tolerance for rounding: 0.3 / 0.1 is a little more than 3.
     let fits = |factor: &f64| factor * power >= least * (1.0 - 1e-9);
     [1.0, 2.0, 2.5, 5.0].into_iter().find(fits).unwrap_or(10.0) * power
 }
 
-/// As few digits as tell it: `0.5`, `20`, `1,000`.
+/// Formats a value with as few digits as possible: `0.5`, `20`, `1,000`.
 pub(super) fn tick(value: f64) -> String {
     if value.abs() >= 1000.0 {
         return crate::report::format::Style::Count.show(value);

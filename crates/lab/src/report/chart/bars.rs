@@ -1,4 +1,4 @@
-//! One bar per target, where the axis has one place only.
+//! Bar chart with one bar per target, for an axis with only one place.
 
 use super::axis::Axis;
 use super::svg::Svg;
@@ -8,7 +8,7 @@ const WIDTH: f64 = 420.0;
 const ROW: f64 = 34.0;
 const RIGHT: f64 = 86.0;
 
-/// The whole picture.
+/// Draws the whole chart.
 pub(super) fn draw(chart: &Chart) -> String {
     let mark = |series: &Series| series.points.first().copied().flatten();
     let drawn: Vec<(&Series, Mark)> = chart

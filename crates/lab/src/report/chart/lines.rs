@@ -1,4 +1,4 @@
-//! Lines over the places of the axis, with bars from the smallest to the largest block.
+//! Line chart over the places of the axis, with bars from the smallest to the largest block.
 
 use super::axis::{Axis, tick};
 use super::svg::{At, Svg};
@@ -12,7 +12,7 @@ const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 42.0;
 
-/// The whole picture.
+/// Draws the whole chart.
 pub(super) fn draw(chart: &Chart) -> String {
     let (unit, _) = chart.metric.unit(chart.max());
     let values: Vec<f64> = chart.values().map(|value| value / unit).collect();
@@ -43,7 +43,7 @@ pub(super) fn draw(chart: &Chart) -> String {
     svg.finish()
 }
 
-/// Where things are.
+/// Layout of a chart.
 struct Frame {
     axis: Axis,
     unit: f64,
@@ -53,16 +53,17 @@ struct Frame {
 }
 
 impl Frame {
-    /// The middle of a place.
+    /// Returns the middle of a place.
     fn x(&self, place: usize) -> f64 {
         let width = (WIDTH - LEFT - RIGHT) / float(self.places.max(1));
         LEFT + (float(place) + 0.5) * width
     }
 
-    /// The middle of a place for one series: bars that lie on each other cannot be read.
+    /// Returns the middle of a place for one series. Series are shifted, because overlapping bars
+    /// cannot be read.
     fn dodged(&self, place: usize, series: usize) -> f64 {
         let room = (WIDTH - LEFT - RIGHT) / float(self.places.max(1));
-        // Without lines that would be bent by it, there may be more room between the marks.
+        // Shifting bends lines; without lines the marks may be further apart.
         let most = if self.nominal { 18.0 } else { 3.0 };
         let share = if self.nominal { 0.8 } else { 0.3 };
         let step = (room * share / float(self.series.max(1))).min(most);
@@ -73,7 +74,7 @@ impl Frame {
         HEIGHT - BOTTOM - self.axis.place(value / self.unit) * (HEIGHT - TOP - BOTTOM)
     }
 
-    /// Lines and words.
+    /// Draws grid lines and labels.
     fn draw(&self, svg: &mut Svg, chart: &Chart) {
         for value in &self.axis.ticks {
             let y = self.y(value * self.unit);
@@ -89,7 +90,7 @@ impl Frame {
     }
 }
 
-/// Faint lines for what others published.
+/// Draws published figures as faint lines.
 fn published(svg: &mut Svg, frame: &Frame, series: &Series, at: usize) {
     let class = format!("faint {}", class(series.style));
     let point = |(place, value): (usize, &Option<f64>)| {
@@ -146,7 +147,7 @@ fn marks(svg: &mut Svg, frame: &Frame, chart: &Chart, series: &Series, at: usize
     }
 }
 
-/// The mark of a series: six shapes, then they repeat in other colours.
+/// Draws the mark of a series: six shapes, which then repeat in other colours.
 pub(super) fn mark(svg: &mut Svg, style: usize, (x, y): At, hollow: bool, hint: Option<&str>) {
     let kind = if hollow { "mark hollow" } else { "mark" };
     let class = format!("{kind} {}", class(style));
@@ -185,7 +186,7 @@ pub(super) fn mark(svg: &mut Svg, style: usize, (x, y): At, hollow: bool, hint: 
     }
 }
 
-/// Points that follow each other without a gap: a missing point breaks the line.
+/// Returns the sequences of adjacent points: a missing point breaks the line.
 fn runs(points: impl Iterator<Item = Option<At>>) -> Vec<Vec<At>> {
     let mut runs = vec![Vec::new()];
     for point in points {

@@ -1,19 +1,20 @@
-//! The few shapes that the charts consist of, as text with one decimal.
+//! Shapes of the charts, written as text with one decimal.
 
 use std::fmt::Write as _;
 
 use super::escape;
 
-/// A picture in the making.
+/// SVG under construction.
 pub(super) struct Svg {
     text: String,
 }
 
-/// A point of the picture: to the right, down.
+/// Point of the picture: distance to the right, distance down.
 pub(super) type At = (f64, f64);
 
 impl Svg {
-    /// `label` is what the picture shows, for those who cannot see it; without one it is decoration.
+    /// Starts a picture. `label` describes it for readers who cannot see it; without a label it is
+    /// decoration.
     pub(super) fn new(width: f64, height: f64, label: Option<&str>) -> Self {
         let role = label.map_or_else(
             || "aria-hidden=\"true\"".to_owned(),
@@ -45,7 +46,7 @@ impl Svg {
         ));
     }
 
-    /// A closed shape with a hint.
+    /// Adds a closed shape, with a tooltip if `hint` is given.
     pub(super) fn polygon(&mut self, class: &str, points: &[At], hint: Option<&str>) {
         let pairs: Vec<String> = points
             .iter()
@@ -61,7 +62,7 @@ impl Svg {
         self.hinted(&open, "circle", hint);
     }
 
-    /// From the upper left corner.
+    /// Adds a rectangle by its upper left corner.
     pub(super) fn rect(&mut self, class: &str, at: At, size: At, hint: Option<&str>) {
         let [x, y, width, height] = [at.0, at.1, size.0, size.1].map(short);
         let open = format!(
@@ -70,7 +71,7 @@ impl Svg {
         self.hinted(&open, "rect", hint);
     }
 
-    /// `anchor` is `start`, `middle` or `end`.
+    /// Adds text; `anchor` is `start`, `middle` or `end`.
     pub(super) fn text(&mut self, class: &str, at: At, anchor: &str, text: &str) {
         let [x, y] = [at.0, at.1].map(short);
         let text = escape(text);
@@ -97,7 +98,8 @@ impl Svg {
     }
 }
 
-/// One decimal, none where it is zero. What is no number is drawn at 0: callers leave it out before.
+/// Formats with one decimal, or none if it is zero. A non-finite value becomes 0; callers filter
+/// these before.
 fn short(value: f64) -> String {
     let value = if value.is_finite() { value } else { 0.0 };
     let text = format!("{value:.1}");

@@ -1,4 +1,4 @@
-//! Charts as golden files, and what must never be in one.
+//! Tests of charts against golden files, and of content that must never be in one.
 
 use expect_test::expect_file;
 

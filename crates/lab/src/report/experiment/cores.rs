@@ -1,4 +1,4 @@
-//! Fairness by cores: one worker beside one process of the base, more of them beside as many.
+//! Fairness by cores: one worker beside one process of the base, several workers beside as many processes.
 
 use super::heat::tile;
 use crate::report::document::{Block, Entry, Table};
@@ -7,7 +7,7 @@ use crate::report::metric::Metric;
 use crate::report::prose::Prose;
 use crate::report::view::{ExperimentView, Panel, Row, is_ours};
 
-/// One table over all loads, if any of ours has several workers or several of the base's processes took part.
+/// Returns one table over all loads, if a Weir has several workers or the base was run with several processes.
 pub(super) fn blocks(view: &ExperimentView<'_>) -> Vec<Block> {
     let base = view.experiment.base.as_str();
     let several = |row: &Row<'_>| {
@@ -15,7 +15,7 @@ pub(super) fn blocks(view: &ExperimentView<'_>) -> Vec<Block> {
             || processes(&row.target.name, base).is_some()
     };
     let mut rows = view.panels.iter().flat_map(|panel| &panel.rows);
-    // Against anything but a base that can be multiplied there is nothing to say.
+    // Only a base that can be run with several processes allows this comparison.
     if is_ours(base) || base == "direct" || !rows.any(several) {
         return Vec::new();
     }
@@ -51,7 +51,7 @@ pub(super) fn blocks(view: &ExperimentView<'_>) -> Vec<Block> {
     blocks
 }
 
-/// Which of the two the rest of the page shows, and what was not measured.
+/// Returns a note on which of the two comparisons the rest of the page shows, and on what was not measured.
 fn note(view: &ExperimentView<'_>, alone: bool) -> Prose {
     let prose =
         Prose::new("Verdict, charts and maps compare with one process of ").name(view.base_title());
@@ -63,18 +63,18 @@ fn note(view: &ExperimentView<'_>, alone: bool) -> Prose {
     }
 }
 
-/// Of one of ours.
+/// Returns the number of workers of one of our targets.
 fn workers(target: &str) -> Option<u32> {
     let workers = target.strip_prefix("weir-")?.parse().ok();
     workers.filter(|_| is_ours(target))
 }
 
-/// Of the base that was multiplied, such as `pgbouncer-x2`.
+/// Returns the number of processes of a multiplied base, such as `pgbouncer-x2`.
 fn processes(target: &str, base: &str) -> Option<u32> {
     target.strip_prefix(base)?.strip_prefix("-x")?.parse().ok()
 }
 
-/// The base with as many processes.
+/// Returns the base with as many processes as there are workers.
 fn other<'p, 'a>(panel: &'p Panel<'a>, base: &str, workers: u32) -> Option<&'p Row<'a>> {
     if workers == 1 {
         return panel.base_row();

@@ -1,4 +1,5 @@
-//! Heat maps: the ratio of every target to the base at every place, flagged ones hatched, noise as `~`.
+//! Heat maps: the ratio of every target to the base at every place. Flagged cells are hatched, noise appears as
+//! `~`.
 
 use crate::report::document::{Block, Column, Entry, Table, Tone};
 use crate::report::format::{self, Style};
@@ -7,7 +8,7 @@ use crate::report::metric::Metric;
 use crate::report::prose::Prose;
 use crate::report::view::{ExperimentView, Panel, Point, Row};
 
-/// One map per measure that was measured for the base; if the base was not, words instead.
+/// Returns one map per metric that was measured for the base; a sentence if there is nothing to compare.
 pub(super) fn blocks(view: &ExperimentView<'_>, panel: &Panel<'_>) -> Vec<Block> {
     if panel.base_row().is_none() {
         let words = Prose::new("No ratios: the base, ").name(&view.experiment.base);
@@ -53,7 +54,7 @@ fn table(view: &ExperimentView<'_>, panel: &Panel<'_>, metric: Metric) -> Table 
         right: false,
     };
     table.columns.extend(panel.places.iter().map(column));
-    // Who has none of it by its nature, such as `direct` without a pooler's CPU time, has no row.
+    // A target that cannot have the metric has no row, such as `direct`, which has no pooler's CPU time.
     for row in panel
         .rows
         .iter()
@@ -99,7 +100,7 @@ fn entry(
     }
 }
 
-/// Text and colour of a ratio.
+/// Returns text and colour of a ratio.
 pub(super) fn tile(judged: &Judged) -> (String, Tone) {
     let ratio = Style::Ratio.show(judged.ratio.mean);
     match judged.verdict {
@@ -110,7 +111,7 @@ pub(super) fn tile(judged: &Judged) -> (String, Tone) {
     }
 }
 
-/// The value, the interval, and what speaks against it.
+/// Returns the tooltip: value, interval and flags.
 fn hint(metric: Metric, value: Option<f64>, judged: Option<&Judged>, point: &Point<'_>) -> String {
     let mut parts: Vec<String> = value
         .map(|value| metric.style().show(value))

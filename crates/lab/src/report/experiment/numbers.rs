@@ -1,4 +1,4 @@
-//! The numbers behind the pictures: a table over targets and places, and every cell by itself.
+//! Numbers behind the charts: a table over targets and places, and a table of all cells.
 
 use crate::record::{Cell, Usage};
 use crate::report::document::{Block, Entry, Table};
@@ -7,7 +7,7 @@ use crate::report::metric::Metric;
 use crate::report::view::{ExperimentView, Panel, Row, View, describe};
 use crate::statistics::{Interval, Sample};
 
-/// Folded tables.
+/// Returns the folded tables.
 pub(super) fn blocks(view: &View<'_>, experiment: &ExperimentView<'_>) -> Vec<Block> {
     let tables = experiment
         .panels
@@ -139,7 +139,7 @@ fn figures(
     );
     texts.push(flags.join("; "));
     let mut entries: Vec<Entry> = texts.into_iter().map(Entry::new).collect();
-    // The mean is what the flags speak against.
+    // The flags concern the mean.
     if let Some(mean) = entries.get_mut(3) {
         mean.flagged = !point.flags().is_empty();
     }

@@ -1,4 +1,4 @@
-//! Retention: how much of its throughput at 100 clients a target keeps at 1000. Published figures beside it.
+//! Retention: the share of its throughput at 100 clients that a target keeps at 1000, beside published figures.
 
 use crate::report::document::{Block, Entry, Table};
 use crate::report::format::Style;
@@ -8,7 +8,7 @@ use crate::report::view::{ExperimentView, Panel, Row, published};
 const FEW: &str = "100";
 const MANY: &str = "1000";
 
-/// One table over all panels that have both places.
+/// Returns one table over all panels that have both places.
 pub(super) fn blocks(view: &ExperimentView<'_>) -> Vec<Block> {
     if view.main() != Metric::Tps || view.experiment.axis != "clients" {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What the blocks, the noise floor and chance let be said.
+//! Sentences on the limits that the number of blocks, the noise floor and chance set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::report::verdict::{Tally, judgements};
 use crate::report::view::{ExperimentView, View};
 use crate::statistics::{Ratio, float, half_width, rank};
 
-/// What so few blocks can say at most, once per number of blocks.
+/// Returns the limits of so few blocks, one sentence per number of blocks.
 pub(super) fn blocks(view: &View<'_>) -> Vec<Prose> {
     let mut by_count: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     for experiment in view
@@ -53,7 +53,7 @@ pub(super) fn blocks(view: &View<'_>) -> Vec<Prose> {
         .collect()
 }
 
-/// Experiments without a noise floor of their own.
+/// Lists experiments without a noise floor of their own.
 pub(super) fn without_twins(view: &View<'_>) -> Vec<Prose> {
     let names = |wanted: fn(Option<&Floor>) -> bool| -> Vec<&str> {
         let measured = view
@@ -83,7 +83,7 @@ pub(super) fn without_twins(view: &View<'_>) -> Vec<Prose> {
     said
 }
 
-/// What a twin says: how it stands to what it repeats, how many of its places differ, and how wide the noise is.
+/// Describes a twin: its ratio to the original, the number of places that differ, and the width of the noise.
 pub(super) fn twins(
     view: &View<'_>,
     experiment: &ExperimentView<'_>,
@@ -129,7 +129,7 @@ pub(super) fn twins(
     Some(prose.then(floor(experiment, metric, &judged)).text("."))
 }
 
-/// How wide the noise is.
+/// Describes the width of the noise.
 fn floor(experiment: &ExperimentView<'_>, metric: Metric, judged: &[Judged]) -> Prose {
     let found = experiment.floors.get(&metric).and_then(|floor| {
         let blocks = judged.iter().map(|judged| judged.ratio.pairs).max()?;
@@ -151,7 +151,7 @@ fn floor(experiment: &ExperimentView<'_>, metric: Metric, judged: &[Judged]) -> 
         .figure(Style::Fine, band)
 }
 
-/// Whether a difference that is known to be there was found.
+/// Reports whether a difference that is known to exist was found.
 pub(super) fn slowed(experiment: &ExperimentView<'_>) -> Vec<Prose> {
     let mut said = Vec::new();
     for panel in &experiment.panels {
@@ -192,7 +192,7 @@ pub(super) fn slowed(experiment: &ExperimentView<'_>) -> Vec<Prose> {
     said
 }
 
-/// Many comparisons, some of which look different by chance.
+/// Warns that some of many comparisons look different by chance.
 pub(super) fn chance(view: &View<'_>) -> Vec<Prose> {
     let mut judged = Vec::new();
     for experiment in &view.experiments {

@@ -1,4 +1,4 @@
-//! One picture's worth of cells: targets down, places on the axis across.
+//! Cells of one chart: targets as rows, places on the axis as columns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,37 +6,37 @@ use super::{Factors, Metric, Point, is_ours};
 use crate::record::{Cell, Experiment, Target};
 use crate::report::chart::SERIES;
 
-/// One combination of the factors other than the axis.
+/// Cells with one combination of the factors other than the axis.
 #[derive(Debug)]
 pub(crate) struct Panel<'a> {
-    /// Those of them that differ between panels.
+    /// Values of those factors that differ between panels.
     pub(crate) label: String,
     /// Places on the axis, rising if they are numbers.
     pub(crate) places: Vec<String>,
-    /// In the order of the run's targets.
+    /// Rows in the order of the run's targets.
     pub(crate) rows: Vec<Row<'a>>,
-    /// The place of the base in `rows`.
+    /// Index of the base in `rows`.
     base: Option<usize>,
 }
 
-/// One target in a panel.
+/// Target in a panel.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
-    /// Its colour and mark, the same in the whole report.
+    /// Colour and mark, the same in the whole report.
     pub(crate) style: usize,
-    /// The target.
+    /// Description of the target.
     pub(crate) target: &'a Target,
-    /// As many as there are places.
+    /// Points, one per place.
     pub(crate) points: Vec<Point<'a>>,
 }
 
 impl<'a> Panel<'a> {
-    /// The row that the others are compared with.
+    /// Returns the row that the others are compared with.
     pub(crate) fn base_row(&self) -> Option<&Row<'a>> {
         self.rows.get(self.base?)
     }
 
-    /// The factors of the cells at a place, the same for all targets.
+    /// Returns the factors of the cells at a place, which are the same for all targets.
     pub(crate) fn factors(&self, at: usize) -> Option<&'a Factors> {
         let mut cells = self
             .rows
@@ -45,7 +45,7 @@ impl<'a> Panel<'a> {
         cells.next().map(|cell| &cell.factors)
     }
 
-    /// One place for people: `protocol extended, clients 50`.
+    /// Describes one place for display: `protocol extended, clients 50`.
     pub(crate) fn load(&self, axis: &str, at: usize) -> String {
         let place = self.places.get(at).filter(|place| !place.is_empty());
         let place = place.map(|place| format!("{axis} {place}"));
@@ -54,19 +54,19 @@ impl<'a> Panel<'a> {
         parts.join(", ")
     }
 
-    /// The row of a target.
+    /// Returns the row of a target.
     pub(crate) fn row(&self, target: &str) -> Option<&Row<'a>> {
         self.rows.iter().find(|row| row.target.name == target)
     }
 
-    /// Whether any point has `metric`.
+    /// True if any point has `metric`.
     pub(crate) fn has(&self, metric: Metric) -> bool {
         let mut points = self.rows.iter().flat_map(|row| &row.points);
         points.any(|point| point.sample(metric).is_some())
     }
 }
 
-/// One panel per combination of the factors other than the axis, in the order of their first cells' factors.
+/// Returns one panel per combination of the factors other than the axis, ordered by the values of these factors.
 pub(super) fn panels<'a>(
     experiment: &Experiment,
     targets: &'a [Target],
@@ -133,7 +133,8 @@ fn panel<'a>(
     }
 }
 
-/// Ours have the first three styles, `direct` the next, all others the rest.
+/// Returns the style of a target: the first three are for our targets, the fourth is for `direct`, the rest for all
+/// others.
 fn style(targets: &[Target], index: usize) -> usize {
     let kind = |target: &Target| (is_ours(&target.name), target.name == "direct");
     let Some(own) = targets.get(index).map(kind) else {
@@ -151,7 +152,7 @@ fn style(targets: &[Target], index: usize) -> usize {
     }
 }
 
-/// The names of the factors that have more than one value.
+/// Returns the names of the factors that differ between groups.
 fn varied<'f>(groups: impl Iterator<Item = &'f Factors>) -> BTreeSet<String> {
     let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut count = 0;
@@ -173,7 +174,7 @@ fn varied<'f>(groups: impl Iterator<Item = &'f Factors>) -> BTreeSet<String> {
         .collect()
 }
 
-/// `protocol extended, tls on`.
+/// Formats factors: `protocol extended, tls on`.
 pub(crate) fn describe<'f>(factors: impl Iterator<Item = (&'f String, &'f String)>) -> String {
     let pairs: Vec<String> = factors
         .map(|(name, value)| format!("{name} {value}"))
@@ -181,7 +182,7 @@ pub(crate) fn describe<'f>(factors: impl Iterator<Item = (&'f String, &'f String
     pairs.join(", ")
 }
 
-/// Numbers before words, numbers by their size; `50%` counts as one.
+/// Key that sorts numbers before words, and numbers by size; `50%` counts as a number.
 pub(super) type SortKey = (bool, u64, String);
 
 pub(super) fn sort_key(value: &str) -> SortKey {

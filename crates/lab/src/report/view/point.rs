@@ -1,4 +1,4 @@
-//! One target under one load: the cells of all blocks.
+//! Cells of one target under one load, over all blocks.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,16 @@ use crate::record::{Cell, FlagKind, Latency};
 use crate::statistics::histogram::{self, Parts};
 use crate::statistics::{self, Interval, Sample, bootstrap};
 
-/// Enough that the ends of an interval do not depend on the seed by more than a tenth of its width.
+/// Number of bootstrap rounds. With as many, the seed moves the ends of an interval by at most a tenth of its
+/// width.
 const ROUNDS: usize = 1000;
-/// Any does; the same one, so that the same data give the same report.
+/// Fixed seed, so that the same data give the same report.
 const SEED: u64 = 1;
 
 /// The cells of one target at one place, by block.
 #[derive(Debug, Default)]
 pub(crate) struct Point<'a> {
-    /// Measured or failed, at most one per block.
+    /// Cells that were measured or failed, at most one per block.
     pub(crate) cells: BTreeMap<u32, &'a Cell>,
 }
 
@@ -26,7 +27,7 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// The values of the blocks, described.
+    /// Returns the statistics of the blocks' values.
     pub(crate) fn sample(&self, metric: Metric) -> Option<Sample> {
         let values: Vec<f64> = self
             .cells
@@ -36,8 +37,8 @@ impl<'a> Point<'a> {
         Sample::of(&values)
     }
 
-    /// What a chart shows. Percentiles come from the merged distribution of all blocks where each block has its own;
-    /// otherwise, and for everything else, it is the mean.
+    /// Returns the value for a chart. A percentile is that of the merged distribution if every block has one; all
+    /// other values are means.
     pub(crate) fn center(&self, metric: Metric) -> Option<f64> {
         let merged = match metric {
             Metric::P50 => self.quantile(0.50),
@@ -47,20 +48,22 @@ impl<'a> Point<'a> {
         merged.or_else(|| self.sample(metric).map(|sample| sample.mean))
     }
 
-    /// Of the merged distribution, in microseconds; `None` unless every measured block has one.
+    /// Returns a quantile of the merged distribution, in microseconds; `None` unless every measured block has a
+    /// distribution.
     pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
         let merged = histogram::merge(self.distributions()?);
         histogram::quantile(&merged, share).map(micros)
     }
 
-    /// In microseconds: of the merged distribution, or the mean of the blocks' where one block has none.
+    /// Returns a percentile in microseconds: that of the merged distribution, or the mean of the blocks' if one has
+    /// none.
     pub(crate) fn percentile(&self, share: f64) -> Option<f64> {
         self.quantile(share)
             .or_else(|| statistics::mean(&self.latencies(percentile_of(share))))
     }
 
-    /// 95 % interval of [`Self::percentile`] by the bootstrap. Blocks are drawn and not transactions: those of one
-    /// block share its luck. `None` for fewer than 2 blocks.
+    /// Returns the 95 % interval of [`Self::percentile`] by the bootstrap. Blocks are drawn and not transactions,
+    /// because the transactions of one block are not independent. `None` for fewer than 2 blocks.
     pub(crate) fn percentile_interval(&self, share: f64) -> Option<Interval> {
         let Some(distributions) = self.distributions() else {
             let values = self.latencies(percentile_of(share));
@@ -78,7 +81,7 @@ impl<'a> Point<'a> {
         bootstrap::interval(&blocks, quantile, ROUNDS, SEED)
     }
 
-    /// Mean of the blocks' mean latencies in microseconds.
+    /// Returns the mean of the blocks' mean latencies in microseconds.
     pub(crate) fn mean_latency(&self) -> Option<f64> {
         statistics::mean(&self.latencies(|latency| latency.mean))
     }
@@ -88,7 +91,7 @@ impl<'a> Point<'a> {
         self.cells.values().filter_map(latency).collect()
     }
 
-    /// One per measured block, if each has one.
+    /// Returns one distribution per measured block, if each has one.
     fn distributions(&self) -> Option<Vec<&'a [(u64, u64)]>> {
         let measured = self.cells.values().filter_map(|cell| cell.outcome.as_ref());
         measured
@@ -96,7 +99,7 @@ impl<'a> Point<'a> {
             .collect()
     }
 
-    /// Values of this and another point from the same blocks.
+    /// Returns the values of this and another point from the same blocks.
     pub(crate) fn pairs(&self, base: &Self, metric: Metric) -> Vec<(f64, f64)> {
         let pair = |(block, cell): (&u32, &&Cell)| {
             Some((metric.of(cell)?, metric.of(base.cells.get(block)?)?))
@@ -104,7 +107,7 @@ impl<'a> Point<'a> {
         self.cells.iter().filter_map(pair).collect()
     }
 
-    /// How many cells have an outcome.
+    /// Returns the number of cells with an outcome.
     pub(crate) fn measured(&self) -> usize {
         self.cells
             .values()
@@ -112,7 +115,7 @@ impl<'a> Point<'a> {
             .count()
     }
 
-    /// What speaks against it, each kind with the number of blocks and an example.
+    /// Returns the flags, each kind with the number of flags and an example.
     pub(crate) fn flags(&self) -> BTreeMap<FlagKind, (usize, &'a str)> {
         let mut flags = BTreeMap::new();
         for flag in self.cells.values().flat_map(|cell| &cell.flags) {
@@ -124,7 +127,7 @@ impl<'a> Point<'a> {
         flags
     }
 
-    /// Why it could not be run, where no block could.
+    /// Returns the reason of a failure if no block could be run.
     pub(crate) fn failure(&self) -> Option<&'a str> {
         if self.measured() > 0 {
             return None;
@@ -142,7 +145,7 @@ fn percentile_of(share: f64) -> impl Fn(&Latency) -> f64 {
     }
 }
 
-/// Microseconds stay below 2^52.
+/// Converts a time. Microseconds stay below 2^52.
 #[expect(clippy::cast_precision_loss, reason = "see above")]
 fn micros(bound: u64) -> f64 {
     bound as f64

@@ -1,4 +1,4 @@
-//! The order of things, and who is ours.
+//! Tests of sorting, and of the classification of targets.
 
 use super::panel::sort_key;
 use super::*;
@@ -59,7 +59,7 @@ fn what_is_missing_is_what_was_planned() {
         .retain(|cell| cell.target != "weir-1" || cell.block < 3);
     let missing = |results: &Results| View::new(results).experiments[0].missing.len();
     assert_eq!(missing(&results), 2 * 3);
-    // Without a plan, what was never measured is not known to be missing.
+    // Without a plan, cells that were never measured are not known to be missing.
     results.run.experiments[0].plan.clear();
     assert_eq!(missing(&results), 2 * 3);
     results.cells.retain(|cell| cell.target != "weir-1");
@@ -93,11 +93,11 @@ fn the_interval_of_a_percentile_is_that_of_drawn_blocks() {
             .percentile_interval(share)
             .map(|interval| (interval.low, interval.high))
     };
-    // The largest of five that are drawn from five is below the third with probability (2/5)^5, about 1 %, and below
-    // the fourth with 8 %.
+    // The largest of five values drawn from five is below the third with a probability of (2/5)^5, about 1 %, and
+    // below the fourth with 8 %.
     assert_eq!(interval(&results, 0.99), Some((300.0, 500.0)));
     assert_eq!(interval(&results, 0.0), Some((100.0, 300.0)));
-    // Without distributions it is that of the mean of the blocks' own.
+    // Without distributions, the interval is that of the mean of the blocks' percentiles.
     for (cell, p99) in results.cells.iter_mut().zip([10.0; 5]) {
         let latency = cell
             .outcome
