@@ -1,8 +1,9 @@
-//! How many connections a database is worth: a series of connection counts under load, or a look at a live system, and
-//! what comes out of it.
+//! Finds the right number of connections for a database: by a series of connection counts under load, or by
+//! watching a live system.
 //!
-//! [`run()`] and [`watch()`] measure into a directory, [`Finding::read`] asks [`weir_advisor::analysis`] what that
-//! means, [`write()`] makes the report. What it must never do: extrapolate, or alter data that it did not make.
+//! [`run()`] and [`watch()`] measure into a directory, [`Finding::read`] has [`weir_advisor::analysis`] evaluate
+//! it, and [`write()`] makes the report. The module never extrapolates, and never alters data that it did not
+//! create.
 
 pub mod finding;
 mod ground;

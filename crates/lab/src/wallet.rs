@@ -1,7 +1,7 @@
-//! The e-wallet: users, wallets, transactions and a ledger with two entries for each; transfers, balances and histories.
-//! The schema is that of the published study, to the kilobyte; `lab/wallet` has it as files.
+//! The e-wallet: users, wallets, transactions and a ledger with two entries for each; its load is transfers,
+//! balances and histories. The schema is that of the published study, to the kilobyte; `lab/wallet` has the files.
 //!
-//! What it must never do: touch a database that it did not make.
+//! The module never touches a database that it did not create.
 
 mod oracle;
 mod store;
@@ -17,35 +17,36 @@ use crate::template;
 pub use self::oracle::{Books, Violation};
 pub use self::store::Store;
 
-/// Rows of the published study.
+/// Number of users in the published study.
 const USERS: u64 = 10_000;
-/// Of each user at the beginning, in the smallest unit of money.
+/// Balance of each user at the beginning, in the smallest unit of money.
 const BALANCE: u64 = 1_000_000;
-/// Transactions per user at the beginning.
+/// Number of transactions per user at the beginning.
 const TRANSACTIONS_EACH: u64 = 10;
 
-/// What the data look like.
+/// Shape of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// As published: no unique key but the primary ones and the wallet's owner, one time stamp for all.
+    /// As published: no unique keys except the primary keys and the wallet's owner, and one time stamp for all
+    /// rows.
     Compat,
-    /// As an application has it: a unique idempotency key, times spread out, room in the pages of wallets.
+    /// As in an application: a unique idempotency key, varied time stamps, free space in the pages of wallets.
     Realistic {
-        /// Multiplies all rows; 10 is larger than the published server's shared buffers.
+        /// Factor for all rows; with 10 the data exceed the published server's shared buffers.
         scale: u32,
     },
 }
 
-/// The workload.
+/// E-wallet workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wallet {
-    /// What the data look like.
+    /// Shape of the data.
     pub profile: Profile,
-    /// Whether rows refer to each other by constraints. The published sizes do not tell.
+    /// True if foreign keys exist. The published sizes do not tell.
     pub foreign_keys: bool,
-    /// Some users are wanted more than others: Zipf's exponent, above 1. Without it all are wanted equally.
+    /// Zipf's exponent, above 1, of the users' popularity. `None` if all users are equally likely.
     pub zipf: Option<f64>,
-    /// The same data for the same seed, from -1 to 1; PostgreSQL's `setseed`.
+    /// Seed from -1 to 1 for PostgreSQL's `setseed`; the same seed gives the same data.
     pub seed: f64,
 }
 
@@ -60,17 +61,17 @@ impl Default for Wallet {
     }
 }
 
-/// How a transfer speaks to the server.
+/// Protocol style of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// Six round trips.
+    /// Six round trips per transfer.
     Chatty,
-    /// One.
+    /// A single round trip per transfer.
     Pipelined,
 }
 
 impl Mode {
-    /// In tables and file names.
+    /// Returns the name for tables and files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -79,7 +80,7 @@ impl Mode {
         }
     }
 
-    /// Round trips of a transaction on average, by [`WEIGHTS`]: 0.6 x 6 + 0.4 x 1, or 1.
+    /// Returns the mean number of round trips per transaction, by [`WEIGHTS`]: 0.6 x 6 + 0.4 x 1, or 1.
     #[must_use]
     pub const fn round_trips(self) -> f64 {
         match self {
@@ -89,22 +90,22 @@ impl Mode {
     }
 }
 
-/// Transfers, balances and histories of a hundred transactions.
+/// Number of transfers, balances and histories in a hundred transactions.
 pub const WEIGHTS: [u32; 3] = [60, 25, 15];
 
-/// One script of pgbench with its weight.
+/// Script for pgbench with its weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// Of its file.
+    /// Name of the file.
     pub name: String,
-    /// Its text.
+    /// Text of the script.
     pub text: String,
-    /// How often it is chosen, against the sum of all.
+    /// Weight in the random choice, relative to the sum of all.
     pub weight: u32,
 }
 
 impl Script {
-    /// The same for a client further away: it waits after each round trip. What is in a pipeline is one.
+    /// Adds a pause after each round trip, as for a client further away. A pipeline counts as one round trip.
     #[must_use]
     pub fn at_distance(mut self, round_trip: Duration) -> Self {
         if round_trip.is_zero() {
@@ -131,21 +132,21 @@ impl Script {
     }
 }
 
-/// A table's size on disk, in kB of 1024 bytes.
+/// Size of a table on disk, in kB of 1024 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Its name.
+    /// Name of the table.
     pub table: String,
-    /// Rows alone, `pg_relation_size`.
+    /// Size of the rows, `pg_relation_size`.
     pub rows_kb: u64,
-    /// All indexes.
+    /// Size of all indexes.
     pub indexes_kb: u64,
-    /// With free space map, visibility map and TOAST.
+    /// Total size, with free space map, visibility map and TOAST.
     pub total_kb: u64,
 }
 
-/// The twelve sizes of the published study: table, rows, indexes, all, in kB; its "15 MB" and "24 MB" are these
-/// by the arithmetic of pages.
+/// Table sizes of the published study: table, rows, indexes, total, in kB. Its "15 MB" and "24 MB" are given in
+/// exact kB, derived from the number of pages.
 pub const PUBLISHED_SIZES: [(&str, u64, u64, u64); 4] = [
     ("users", 512, 240, 792),
     ("wallets", 592, 480, 1104),
@@ -164,19 +165,19 @@ const BALANCE_SCRIPT: &str = include_str!("../../../lab/wallet/balance.sql");
 const HISTORY: &str = include_str!("../../../lab/wallet/history.sql");
 
 impl Wallet {
-    /// Users, and wallets.
+    /// Returns the number of users, which is also that of wallets.
     #[must_use]
     pub fn users(&self) -> u64 {
         USERS * self.scale()
     }
 
-    /// Transactions at the beginning; twice as many ledger entries.
+    /// Returns the number of transactions at the beginning; there are twice as many ledger entries.
     #[must_use]
     pub fn transactions(&self) -> u64 {
         self.users() * TRANSACTIONS_EACH
     }
 
-    /// Makes and fills the tables in an empty database, and leaves it vacuumed, analyzed and written out.
+    /// Creates and fills the tables in an empty database; vacuums, analyzes and checkpoints it.
     ///
     /// # Errors
     /// The server refuses.
@@ -188,10 +189,10 @@ impl Wallet {
         checkpoint(psql)
     }
 
-    /// The scripts of the mix.
+    /// Returns the scripts of the mix.
     ///
     /// # Errors
-    /// A file in `lab/wallet` is no template.
+    /// A file in `lab/wallet` is not a valid template.
     pub fn scripts(&self, mode: Mode) -> Result<Vec<Script>> {
         let transfer = match mode {
             Mode::Chatty => ("transfer.sql", TRANSFER),
@@ -215,7 +216,7 @@ impl Wallet {
             .collect()
     }
 
-    /// How large the tables are now.
+    /// Returns the current sizes of the tables.
     ///
     /// # Errors
     /// The server refuses.
@@ -258,7 +259,7 @@ impl Wallet {
     fn rendered(&self, name: &str, text: &str) -> Result<String> {
         let users = self.users();
         let user = match self.zipf {
-            // Consecutive ids would share pages: the wanted ones are spread over the table.
+            // Popular users with consecutive ids would share pages, so they are spread over the table.
             Some(exponent) => {
                 format!("permute(random_zipfian(1, {users}, {exponent}) - 1, {users}) + 1")
             }
@@ -280,7 +281,7 @@ impl Wallet {
     }
 }
 
-/// Writes everything out, if we may: only some may, from PostgreSQL 15 on.
+/// Runs a CHECKPOINT if the server has the role pg_checkpoint (PostgreSQL 15 and later) and the user is a member.
 fn checkpoint(psql: &mut Psql) -> Result<()> {
     let may = psql.value("SELECT pg_has_role('pg_checkpoint', 'member')::int FROM pg_roles WHERE rolname = 'pg_checkpoint'")?;
     if may.as_deref() == Some("1") {
@@ -289,7 +290,7 @@ fn checkpoint(psql: &mut Psql) -> Result<()> {
     Ok(())
 }
 
-/// Writes scripts where pgbench reads them: their paths and weights.
+/// Writes scripts to files for pgbench; returns their paths and weights.
 ///
 /// # Errors
 /// A file cannot be written.

@@ -1,5 +1,5 @@
-//! What a result directory says: figures by number of connections, what the analysis makes of them, and what speaks
-//! against it. It is what `finding.json` holds, and what reports are made from.
+//! Evaluation of a result directory: figures by number of connections, the result of the analysis, and the doubts.
+//! `finding.json` holds it, and reports are made from it.
 
 mod judge;
 mod published;
@@ -29,99 +29,99 @@ use crate::wallet::{Mode, Profile, Wallet};
 /// Version of `finding.json`; raised by changes that break readers.
 pub const FORMAT: u32 = 1;
 
-/// Where a result directory keeps it.
+/// Name of the file in a result directory.
 pub const FILE: &str = "finding.json";
 
-/// What was asked for, as far as the analysis has to know it.
+/// Settings of a run that the analysis needs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// For people.
+    /// Name of the run, for display.
     pub name: String,
-    /// `compat`, `realistic`, `own`, or nothing.
+    /// Data: `compat`, `realistic`, `own`, or empty.
     pub data: String,
-    /// `direct`, `pooler`, `weir` or `watch`.
+    /// Way to the server: `direct`, `pooler`, `weir` or `watch`.
     pub path: String,
-    /// Clients of the pool, if its size was varied.
+    /// Number of clients of the pool, if its size was varied.
     pub pool_clients: Option<u32>,
-    /// Of the server, if known.
+    /// Number of cores of the server, if known.
     pub cores: Option<u32>,
-    /// Disks that seek.
+    /// Number of disks that seek.
     pub spindles: u32,
-    /// `throughput`, `balanced` or `latency`.
+    /// Goal: `throughput`, `balanced` or `latency`.
     pub goal: String,
-    /// Before each measurement.
+    /// Seconds of warm-up before each measurement.
     pub warm_up_s: f64,
-    /// Of each.
+    /// Seconds of each measurement.
     pub measure_s: f64,
-    /// Pretended network: milliseconds added to each round trip.
+    /// Simulated network delay: milliseconds added to each round trip.
     pub round_trip_ms: f64,
-    /// How often each was to be measured.
+    /// Planned number of repetitions.
     pub repetitions: u32,
     /// pgbench's `--protocol`.
     pub protocol: String,
-    /// Cells in all.
+    /// Number of planned cells.
     pub planned: usize,
-    /// A debug build ran it.
+    /// True if a debug build made the run.
     pub debug: bool,
 }
 
-/// Everything.
+/// Evaluation of a result directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// [`FORMAT`].
+    /// Value of [`FORMAT`].
     pub format: u32,
-    /// `run` or `watch`.
+    /// Kind: `run` or `watch`.
     pub kind: String,
-    /// Milliseconds since 1970.
+    /// Start, in milliseconds since 1970.
     pub started_ms: i64,
     /// The command line.
     pub command: String,
-    /// Where the server is, without a password.
+    /// Address of the server, without a password.
     pub server: String,
-    /// What it calls itself.
+    /// Version that the server reports.
     pub server_version: String,
-    /// Of order and load.
+    /// Seed of the order of cells and of the load.
     pub seed: u64,
-    /// What was asked for.
+    /// Settings of the run.
     pub settings: Settings,
-    /// Machine, PostgreSQL and data.
+    /// Facts about the machine, PostgreSQL and the data.
     pub environment: Environment,
-    /// What could not be seen: what and why.
+    /// Data that could not be collected: name and reason.
     pub missing: Vec<(String, String)>,
-    /// Cells with figures.
+    /// Number of cells with figures.
     pub measured: usize,
-    /// Cells without: which and why.
+    /// Cells without figures: name and reason.
     pub failed: Vec<(String, String)>,
-    /// Cells after which the books were wrong: which and how.
+    /// Cells after which the books were wrong: name and violations.
     pub wrong_books: Vec<(String, String)>,
-    /// One for each way to speak to the server.
+    /// Workloads that were measured.
     pub series: Vec<Series>,
-    /// Chatty against pipelined: connections, how many times the throughput, milliseconds for each saved round trip.
+    /// Comparison of chatty with pipelined: connections, speed-up of throughput, milliseconds per saved round trip.
     pub round_trips: Vec<(u32, f64, f64)>,
-    /// Milliseconds for a round trip where nothing waits for anything.
+    /// Cost of a round trip in milliseconds, if nothing waits for other work.
     pub round_trip_ms: Option<f64>,
-    /// What makes every answer less certain, each a sentence without a full stop.
+    /// Doubts about all answers, each a sentence without a full stop.
     pub threats: Vec<String>,
-    /// What has to be known to apply it elsewhere, the same.
+    /// Limits of applying the answers elsewhere, in the same form.
     pub notes: Vec<String>,
 }
 
-/// One workload over the numbers of connections.
+/// Workload at several numbers of connections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// `chatty`, `pipelined`, `scripts` or `watch`.
+    /// Workload: `chatty`, `pipelined`, `scripts` or `watch`.
     pub name: String,
-    /// Fewest connections first.
+    /// Measurements, fewest connections first.
     pub spots: Vec<Spot>,
-    /// What the analysis makes of it.
+    /// Result of the analysis.
     pub judgement: Judgement,
-    /// The study whose conditions these resemble.
+    /// Published study under similar conditions.
     pub published: Option<Study>,
 }
 
 impl Finding {
-    /// Reads a result directory, also of a run that was stopped. Of a result that is kept without its samples, which are
-    /// large, it takes `finding.json` as it is.
+    /// Reads a result directory, also of a run that was stopped. If a result is kept without its samples, which are
+    /// large, `finding.json` is read as it is.
     ///
     /// # Errors
     /// There is no result, or it cannot be read.
@@ -252,7 +252,7 @@ impl Finding {
         let (Some(chatty), Some(pipelined)) = (sweep(Mode::Chatty), sweep(Mode::Pipelined)) else {
             return;
         };
-        // With a pool in between, latency has the queue in it, which is no round trip.
+        // Behind a pool, latency includes the queue, which is not a round trip.
         if self.settings.pool_clients.is_some() {
             return;
         }
@@ -287,7 +287,7 @@ fn spots(database: &Database, cells: &[CellRow]) -> Result<Groups> {
     Ok(groups)
 }
 
-/// As in [`Settings::goal`].
+/// Returns the name of a goal for [`Settings::goal`].
 #[must_use]
 pub const fn goal_name(goal: Goal) -> &'static str {
     match goal {
@@ -297,7 +297,7 @@ pub const fn goal_name(goal: Goal) -> &'static str {
     }
 }
 
-/// Out of [`Settings::goal`].
+/// Parses [`Settings::goal`].
 #[must_use]
 pub fn goal(name: &str) -> Goal {
     match name {
@@ -307,7 +307,7 @@ pub fn goal(name: &str) -> Goal {
     }
 }
 
-/// As in [`Settings::data`].
+/// Returns the name of the data for [`Settings::data`].
 #[must_use]
 pub fn data_name(wallet: &Wallet) -> String {
     match wallet.profile {

@@ -1,4 +1,4 @@
-//! What a run stands on: programs, a server of our own, and what is noted about it all.
+//! Basis of a run: programs, a server of its own, and the recorded environment.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::process::find_program;
 use crate::run::Progress;
 use crate::wallet::{Store, Wallet};
 
-/// Connections for ourselves beside those of the load.
+/// Allowance for connections besides those of the load.
 const SPARE: u32 = 20;
 
 pub(super) fn pgbench(options: &Options) -> Result<PathBuf> {
@@ -34,7 +34,7 @@ pub(super) fn own_server(options: &Options, progress: &mut dyn Progress) -> Resu
     progress.line("starting PostgreSQL");
     let most = options.connections.iter().max().copied().unwrap_or(0);
     let mut settings = Server::new(most + SPARE);
-    // What commits wait for is what is asked for here: a throw-away server must be as durable as a real one.
+    // Commits are measured here, so this temporary server must be as durable as a real one.
     settings.more = [
         "fsync=on",
         "synchronous_commit=on",
@@ -57,15 +57,15 @@ pub(super) fn near(cluster: &Cluster) -> Address {
     }
 }
 
-/// Sessions of ours on a server that is there: samples, books, notes.
+/// Number of the lab's own sessions on a given server: samples, books, notes.
 const OURS: u32 = 3;
 
-/// Whether a server that is there has room for the largest number of connections.
+/// Checks that a given server has room for the largest number of connections.
 ///
 /// # Errors
-/// It has not: better said now than by every cell that fails.
+/// The server has too little room; otherwise every cell would fail.
 pub(super) fn room(address: &Address, connections: &[u32]) -> Result<()> {
-    // PostgreSQL, "Connections and Authentication": what is reserved is reserved for superusers.
+    // PostgreSQL, "Connections and Authentication": reserved connections are for superusers only.
     let free = "SELECT current_setting('max_connections')::int \
          - CASE WHEN rolsuper THEN 0 ELSE current_setting('superuser_reserved_connections')::int END \
          - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()) \
@@ -79,7 +79,7 @@ pub(super) fn room(address: &Address, connections: &[u32]) -> Result<()> {
     }
 }
 
-/// What a server and, if it is here, its machine say of themselves.
+/// Returns the facts about a server and, if it is near, its machine.
 pub(super) fn surroundings(address: &Address, near: bool) -> Result<Environment> {
     let psql = RefCell::new(Psql::connect(address)?);
     let mut found = environment::postgres(|sql| {
@@ -111,7 +111,7 @@ pub(super) fn sizes(store: &mut Store, wallet: &Wallet) -> Result<environment::S
         .collect())
 }
 
-/// Cores of this machine.
+/// Returns the number of cores of this machine.
 pub(super) fn cores_here() -> Option<u32> {
     let cores = std::thread::available_parallelism().ok()?;
     u32::try_from(cores.get()).ok()

@@ -1,4 +1,4 @@
-//! pgbench with several scripts and their weights.
+//! Runs pgbench with several weighted scripts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::meter::Window;
 use crate::pgbench::{self, MARGIN, SECOND};
 use crate::record::Outcome;
 
-/// One load.
+/// Load by pgbench.
 #[derive(Clone, Debug)]
 pub(super) struct Load<'a> {
     pub(super) program: &'a Path,
@@ -28,19 +28,20 @@ pub(super) struct Load<'a> {
     pub(super) directory: &'a Path,
 }
 
-/// What it showed.
+/// Result of a load.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Loaded {
     pub(super) window: Window,
     pub(super) outcome: Outcome,
-    /// Transactions of each script in all, warm-up included; at least.
+    /// Minimum number of transactions of each script, warm-up included.
     pub(super) counts: Vec<u64>,
-    /// So many more of any script: pgbench's threads count them together without a lock, and lose some.
+    /// Number of further transactions of unknown script: pgbench's threads update the counts per script without a
+    /// lock, and lose some.
     pub(super) uncounted: u64,
 }
 
 impl Load<'_> {
-    /// Carries it out. The warm-up is a run of its own, whose rate says how many lines a log would have.
+    /// Runs the load. The warm-up runs separately; its rate determines the sampling of the log.
     pub(super) fn run(&self, watch: &mut Watch<'_>) -> Result<Loaded> {
         let mut counts = vec![0; self.scripts.len()];
         let mut all = 0;
@@ -59,7 +60,7 @@ impl Load<'_> {
             log.push(format!("--sampling-rate={sample}"));
         }
         let output = self.directory.join("pgbench.log");
-        // In the last second clients stop one after the other: it is run, and not counted.
+        // In the last second clients stop one after the other: that second is run and not counted.
         let mut command = self.command(self.measure + SECOND, &log);
         let mut process = pgbench::start(&mut command, &output)?;
         let result = watch.measure(&mut process, self.measure + MARGIN, || Ok(()));
@@ -101,8 +102,8 @@ fn add(sums: &mut [u64], more: &[u64]) {
     }
 }
 
-/// How many transactions of each script pgbench's summary counts: ` - 1234 transactions (60.1% of total, ...)` behind
-/// each `SQL script`; with one script only there is one number for all.
+/// Returns the number of transactions of each script in pgbench's summary: ` - 1234 transactions (60.1% of total,
+/// ...)` after each `SQL script`. With only one script there is a single number.
 #[must_use]
 pub fn script_counts(output: &str) -> Vec<u64> {
     let each: Vec<u64> = output
@@ -116,18 +117,18 @@ pub fn script_counts(output: &str) -> Vec<u64> {
     count(output).into_iter().collect()
 }
 
-/// All transactions together, which each thread counts for itself.
+/// Returns the number of all transactions, which is exact: each thread counts its own.
 fn count(output: &str) -> Option<u64> {
     let all = output
         .lines()
         .find_map(|line| line.strip_prefix("number of transactions actually processed: "))?;
-    // With -t it is `400/400`.
+    // With -t the number is `400/400`.
     all.split('/').next()?.trim().parse().ok()
 }
 
 impl Loaded {
-    /// How many of the first script there were, given what was found: that, if it can be, and the nearest that can be
-    /// otherwise.
+    /// Returns the number of transactions of the first script, given the number `found` in the tables: `found` if
+    /// the counts allow it, else the nearest number that they allow.
     pub(super) fn first(&self, found: i64) -> Option<u64> {
         let least = *self.counts.first()?;
         let found = u64::try_from(found).unwrap_or(0);
@@ -164,7 +165,7 @@ mod tests {
         };
         assert_eq!(loaded(1).first(121), Some(121));
         assert_eq!(loaded(1).first(122), Some(121));
-        // A commit that was lost is never excused.
+        // A lost commit is never excused.
         assert_eq!(loaded(1).first(119), Some(120));
         assert_eq!(loaded(0).first(121), Some(120));
     }

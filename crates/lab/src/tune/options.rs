@@ -1,4 +1,4 @@
-//! What can be asked for, and what has a name.
+//! Options of a measurement, and named presets.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use weir_advisor::controller::Goal;
 use crate::collector::psql::Address;
 use crate::wallet::{self, Mode, Wallet};
 
-/// What is run.
+/// Workload of a measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
-    /// The user's own scripts of pgbench with weights, on data that are there and stay as the scripts leave them.
+    /// Scripts of the user for pgbench with weights. They run on existing data, which are not restored.
     Scripts(Vec<(PathBuf, u32)>),
     /// The e-wallet in these modes.
     Wallet(Wallet, Vec<Mode>),
@@ -20,84 +20,85 @@ pub enum Workload {
 /// The way to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// As many clients as connections.
+    /// Direct, with as many clients as connections.
     Direct,
-    /// Through a pooler that is there; its pool is the user's business. It must know the database `weir_tune`.
+    /// Through an existing pooler, whose pool is configured by the user. It must know the database `weir_tune`.
     Pooler(Address),
-    /// Through a Weir that is started for it, whose pool has the size in question.
+    /// Through a Weir that is started for the measurement, whose pool has the varied size.
     Weir {
-        /// The program.
+        /// Path of the program.
         program: PathBuf,
-        /// Always as many.
+        /// Constant number of clients.
         clients: u32,
     },
 }
 
-/// What is wanted.
+/// Options of a measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// For the report: the name of what was chosen.
+    /// Name of the preset, for the report.
     pub name: String,
-    /// What is run.
+    /// Workload.
     pub workload: Workload,
-    /// The numbers of connections.
+    /// Numbers of connections to measure.
     pub connections: Vec<u32>,
-    /// How often each is measured.
+    /// Number of measurements of each.
     pub repetitions: u32,
-    /// Before each measurement.
+    /// Time of warm-up before each measurement.
     pub warm_up: Duration,
-    /// Of each.
+    /// Time of each measurement.
     pub measure: Duration,
-    /// Pretended network: so long each round trip of the e-wallet takes in addition. Zero for none.
+    /// Simulated network delay, added to each round trip of the e-wallet. Zero for none.
     pub round_trip: Duration,
     /// pgbench's `--protocol`; a pipeline needs `extended` or `prepared`.
     pub protocol: String,
-    /// pgbench's threads, where there is no pooler; with one each client has its own.
+    /// Number of pgbench's threads without a pooler. Behind a pooler each client has its own.
     pub threads: u32,
-    /// Of the order and of the load.
+    /// Seed of the order and of the load.
     pub seed: u64,
-    /// A server that is there; without it one is started and thrown away.
+    /// Existing server; without one, a temporary server is started.
     pub server: Option<Address>,
-    /// Where PostgreSQL's programs are; without it the newest installed.
+    /// Directory of PostgreSQL's programs; without one, the newest installed.
     pub postgres: Option<PathBuf>,
-    /// More settings for a server of ours, each `name=value`.
+    /// Further settings for a temporary server, each `name=value`.
     pub settings: Vec<String>,
     /// The way to the server.
     pub path: Path,
-    /// Cores of the server; without it those of this machine, if the server is on it.
+    /// Number of cores of the server; without it that of this machine, if the server is on it.
     pub cores: Option<u32>,
-    /// Disks that seek.
+    /// Number of disks that seek.
     pub spindles: u32,
-    /// What is wanted of the answer.
+    /// Goal of the recommendation.
     pub goal: Goal,
     /// The command line, for the record.
     pub command: Vec<String>,
 }
 
-/// A question with a name.
+/// Named set of options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// The published study: its data, its numbers of connections, its shared buffers.
     P3,
-    /// Data larger than the shared buffers, keys and time stamps as an application has them, some users wanted more.
+    /// Data larger than the shared buffers, keys and time stamps as in an application, and some users more active
+    /// than others.
     Realistic,
-    /// The e-wallet, chatty and pipelined, over a wider range.
+    /// E-wallet, chatty and pipelined, over a wider range of connections.
     Wallet,
 }
 
-/// How long it may take.
+/// Duration of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// As long as the published study: 180 seconds each.
     Full,
     /// 12 seconds each, three times.
     Quick,
-    /// 2 seconds each, once: shows that all works, and no more.
+    /// 2 seconds each, once: only a check that everything works.
     Smoke,
 }
 
 impl Preset {
-    /// On the command line.
+    /// Returns the name for the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -107,7 +108,7 @@ impl Preset {
         }
     }
 
-    /// Its workload.
+    /// Returns the workload.
     #[must_use]
     pub fn workload(self) -> Workload {
         let wallet = match self {
@@ -121,7 +122,7 @@ impl Preset {
         Workload::Wallet(wallet, vec![Mode::Chatty, Mode::Pipelined])
     }
 
-    /// Its numbers of connections.
+    /// Returns the numbers of connections.
     #[must_use]
     pub fn connections(self) -> Vec<u32> {
         match self {
@@ -130,7 +131,7 @@ impl Preset {
         }
     }
 
-    /// Settings that a server of ours gets for it.
+    /// Returns the settings for a temporary server.
     #[must_use]
     pub fn settings(self) -> Vec<String> {
         match self {
@@ -141,7 +142,7 @@ impl Preset {
 }
 
 impl Profile {
-    /// On the command line.
+    /// Returns the name for the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -151,7 +152,7 @@ impl Profile {
         }
     }
 
-    /// Seconds of warm-up, seconds of measuring, repetitions.
+    /// Returns seconds of warm-up, seconds of measuring, and repetitions.
     #[must_use]
     pub const fn times(self) -> (u64, u64, u32) {
         match self {
@@ -163,7 +164,7 @@ impl Profile {
 }
 
 impl Options {
-    /// A preset at a profile, on a server of ours, without a pooler.
+    /// Returns the options of a preset and a profile, for a temporary server without a pooler.
     #[must_use]
     pub fn new(preset: Preset, profile: Profile, seed: u64) -> Self {
         let (warm_up, measure, repetitions) = profile.times();

@@ -1,22 +1,23 @@
-//! What is measured in which order.
+//! Order of the measurements.
 
 use super::options::{Options, Workload};
 use crate::wallet::Mode;
 
-/// What a cell takes besides warming up and measuring: the data, the pooler, the books.
+/// Seconds per cell besides warm-up and measuring: data, pooler, books.
 const AROUND_S: f64 = 4.0;
 
-/// One cell of the plan.
+/// Cell of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Planned {
-    /// `chatty`, `pipelined` or `scripts`.
+    /// Workload: `chatty`, `pipelined` or `scripts`.
     pub(super) workload: &'static str,
     pub(super) mode: Option<Mode>,
     pub(super) connections: u32,
     pub(super) repetition: u32,
 }
 
-/// Every combination once per repetition, shuffled inside of it: a drift of the machine then hits all alike.
+/// Returns every combination once per repetition, shuffled within it, so that a drift of the machine affects all
+/// alike.
 pub(super) fn plan(options: &Options) -> Vec<Planned> {
     let mut random = fastrand::Rng::with_seed(options.seed);
     let modes: Vec<(&'static str, Option<Mode>)> = match &options.workload {
@@ -45,7 +46,7 @@ pub(super) fn plan(options: &Options) -> Vec<Planned> {
     plan
 }
 
-/// How long a cell is expected to take.
+/// Returns the expected duration of a cell in seconds.
 pub(super) fn cell_s(options: &Options) -> f64 {
     (options.warm_up + options.measure).as_secs_f64() + 1.0 + AROUND_S
 }

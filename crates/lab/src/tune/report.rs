@@ -1,4 +1,4 @@
-//! The report of a finding: `finding.json`, a page that needs nothing from elsewhere, Markdown, and text.
+//! Report of a finding: `finding.json`, a self-contained page, Markdown, and text.
 
 mod drawing;
 mod figures;
@@ -13,20 +13,20 @@ use crate::error::{Error, Result};
 use crate::report::document::{Block, Document};
 use crate::report::{format, html, markdown, text};
 
-/// What [`write()`] made.
+/// Result of [`write()`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
-    /// The page.
+    /// Path of the HTML page.
     pub html: PathBuf,
-    /// The same in Markdown.
+    /// Path of the Markdown page.
     pub markdown: PathBuf,
-    /// The finding itself.
+    /// Path of `finding.json`.
     pub json: PathBuf,
-    /// Its text, what is in that file.
+    /// Text of `finding.json`.
     pub finding: String,
     /// The report for a terminal.
     pub text: String,
-    /// Its beginning: the answers and the figures.
+    /// Beginning of the report: the answers and the figures.
     pub answer: String,
 }
 
@@ -42,7 +42,7 @@ pub fn write(directory: &Path) -> Result<Files> {
         Ok::<_, Error>(path)
     };
     let kept = directory.join(FILE);
-    // Without the samples it is all there is: it stays as it is.
+    // Without samples, the file cannot be made again and stays as it is.
     let json = if collector::file(directory).is_file() {
         let text = json(&finding)?;
         put(FILE, &text)?;
@@ -61,7 +61,7 @@ pub fn write(directory: &Path) -> Result<Files> {
     })
 }
 
-/// The page and the Markdown of a finding. The same finding gives the same bytes.
+/// Renders the page and the Markdown of a finding. The same finding gives the same bytes.
 #[must_use]
 pub fn rendered(finding: &Finding) -> (String, String) {
     let whole = document(finding);
@@ -76,7 +76,7 @@ fn json(finding: &Finding) -> Result<String> {
     Ok(text + "\n")
 }
 
-/// In the order in which it is to be read: the answer, the curves, the figures, the doubts, what is needed to do it again.
+/// Returns the report in reading order: the answer, the curves, the figures, the doubts, and how to repeat the run.
 fn document(finding: &Finding) -> Document {
     let mut blocks = sections::answers(finding);
     blocks.extend(drawing::blocks(finding));

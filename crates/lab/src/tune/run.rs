@@ -1,4 +1,4 @@
-//! Carrying out a plan: the data put back before each cell, the server sampled during it, the books read after it.
+//! Runs a plan: restores the data before each cell, samples the server during it, and reads the books after it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,22 +21,22 @@ use crate::run::Progress;
 use crate::run::progress::Remaining;
 use crate::wallet::{Script, Store, write_scripts};
 
-/// What became of a plan.
+/// End of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// Cells that were begun.
+    /// Number of cells that were started.
     pub cells: usize,
-    /// Of them without figures.
+    /// Number of these cells without figures.
     pub failed: usize,
-    /// A signal ended it; the rest was not begun.
+    /// True if a signal ended the run; the remaining cells were not started.
     pub interrupted: bool,
 }
 
-/// Measures everything into `directory`, which is made. What was measured before an interrupt stays there, and can be
-/// judged.
+/// Runs all measurements into `directory`, which is created. Results from before an interrupt stay there and can be
+/// evaluated.
 ///
 /// # Errors
-/// The server or pgbench are not there, or refuse; a cell that fails by itself is noted instead.
+/// The server or pgbench is missing, or the server refuses. A failure of a single cell is recorded instead.
 pub fn run(
     options: &Options,
     directory: &std::path::Path,
@@ -56,7 +56,7 @@ pub fn run(
         (None, Some(cluster)) => near(cluster),
         (None, None) => Address::default(),
     };
-    // Through a pooler, how many it opens is its own business.
+    // A pooler decides itself how many connections it opens.
     if !matches!(options.path, Path::Pooler(_)) {
         room(&address, &options.connections)?;
     }
@@ -82,7 +82,7 @@ pub fn run(
     let result = stage.all(progress);
     if let Some(store) = stage.store.take() {
         let removed = store.remove();
-        // What went wrong first says more.
+        // The first error says more.
         return result.and_then(|finished| removed.map(|()| finished));
     }
     result
@@ -161,8 +161,9 @@ impl Stage<'_> {
         }
     }
 
-    /// pgbench prepares statements while its thread waits: if one client of a thread holds the last server, and another
-    /// prepares, neither goes on. With a thread for each client that cannot be.
+    /// Returns the number of threads. pgbench blocks its thread while it prepares a statement. If one client of a
+    /// thread holds the last server and another one prepares, neither proceeds. Behind a pooler each client
+    /// therefore gets its own thread.
     fn threads(&self, clients: u32) -> u32 {
         match &self.options.path {
             Path::Direct => self.options.threads,
@@ -240,7 +241,7 @@ impl Stage<'_> {
             threads: self.threads(clients),
             warm_up: self.options.warm_up,
             measure: self.options.measure,
-            // Each repetition draws other users; pgbench's seed has no sign.
+            // Each repetition draws other users; pgbench's seed is not negative.
             seed: self
                 .options
                 .seed
@@ -278,7 +279,7 @@ impl Stage<'_> {
                 .map(|script| script.at_distance(self.options.round_trip))
                 .collect(),
             (Workload::Wallet(..), None) => Vec::new(),
-            // Copies: what was run stays beside what came out.
+            // Copies, so that the scripts stay beside their results.
             (Workload::Scripts(files), _) => {
                 let read = |(path, weight): &(PathBuf, u32)| {
                     let text = fs::read_to_string(path).map_err(Error::file("read", path))?;
@@ -296,13 +297,14 @@ impl Stage<'_> {
         write_scripts(&scripts, &directory)
     }
 
-    /// Reads the books, if there are any; the words for a line.
+    /// Checks the books, if there are any; returns the text for a progress line.
     fn judge(&self, cell: i64, target: &Address, loaded: &Loaded) -> Result<String> {
         let Workload::Wallet(wallet, _) = &self.options.workload else {
             return Ok(String::new());
         };
         let books = wallet.books(&mut Psql::connect(target)?)?;
-        // A failed transaction may have been done or not: then only the books themselves can be held to each other.
+        // A failed transaction may or may not have been done, so the books are then only checked against
+        // themselves.
         let transfers = loaded.first(books.transfers);
         let violations = books.violations(transfers.filter(|_| loaded.outcome.errors == 0));
         let told: Vec<String> = violations.iter().map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! Where a load goes: the server itself, a Weir in front of it that we start, or a pooler that is there.
+//! Target of a load: the server itself, a Weir in front of it that is started for the run, or an existing pooler.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,19 +16,19 @@ use crate::process::Process;
 
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// A Weir of ours. Dropping it stops it.
+/// Weir that the run has started. Dropping it stops it.
 #[derive(Debug)]
 pub(super) struct Weir {
     process: Process,
     _directory: TempDir,
-    /// Where clients connect.
+    /// Address that clients connect to.
     pub(super) address: Address,
-    /// Its console.
+    /// Address of the console.
     pub(super) console: Address,
 }
 
 impl Weir {
-    /// Starts one on loopback, in transaction mode, with a pool of so many servers.
+    /// Starts a Weir on loopback, in transaction mode, with a pool of `pool` servers.
     pub(super) fn start(program: &Path, server: &Address, pool: u32, clients: u32) -> Result<Self> {
         let directory = tempfile::tempdir().map_err(Error::system("make a directory"))?;
         let port = free_port()?;
@@ -65,7 +65,7 @@ impl Weir {
 }
 
 impl Weir {
-    /// Its process.
+    /// Returns the process id.
     pub(super) fn pid(&self) -> u32 {
         self.process.pid()
     }
@@ -110,7 +110,7 @@ fn configuration(
     )
 }
 
-/// As a value of an entry in `[databases]`: quotes are doubled.
+/// Quotes a value of an entry in `[databases]`: quotes are doubled.
 fn value(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

@@ -1,4 +1,4 @@
-//! A look at a live system: no load of our own, and the numbers of connections that occur by themselves.
+//! Watches a live system: there is no load of the lab's own, and the numbers of connections are those that occur.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,35 +21,36 @@ use crate::run::Progress;
 use crate::run::progress::duration;
 use crate::statistics::float;
 
-/// Backends report their counters once a second at most: shorter windows would see jumps.
+/// Minimum length of a window. Backends report their counters at most once a second, so shorter windows would see
+/// jumps.
 const WINDOW_MS: i64 = 3000;
-/// Fewer windows at a concurrency say nothing.
+/// Minimum number of windows at a concurrency.
 const WINDOWS_MIN: usize = 3;
-/// How often the user is told that it is still going on.
+/// Interval of progress lines.
 const TOLD_EVERY: Duration = Duration::from_secs(30);
-/// How often an interrupt is looked for.
+/// Interval of checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What to watch.
+/// Options of a watch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Look {
-    /// Where to log in; sessions of this database are looked at.
+    /// Server and database; sessions of this database are sampled.
     pub server: Address,
-    /// How long; without it until an interrupt.
+    /// Duration; without one, until an interrupt.
     pub time: Option<Duration>,
-    /// Cores of the server; without it those of this machine, if the server is on it.
+    /// Number of cores of the server; without it that of this machine, if the server is on it.
     pub cores: Option<u32>,
-    /// Disks that seek.
+    /// Number of disks that seek.
     pub spindles: u32,
-    /// What is wanted of the answer.
+    /// Goal of the recommendation.
     pub goal: Goal,
-    /// Of jitter and bootstrap.
+    /// Seed of jitter and bootstrap.
     pub seed: u64,
     /// The command line, for the record.
     pub command: Vec<String>,
 }
 
-/// Samples into `directory`, which is made, until the time is over or a signal comes: both are a good end.
+/// Samples into `directory`, which is created, until the time is over or a signal arrives. Both are normal ends.
 ///
 /// # Errors
 /// The server refuses, or the directory has a result already.
@@ -97,7 +98,7 @@ pub fn watch(
         failed: 0,
         interrupted,
     };
-    // What was seen before the server went away is still worth something.
+    // Samples from before the server went away are still useful.
     if let Err(error) = collector.stop() {
         progress.line(&format!("the watch ended early: {error}"));
         database.fail_cell(cell, &error.to_string())?;
@@ -106,7 +107,7 @@ pub fn watch(
     Ok(finished)
 }
 
-/// Waits for the end; whether it was a signal.
+/// Waits for the end; returns true if it was a signal.
 fn attend(
     look: &Look,
     collector: &Collector,
@@ -152,16 +153,16 @@ fn settings(look: &Look, near: bool) -> Settings {
     }
 }
 
-/// A few seconds of it.
+/// Window of a few seconds.
 struct Window {
-    /// Sessions in a transaction on average.
+    /// Mean number of sessions in a transaction.
     sessions: f64,
     /// Transactions per second.
     tps: f64,
     profile: Vec<BTreeMap<Event, u64>>,
 }
 
-/// What was seen at each concurrency that lasted.
+/// Returns the measurements at each concurrency that lasted.
 pub(super) fn spots(database: &Database, cells: &[CellRow]) -> Result<Groups> {
     let mut bins: BTreeMap<u32, Vec<Window>> = BTreeMap::new();
     for cell in cells {
@@ -190,7 +191,7 @@ fn windows(database: &Database, cell: i64) -> Result<Vec<Window>> {
     Ok(cut(&looks, &snapshots))
 }
 
-/// Windows of [`WINDOW_MS`] at least between looks at the counters.
+/// Cuts the time into windows of at least [`WINDOW_MS`] between looks at the counters.
 fn cut(looks: &[(i64, f64)], snapshots: &[(i64, BTreeMap<Event, u64>)]) -> Vec<Window> {
     let mut windows = Vec::new();
     let mut begin = looks.first().copied();
@@ -208,7 +209,8 @@ fn cut(looks: &[(i64, f64)], snapshots: &[(i64, BTreeMap<Event, u64>)]) -> Vec<W
         if !profile.is_empty() {
             let sessions = profile.iter().map(in_transaction).sum::<f64>() / float(profile.len());
             let seconds = u32::try_from(at - from).map_or(f64::INFINITY, f64::from) / 1000.0;
-            // Our own statements are transactions of this database too: one for each snapshot, some for each look.
+            // The collector's own statements are transactions of this database too: one for each snapshot, several
+            // for each look.
             let ours = float(profile.len()) + OURS_EACH_LOOK * f64::from(since);
             windows.push(Window {
                 sessions,
@@ -222,7 +224,7 @@ fn cut(looks: &[(i64, f64)], snapshots: &[(i64, BTreeMap<Event, u64>)]) -> Vec<W
     windows
 }
 
-/// Views that the collector asks at a look, about.
+/// Approximate number of views that the collector queries per look.
 const OURS_EACH_LOOK: f64 = 4.0;
 
 #[expect(clippy::cast_precision_loss, reason = "sessions of a server")]
@@ -233,7 +235,7 @@ fn in_transaction(sessions: &BTreeMap<Event, u64>) -> f64 {
     busy.map(|(_, count)| *count).sum::<u64>() as f64
 }
 
-/// The lower end of the bin of a concurrency: 1, 2, 3, 4, 5, 7, 9, 12 ... nothing below a half.
+/// Returns the lower end of a concurrency's bin: 1, 2, 3, 4, 5, 7, 9, 12 ...; `None` below a half.
 fn bin(sessions: f64) -> Option<u32> {
     if !(0.5..1e6).contains(&sessions) {
         return None;
@@ -245,12 +247,13 @@ fn bin(sessions: f64) -> Option<u32> {
     Some(low)
 }
 
-/// The lower end of the bin above that which begins at `low`.
+/// Returns the lower end of the bin after the one that begins at `low`.
 fn next(low: u32) -> u32 {
     low + (low * 2 / 5).max(1)
 }
 
-/// Bins with enough windows. Two neighbours that have too few may have enough together: a load on the border of both.
+/// Returns the bins with enough windows. Two neighbours with too few are combined: their load is on the border of
+/// both.
 fn merged(bins: BTreeMap<u32, Vec<Window>>) -> Vec<Vec<Window>> {
     let mut found = Vec::new();
     let mut few: Option<(u32, Vec<Window>)> = None;
@@ -284,7 +287,7 @@ fn spot(windows: &[Window]) -> Option<Spot> {
         clients: connections,
         tps,
         tps_each,
-        // Little's law: nobody has measured it.
+        // Computed by Little's law, because the latency was not measured.
         latency: Some(LatencyMs {
             mean: 1000.0 * f64::from(connections) / tps.mean,
             ..LatencyMs::default()
@@ -295,7 +298,7 @@ fn spot(windows: &[Window]) -> Option<Spot> {
     Some(spot)
 }
 
-/// At least 1: [`bin`] has thrown out what is less.
+/// Rounds to at least 1; [`bin`] has excluded smaller values.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -319,7 +322,7 @@ mod tests {
     #[test]
     fn windows_have_the_sessions_in_transaction_and_not_our_own_statements() {
         let snapshots: Vec<_> = (1..=10_i64).map(|at| (at * 1000, busy(3))).collect();
-        // 100 transactions a second, and 1 + 4 of ours.
+        // 100 transactions a second, and 1 + 4 of the collector.
         let looks: Vec<_> = (0..=10_i32)
             .map(|second| (i64::from(second) * 1000, f64::from(second) * 105.0))
             .collect();

@@ -1,53 +1,54 @@
-//! What must hold after any number of transfers. If it does not, somebody mixed sessions or lost a commit.
+//! Invariants that hold after any number of transfers. A violation means that sessions were mixed up or a commit
+//! was lost.
 
 use std::fmt;
 
-/// What the tables say, summed up.
+/// Sums over the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Books {
-    /// Of all wallets together, and what it was at the beginning.
+    /// Balance of all wallets together, now and at the beginning.
     pub balance: (i64, i64),
-    /// Transactions that have not exactly two entries which cancel each other.
+    /// Number of transactions without exactly two entries that cancel each other.
     pub unpaired: i64,
-    /// Credits less debits.
+    /// Sum of credits less that of debits.
     pub surplus: i64,
-    /// Wallets whose balance is not what their entries say.
+    /// Number of wallets whose balance differs from their entries.
     pub wrong_wallets: i64,
-    /// Transactions since the beginning.
+    /// Number of transactions since the beginning.
     pub transfers: i64,
-    /// Ledger entries since the beginning.
+    /// Number of ledger entries since the beginning.
     pub entries: i64,
 }
 
-/// Something that cannot be if every transfer was done once and whole.
+/// Violation that is impossible if every transfer was done once and completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
     /// Money appeared or vanished.
     Balance {
-        /// What there should be.
+        /// Expected sum of balances.
         expected: i64,
-        /// What there is.
+        /// Sum of balances in the tables.
         found: i64,
     },
-    /// Transactions without exactly two entries that cancel each other.
+    /// Number of transactions without exactly two entries that cancel each other.
     Unpaired(i64),
     /// Credits and debits differ.
     Surplus(i64),
-    /// Wallets whose balance is not what their entries say.
+    /// Number of wallets whose balance differs from their entries.
     Wallets(i64),
-    /// Entries are not twice the transfers.
+    /// The number of entries is not twice that of transfers.
     Entries {
         /// Transfers in the tables.
         transfers: i64,
         /// Entries in the tables.
         entries: i64,
     },
-    /// The load saw another number of transfers succeed than there are.
+    /// The load reports another number of successful transfers than the tables have.
     Transfers {
-        /// What the load saw.
+        /// Number of transfers that the load reports.
         expected: i64,
-        /// What there is.
+        /// Number of transfers in the tables.
         found: i64,
     },
 }
@@ -90,7 +91,7 @@ impl fmt::Display for Violation {
 }
 
 impl Books {
-    /// Out of the row of `lab/wallet/oracle.sql`; nothing if it has another form.
+    /// Parses the row of `lab/wallet/oracle.sql`; `None` if it has another form.
     pub(super) fn of(row: &[String], balance: u64) -> Option<Self> {
         let at = |column: usize| row.get(column)?.parse::<i64>().ok();
         Some(Self {
@@ -103,7 +104,7 @@ impl Books {
         })
     }
 
-    /// What is wrong; `transfers` is how many the load saw succeed, if it knows.
+    /// Returns all violations. `transfers` is the number of successful transfers that the load reports, if known.
     #[must_use]
     pub fn violations(&self, transfers: Option<u64>) -> Vec<Violation> {
         let mut found = Vec::new();

@@ -1,13 +1,13 @@
-//! The databases: one that is filled once, and a copy of it for each cell.
+//! Databases of the e-wallet: a template that is filled once, and a copy of it for each cell.
 
 use super::Wallet;
 use crate::collector::psql::{Address, Psql};
 use crate::error::{Error, Result};
 
-/// What marks a database as ours, as its comment. Without it we drop nothing.
+/// Comment that marks a database as created by `weir tune`. Databases without it are never dropped.
 const MARK: &str = "made by weir tune; may be dropped";
 
-/// The template and the copy that is worked on.
+/// Template database and its working copy.
 #[derive(Debug)]
 pub struct Store {
     admin: Psql,
@@ -17,11 +17,11 @@ pub struct Store {
 }
 
 impl Store {
-    /// Makes and fills the template. `address` is of a database from which others can be made, such as `postgres`;
-    /// the user must be allowed to.
+    /// Creates and fills the template. `address` is that of a database from which others can be created, such as
+    /// `postgres`; the user must be allowed to do so.
     ///
     /// # Errors
-    /// The server refuses, or has databases of these names that are not ours.
+    /// The server refuses, or databases of these names exist without the mark.
     pub fn create(address: &Address, wallet: &Wallet) -> Result<Self> {
         let admin = Psql::connect(address)?;
         let mut store = Self {
@@ -32,7 +32,7 @@ impl Store {
         };
         let template = store.template.clone();
         store.drop_ours(&template)?;
-        // Not from template1, which may hold anything.
+        // template1 may hold anything.
         store
             .admin
             .execute(&format!("CREATE DATABASE {template} TEMPLATE template0"))?;
@@ -42,8 +42,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Makes the working database anew out of the template, and says where it is. Whoever is connected to the old one
-    /// is thrown out.
+    /// Creates the working database anew from the template and returns its address. Connections to the old one are
+    /// closed.
     ///
     /// # Errors
     /// The server refuses.
@@ -53,12 +53,12 @@ impl Store {
         self.admin
             .execute(&format!("CREATE DATABASE {work} TEMPLATE {template}"))?;
         self.mark(&work)?;
-        // Else the next checkpoint would fall into one measurement and not into another.
+        // Without this, the next checkpoint would fall into some measurements and not into others.
         super::checkpoint(&mut self.admin)?;
         Ok(self.address.with_database(&work))
     }
 
-    /// What the working database is called.
+    /// Returns the name of the working database.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.work

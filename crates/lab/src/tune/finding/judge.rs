@@ -1,4 +1,4 @@
-//! The analysis of one workload, as a record.
+//! Result of the analysis of one workload, as a record.
 
 use serde::{Deserialize, Serialize};
 use weir_advisor::analysis::criteria::{Criterion, CriterionKind};
@@ -7,7 +7,7 @@ use weir_advisor::controller::Goal;
 
 use super::spot::Spot;
 
-/// What is asked.
+/// Input of the analysis besides the measurements.
 #[derive(Clone, Debug)]
 pub(super) struct Question<'a> {
     pub(super) kind: Kind,
@@ -15,31 +15,31 @@ pub(super) struct Question<'a> {
     pub(super) spindles: u32,
     pub(super) goal: Goal,
     pub(super) seed: u64,
-    /// Cells after which money was missing: their figures are of work that was not done.
+    /// Number of cells after which money was missing: their figures are of work that was not done.
     pub(super) wrong_books: usize,
-    /// What speaks against all workloads alike.
+    /// Doubts that concern all workloads.
     pub(super) doubts: &'a [String],
 }
 
-/// A criterion and what it says.
+/// Criterion and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
-    /// For people.
+    /// Name, for display.
     pub name: String,
-    /// How it is reckoned.
+    /// Formula of the criterion.
     pub formula: String,
-    /// Connections; nothing if it cannot tell without extrapolating.
+    /// Number of connections; `None` if the criterion would have to extrapolate.
     pub connections: Option<f64>,
-    /// What part of the best throughput that is.
+    /// Share of the best throughput at that number.
     pub part_of_best: Option<f64>,
-    /// Whether it comes from measurements.
+    /// True if the result comes from measurements.
     pub measured: bool,
 }
 
-/// A value with the interval that holds 95 % of its bootstrap.
+/// Value with the 95 % interval of its bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Banded {
-    /// Of the fit itself.
+    /// Value of the fit.
     pub value: f64,
     /// Lower end.
     pub low: f64,
@@ -47,7 +47,7 @@ pub struct Banded {
     pub high: f64,
 }
 
-/// The Universal Scalability Law, fitted.
+/// Fit of the Universal Scalability Law.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// Throughput of one connection.
@@ -56,61 +56,63 @@ pub struct Curve {
     pub sigma: f64,
     /// Coherency.
     pub kappa: f64,
-    /// The largest relative distance of a point.
+    /// Largest relative distance of a point from the curve.
     pub residual_max: f64,
-    /// Where it is highest, if that is within reach.
+    /// Number of connections at the peak, if it is within reach.
     pub peak: Option<Banded>,
-    /// Where it has 95 % of that.
+    /// Number of connections at 95 % of the peak.
     pub near_peak: Option<Banded>,
 }
 
-/// How many, or why that cannot be said.
+/// Recommended number of connections, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "lowercase")]
 pub enum Verdict {
-    /// So many.
+    /// A number can be recommended.
     Recommended {
-        /// How many.
+        /// Number of connections.
         connections: u32,
-        /// Why.
+        /// Reason for it.
         reason: String,
-        /// What it costs against the highest throughput.
+        /// Loss against the highest throughput.
         price: String,
-        /// `high`, `medium` or `low`.
+        /// Confidence: `high`, `medium` or `low`.
         confidence: String,
-        /// What speaks against it.
+        /// Doubts about it.
         doubts: Vec<String>,
-        /// Lines to paste, for all databases and for one; the same in `weir.toml` and in an ini.
+        /// Configuration lines to paste, for all databases and for one. They are valid in
+        /// `weir.toml` and in an ini.
         configuration: [String; 2],
     },
-    /// Nothing can be said without guessing.
+    /// An answer would be a guess.
     Refused {
-        /// Why, and what to do.
+        /// Reason, and what to do.
         reason: String,
     },
 }
 
-/// Everything that one workload says.
+/// Result of the analysis of one workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// Every criterion with its figure.
+    /// Criteria with their results.
     pub rules: Vec<Rule>,
     /// The fitted curve, if the points allow one.
     pub curve: Option<Curve>,
-    /// From, to, and by how many per cent throughput grew per cent of connections.
+    /// Elasticities: from, to, and growth of throughput in per cent for each per cent more
+    /// connections.
     pub elasticities: Vec<(u32, u32, f64)>,
-    /// Little's law: connections, clients, throughput times latency.
+    /// Checks of Little's law: connections, clients, throughput times latency.
     pub little: Vec<(u32, f64, f64)>,
     /// The answer.
     pub verdict: Verdict,
 }
 
-/// The spots as the analysis wants them.
+/// Converts the spots for the analysis.
 pub(super) fn sweep(spots: &[Spot], kind: Kind) -> Result<Sweep, SweepError> {
     Sweep::new(kind, spots.iter().filter_map(Spot::point).collect())
 }
 
-/// Asks the analysis.
+/// Analyses the spots; refuses an answer if books were wrong.
 pub(super) fn judge(spots: &[Spot], question: &Question<'_>) -> Judgement {
     let sweep = match sweep(spots, question.kind) {
         Ok(sweep) => sweep,
@@ -138,14 +140,14 @@ fn refused(reason: String) -> Judgement {
     }
 }
 
-/// The analysis of a sweep.
+/// Analyses a sweep.
 pub(super) fn of(sweep: &Sweep, question: &Question<'_>) -> Judgement {
     let machine = Machine {
         cores: question.cores.unwrap_or(0),
         spindles: question.spindles,
     };
     let analysis = Analysis::of(sweep, machine, question.goal, question.seed);
-    // Without the cores there is no rule of thumb.
+    // The rule of thumb needs the number of cores.
     let known = |criterion: &&Criterion| {
         question.cores.is_some() || criterion.kind != CriterionKind::Heuristic
     };
@@ -201,7 +203,8 @@ fn verdict(answer: Answer, more: &[String]) -> Verdict {
                 connections,
                 reason: recommendation.reason,
                 price: recommendation.price,
-                // The same scale as the analysis has, with what only the measurement knows.
+                // Same scale as in the analysis, but including the doubts that only the measurement
+                // knows.
                 confidence: match doubts.len() {
                     0 => "high",
                     1 | 2 => "medium",

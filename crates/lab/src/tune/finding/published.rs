@@ -1,4 +1,4 @@
-//! The published study of the e-wallet (P3): its figures, and what the same analysis makes of them.
+//! Published study of the e-wallet (P3): its figures, and their analysis by the same method.
 
 use serde::{Deserialize, Serialize};
 use weir_advisor::analysis::{Kind, Point, Sweep};
@@ -24,10 +24,10 @@ const PIPELINED: [Row; 5] = [
     (16, 4558.39, 3.502, 5.027),
     (32, 4612.74, 6.920, 8.483),
 ];
-/// Of its server, and as many of its load.
+/// Cores of the study's server; its load had as many.
 const CORES: u32 = 2;
 
-/// How it was measured.
+/// Conditions of the study.
 pub const SETUP: &str = "Published: PostgreSQL 18 on a managed server with 2 vCPU, 1 GB and 90 MB of shared buffers; \
     pgbench on another machine with 2 vCPU; 180 seconds each, once, the data not put back in between.";
 
@@ -36,11 +36,11 @@ pub const SETUP: &str = "Published: PostgreSQL 18 on a managed server with 2 vCP
 pub struct Study {
     /// Connections, transactions per second, mean and standard deviation of the latency in milliseconds.
     pub rows: Vec<Row>,
-    /// What the same analysis makes of it.
+    /// Analysis by the same method.
     pub judgement: Judgement,
 }
 
-/// The figures for one way to speak to the server; nothing if none were published.
+/// Returns the published figures for a workload, if there are any.
 #[must_use]
 pub fn study(workload: &str) -> Option<Study> {
     let rows = match workload {

@@ -1,4 +1,4 @@
-//! What was measured at one number of connections, all repetitions together.
+//! Measurements at one number of connections, over all repetitions.
 
 use serde::{Deserialize, Serialize};
 use weir_advisor::analysis::Point;
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::record::{Latency, Outcome};
 use crate::statistics::{self, float};
 
-/// A mean, and the smallest and largest of its repetitions.
+/// Mean, smallest and largest value of the repetitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Range {
     /// Mean.
@@ -22,7 +22,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// Of these; nothing of none.
+    /// Computes the range of values; `None` without any.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         Some(Self {
@@ -36,87 +36,87 @@ impl Range {
 /// Latencies in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyMs {
-    /// Of all transactions.
+    /// Mean of all transactions.
     pub mean: f64,
-    /// Of all transactions.
+    /// Standard deviation over all transactions.
     pub stddev: f64,
     /// Median.
     pub p50: f64,
-    /// 90 %.
+    /// 90th percentile.
     pub p90: f64,
-    /// 99 %.
+    /// 99th percentile.
     pub p99: f64,
-    /// 99.9 %.
+    /// 99.9th percentile.
     pub p999: f64,
     /// Smallest and largest p99 of the repetitions.
     pub p99_span: (f64, f64),
-    /// The percentiles are of all repetitions' transactions; otherwise they are medians of the repetitions', each out
-    /// of a sample.
+    /// True if percentiles are over all repetitions' transactions. Otherwise they are medians of the repetitions'
+    /// percentiles, each from a sample.
     pub merged: bool,
 }
 
-/// What sessions waited for.
+/// Wait event of sessions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Wait {
-    /// See [`class_name`].
+    /// Class, as named by [`class_name`].
     pub class: String,
-    /// PostgreSQL's words, such as `LWLock:WALWrite`.
+    /// Event in PostgreSQL's words, such as `LWLock:WALWrite`.
     pub event: String,
-    /// Sessions on average over all snapshots.
+    /// Mean number of sessions over all snapshots.
     pub average: f64,
-    /// Its standard error.
+    /// Standard error of the mean.
     pub error: f64,
-    /// Sessions on average over the snapshots in which it was seen: the published formula.
+    /// Mean number of sessions over the snapshots that have the event: the published formula.
     pub when_present: f64,
 }
 
-/// Sessions on average, exact, out of a pooler's sums of times.
+/// Mean numbers of clients, computed exactly from a pooler's sums of times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PoolTimes {
-    /// Waited for a server.
+    /// Clients that waited for a server.
     pub queue: f64,
-    /// Had one, and it waited for its client.
+    /// Clients whose server waited for them.
     pub client: f64,
-    /// Had one that worked.
+    /// Clients whose server worked.
     pub server: f64,
 }
 
-/// One number of connections.
+/// Measurements at one number of connections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spot {
-    /// To the server.
+    /// Number of connections to the server.
     pub connections: u32,
-    /// Of the load.
+    /// Number of clients of the load.
     pub clients: u32,
     /// Transactions per second.
     pub tps: Range,
-    /// Those of each repetition.
+    /// Transactions per second of each repetition.
     pub tps_each: Vec<f64>,
-    /// How long transactions took.
+    /// Latencies of the transactions.
     pub latency: Option<LatencyMs>,
-    /// Failed transactions.
+    /// Number of failed transactions.
     pub errors: u64,
-    /// Of `pg_stat_activity`.
+    /// Number of snapshots of `pg_stat_activity`.
     pub snapshots: u64,
-    /// Sessions that were busy in the server on average.
+    /// Mean number of sessions that were busy in the server.
     pub active: f64,
-    /// Sessions on average by class, in the order of [`CLASSES`].
+    /// Mean number of sessions by class, in the order of [`CLASSES`].
     pub classes: Vec<(String, f64)>,
-    /// Every event, the largest first.
+    /// All wait events, the largest first.
     pub waits: Vec<Wait>,
-    /// Of the sessions without a wait so many had no core.
+    /// Mean number of sessions without a wait that had no core.
     pub without_core: Option<f64>,
-    /// The machine's CPUs.
+    /// Use of the machine's CPUs.
     pub processor: Option<Processor>,
-    /// The server's CPU time per transaction, milliseconds.
+    /// CPU time of the server per transaction, in milliseconds.
     pub server_cpu_ms: Option<f64>,
-    /// The generator's CPU time as a part of all of the machine's.
+    /// Share of the machine's CPU time that the generator used.
     pub generator_share: Option<f64>,
-    /// A Weir's own times.
+    /// Times that a Weir reports.
     pub pool: Option<PoolTimes>,
 }
 
-/// Classes of a report, in the order in which they are stacked.
+/// Classes of a report, in stacking order.
 pub const CLASSES: [Class; 7] = [
     Class::Cpu,
     Class::Io,
@@ -127,7 +127,7 @@ pub const CLASSES: [Class; 7] = [
     Class::Race,
 ];
 
-/// For people.
+/// Returns the name of a class for display.
 #[must_use]
 pub const fn class_name(class: Class) -> &'static str {
     match class {
@@ -143,7 +143,7 @@ pub const fn class_name(class: Class) -> &'static str {
 }
 
 impl Spot {
-    /// For the analysis; nothing without a latency.
+    /// Converts the measurements for the analysis; `None` without a latency.
     pub(super) fn point(&self) -> Option<Point> {
         let latency = self.latency?;
         Some(Point {
@@ -154,7 +154,7 @@ impl Spot {
         })
     }
 
-    /// Takes over what was sampled.
+    /// Takes over the evaluation of the samples.
     pub(in crate::tune) fn profiled(&mut self, profile: &Profile) {
         self.snapshots = profile.snapshots();
         self.active = profile.active();
@@ -178,7 +178,7 @@ impl Spot {
     }
 }
 
-/// Cells of the same workload and number of connections put together; nothing if none has figures.
+/// Combines cells with the same workload and number of connections; `None` if none has figures.
 pub(super) fn of(database: &Database, cells: &[&CellRow]) -> Result<Option<Spot>> {
     let Some(first) = cells.first() else {
         return Ok(None);
@@ -284,7 +284,7 @@ fn latency(outcomes: &[&Outcome]) -> Option<LatencyMs> {
     })
 }
 
-/// The upper bound of the bucket in which the part is reached; buckets rise.
+/// Returns the upper bound of the bucket that reaches the share `part`; buckets rise.
 #[expect(
     clippy::cast_precision_loss,
     reason = "counts and microseconds below 2^52"
@@ -302,7 +302,7 @@ fn quantile(buckets: &[(u64, u64)], part: f64) -> Option<f64> {
 }
 
 fn pool_times(database: &Database, cell: i64) -> Result<Option<PoolTimes>> {
-    // Sums of microseconds: their rate is a number of sessions.
+    // The growth rate of a sum of microseconds is a number of sessions.
     let sessions = |name: &str| {
         let rate = database.rate(cell, WEIR, name)?;
         Ok(rate.map(|rate| rate / 1e6))

@@ -1,4 +1,4 @@
-//! A finding out of a file, from cells that somebody wrote.
+//! Tests of findings that are read from a file of made-up cells.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use crate::collector::{Counter, Snapshot, WEIR};
 use crate::meter::Window;
 use crate::record::{Costs, Latency, Machine, Outcome, Usage};
 
-/// The published figures, as if each had been measured twice, with so many clients of a pool if it is one.
+/// Writes the published figures, as if measured twice each. `pool_clients` is the number of clients if it was a
+/// pool.
 pub(in crate::tune) fn published(directory: &Path, pool_clients: Option<u32>) -> Database {
     let mut database = Database::create(&collector::file(directory)).unwrap();
     let settings = Settings {
@@ -58,7 +59,7 @@ pub(in crate::tune) fn published(directory: &Path, pool_clients: Option<u32>) ->
                     begin: Duration::from_millis(1000),
                     end: Duration::from_millis(3000),
                 };
-                // A per cent more, and a per cent less.
+                // One per cent more, and one per cent less.
                 let part = if repetition == 0 { 1.01 } else { 0.99 };
                 let outcome = outcome(tps * part, mean / part, stddev);
                 database.end_cell(cell, window, &outcome, &costs()).unwrap();
@@ -69,7 +70,7 @@ pub(in crate::tune) fn published(directory: &Path, pool_clients: Option<u32>) ->
     database
 }
 
-/// Half of the sessions wait for their client, one for the log, the rest for nothing.
+/// Returns a snapshot: half of the sessions wait for their client, one for the log, the rest have no wait.
 fn snapshot(at: u64, connections: u32) -> Snapshot {
     let session = |number: u32| -> Map<String, Value> {
         let (state, kind, event) = match number {
@@ -201,7 +202,7 @@ fn a_spot_has_its_repetitions_waits_and_costs() {
     assert_eq!((log.average, log.when_present, log.error), (1.0, 1.0, 0.0));
     assert_eq!(spot.active, 4.0);
     assert_eq!(spot.classes[5], ("client, in transaction".to_owned(), 4.0));
-    // Three sessions on a CPU, of which there is one to be had.
+    // Three sessions on a CPU, of which only one is available.
     assert_eq!(spot.without_core, Some(2.0));
     assert_eq!(spot.generator_share, Some(0.25));
     assert!((spot.processor.unwrap().user - 0.5).abs() < 1e-9);
@@ -214,7 +215,7 @@ fn the_size_of_a_pool_is_judged_by_the_time_on_a_server_and_its_own_books_are_re
     let spot = &finding.series[0].spots[0];
     let pool = spot.pool.unwrap();
     assert_eq!((pool.queue, pool.client, pool.server), (3.0, 0.5, 1.5));
-    // Little's law is told by the clients, of which there are 64.
+    // Little's law is checked with the clients, of which there are 64.
     assert_eq!(finding.series[0].judgement.little[0].1, 64.0);
     assert_eq!(
         (finding.round_trip_ms, &finding.series[0].published),
@@ -241,7 +242,7 @@ fn wrong_books_forbid_an_answer() {
 fn a_curve_that_still_rises_is_not_extrapolated() {
     let directory = tempfile::tempdir().unwrap();
     let database = published(directory.path(), None);
-    // What a run has that was stopped early: the largest two are missing.
+    // A run that was stopped early: the largest two are missing.
     for cell in database.cells(1).unwrap() {
         if cell.connections > 8 {
             database.fail_cell(cell.id, "interrupted").unwrap();

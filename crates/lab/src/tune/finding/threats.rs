@@ -1,13 +1,13 @@
-//! What speaks against a whole result, and what has to be known to apply it elsewhere.
+//! Doubts about a whole result, and limits of applying it elsewhere.
 
 use super::{Finding, Groups, Spot};
 
-/// The load took so much of the machine that the server runs on.
+/// Share of the server's machine from which on the load's use is reported.
 const GENERATOR: f64 = 0.1;
-/// Taken by others on the same host.
+/// Share of stolen CPU time from which on it is reported.
 const STEAL: f64 = 0.01;
 
-/// What holds for every run of its kind, which makes it no less certain.
+/// Returns the limits that every run of this kind has, which do not reduce the confidence.
 pub(super) fn notes(finding: &Finding) -> Vec<String> {
     if finding.settings.round_trip_ms > 0.0 {
         return vec![format!(
@@ -25,7 +25,7 @@ pub(super) fn notes(finding: &Finding) -> Vec<String> {
     vec![text.to_owned()]
 }
 
-/// What makes the answer less certain.
+/// Returns the doubts that reduce the confidence.
 pub(super) fn of(finding: &Finding, groups: &Groups) -> Vec<String> {
     let mut found = Vec::new();
     let spots = || groups.values().flatten();

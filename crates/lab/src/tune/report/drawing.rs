@@ -1,4 +1,4 @@
-//! The curves: throughput and p99 over connections, and stacks of what sessions and CPUs did.
+//! Curves: throughput and p99 over connections, and stacked bars of sessions and CPUs.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,10 +16,10 @@ const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 46.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 42.0;
-/// Of each class of a stack, in the order of their names in the stack; colours of the page.
+/// Colours of the parts of a stack, in their order; numbers of the page's colours.
 const COLOURS: [usize; 8] = [0, 1, 4, 7, 3, 5, 11, 8];
 
-/// All pictures.
+/// Returns all pictures.
 pub(super) fn blocks(finding: &Finding) -> Vec<Block> {
     if finding.series.iter().all(|series| series.spots.is_empty()) {
         return Vec::new();
@@ -106,14 +106,14 @@ fn mark(spot: &Spot, metric: Metric) -> Option<Mark> {
     })
 }
 
-/// Title and picture of each stack of a workload.
+/// Returns title and picture of each stack of a workload.
 fn stacks(series: &Series) -> Vec<(String, String)> {
     let title = name(series);
     let waits = Stack {
         label: format!("{title}: what sessions did, on average"),
         bars: bars(series, |spot| {
             let mut parts = spot.classes.clone();
-            // A queue in front of the server is not in it: it stands on top.
+            // The queue in front of the server is not part of the server: it is drawn on top.
             parts.extend(
                 spot.pool
                     .map(|pool| ("waiting for a server".to_owned(), pool.queue)),
@@ -154,7 +154,7 @@ fn bars(series: &Series, parts: impl Fn(&Spot) -> Option<Vec<(String, f64)>>) ->
     series.spots.iter().filter_map(bar).collect()
 }
 
-/// One bar for each number of connections.
+/// Stacked bars, one for each number of connections.
 struct Stack {
     label: String,
     bars: Vec<Bar>,
@@ -231,7 +231,7 @@ impl Stack {
         );
     }
 
-    /// Names of the parts that are there at all.
+    /// Returns index and name of the parts that occur at all.
     fn names(&self) -> Vec<(usize, &str)> {
         let Some((_, first)) = self.bars.first() else {
             return Vec::new();
@@ -276,7 +276,7 @@ fn colour(at: usize) -> usize {
     COLOURS.get(at % COLOURS.len()).copied().unwrap_or(0)
 }
 
-/// The smallest of 1, 2, 5 times a power of ten that is at least `least`.
+/// Returns the smallest of 1, 2, 5 times a power of ten that is at least `least`.
 fn step(least: f64) -> f64 {
     let least = if least > 0.0 { least } else { 0.25 };
     let power = 10.0_f64.powf(least.log10().floor());

@@ -10,7 +10,7 @@ use crate::report::format::NONE;
 use crate::report::prose::Prose;
 use crate::tune::finding::{Banded, Curve, Finding, Series, Spot, class_name};
 
-/// Events of a table; the finding has all of them.
+/// Maximum number of events in a table; the finding has all of them.
 const EVENTS: usize = 14;
 
 pub(super) fn blocks(finding: &Finding, series: &Series) -> Vec<Block> {
@@ -38,7 +38,7 @@ pub(super) fn blocks(finding: &Finding, series: &Series) -> Vec<Block> {
     blocks
 }
 
-/// Throughput and latency at each number of connections.
+/// Returns the table of throughput and latency at each number of connections.
 pub(super) fn figures(finding: &Finding, series: &Series) -> Table {
     let caption = match finding.settings.pool_clients {
         Some(clients) => format!(
@@ -194,7 +194,8 @@ fn waits(series: &Series) -> Vec<Block> {
     ]
 }
 
-/// The same event may be seen in several states of a session.
+/// Returns the title of an event. Client waits and races carry their class, because the same event
+/// may occur in other states too.
 fn title(class: &str, event: &str) -> String {
     if !event.contains(':') {
         class.to_owned()
@@ -268,7 +269,7 @@ fn processors(series: &Series) -> Vec<Block> {
     vec![Block::Table(table)]
 }
 
-/// A table with a column for each number of connections.
+/// Returns a table with a column for each number of connections.
 fn with_places(caption: &str, head: &str, series: &Series) -> Table {
     let mut heads = vec![head.to_owned()];
     heads.extend(

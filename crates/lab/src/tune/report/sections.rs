@@ -1,10 +1,10 @@
-//! What is about all workloads: answers, round trips, the published study, doubts, how to do it again.
+//! Sections on all workloads: answers, round trips, the published study, doubts, repetition.
 
 use crate::report::document::{Block, Entry, Table};
 use crate::report::prose::Prose;
 use crate::tune::finding::{Finding, Series, Verdict};
 
-/// The answers, one for each workload.
+/// Returns the answers, one for each workload.
 pub(super) fn answers(finding: &Finding) -> Vec<Block> {
     let mut blocks = vec![Block::section("How many connections")];
     if finding.series.is_empty() {
@@ -58,7 +58,7 @@ fn answer(finding: &Finding, series: &Series) -> Vec<Block> {
     }
 }
 
-/// Chatty against pipelined.
+/// Returns the comparison of chatty with pipelined.
 pub(super) fn round_trips(finding: &Finding) -> Vec<Block> {
     if finding.round_trips.is_empty() {
         return Vec::new();
@@ -89,7 +89,7 @@ pub(super) fn round_trips(finding: &Finding) -> Vec<Block> {
     blocks
 }
 
-/// The published study beside what was measured here.
+/// Returns the published study beside the measurements.
 pub(super) fn published(finding: &Finding) -> Vec<Block> {
     let both = || {
         finding
@@ -159,7 +159,7 @@ fn rules(series: &Series) -> Table {
     table
 }
 
-/// What speaks against it, and what was not seen.
+/// Returns the doubts, and the data that are missing.
 pub(super) fn doubts(finding: &Finding) -> Vec<Block> {
     let mut blocks = vec![Block::section("What to keep in mind")];
     let threats = finding.threats.iter().chain(&finding.notes);
@@ -186,7 +186,7 @@ pub(super) fn doubts(finding: &Finding) -> Vec<Block> {
     blocks
 }
 
-/// How to do it again.
+/// Returns the facts needed to repeat the run.
 pub(super) fn appendix(finding: &Finding) -> Vec<Block> {
     let settings = &finding.settings;
     let mut blocks = vec![
@@ -243,7 +243,7 @@ pub(super) fn appendix(finding: &Finding) -> Vec<Block> {
     blocks
 }
 
-/// For people.
+/// Returns the name of a workload for display.
 pub(super) fn name(series: &Series) -> String {
     match series.name.as_str() {
         "watch" => "What was seen".to_owned(),
@@ -256,7 +256,7 @@ pub(super) fn quote(text: &str) -> Block {
     Block::Prose(Prose::quote(text))
 }
 
-/// A number with so many decimals, or a dash.
+/// Formats a number with so many decimals, or a dash.
 pub(super) fn maybe(value: Option<f64>, decimals: usize) -> String {
     let finite = value.filter(|value| value.is_finite());
     finite.map_or_else(

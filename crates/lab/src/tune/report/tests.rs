@@ -1,4 +1,4 @@
-//! The report of the published figures.
+//! Tests of the report of the published figures.
 
 use super::*;
 use crate::tune::finding::tests::published;
