@@ -1,23 +1,25 @@
-//! A model of one PostgreSQL session after login: bytes of a client in, bytes of the server out.
+//! Model of one PostgreSQL session after login: it takes bytes from a client and returns the server's bytes.
 //!
-//! It follows `tcop/postgres.c`: an error in the extended protocol skips everything up to Sync, *including* Query;
-//! Flush and Sync are ignored while COPY data is expected, and late COPY messages at any other time; a statement that
-//! cannot run in a failed transaction says 25P02; changed parameters are reported before ReadyForQuery.
+//! The model follows `tcop/postgres.c`. An error in the extended protocol skips everything up to Sync, *including*
+//! Query. Flush and Sync are ignored while COPY data is expected; late COPY messages are ignored at any other time. A
+//! statement that cannot run in a failed transaction fails with 25P02. Changed parameters are reported before
+//! ReadyForQuery.
 //!
-//! Compared by hand with PostgreSQL 15, raw bytes against raw bytes: skipping, COPY in both protocols
-//! (late, failed, twice in one Query, Sync ahead of the data), failed transactions, portals with row limits, duplicate
-//! and unknown names, the life of the unnamed statement and portal, `DISCARD ALL` and `DEALLOCATE ALL`, FunctionCall.
-//! Since release 14, a message that has no place in a COPY FROM STDIN ends the session ("protocol synchronization was
-//! lost"); so it does here.
+//! These were compared by hand with PostgreSQL 15, raw bytes against raw bytes: skipping, COPY in both protocols
+//! (late, failed, twice in one Query, Sync ahead of the data), failed transactions, portals with row limits,
+//! duplicate and unknown names, the lifetime of the unnamed statement and portal, `DISCARD ALL` and `DEALLOCATE ALL`,
+//! FunctionCall. Since release 14, a message that has no place in a COPY FROM STDIN ends the session ("protocol
+//! synchronization was lost"); the model does the same.
 //!
-//! Statements are PostgreSQL's own in the forms that `sql` lists, enough for every kind of session state: settings with
-//! the truth of transactions and savepoints, roles, prepared statements of both kinds, temporary tables, advisory locks,
-//! channels, cursors that outlive a transaction, sequences. What several sessions share is in a [`Database`]. Generated
-//! programs of these are compared with PostgreSQL 15 by `conformance/tests/model.rs`.
+//! The model understands PostgreSQL's own statements in the forms that `sql` lists, enough for every kind of session
+//! state: settings with the semantics of transactions and savepoints, roles, prepared statements of both kinds,
+//! temporary tables, advisory locks, channels, cursors that outlive a transaction, sequences. State that several
+//! sessions share is in a [`Database`]. `conformance/tests/model.rs` compares generated programs of these statements
+//! with PostgreSQL 15.
 //!
-//! Beside them there is a shorthand, for tests that only need replies of some shape: `row X`, `rows N X`, `do X`,
-//! `error X` (when it runs), `error parse` (a syntax error, as is anything unknown), `copy in` (data `bad` fails it),
-//! `copy out N`, `notice X`, `set NAME VALUE`, `die` (FATAL).
+//! A shorthand serves tests that only need replies of some shape: `row X`, `rows N X`, `do X`, `error X` (when it
+//! runs), `error parse` (a syntax error, as is any unknown text), `copy in` (data `bad` fails it), `copy out N`,
+//! `notice X`, `set NAME VALUE`, `die` (FATAL).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -49,7 +51,7 @@ use session::Session;
 use sql::{Notice, Sql};
 use witness::Witness;
 
-/// What PostgreSQL 15 reports, in the order of the login.
+/// Parameters that PostgreSQL 15 reports, in the order of the login.
 const REPORTED_15: [&str; 13] = [
     "application_name",
     "client_encoding",
@@ -67,24 +69,24 @@ const REPORTED_15: [&str; 13] = [
 ];
 const REPORTED_FEW: [&str; 3] = ["application_name", "server_version", "TimeZone"];
 
-/// What [`Backend::new`] reports, with the defaults, in the order of the login.
+/// Parameters that [`Backend::new`] reports, with their defaults, in the order of the login.
 pub const REPORTED: [(&str, &str); 3] = [
     ("application_name", ""),
     ("server_version", "15.18"),
     ("TimeZone", "UTC"),
 ];
 
-/// When replies leave the server. PostgreSQL collects them until it has to; a peer must not depend on it.
+/// Time at which replies leave the server. PostgreSQL buffers them as long as it can; a peer must not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Output {
     /// At Flush, ErrorResponse, ReadyForQuery, CopyInResponse and the end of the session.
     #[default]
     Buffered,
-    /// At once.
+    /// Immediately.
     Immediate,
 }
 
-/// See the module.
+/// Model of one session; see the module.
 #[derive(Debug)]
 pub struct Backend {
     output: Output,
@@ -92,34 +94,34 @@ pub struct Backend {
     buffered: Vec<u8>,
     sent: Vec<u8>,
     status: TransactionStatus,
-    /// By name; the unnamed one is the empty name.
+    /// Prepared statements by name; the unnamed statement has the empty name.
     statements: BTreeMap<Vec<u8>, Prepared>,
-    /// Those of the protocol and cursors.
+    /// Portals of the protocol, and cursors.
     portals: BTreeMap<Vec<u8>, Portal>,
     copying: Option<Copying>,
-    /// An error now skips to the next Sync.
+    /// True while an error skips to the next Sync.
     extended: bool,
     skipping: bool,
-    /// A message of the extended protocol was processed since the last ReadyForQuery.
+    /// True if a message of the extended protocol was processed since the last ReadyForQuery.
     in_batch: bool,
-    /// Something was executed since the implicit transaction began.
+    /// True if a statement was executed since the implicit transaction began.
     pipelining: bool,
-    /// The Query has several statements.
+    /// True if the Query has several statements.
     in_implicit_block: bool,
     database: Database,
     defaults: Defaults,
     session: Session,
     reported: &'static [&'static str],
-    /// What the client knows of them.
+    /// Reported values as the client knows them.
     told: BTreeMap<&'static str, String>,
     closed: bool,
     process: u32,
     witness: Witness,
-    /// Error of the next message.
+    /// Error that interrupts the next message.
     interruption: Option<&'static str>,
 }
 
-/// A statement failed: SQLSTATE and text.
+/// Failure of a statement: SQLSTATE and text.
 #[derive(Debug, PartialEq, Eq)]
 struct Failure {
     code: &'static str,
@@ -151,20 +153,20 @@ impl Default for Backend {
 }
 
 impl Backend {
-    /// A session that has just said ReadyForQuery, alone in a database. It reports less than PostgreSQL does,
-    /// and its settings take any value.
+    /// Creates a session that has just sent ReadyForQuery, alone in its database. It reports fewer parameters than
+    /// PostgreSQL does, and its settings accept any value.
     pub fn new(output: Output) -> Self {
         let mut made = Self::made(output, Database::default(), "ann", &REPORTED_FEW);
         made.defaults.lenient = true;
         made
     }
 
-    /// A session of this superuser with these parameters in its start-up packet, as PostgreSQL 15 has it. What a
-    /// setting does not take is left out.
+    /// Creates a session of this superuser with these parameters in its start-up packet, as in PostgreSQL 15. Values
+    /// that a setting does not accept are left out.
     pub fn open(database: &Database, user: &str, parameters: &[(&str, &str)]) -> Self {
         let mut made = Self::made(Output::default(), database.clone(), user, &REPORTED_15);
         for (name, value) in parameters {
-            // PostgreSQL ends the session; no test needs that.
+            // PostgreSQL would end the session; no test needs that.
             let _ = made.defaults.start(name, value);
         }
         made.told = made.reported_now().collect();
@@ -206,7 +208,7 @@ impl Backend {
         made
     }
 
-    /// The parameters that a login reports, in order.
+    /// Returns the parameters that a login reports, in order.
     pub fn greeting(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.reported_now()
     }
@@ -216,7 +218,7 @@ impl Backend {
         self.reported.iter().map(move |name| (*name, value(name)))
     }
 
-    /// Takes bytes of a client, cut anywhere.
+    /// Processes bytes of a client, split at any position.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.unread.extend_from_slice(bytes);
         while !self.closed {
@@ -242,13 +244,13 @@ impl Backend {
         }
     }
 
-    /// From now on replies leave the server like this.
+    /// Changes when replies leave the server, from now on.
     pub fn set_output(&mut self, output: Output) {
         self.output = output;
     }
 
-    /// Takes one message, in the middle of which the statement is cancelled (57014) with this text. Sync, Flush and what is
-    /// skipped cannot be cancelled. True if something was.
+    /// Processes one message and cancels the statement in the middle of it (57014) with this text. Sync, Flush and
+    /// skipped messages cannot be cancelled. True if a statement was cancelled.
     pub fn interrupt(&mut self, message: &[u8], text: &'static str) -> bool {
         if self.is_copying() {
             self.fail(&Failure::new("57014", text));
@@ -260,12 +262,12 @@ impl Backend {
         self.interruption.take().is_none()
     }
 
-    /// What has left the server since the last call.
+    /// Returns the bytes that have left the server since the last call.
     pub fn take_sent(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.sent)
     }
 
-    /// A whole exchange: [`Backend::feed`], then [`Backend::take_sent`].
+    /// Exchanges messages: [`Backend::feed`], then [`Backend::take_sent`].
     pub fn converse(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.feed(bytes);
         self.take_sent()
@@ -282,37 +284,37 @@ impl Backend {
         names.filter(|name| !name.is_empty())
     }
 
-    /// Drops what is prepared and says nothing, as a function may.
+    /// Drops the prepared statements without a message, as a function may.
     pub fn lose_prepared(&mut self) {
         self.statements.clear();
     }
 
-    /// How many portals are open.
+    /// Number of open portals.
     pub fn portal_count(&self) -> usize {
         self.portals.len()
     }
 
-    /// The value of a parameter, in its base unit.
+    /// Value of a parameter, in its base unit.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.defaults.base(&self.session.state.values, name)
     }
 
-    /// Whether nothing is held back and nothing skipped: the client knows how everything went.
+    /// True if no reply is held back and no message is skipped: the client knows every result.
     pub fn has_said_all(&self) -> bool {
         self.buffered.is_empty() && !self.skipping
     }
 
-    /// Whether it waits for the data of a COPY.
+    /// True if the session waits for the data of a COPY.
     pub fn is_copying(&self) -> bool {
         self.copying.is_some()
     }
 
-    /// Whether the session has ended: after FATAL or Terminate.
+    /// True if the session has ended, after FATAL or Terminate.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Whether it is between two requests of anybody: nothing half read, half sent, half done or skipped.
+    /// True between two requests: no message is half read or half sent, and no batch, COPY or transaction is open.
     pub fn is_at_rest(&self) -> bool {
         self.unread.is_empty()
             && self.buffered.is_empty()
@@ -386,7 +388,7 @@ impl Backend {
         self.run_rest(VecDeque::from(statements), alone)
     }
 
-    /// Runs the statements of a Query from here on; stops at a COPY FROM STDIN, which goes on with them later.
+    /// Runs the remaining statements of a Query; stops at a COPY FROM STDIN, which continues with the rest later.
     fn run_rest(&mut self, mut rest: VecDeque<Sql>, alone: bool) -> Result<(), Failure> {
         while let Some(next) = rest.pop_front() {
             match &next {
@@ -422,7 +424,7 @@ impl Backend {
 
     // --- ends ---
 
-    /// The end of a request that went well: commits, unless a transaction block is open.
+    /// Ends a successful request: commits, unless a transaction block is open.
     fn finish(&mut self) {
         self.pipelining = false;
         self.in_implicit_block = false;
@@ -431,7 +433,7 @@ impl Backend {
         }
     }
 
-    /// The transaction is over, for good or not.
+    /// Ends the transaction, by commit or by rollback.
     fn end_transaction(&mut self, commits: bool) {
         self.portals.retain(|_, portal| portal.outlives(commits));
         self.end_session_transaction(commits);
@@ -466,18 +468,18 @@ impl Backend {
         self.close();
     }
 
-    /// The process id that its notifications show; 0 if nobody has said.
+    /// Sets the process id that notifications of this session show; the default is 0.
     pub fn set_process(&mut self, process: u32) {
         self.process = process;
     }
 
-    /// The session ends.
+    /// Ends the session.
     pub fn close(&mut self) {
         self.closed = true;
         self.database.leave(self.session.number);
     }
 
-    /// Notifications, changed parameters, then ReadyForQuery.
+    /// Sends notifications and changed parameters, then ReadyForQuery.
     fn ready(&mut self) {
         if self.status == TransactionStatus::Idle {
             self.deliver();
@@ -496,7 +498,7 @@ impl Backend {
         self.flush();
     }
 
-    /// Notifications that have come.
+    /// Sends the notifications that have arrived.
     fn deliver(&mut self) {
         let letters = self.database.shared().letters.remove(&self.session.number);
         for letter in letters.unwrap_or_default() {
@@ -506,7 +508,7 @@ impl Backend {
         }
     }
 
-    /// What PostgreSQL says without being asked: notifications, if it has nothing else to do.
+    /// Sends what PostgreSQL sends unasked: notifications, if the session is idle.
     pub fn speak_up(&mut self) {
         let idle = self.status == TransactionStatus::Idle && !self.in_batch;
         if idle && !self.closed && self.unread.is_empty() && self.copying.is_none() {
@@ -541,7 +543,8 @@ impl Backend {
             fields.push((b'R', b"RevalidateCachedQuery"));
         }
         self.put(|out| encode::error_response(out, &fields));
-        // The only reply that PostgreSQL never holds back, but for notices (elog.c, `send_message_to_frontend`).
+        // PostgreSQL never holds this reply back; apart from notices it is the only one (elog.c,
+        // `send_message_to_frontend`).
         self.flush();
     }
 
@@ -555,7 +558,7 @@ impl Backend {
     }
 }
 
-/// The session's locks and channels end with it.
+/// Releases the session's locks and channels.
 impl Drop for Backend {
     fn drop(&mut self) {
         self.database.leave(self.session.number);

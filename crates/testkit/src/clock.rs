@@ -1,6 +1,6 @@
-//! Time that passes only when a test says so.
+//! Virtual time, which advances only when a test says so.
 
-/// A clock of microseconds since the test began.
+/// Clock that counts microseconds since the test began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct VirtualClock(u64);
 
@@ -10,7 +10,7 @@ impl VirtualClock {
         self.0
     }
 
-    /// Lets time pass; returns the new time. Stops at the end of time instead of wrapping.
+    /// Advances the time and returns the new time. Saturates at the maximum instead of wrapping.
     pub fn advance_us(&mut self, us: u64) -> u64 {
         self.0 = self.0.saturating_add(us);
         self.0

@@ -1,18 +1,18 @@
-//! Ways to cut a stream of bytes into pieces, as a network may.
+//! Ways to split a byte stream into pieces, as a network may.
 
-/// How a stream arrives.
+/// Method of splitting a stream.
 #[derive(Debug, Clone)]
 pub enum Cuts {
-    /// One byte at a time.
+    /// Single bytes.
     Bytes,
     /// Pieces of random length, mostly short ones.
     Random(Dice),
-    /// As it was sent.
+    /// No split: each piece as it was sent.
     Whole,
 }
 
 impl Cuts {
-    /// Random cuts that are the same for the same seed.
+    /// Random cuts, equal for equal seeds.
     pub fn random(seed: u64) -> Self {
         Self::Random(Dice::new(seed))
     }
@@ -33,7 +33,7 @@ impl Cuts {
         }
     }
 
-    /// All pieces of a stream.
+    /// Splits a stream into all its pieces.
     pub fn pieces<'b>(&mut self, mut bytes: &'b [u8]) -> Vec<&'b [u8]> {
         let mut pieces = Vec::new();
         while !bytes.is_empty() {
@@ -50,7 +50,7 @@ impl Cuts {
 pub struct Dice(u64);
 
 impl Dice {
-    /// From a seed.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -70,7 +70,7 @@ impl Dice {
         usize::try_from(rolled).unwrap_or_default()
     }
 
-    /// One of these, which are some.
+    /// Picks an element of a slice that is not empty.
     pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         of.get(self.below(of.len())).expect("there is a choice")
     }

@@ -1,9 +1,9 @@
-//! What tests are made of: a model of a PostgreSQL server, conversations to hold with it, cuts and virtual time.
-//! Only ever a dev-dependency; no sockets, no clock, no threads, and random numbers only from a seed.
+//! Building blocks of tests: a model of a PostgreSQL server, conversations with it, cuts and virtual time. Only used
+//! as a dev-dependency. The crate has no sockets, clocks or threads, and random numbers come only from a seed.
 //!
-//! [`backend::Backend`] is the reference: bytes of a client in, bytes of a server out, with the rules of PostgreSQL's
-//! `tcop/postgres.c` about errors, skipping and COPY. [`say::say`] builds what a client sends, [`reading::outline`]
-//! shows what it got, and [`cuts::Cuts`] delivers both in pieces.
+//! [`backend::Backend`] is the reference: it takes bytes of a client and returns the server's bytes, with the rules
+//! of PostgreSQL's `tcop/postgres.c` for errors, skipping and COPY. [`say::say`] builds a client's messages,
+//! [`reading::outline`] prints the replies, and [`cuts::Cuts`] delivers both in pieces.
 //!
 //! ```
 //! use weir_testkit::{backend::Backend, reading::outline, say::say};

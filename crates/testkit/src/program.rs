@@ -1,9 +1,9 @@
 //! Programs of clients: random statements about every kind of session state, in all shapes of the protocol.
 //!
-//! A [`Speaker`] says one thing after the other, each fitting what its session has come to; that it learns from a twin, a
-//! [`Backend`] that is told the same. Everything that sessions of one database could fight about (keys of locks,
-//! channels, sequences) carries the speaker's number, so that each session behaves as if it were alone, and every row
-//! that it selects says whose it is.
+//! A [`Speaker`] generates one step after the other, each suited to the state of its session. It takes that state
+//! from a twin, a [`Backend`] that receives the same messages. Everything that sessions of one database could contend
+//! for (keys of locks, channels, sequences) carries the speaker's number, so that each session behaves as if it were
+//! alone. Every selected row names its speaker.
 
 use weir_wire::backend::TransactionStatus::{Failed, Idle};
 
@@ -13,7 +13,7 @@ use crate::say::{Say, say};
 
 mod topics;
 
-/// What a speaker speaks about, beside transactions, errors and plain rows.
+/// Topics of a speaker, in addition to transactions, errors and plain rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topic {
     /// Session advisory locks.
@@ -24,15 +24,15 @@ pub enum Topic {
     Cursors,
     /// DISCARD, RESET ALL, DEALLOCATE ALL.
     Discard,
-    /// Rows that stay: what was committed, and how often.
+    /// Permanent rows: which were committed, and how many times.
     Ledger,
-    /// LISTEN, UNLISTEN and NOTIFY to oneself.
+    /// LISTEN, UNLISTEN and NOTIFY to the own session.
     Notifications,
     /// `SET ROLE` and `SET SESSION AUTHORIZATION`.
     Roles,
     /// `currval` and `lastval`.
     Sequences,
-    /// SET, RESET and all that does the same.
+    /// SET, RESET and their equivalents.
     Settings,
     /// Tables whose columns change their type under a prepared statement.
     Shapes,
@@ -61,31 +61,31 @@ pub const TOPICS: [Topic; 13] = [
     Topic::Temporary,
 ];
 
-/// One thing that a client says.
+/// Step of a client's program.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// On the wire.
+    /// Bytes to send.
     pub bytes: Say,
-    /// For people.
+    /// Readable form.
     pub text: String,
-    /// Nothing should be said before it is answered: what comes next depends on the outcome.
+    /// True if the client must wait for the answer before the next step, which depends on the outcome.
     pub waits: bool,
 }
 
-/// See the module.
+/// Generator of a client's program; see the module.
 #[derive(Debug, Clone)]
 pub struct Speaker {
-    /// In every name and row.
+    /// Part of every name and row.
     tag: String,
     number: usize,
     serial: usize,
     topics: Vec<Topic>,
-    /// Bytes of a long row; 0: there are none.
+    /// Size of a long row in bytes; 0 disables long rows.
     large: usize,
 }
 
 impl Speaker {
-    /// A speaker about these topics. `number` is its own in the database.
+    /// Creates a speaker on these topics. `number` is unique in the database.
     pub fn new(number: usize, topics: &[Topic]) -> Self {
         Self {
             tag: format!("c{number}"),
@@ -96,18 +96,18 @@ impl Speaker {
         }
     }
 
-    /// Some of its rows have so many bytes.
+    /// Makes some of its rows this many bytes long.
     #[must_use]
     pub fn with_large(self, large: usize) -> Self {
         Self { large, ..self }
     }
 
-    /// With which all its rows begin.
+    /// Prefix of all its rows.
     pub fn tag(&self) -> &str {
         &self.tag
     }
 
-    /// The statements that make what it needs in a real database.
+    /// Statements that create the objects this speaker needs in a real database.
     pub fn schema(number: usize) -> String {
         format!(
             "CREATE SEQUENCE public.seq_{number}; GRANT ALL ON public.seq_{number} TO PUBLIC; \
@@ -115,7 +115,8 @@ impl Speaker {
         )
     }
 
-    /// What all of them need in a real database: roles `alice` and `bobby`, and some tables.
+    /// Statements that create the objects all speakers need in a real database: roles `alice` and `bobby`, and some
+    /// tables.
     pub const SCHEMA: &str = "\
         CREATE ROLE alice; CREATE ROLE bobby; CREATE TABLE public.sink (a text); \
         CREATE SCHEMA one; CREATE TABLE one.place (name text); INSERT INTO one.place VALUES ('one'); \
@@ -127,7 +128,7 @@ impl Speaker {
         ALTER DEFAULT PRIVILEGES FOR ROLE alice GRANT ALL ON TABLES TO PUBLIC; \
         ALTER DEFAULT PRIVILEGES FOR ROLE bobby GRANT ALL ON TABLES TO PUBLIC";
 
-    /// The next thing. `twin` has processed all that it said before; `ahead`: not all of that was answered yet.
+    /// Returns the next step. `twin` has processed all earlier steps; `ahead` is true while some are unanswered.
     pub fn next(&mut self, twin: &Backend, ahead: bool, dice: &mut Dice) -> Step {
         self.serial += 1;
         if twin.is_copying() {
@@ -163,7 +164,8 @@ impl Speaker {
         Step { bytes, text, waits }
     }
 
-    /// Says one statement in one request, which is answered as a whole: nothing is left for a later one to end.
+    /// Returns one statement in one request that is answered completely, so that nothing remains open for a later
+    /// request.
     pub fn next_alone(&mut self, twin: &Backend, dice: &mut Dice) -> Step {
         self.serial += 1;
         let sql = self.statement(twin, dice);
@@ -190,7 +192,7 @@ impl Speaker {
         }
     }
 
-    /// Looks at the session and changes nothing: a row, at which a checker compares the state, and each named statement.
+    /// Reads the session without changing it: a row, at which a checker compares the state, and each named statement.
     pub fn look(&mut self, twin: &Backend) -> Step {
         self.serial += 1;
         let row = format!("SELECT '{}-{}'", self.tag, self.serial);
@@ -206,7 +208,7 @@ impl Speaker {
         }
     }
 
-    /// Data of a COPY, in some pieces.
+    /// Appends data of a COPY, in one to three pieces.
     fn lines(&self, mut said: Say, dice: &mut Dice) -> Say {
         for _ in 0..1 + dice.below(3) {
             said = said.copy_data(&format!("{}\n", self.row(dice)));
@@ -214,7 +216,7 @@ impl Speaker {
         said
     }
 
-    /// A value that nobody else has, perhaps a long one.
+    /// Value that no other row has, sometimes a long one.
     fn row(&self, dice: &mut Dice) -> String {
         let row = format!("{}-{}", self.tag, self.serial);
         if self.large > 0 && dice.below(4) == 0 {
@@ -223,12 +225,12 @@ impl Speaker {
         row
     }
 
-    /// A Query says whose it is, and which.
+    /// Builds a Query with a comment that names the speaker and the step.
     fn query(&self, sql: &str) -> Say {
         say().query(&format!("{sql} /*{}#{}*/", self.tag, self.serial))
     }
 
-    /// How often it has spoken.
+    /// Number of steps so far.
     pub fn serial(&self) -> usize {
         self.serial
     }
@@ -286,7 +288,7 @@ impl Speaker {
         }
     }
 
-    /// What may stand behind another statement in one Query.
+    /// Returns a statement that may follow another one in the same Query.
     fn companion(&self, twin: &Backend, dice: &mut Dice) -> String {
         let second = match self.topics.first() {
             Some(_) if dice.below(2) == 0 => {
@@ -301,12 +303,12 @@ impl Speaker {
         second
     }
 
-    /// Prepares under a name, and runs it.
+    /// Prepares a statement under a name and runs it.
     fn named(&self, twin: &Backend, sql: &str, dice: &mut Dice) -> Say {
         let name = format!("s{}", dice.below(3));
         let is_known = twin.prepared().any(|known| known == name.as_bytes());
         match dice.below(4) {
-            // PostgreSQL refuses the name if it is known.
+            // PostgreSQL refuses a name that is already known.
             0 => say().parse(&name, sql).sync(),
             1 if is_known => say()
                 .close_statement(&name)
@@ -322,7 +324,7 @@ impl Speaker {
         }
     }
 
-    /// Something with a statement that is there, or not.
+    /// Uses a statement that may or may not exist.
     fn known(dice: &mut Dice) -> Say {
         let name = dice.pick(&["", "s0", "s1", "s2"]);
         match dice.below(5) {
@@ -349,7 +351,7 @@ impl Speaker {
         said.sync()
     }
 
-    /// A portal with a limit of rows, which outlives a Sync in a transaction.
+    /// Uses a portal with a row limit, which outlives a Sync inside a transaction.
     fn limited(&self, twin: &Backend) -> Say {
         let rows = format!(
             "SELECT '{}-{}-'||i FROM generate_series(1,5) i",
@@ -368,10 +370,10 @@ impl Speaker {
     }
 }
 
-/// Characters of a message that are shown.
+/// Maximum of characters shown per message.
 const SHOWN: usize = 300;
 
-/// What a client says, in a line.
+/// A client's messages in one line.
 fn spoken(bytes: &[u8]) -> String {
     let mut line = String::new();
     let mut rest = bytes;

@@ -1,22 +1,23 @@
-//! What a server sent, message by message, and as a line that a person can compare.
+//! Messages of a server, as values and as one readable line.
 
 use std::fmt::Write;
 
 use weir_wire::backend::{ErrorFields, NotificationResponse, ParameterStatus, tag};
 use weir_wire::frame::{Side, frame};
 
-/// One whole message of a server.
+/// Complete message of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'b> {
     /// The type byte.
     pub tag: u8,
-    /// What follows the length.
+    /// The bytes after the length.
     pub body: &'b [u8],
-    /// All of it.
+    /// All bytes of the message.
     pub raw: &'b [u8],
 }
 
-/// Splits bytes of a server into whole messages; what is left over (or does not parse) comes second.
+/// Splits bytes of a server into complete messages; the second value is the rest that is incomplete or does not
+/// parse.
 pub fn messages(mut bytes: &[u8]) -> (Vec<Message<'_>>, &[u8]) {
     let mut found = Vec::new();
     while let Ok(Some(frame)) = frame(bytes, Side::Backend) {
@@ -30,9 +31,9 @@ pub fn messages(mut bytes: &[u8]) -> (Vec<Message<'_>>, &[u8]) {
     (found, bytes)
 }
 
-/// The messages in one line: type bytes, with what a person wants to know in parentheses.
+/// Formats the messages in one line: type bytes, with the main detail in parentheses.
 ///
-/// `1 2 D(x) C(SELECT 1) E(42601 syntax error) S(TimeZone=UTC) Z(I)`; a rest that is no message shows as `+N bytes`.
+/// `1 2 D(x) C(SELECT 1) E(42601 syntax error) S(TimeZone=UTC) Z(I)`; an incomplete rest appears as `+N bytes`.
 pub fn outline(bytes: &[u8]) -> String {
     let (found, rest) = messages(bytes);
     let mut line = String::new();
@@ -52,7 +53,7 @@ pub fn outline(bytes: &[u8]) -> String {
     line
 }
 
-/// How many messages of a type there are.
+/// Number of messages of a type.
 pub fn count(bytes: &[u8], tag: u8) -> usize {
     let (found, _) = messages(bytes);
     found.iter().filter(|message| message.tag == tag).count()
@@ -63,7 +64,7 @@ fn detail(message: Message<'_>) -> Option<String> {
     match message.tag {
         tag::COMMAND_COMPLETE => message.body.strip_suffix(b"\0").map(text),
         tag::READY_FOR_QUERY | tag::COPY_DATA => Some(text(message.body).trim_end().to_owned()),
-        // One column: a count of two bytes and a length of four come first.
+        // A single column: a two-byte count and a four-byte length come first.
         tag::DATA_ROW => message.body.get(6..).map(text),
         tag::PARAMETER_STATUS => {
             let status = ParameterStatus::parse(message.body).ok()?;

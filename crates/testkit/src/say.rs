@@ -1,48 +1,48 @@
-//! What a client says, one message after the other.
+//! Builder of a client's messages.
 
 use std::ops::Deref;
 
 use weir_wire::encode::{self, EncodeError};
 use weir_wire::frontend::{Kind, tag};
 
-/// Starts saying something.
+/// Starts an empty sequence of messages.
 pub fn say() -> Say {
     Say::default()
 }
 
-/// Bytes of a client; derefs to them.
+/// Messages of a client; dereferences to their bytes.
 ///
-/// Every method appends one message. A message that PostgreSQL would not take (a NUL in a text) panics: tests that want
-/// broken bytes use [`Say::raw`].
+/// Every method appends one message. A message that PostgreSQL would not accept (a NUL in a text) panics: tests that
+/// need malformed bytes use [`Say::raw`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Say {
     bytes: Vec<u8>,
 }
 
 impl Say {
-    /// Query.
+    /// Appends a Query.
     #[must_use]
     pub fn query(self, sql: &str) -> Self {
         self.put(|out| encode::query(out, sql.as_bytes()))
     }
 
-    /// Parse without parameter types.
+    /// Appends a Parse without parameter types.
     #[must_use]
     pub fn parse(self, name: &str, sql: &str) -> Self {
         self.put(|out| encode::parse(out, name.as_bytes(), sql.as_bytes(), &[0, 0]))
     }
 
-    /// Bind without parameters.
+    /// Appends a Bind without parameters.
     #[must_use]
     pub fn bind(self, portal: &str, statement: &str) -> Self {
         self.put(|out| encode::bind_renamed(out, portal.as_bytes(), statement.as_bytes(), &[0; 6]))
     }
 
-    /// Bind of one parameter, as text.
+    /// Appends a Bind with one parameter, as text.
     #[must_use]
     pub fn bind_value(self, portal: &str, statement: &str, value: &str) -> Self {
         let len = u32::try_from(value.len()).unwrap_or_default();
-        // No formats of parameters, one value with its length, no formats of results.
+        // No format codes for parameters, one value with its length, no format codes for results.
         let parts = [
             &[0, 0, 0, 1],
             &len.to_be_bytes()[..],
@@ -53,73 +53,73 @@ impl Say {
         self.put(|out| encode::bind_renamed(out, portal.as_bytes(), statement.as_bytes(), &rest))
     }
 
-    /// Describe of a statement.
+    /// Appends a Describe of a statement.
     #[must_use]
     pub fn describe_statement(self, name: &str) -> Self {
         self.put(|out| encode::describe(out, Kind::Statement, name.as_bytes()))
     }
 
-    /// Describe of a portal.
+    /// Appends a Describe of a portal.
     #[must_use]
     pub fn describe_portal(self, name: &str) -> Self {
         self.put(|out| encode::describe(out, Kind::Portal, name.as_bytes()))
     }
 
-    /// Execute; 0 rows means all.
+    /// Appends an Execute; `max_rows` 0 means all rows.
     #[must_use]
     pub fn execute(self, portal: &str, max_rows: i32) -> Self {
         self.put(|out| encode::execute(out, portal.as_bytes(), max_rows))
     }
 
-    /// Close of a statement.
+    /// Appends a Close of a statement.
     #[must_use]
     pub fn close_statement(self, name: &str) -> Self {
         self.put(|out| encode::close(out, Kind::Statement, name.as_bytes()))
     }
 
-    /// Close of a portal.
+    /// Appends a Close of a portal.
     #[must_use]
     pub fn close_portal(self, name: &str) -> Self {
         self.put(|out| encode::close(out, Kind::Portal, name.as_bytes()))
     }
 
-    /// Bind, Execute and nothing else: runs a statement in the unnamed portal.
+    /// Appends Bind and Execute without Sync: runs a statement in the unnamed portal.
     #[must_use]
     pub fn run(self, statement: &str) -> Self {
         self.bind("", statement).execute("", 0)
     }
 
-    /// Flush.
+    /// Appends a Flush.
     #[must_use]
     pub fn flush(self) -> Self {
         self.put(encode::flush)
     }
 
-    /// Sync.
+    /// Appends a Sync.
     #[must_use]
     pub fn sync(self) -> Self {
         self.put(encode::sync)
     }
 
-    /// CopyData.
+    /// Appends a CopyData.
     #[must_use]
     pub fn copy_data(self, data: &str) -> Self {
         self.put(|out| encode::copy_data(out, data.as_bytes()))
     }
 
-    /// CopyDone.
+    /// Appends a CopyDone.
     #[must_use]
     pub fn copy_done(self) -> Self {
         self.put(encode::copy_done)
     }
 
-    /// CopyFail.
+    /// Appends a CopyFail.
     #[must_use]
     pub fn copy_fail(self, reason: &str) -> Self {
         self.put(|out| encode::copy_fail(out, reason.as_bytes()))
     }
 
-    /// FunctionCall without arguments; the model fails for `oid` 0.
+    /// Appends a FunctionCall without arguments; the model fails it for `oid` 0.
     #[must_use]
     pub fn function_call(mut self, oid: u32) -> Self {
         self.bytes
@@ -129,20 +129,20 @@ impl Say {
         self
     }
 
-    /// Terminate.
+    /// Appends a Terminate.
     #[must_use]
     pub fn terminate(self) -> Self {
         self.put(encode::terminate)
     }
 
-    /// Bytes as they are.
+    /// Appends bytes unchanged.
     #[must_use]
     pub fn raw(mut self, bytes: &[u8]) -> Self {
         self.bytes.extend_from_slice(bytes);
         self
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! COPY FROM STDIN: which messages count, which are ignored, and how it ends.
+//! COPY FROM STDIN: the messages that count, the messages that are ignored, and the end.
 
 use std::collections::VecDeque;
 
@@ -15,12 +15,12 @@ pub(super) struct Copying {
     then: Then,
 }
 
-/// What goes on after it.
+/// Continuation after the COPY.
 #[derive(Debug)]
 enum Then {
-    /// The extended protocol: the next message.
+    /// Next message of the extended protocol.
     Next,
-    /// The rest of the Query.
+    /// Rest of the Query.
     Rest(VecDeque<Sql>, bool),
 }
 
@@ -43,7 +43,7 @@ impl Copying {
 }
 
 impl Backend {
-    /// Whether data can go there.
+    /// Fails unless the table exists in this session.
     pub(super) fn copy_target(&self, table: Option<&Name>) -> Result<(), Failure> {
         match table {
             Some(name) => self.relation(name).map(drop),
@@ -52,14 +52,15 @@ impl Backend {
     }
 
     pub(super) fn start_copy(&mut self, copying: Copying) {
-        // CopyInResponse: text, one column in text. PostgreSQL sends it at once, or nobody would send data.
+        // CopyInResponse: text, one column in text. PostgreSQL sends it at once; otherwise no client would
+        // send data.
         self.buffered
             .extend_from_slice(&[b'G', 0, 0, 0, 9, 0, 0, 1, 0, 0]);
         self.flush();
         self.copying = Some(copying);
     }
 
-    /// `copyfromparse.c`, `CopyGetData`.
+    /// Processes a message during COPY (`CopyGetData` in `copyfromparse.c`).
     pub(super) fn copy_message(&mut self, tag: u8, body: &[u8]) {
         let Some(copying) = self.copying.as_mut() else {
             return;

@@ -1,42 +1,45 @@
-//! What sessions of one database share: advisory locks, sequences, channels, and tables that change their shape.
+//! State that the sessions of one database share: advisory locks, sequences, channels, and tables that change their
+//! shape.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::resolved::{Number, Pending};
 
-/// One database; clones are the same one.
+/// A database; clones refer to the same database.
 ///
-/// Some things are there without being made: schemas `one`, `two` (table `place` with a column `name text`) and `three`
-/// (the same with an int), tables `shape_*` in `public` with a column `v text`, `public.sink` for COPY and INSERT, and sequences of
-/// any name. Tables `kind_*` and the views `spot` are for statements that are resolved when they are parsed.
+/// Some objects always exist: schemas `one`, `two` (table `place` with a column `name text`) and `three` (the same
+/// table with an int), tables `shape_*` in `public` with a column `v text`, `public.sink` for COPY and INSERT, and
+/// sequences of any name. Tables `kind_*` and the views `spot` are for statements that are resolved when they are
+/// parsed.
 #[derive(Debug, Clone, Default)]
 pub struct Database(Arc<Mutex<Shared>>);
 
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     sessions: u64,
-    /// By key.
+    /// Locks by key.
     pub(super) locks: BTreeMap<i64, Lock>,
     sequences: BTreeMap<String, i64>,
-    /// Tables whose column is an int by now.
+    /// Tables whose column is an int now.
     pub(super) ints: BTreeSet<String>,
     pub(super) listeners: BTreeMap<u64, BTreeSet<String>>,
     pub(super) letters: BTreeMap<u64, Vec<Letter>>,
     pub(super) ledger: Vec<String>,
-    /// Types that the column of each table `kind_*` has had, the one that it has by now last; none: an integer.
+    /// Types that the column of each table `kind_*` has had, the current type last; without an entry it is an
+    /// integer.
     numbers: BTreeMap<String, Vec<Number>>,
-    /// Views `ann.spot` that were committed, by number, the one of now last; `None` where there was none.
+    /// Numbers of the committed views `ann.spot`, the current one last; `None` where there was no view.
     views: Vec<Option<u64>>,
-    /// Number of the last view that was made.
+    /// Number of the view that was created last.
     view_last: u64,
-    /// The session that changes the view in its transaction.
+    /// Session whose transaction changes the view.
     view_owner: Option<u64>,
-    /// Roles that nobody may become, and values that no setting takes any more.
+    /// Roles that no session may become, and values that no setting accepts any more.
     pub(super) forbidden: BTreeSet<String>,
 }
 
-/// Who holds an advisory lock, and how often in each way.
+/// Holder of an advisory lock, and how many times the session and its transaction hold it.
 #[derive(Debug)]
 pub(super) struct Lock {
     holder: u64,
@@ -50,10 +53,10 @@ impl Lock {
     }
 }
 
-/// One notification.
+/// A notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Letter {
-    /// The process that said it.
+    /// Process that sent it.
     pub(super) process: u32,
     pub(super) channel: String,
     pub(super) payload: String,
@@ -64,14 +67,14 @@ impl Database {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number for one more session.
+    /// Returns a number for a new session.
     pub(super) fn enter(&self) -> u64 {
         let mut shared = self.shared();
         shared.sessions += 1;
         shared.sessions
     }
 
-    /// Nothing is left of a session.
+    /// Removes all shared state of a session.
     pub(super) fn leave(&self, session: u64) {
         let mut shared = self.shared();
         shared.locks.retain(|_, lock| lock.holder != session);
@@ -80,26 +83,26 @@ impl Database {
         shared.unlock_view(session);
     }
 
-    /// Types that the column of this table has had, in order, the one that it has by now last.
+    /// Returns the types that the column of this table has had, in order, the current type last.
     pub fn numbers(&self, table: &str) -> Vec<Number> {
         let shared = self.shared();
         let changed = shared.numbers.get(table).into_iter().flatten();
         [Number::Integer].iter().chain(changed).copied().collect()
     }
 
-    /// Tells for each time if there was a view `ann.spot`, in order, now last.
+    /// Returns for each change, in order, if there was a view `ann.spot`; the current state is last.
     pub fn views(&self) -> Vec<bool> {
         let shared = self.shared();
         let changed = shared.views.iter().map(Option::is_some);
         [false].into_iter().chain(changed).collect()
     }
 
-    /// Gives the column of a table another type, by a session that is nobody's here.
+    /// Changes the type of a table's column, as a session outside the model.
     pub fn retype(&self, table: &str, number: Number) {
         self.shared().retype(table, number);
     }
 
-    /// Makes or drops the view `ann.spot`, likewise. False if a transaction is about to.
+    /// Creates or drops the view `ann.spot`, as a session outside the model. False if a transaction is changing it.
     pub fn change_view(&self) -> bool {
         let mut shared = self.shared();
         // No session has this number.
@@ -115,31 +118,31 @@ impl Database {
         true
     }
 
-    /// The committed rows of `public.sink` that begin with this, in the order of the commits.
+    /// Committed rows of `public.sink` that begin with `tag`, in the order of the commits.
     pub fn ledger(&self, tag: &str) -> Vec<String> {
         let shared = self.shared();
         let own = shared.ledger.iter().filter(|row| row.starts_with(tag));
         own.cloned().collect()
     }
 
-    /// From now on nobody may become this role, or no setting takes this value.
+    /// Forbids this role, or this value of a setting, to all sessions from now on.
     pub fn forbid(&self, what: &str) {
         self.shared().forbidden.insert(what.to_owned());
     }
 
-    /// Takes back all that was forbidden.
+    /// Revokes all prohibitions.
     pub fn allow_everything(&self) {
         self.shared().forbidden.clear();
     }
 
-    /// How many advisory locks are held, by anybody.
+    /// Number of advisory locks held by all sessions.
     pub fn locks(&self) -> usize {
         self.shared().locks.len()
     }
 }
 
 impl Shared {
-    /// Takes a lock once more; false if somebody else has it.
+    /// Takes a lock once more; false if another session holds it.
     pub(super) fn lock(&mut self, key: i64, session: u64, for_transaction: bool) -> bool {
         let lock = self.locks.entry(key).or_insert(Lock {
             holder: session,
@@ -155,7 +158,7 @@ impl Shared {
         is_ours
     }
 
-    /// Gives it back once; false if the session has not got it, but perhaps the transaction.
+    /// Releases a lock once; false if the session does not hold it, even if its transaction does.
     pub(super) fn unlock(&mut self, key: i64, session: u64) -> bool {
         let lock = self.locks.get_mut(&key);
         let Some(lock) = lock.filter(|lock| lock.holder == session && lock.session > 0) else {
@@ -166,7 +169,7 @@ impl Shared {
         true
     }
 
-    /// The transaction that took it once is over.
+    /// Releases a lock that an ended transaction took once.
     pub(super) fn unlock_transaction(&mut self, key: i64) {
         if let Some(lock) = self.locks.get_mut(&key) {
             lock.transaction = lock.transaction.saturating_sub(1);
@@ -174,7 +177,7 @@ impl Shared {
         self.locks.retain(|_, lock| lock.is_held());
     }
 
-    /// Those of the transaction stay.
+    /// Releases all locks that the session took; locks of its transaction stay.
     pub(super) fn unlock_all(&mut self, session: u64) {
         self.locks.retain(|_, lock| {
             if lock.holder == session {
@@ -206,12 +209,13 @@ impl Shared {
         all.push(number);
     }
 
-    /// Number of the view `ann.spot` that was committed.
+    /// Number of the committed view `ann.spot`.
     pub(super) fn view(&self) -> Option<u64> {
         self.views.last().copied().flatten()
     }
 
-    /// Takes the view for the transaction of this session; a number for a new one. None if another has it.
+    /// Locks the view for this session's transaction and returns a number for a new view; none if another session has
+    /// it.
     pub(super) fn lock_view(&mut self, session: u64) -> Option<u64> {
         if *self.view_owner.get_or_insert(session) != session {
             return None;
@@ -231,7 +235,7 @@ impl Shared {
         });
     }
 
-    /// Delivers to all that listen.
+    /// Delivers a notification to all listening sessions.
     pub(super) fn notify(&mut self, letter: &Letter) {
         for (session, channels) in &self.listeners {
             if channels.contains(&letter.channel) {

@@ -11,40 +11,40 @@ use super::select::{Column, Rows};
 use super::sql::{self, Select, Sql};
 use super::{Backend, Failure};
 
-/// What PostgreSQL says when a statement would return something else than when it was prepared.
+/// PostgreSQL's error when a statement would return other columns than when it was prepared.
 pub(super) const RESULT_CHANGED: &str = "cached plan must not change result type";
 
-/// A prepared statement, of the protocol or of SQL.
+/// Prepared statement, of the protocol or of SQL.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    /// One, or none if the text was empty.
+    /// The statement; empty if the text was empty.
     pub(super) statements: Vec<Sql>,
-    /// As they were when it was prepared; it must not return others later.
+    /// Columns at the time of the Parse; later executions must not return others.
     pub(super) columns: Option<Vec<Column>>,
-    /// Made by PREPARE.
+    /// True if made by PREPARE.
     pub(super) from_sql: bool,
-    /// Type of its parameter, if it has one: as it was when it was prepared.
+    /// Type of the parameter at the time of the Parse, if there is one.
     pub(super) parameter: Option<Number>,
-    /// Number of the view `ann.spot` that there was then.
+    /// Number of the view `ann.spot` at the time of the Parse.
     pub(super) view: Option<u64>,
 }
 
-/// A statement with its values, perhaps half run; or a cursor.
+/// Statement with its values, possibly half executed; or a cursor.
 #[derive(Debug)]
 pub(super) struct Portal {
     sql: Option<Sql>,
     pub(super) columns: Option<Vec<Column>>,
-    /// All rows, once it runs.
+    /// All rows, once execution has begun.
     pub(super) rows: Option<Rows>,
-    /// Rows that were sent.
+    /// Number of rows sent.
     pub(super) at: usize,
-    /// It was run and cannot be run again.
+    /// True if it was executed and cannot be executed again.
     done: bool,
-    /// WITH HOLD.
+    /// True for WITH HOLD.
     pub(super) hold: bool,
-    /// It has outlived its transaction.
+    /// True if it has outlived its transaction.
     held: bool,
-    /// Savepoints that were set when it was made.
+    /// Number of savepoints at the time it was created.
     pub(super) depth: usize,
 }
 
@@ -67,7 +67,7 @@ impl Portal {
         }
     }
 
-    /// Whether the end of the transaction leaves it.
+    /// Ends a transaction for this portal; true if the portal survives.
     pub(super) fn outlives(&mut self, commits: bool) -> bool {
         self.held |= self.hold && commits;
         self.depth = 0;
@@ -75,7 +75,7 @@ impl Portal {
     }
 }
 
-/// Names as PostgreSQL compares them.
+/// Truncates a name as PostgreSQL does.
 fn key(name: &[u8]) -> Vec<u8> {
     name.get(..63).unwrap_or(name).to_vec()
 }
@@ -180,7 +180,7 @@ impl Backend {
         Ok(())
     }
 
-    /// What a statement does by now (`RevalidateCachedQuery` in plancache.c).
+    /// Returns what a statement does now (`RevalidateCachedQuery` in plancache.c).
     pub(super) fn replan(&mut self, name: &[u8]) -> Result<Sql, Failure> {
         let sql = self.planned(name)?.0;
         sql.ok_or_else(|| no_statement(name))
@@ -205,7 +205,7 @@ impl Backend {
         Ok((Some(found.resolved(sql)), columns))
     }
 
-    /// Type of the parameter of a statement, if it has one.
+    /// Type of a statement's parameter, if it has one.
     fn parameter_of(&self, name: &[u8]) -> Option<Number> {
         let found = self.statements.get(&key(name));
         found.and_then(|found| found.parameter)
@@ -257,7 +257,7 @@ impl Backend {
             return Err(Failure::in_failed_transaction());
         }
         match self.parameter_of(name) {
-            // ParameterDescription of no parameters.
+            // ParameterDescription without parameters.
             None => self.buffered.extend_from_slice(&[b't', 0, 0, 0, 6, 0, 0]),
             Some(number) => {
                 self.buffered.extend_from_slice(&[b't', 0, 0, 0, 10, 0, 1]);

@@ -1,16 +1,16 @@
-//! Settings: which there are, what they take, and how a transaction treats them (`utils/misc/guc.c`).
+//! Settings: their names, the values they accept, and their behaviour in a transaction (`utils/misc/guc.c`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Failure;
 
-/// What a setting takes.
+/// Values that a setting accepts.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Bool,
-    /// One of these.
+    /// A word of this list.
     Enum(&'static [&'static str]),
-    /// Cannot be set.
+    /// Read-only.
     Fact,
     Int(i64, i64),
     /// A list of names.
@@ -19,7 +19,7 @@ enum Kind {
     Memory,
     /// Milliseconds.
     Time,
-    /// Anything, but for what begins with `bad`.
+    /// Any value, unless it begins with `bad`.
     Text,
 }
 
@@ -51,7 +51,7 @@ const ISOLATION: Kind = Kind::Enum(&[
     "read uncommitted",
 ]);
 
-/// In the order in which PostgreSQL 15 reports them.
+/// Known settings, in the order in which PostgreSQL 15 reports them.
 const KNOWN: &[Known] = &[
     known("application_name", Kind::Text, ""),
     known("bytea_output", Kind::Enum(&["hex", "escape"]), "hex"),
@@ -85,7 +85,7 @@ const KNOWN: &[Known] = &[
     known("work_mem", Kind::Memory, "4096"),
 ];
 
-/// What a `RESET ALL` leaves (`GUC_NO_RESET_ALL`).
+/// Settings that `RESET ALL` does not change (`GUC_NO_RESET_ALL`).
 const IDENTITY: [&str; 2] = ["role", "session_authorization"];
 
 fn find(name: &str) -> Option<&'static Known> {
@@ -94,11 +94,12 @@ fn find(name: &str) -> Option<&'static Known> {
         .find(|known| known.name.eq_ignore_ascii_case(name))
 }
 
-/// What a session has set, as a transaction or savepoint takes it back. Names are in lower case, values in base units.
+/// Settings of a session, which a rollback to a transaction's or savepoint's beginning restores. Names are in lower
+/// case, values in base units.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Values {
     session: BTreeMap<String, String>,
-    /// To the end of the transaction; None: the default.
+    /// Values that hold to the end of the transaction; `None` means the default.
     local: BTreeMap<String, Option<String>>,
 }
 
@@ -110,7 +111,7 @@ impl Values {
         }
     }
 
-    /// The transaction is over. True if that changed anything.
+    /// True if a value holds only to the end of the transaction.
     pub(super) fn has_local(&self) -> bool {
         !self.local.is_empty()
     }
@@ -122,7 +123,7 @@ impl Values {
     pub(super) fn set(&mut self, name: &str, value: Option<String>, local: bool) {
         let name = name.to_ascii_lowercase();
         if name == "session_authorization" {
-            // `SetSessionAuthorization` in miscinit.c makes the role inactive.
+            // `SetSessionAuthorization` in miscinit.c resets the role.
             self.set("role", None, local);
         }
         if local {
@@ -148,12 +149,12 @@ impl Values {
     }
 }
 
-/// What does not change: defaults and what the start-up packet said; and the custom names that were ever set, which a
-/// rollback does not forget.
+/// Values that no transaction changes: defaults and the start-up packet. Also the custom names that were ever set,
+/// which a rollback does not remove.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Defaults {
     pub(super) user: String,
-    /// Any setting takes any value.
+    /// True if every setting accepts any value.
     pub(super) lenient: bool,
     startup: BTreeMap<String, String>,
     placeholders: BTreeSet<String>,
@@ -173,7 +174,7 @@ impl Defaults {
         Ok(())
     }
 
-    /// The value in base units; an error if there is no such setting or it does not take this.
+    /// Returns the value in base units; an error if the setting does not exist or does not accept the value.
     pub(super) fn accept(&mut self, name: &str, value: &str) -> Result<String, Failure> {
         if self.lenient {
             return Ok(value.to_owned());
@@ -188,7 +189,7 @@ impl Defaults {
         parse(known, name, value)
     }
 
-    /// A RESET needs no value, but a setting.
+    /// Checks a RESET: the setting must exist and be changeable.
     pub(super) fn check(&mut self, name: &str) -> Result<(), Failure> {
         match find(name) {
             Some(known) if matches!(known.kind, Kind::Fact) => Err(fact(name)),
@@ -203,7 +204,7 @@ impl Defaults {
         }
     }
 
-    /// The value in base units.
+    /// Value in base units.
     pub(super) fn base<'v>(&'v self, values: &'v Values, name: &str) -> Option<&'v str> {
         let key = name.to_ascii_lowercase();
         let own = values.get(&key).flatten();
@@ -221,7 +222,7 @@ impl Defaults {
         }
     }
 
-    /// As SHOW says it; None: there is no such setting.
+    /// Value as SHOW prints it; none if there is no such setting.
     pub(super) fn show(&self, values: &Values, name: &str) -> Option<String> {
         let base = self.base(values, name)?;
         Some(match find(name).map(|known| known.kind) {
@@ -252,7 +253,7 @@ impl Defaults {
             .unwrap_or_default()
     }
 
-    /// `SET ROLE` and `SET SESSION AUTHORIZATION`: whether the session's user may become that.
+    /// Checks if the session's user may become `who` by `SET ROLE` or `SET SESSION AUTHORIZATION`.
     pub(super) fn may_become(&self, values: &Values, name: &str, who: &str) -> Result<(), Failure> {
         if !["role", "session_authorization"].contains(&name.to_ascii_lowercase().as_str()) {
             return Ok(());
@@ -271,13 +272,13 @@ impl Defaults {
         Ok(())
     }
 
-    /// `pg_settings` with the source `session`.
+    /// Rows of `pg_settings` with the source `session`.
     pub(super) fn of_session(&self, values: &Values) -> Vec<(String, String)> {
         let names: BTreeSet<&String> = values.session.keys().chain(values.local.keys()).collect();
         let shown = names.into_iter().filter_map(|name| {
             values.get(name).flatten()?;
             let name = find(name).map_or(name.as_str(), |known| known.name);
-            // Hidden there (`GUC_NO_SHOW_ALL`).
+            // Hidden in `pg_settings` (`GUC_NO_SHOW_ALL`).
             let hidden = IDENTITY.contains(&name);
             (!hidden).then(|| {
                 (
@@ -289,7 +290,7 @@ impl Defaults {
         shown.collect()
     }
 
-    /// Everything that is not as a fresh session without a start-up packet has it, as SHOW says it.
+    /// Settings that differ from a fresh session without a start-up packet, as SHOW prints them.
     pub(super) fn visible(&self, values: &Values) -> BTreeMap<String, String> {
         let names = KNOWN.iter().map(|known| known.name);
         let custom = self.placeholders.iter().map(String::as_str);
@@ -306,7 +307,7 @@ impl Defaults {
     }
 }
 
-/// The name as PostgreSQL writes it.
+/// Name in PostgreSQL's spelling.
 pub(super) fn canonical(name: &str) -> &str {
     find(name).map_or(name, |known| known.name)
 }
@@ -316,7 +317,7 @@ pub(super) fn unrecognized(name: &str) -> Failure {
     Failure::new("42704", text)
 }
 
-/// A membership was revoked, a role dropped, or a value is no longer known, as time zones may be.
+/// Error after a membership was revoked, a role dropped, or a value (such as a time zone) is no longer known.
 pub(super) fn forbidden(name: &str, value: &str) -> Failure {
     match name.to_ascii_lowercase().as_str() {
         "role" => {
@@ -337,7 +338,7 @@ fn fact(name: &str) -> Failure {
     Failure::new("55P02", format!("parameter \"{name}\" cannot be changed"))
 }
 
-/// `name`: as the client wrote it. Settings with a check of their own say their own name in an error.
+/// Parses a value. `name` is spelled as the client wrote it; errors of some settings use the canonical name instead.
 fn parse(known: &Known, name: &str, value: &str) -> Result<String, Failure> {
     let name = match known.name {
         "DateStyle" | "TimeZone" | "client_encoding" => known.name,

@@ -1,16 +1,17 @@
-//! Names and types that PostgreSQL resolves when it parses a statement, from objects that all sessions share: the type of a parameter, and
-//! which of two views a name finds.
+//! Names and types that PostgreSQL resolves when it parses a statement, from objects that all sessions share: the
+//! type of a parameter, and which of two views a name refers to.
 //!
-//! A table `kind_*` in `public` has a column `v` of a number type, an integer at first, which `ALTER TABLE` changes at
-//! once. `INSERT INTO kind_0 VALUES ($1)` has a parameter of the type that the column had at the Parse, for as long as the
-//! statement lives. `SELECT name FROM spot` finds the view `ann.spot`, which comes and goes with transactions, or else
-//! `public.spot`: as at the Parse, unless that view is gone.
+//! A table `kind_*` in `public` has a column `v` of a number type, an integer at first, which `ALTER TABLE` changes
+//! at once. `INSERT INTO kind_0 VALUES ($1)` has a parameter of the type that the column had at the Parse, for the
+//! lifetime of the statement. `SELECT name FROM spot` refers to the view `ann.spot` if it exists, else to
+//! `public.spot`; transactions create and drop `ann.spot`. The reference stays as resolved at the Parse, unless that
+//! view is gone.
 
 use super::extended::Prepared;
 use super::sql::{Name, Select, Sql};
 use super::{Backend, Failure};
 
-/// Type of a column or parameter: numbers, which PostgreSQL assigns to each other.
+/// Type of a column or parameter: number types, which PostgreSQL converts to each other on assignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Number {
     /// `bigint`
@@ -23,7 +24,7 @@ pub enum Number {
     Numeric,
 }
 
-/// All of them.
+/// All number types.
 pub const NUMBERS: [Number; 4] = [
     Number::Big,
     Number::Double,
@@ -32,7 +33,7 @@ pub const NUMBERS: [Number; 4] = [
 ];
 
 impl Number {
-    /// The name that PostgreSQL has for it.
+    /// PostgreSQL's name of the type.
     pub fn name(self) -> &'static str {
         match self {
             Self::Big => "bigint",
@@ -42,7 +43,7 @@ impl Number {
         }
     }
 
-    /// The number of the type.
+    /// OID of the type.
     pub fn oid(self) -> u32 {
         match self {
             Self::Big => 20,
@@ -52,33 +53,33 @@ impl Number {
         }
     }
 
-    /// The type with this number.
+    /// Type with this OID.
     pub fn of_oid(oid: u32) -> Option<Self> {
         NUMBERS.into_iter().find(|number| number.oid() == oid)
     }
 }
 
-/// The view `ann.spot` as one transaction has left it, and not committed yet.
+/// State of the view `ann.spot` in a transaction that has not committed yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pending {
     Dropped,
-    /// With the number of the view.
+    /// Created, with the number of the view.
     Made(u64),
 }
 
-/// The value of a view's row.
+/// Value of the view's row.
 fn row(view: Option<u64>) -> &'static str {
     if view.is_some() { "ann" } else { "public" }
 }
 
-/// Tells the one text whose table a transaction can change.
+/// True for the only statement whose table a transaction can change.
 fn finds_spot(sql: &Sql) -> bool {
     let spot = |name: &Name| name.schema.is_none() && name.table == "spot";
     matches!(sql, Sql::Select(Select::Table(name, _)) if spot(name))
 }
 
 impl Prepared {
-    /// Use that the statement makes of the object it was resolved to.
+    /// Replaces the statement by its use of the object it was resolved to.
     pub(super) fn resolved(&self, sql: &Sql) -> Sql {
         match sql {
             Sql::InsertParameter { table, returns, .. } => Sql::InsertParameter {
@@ -93,18 +94,18 @@ impl Prepared {
 }
 
 impl Backend {
-    /// Type of the parameter of a statement, if it has one: the type that the client has given, or else the column's.
+    /// Type of a statement's parameter, if it has one: the type that the client gave, else the column's type.
     pub(super) fn parameter(&self, sql: &Sql, given: &[u8]) -> Option<Number> {
         let Sql::InsertParameter { table, .. } = sql else {
             return None;
         };
-        // Behind the number of types.
+        // The number of types comes first.
         let oid = given.get(2..).and_then(<[u8]>::first_chunk);
         let given = oid.and_then(|oid| Number::of_oid(u32::from_be_bytes(*oid)));
         Some(given.unwrap_or_else(|| self.database.shared().number_of(&table.table)))
     }
 
-    /// Number of the view `ann.spot` for this session, if there is one.
+    /// Number of the view `ann.spot` as this session sees it; none if there is no view.
     pub(super) fn view(&self) -> Option<u64> {
         match self.session.state.view {
             Some(Pending::Dropped) => None,
@@ -113,7 +114,7 @@ impl Backend {
         }
     }
 
-    /// A statement is analysed again if the view that it has found is gone. What has come since it does not find otherwise.
+    /// Analyses a statement again if the view it refers to is gone. A view created since then changes nothing.
     pub(super) fn find_again(&mut self, name: &[u8]) {
         let now = self.view();
         if let Some(prepared) = self.statements.get_mut(name)
@@ -123,7 +124,7 @@ impl Backend {
         }
     }
 
-    /// The column and row that `spot` has in this schema.
+    /// Content of the view `spot` in this schema; none if the schema has none.
     pub(super) fn spot(&self, schema: &str) -> Option<&'static str> {
         let values = &self.session.state.values;
         match schema {
@@ -135,7 +136,7 @@ impl Backend {
         }
     }
 
-    /// Reads the value that a Bind gives to the parameter of a statement.
+    /// Checks the value that a Bind supplies for a statement's parameter.
     pub(super) fn read_parameter(
         &self,
         name: &str,
@@ -146,7 +147,7 @@ impl Backend {
             return Ok(());
         };
         let value = || {
-            // No formats of parameters: text; one parameter, and the length of its value.
+            // No format codes (so text), one parameter, then the length of its value.
             let rest = rest.strip_prefix(&[0, 0, 0, 1])?;
             let (len, rest) = rest.split_first_chunk()?;
             rest.get(..usize::try_from(i32::from_be_bytes(*len)).ok()?)
@@ -166,7 +167,7 @@ impl Backend {
         Ok(())
     }
 
-    /// `ALTER TABLE kind_0 ALTER COLUMN v TYPE numeric`; the model does not undo it.
+    /// Runs `ALTER TABLE kind_0 ALTER COLUMN v TYPE numeric`; the model never undoes it.
     pub(super) fn retype(&mut self, table: &str, number: Number) -> Result<(), Failure> {
         if self.status != weir_wire::backend::TransactionStatus::Idle {
             return Err(Failure::new("25001", "the model alters no table here"));
@@ -176,7 +177,7 @@ impl Backend {
         Ok(())
     }
 
-    /// `CREATE VIEW ann.spot` and `DROP VIEW ann.spot`.
+    /// Runs `CREATE VIEW ann.spot` or `DROP VIEW ann.spot`.
     pub(super) fn change_view(&mut self, makes: bool) -> Result<(), Failure> {
         let now = self.view();
         let mut shared = self.database.shared();

@@ -1,4 +1,4 @@
-//! What one statement does, in either protocol.
+//! Execution of one statement, in either protocol.
 
 use weir_wire::backend::TransactionStatus::{Failed, Idle, InTransaction};
 use weir_wire::encode;
@@ -9,7 +9,7 @@ use super::session::{Intent, Table};
 use super::sql::{Notice, OnCommit, Part, Select, Sql};
 use super::{Backend, Failure};
 
-/// Whether it returns rows, or can.
+/// True if the statement returns rows, or may.
 pub(super) fn may_return_rows(sql: &Sql) -> bool {
     matches!(
         sql,
@@ -22,7 +22,8 @@ pub(super) fn may_return_rows(sql: &Sql) -> bool {
 }
 
 impl Backend {
-    /// Runs anything but a COPY FROM STDIN as a Query; `alone`: it is the only statement there.
+    /// Runs any statement except COPY FROM STDIN as a Query; `alone` is true if the Query has no
+    /// other statement.
     pub(super) fn run(&mut self, sql: &Sql, alone: bool) -> Result<(), Failure> {
         if self.status == Failed && !sql.ends_transaction() {
             return Err(Failure::in_failed_transaction());
@@ -34,7 +35,7 @@ impl Backend {
             return self.run_without_rows(sql, alone);
         }
         let columns = self.columns(sql)?;
-        // Only a SELECT runs while its rows are sent.
+        // Only a SELECT sends its RowDescription before it runs.
         let at_once = matches!(sql, Sql::Select(select) if *select != Select::FailsEarly);
         if let Some(columns) = columns.as_ref().filter(|_| at_once) {
             self.describe_rows(columns);
@@ -98,7 +99,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Statements about things that a session holds.
+    /// Runs statements about objects that a session holds.
     fn run_with_objects(&mut self, sql: &Sql, alone: bool) -> Result<(), Failure> {
         match sql {
             Sql::Alter(table, to_int) => self.alter(table, *to_int)?,
@@ -174,7 +175,7 @@ impl Backend {
         self.complete(if commits { "COMMIT" } else { "ROLLBACK" });
     }
 
-    /// The model does not undo it.
+    /// Changes a column's type; the model never undoes it.
     fn alter(&mut self, table: &str, to_int: bool) -> Result<(), Failure> {
         if self.status != Idle {
             return Err(Failure::new("25001", "the model alters no table here"));
@@ -313,7 +314,7 @@ impl Backend {
         Ok(())
     }
 
-    /// The unnamed one is kept apart by PostgreSQL, and survives.
+    /// Drops the named statements. PostgreSQL keeps the unnamed statement apart, so it survives.
     fn forget_statements(&mut self) {
         self.statements.retain(|name, _| name.is_empty());
     }

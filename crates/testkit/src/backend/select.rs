@@ -1,4 +1,4 @@
-//! What returns rows: their columns, and their values.
+//! Statements that return rows: their columns and their values.
 
 use weir_wire::encode;
 
@@ -7,7 +7,7 @@ use super::resolved::Number;
 use super::sql::{Ask, Lock, Name, Select, Setting, Sql};
 use super::{Backend, Failure};
 
-/// One column of a result.
+/// A column of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Column {
     name: String,
@@ -15,7 +15,7 @@ pub(super) struct Column {
     type_len: i16,
 }
 
-/// A result, and how its CommandComplete reads.
+/// Rows of a result, and its CommandComplete.
 #[derive(Debug, Clone)]
 pub(super) struct Rows {
     pub(super) values: Vec<Vec<Option<String>>>,
@@ -24,7 +24,7 @@ pub(super) struct Rows {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Tag {
-    /// With the number of rows behind it.
+    /// Followed by the number of rows.
     Counted(&'static str),
     Plain(&'static str),
 }
@@ -38,9 +38,9 @@ impl Tag {
     }
 }
 
-/// What a name without a schema, or with one, stands for.
+/// Relation that a name, with or without a schema, refers to.
 pub(super) enum Relation {
-    /// A table of one column, and its only row.
+    /// Table of one column, and its only row.
     Permanent(Column, &'static str),
     Temporary,
 }
@@ -70,7 +70,7 @@ fn no_relation(name: &Name) -> Failure {
 }
 
 impl Backend {
-    /// What a name means now: temporary tables first, then the schemas of `search_path` in order.
+    /// Resolves a name: temporary tables first, then the schemas of `search_path` in order.
     pub(super) fn relation(&self, name: &Name) -> Result<Relation, Failure> {
         if name.schema.is_none() && self.session.state.tables.contains_key(&name.table) {
             return Ok(Relation::Temporary);
@@ -102,7 +102,7 @@ impl Backend {
         Ok(Relation::Permanent(column, row))
     }
 
-    /// What the analysis of a statement finds out: its columns, if it returns rows.
+    /// Analyses a statement and returns its columns, if it returns rows.
     pub(super) fn columns(&self, sql: &Sql) -> Result<Option<Vec<Column>>, Failure> {
         Ok(match sql {
             Sql::Insert(table, _) => {
@@ -161,7 +161,7 @@ impl Backend {
         })
     }
 
-    /// Runs what returns rows.
+    /// Runs a statement that returns rows.
     pub(super) fn compute(&mut self, sql: &Sql) -> Result<Rows, Failure> {
         let plain = |value: String, word| Rows {
             values: vec![vec![Some(value)]],
@@ -294,7 +294,7 @@ impl Backend {
         Ok(value.to_string())
     }
 
-    /// The truth about the session, as `weir_session::state` asks for it.
+    /// Answers the questions of `weir_session::state` from the state of the model.
     fn answer(&self, asks: &[Ask]) -> Vec<Vec<Option<String>>> {
         let row = |kind: &str, name: &str, value| {
             vec![Some(kind.to_owned()), Some(name.to_owned()), value]
@@ -339,7 +339,7 @@ impl Backend {
         })
     }
 
-    // --- words ---
+    // --- messages ---
 
     pub(super) fn describe_rows(&mut self, columns: &[Column]) {
         let columns: Vec<_> = columns
@@ -363,7 +363,7 @@ impl Backend {
         }
     }
 
-    /// A block or function that sets something.
+    /// Applies a setting from inside a DO block or function.
     pub(super) fn set_inside(&mut self, name: &str, value: &str) -> Result<(), Failure> {
         self.set(&Setting {
             name: name.to_owned(),

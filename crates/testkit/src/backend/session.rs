@@ -1,4 +1,4 @@
-//! What a session holds beyond one statement, and what the end of a transaction or savepoint does to it.
+//! State of a session beyond one statement, and the effect of the end of a transaction or savepoint on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use super::resolved::Pending;
 use super::sql::{Held, Lock, Notice, OnCommit, Setting};
 use super::{Backend, Failure};
 
-/// What a rollback takes back.
+/// State that a rollback restores.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) values: Values,
     pub(super) tables: BTreeMap<String, Table>,
-    /// What this transaction made of the view `ann.spot`.
+    /// Uncommitted change of the view `ann.spot` by this transaction.
     pub(super) view: Option<Pending>,
 }
 
@@ -32,22 +32,22 @@ pub(super) struct Table {
 struct Savepoint {
     name: String,
     state: Arc<State>,
-    /// Lengths at that time.
+    /// Lengths of the session's lists when the savepoint was set.
     intents: usize,
     letters: usize,
     ledger: usize,
     locks: usize,
 }
 
-/// What a commit makes true.
+/// Change that takes effect at commit.
 #[derive(Debug, Clone)]
 pub(super) enum Intent {
     Listen(String),
-    /// None: all.
+    /// `None` means all channels.
     Unlisten(Option<String>),
 }
 
-/// See the module.
+/// State of one session; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     /// Unique in the database.
@@ -100,7 +100,7 @@ impl Session {
 impl Backend {
     // --- transactions ---
 
-    /// The transaction is over, for good or not.
+    /// Ends the transaction, by commit or by rollback.
     pub(super) fn end_session_transaction(&mut self, commits: bool) {
         let session = &mut self.session;
         session.savepoints.clear();
@@ -195,7 +195,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Everything since the last savepoint, or since the beginning, is undone.
+    /// Undoes the changes since the last savepoint, or since the beginning of the transaction.
     pub(super) fn abort_innermost(&mut self) {
         let session = &mut self.session;
         let (state, intents, letters, ledger, locks) = match session.savepoints.last() {
@@ -223,7 +223,7 @@ impl Backend {
     pub(super) fn set(&mut self, setting: &Setting) -> Result<(), Failure> {
         let name = setting.name.as_str();
         if setting.local && self.status == Idle && !self.in_implicit_block {
-            // It holds to the end of the implicit transaction, which a BEGIN in the same pipeline makes longer.
+            // The value holds to the end of the implicit transaction, which a BEGIN in the same pipeline extends.
             let text = "SET LOCAL can only be used in transaction blocks";
             self.notice(Notice::Warning, "25P01", text);
         }
@@ -257,7 +257,7 @@ impl Backend {
 
     // --- advisory locks ---
 
-    /// What the function returns.
+    /// Runs a function of advisory locks and returns its result.
     pub(super) fn advisory(&mut self, lock: Lock, key: i64) -> Result<&'static str, Failure> {
         let number = self.session.number;
         let mut shared = self.database.shared();
@@ -269,7 +269,7 @@ impl Backend {
             Lock::Take | Lock::Transaction => {
                 let for_transaction = lock == Lock::Transaction;
                 if !shared.lock(key, number, for_transaction) {
-                    // The model cannot wait; a session alone with its keys never has to.
+                    // The model cannot wait; sessions that use separate keys never have to.
                     return Err(Failure::new("55P03", "somebody else holds this lock"));
                 }
                 if for_transaction {
@@ -290,7 +290,7 @@ impl Backend {
         Ok("")
     }
 
-    // --- what is held ---
+    // --- held objects ---
 
     pub(super) fn holds(&self, what: Held) -> bool {
         match what {
@@ -305,8 +305,8 @@ impl Backend {
         }
     }
 
-    /// Whether the session holds nothing that another client could find, but for settings, statements that were
-    /// prepared by the protocol, and what sequences gave.
+    /// True if the session holds nothing that another client could see, apart from settings, statements prepared
+    /// by the protocol, and values of sequences.
     pub fn holds_nothing(&self) -> bool {
         let all = [
             Held::Channels,
@@ -318,7 +318,7 @@ impl Backend {
         all.into_iter().all(|what| !self.holds(what))
     }
 
-    /// Everything a client could find out about its session, one thing per line; what only Weir knows is left out.
+    /// State that a client could see of its session, one item per line, without what only Weir knows.
     pub fn visible_state(&self) -> Vec<String> {
         let values = self.defaults.visible(&self.session.state.values);
         let mut lines: Vec<_> = values
@@ -345,7 +345,7 @@ impl Backend {
         lines
     }
 
-    /// Whether a transaction has failed.
+    /// True if the transaction has failed.
     pub(super) fn is_failed(&self) -> bool {
         self.status == Failed
     }

@@ -1,4 +1,4 @@
-//! The statements that the model knows: some of PostgreSQL's own, by exact forms, and a shorthand of a handful of words.
+//! Statements that the model understands: some of PostgreSQL's own, in exact forms, and a shorthand of a few words.
 
 use super::resolved::{NUMBERS, Number};
 use super::token::{self, Token};
@@ -6,18 +6,18 @@ use super::token::{self, Token};
 mod forms;
 mod shorthand;
 
-/// One statement. Names are as PostgreSQL keeps them, values as written.
+/// A statement. Names are folded as PostgreSQL folds them, values are as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Sql {
-    /// `ALTER TABLE t ALTER COLUMN v TYPE int|text ..`: true makes it an int.
+    /// `ALTER TABLE t ALTER COLUMN v TYPE int|text ..`; true for int.
     Alter(String, bool),
     Begin,
-    /// None: all.
+    /// `None` means all cursors.
     CloseCursor(Option<String>),
     Commit,
     /// `COPY t FROM STDIN`; the shorthand has no table.
     CopyIn(Option<Name>),
-    /// So many lines, which begin with this and a number.
+    /// Number of lines; each consists of `what` and a number, counted from `first`.
     CopyOut {
         lines: usize,
         first: usize,
@@ -27,7 +27,7 @@ pub(super) enum Sql {
         table: String,
         on_commit: OnCommit,
     },
-    /// None: all.
+    /// `None` means all statements.
     Deallocate(Option<String>),
     Declare {
         name: String,
@@ -38,21 +38,21 @@ pub(super) enum Sql {
     Die,
     DiscardAll,
     Discard(Part),
-    /// No rows.
+    /// Succeeds without rows.
     Do,
-    /// `DO` with a block that sets something.
+    /// `DO` with a block that changes a setting.
     DoSet(String, String),
     Drop(String),
-    /// Fails when it runs: SQLSTATE and text.
+    /// Fails at execution: SQLSTATE and text.
     Error(&'static str, String),
     Execute(String),
     Fetch(usize, String),
     Insert(Name, String),
-    /// `INSERT INTO t VALUES ($1)`, perhaps with `RETURNING pg_typeof($1)::text`.
+    /// `INSERT INTO t VALUES ($1)`, optionally with `RETURNING pg_typeof($1)::text`.
     InsertParameter {
         table: Name,
         returns: bool,
-        /// Type of the parameter, once it was resolved.
+        /// Type of the parameter, once resolved.
         number: Option<Number>,
     },
     Listen(String),
@@ -71,13 +71,13 @@ pub(super) enum Sql {
     Select(Select),
     Set(Setting),
     Show(String),
-    /// None: all.
+    /// `None` means all channels.
     Unlisten(Option<String>),
     /// `CREATE VIEW ann.spot` if true, else `DROP VIEW ann.spot`.
     View(bool),
 }
 
-/// A table, perhaps with its schema.
+/// Name of a table, optionally with its schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) schema: Option<String>,
@@ -98,7 +98,7 @@ pub(super) enum Part {
     Temp,
 }
 
-/// How a notice is said.
+/// Severity of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notice {
     Notice,
@@ -109,14 +109,14 @@ pub(super) enum Notice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Setting {
     pub(super) name: String,
-    /// None: the default.
+    /// `None` means the default.
     pub(super) value: Option<String>,
     pub(super) local: bool,
-    /// The shorthand takes any name and value.
+    /// True for the shorthand, which accepts any name and value.
     pub(super) any: bool,
 }
 
-/// What a SELECT selects.
+/// Expression of a SELECT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Select {
     /// `pg_listening_channels()`
@@ -126,18 +126,18 @@ pub(super) enum Select {
     CurrentUser,
     /// `coalesce(nullif(current_setting(x, true), ''), 'none')`
     CustomSetting(String),
-    /// An error as soon as it is planned.
+    /// Fails during planning.
     FailsEarly,
-    /// An error when it runs, behind its RowDescription.
+    /// Fails at execution, after its RowDescription.
     FailsLate,
     Integer(String),
     Lastval,
     Literal(String),
     Lock(Lock, i64),
     Nextval(String),
-    /// Weir's question about the session's state.
+    /// Weir's query about the session's state.
     Question(Vec<Ask>),
-    /// The shorthand: so many rows in a column `what`.
+    /// Shorthand: this number of rows in a column `what`.
     Rows(usize, String),
     /// `'x'||i FROM generate_series(1,n) i`
     Series(usize, String),
@@ -150,7 +150,7 @@ pub(super) enum Select {
     Table(Name, String),
 }
 
-/// The functions of advisory locks.
+/// Functions of advisory locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lock {
     Take,
@@ -160,18 +160,18 @@ pub(super) enum Lock {
     UnlockAll,
 }
 
-/// One part of the question.
+/// Part of Weir's query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ask {
     AllSettings,
-    /// The word to answer with, and what it is about.
+    /// Word to answer with, and the kind of object it refers to.
     Pinned(String, Held),
     Setting(String),
-    /// The names of what the protocol has prepared.
+    /// Names of the statements that the protocol has prepared.
     Statements,
 }
 
-/// What a session may hold.
+/// Objects that a session may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
     Channels,
@@ -182,7 +182,7 @@ pub(super) enum Held {
 }
 
 impl Sql {
-    /// Whether it is analysed when it is parsed, and can be prepared.
+    /// True if the statement is analysed at the Parse, and can be prepared.
     pub(super) fn is_plannable(&self) -> bool {
         matches!(
             self,
@@ -194,7 +194,7 @@ impl Sql {
         matches!(self, Self::Commit | Self::Rollback | Self::RollbackTo(_))
     }
 
-    /// What PostgreSQL commits at once, even inside of a pipeline.
+    /// True for statements that PostgreSQL commits at once, even inside a pipeline.
     pub(super) fn commits_at_once(&self) -> bool {
         matches!(
             self,
@@ -203,7 +203,7 @@ impl Sql {
     }
 }
 
-/// The statements of a text; a syntax error anywhere spoils the whole text, as in PostgreSQL.
+/// Parses the statements of a text. A syntax error anywhere fails the whole text, as in PostgreSQL.
 pub(super) fn parse(text: &[u8]) -> Result<Vec<Sql>, String> {
     let text = String::from_utf8_lossy(text);
     if let Some(question) = forms::question(&text) {
@@ -231,7 +231,7 @@ impl<'t> Reader<'t> {
         Some(first)
     }
 
-    /// The next tokens are these words and symbols; if not, nothing is taken.
+    /// Consumes these words and symbols if they come next; otherwise consumes nothing.
     fn takes(&mut self, words: &str) -> bool {
         let mut ahead = *self;
         for word in words.split(' ') {
@@ -259,7 +259,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Names with dots between them.
+    /// Reads names separated by dots.
     fn dotted(&mut self) -> Option<String> {
         let mut name = self.name()?;
         while self.takes(".") {
@@ -297,7 +297,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Nothing is left.
+    /// Succeeds if no token is left.
     fn end(self) -> Option<()> {
         self.0.is_empty().then_some(())
     }

@@ -1,4 +1,4 @@
-//! What was observed on a real server, as one line per conversation.
+//! Conversations observed on a real server, one line each.
 
 use expect_test::{Expect, expect};
 
@@ -7,7 +7,7 @@ use crate::cuts::Cuts;
 use crate::reading::outline;
 use crate::say::{Say, say};
 
-/// Holds a conversation; an empty line of `expect` stands for a step without an answer.
+/// Runs a conversation; an empty line of `expect` stands for a step without an answer.
 fn check(steps: &[Say], expect: &Expect) {
     let mut backend = Backend::default();
     let lines: Vec<String> = steps

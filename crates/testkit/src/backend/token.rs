@@ -1,26 +1,26 @@
-//! Words of SQL, by PostgreSQL's lexical rules as far as the model needs them.
+//! Tokens of SQL, by PostgreSQL's lexical rules as far as the model needs them.
 
-/// One token.
+/// A token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {
-    /// A plain identifier or keyword, in lower case.
+    /// Unquoted identifier or keyword, in lower case.
     Word(String),
-    /// An identifier in double quotes.
+    /// Identifier in double quotes.
     Quoted(String),
-    /// A string constant: plain, with `E`, or between dollars.
+    /// String constant: plain, with `E`, or dollar-quoted.
     Text(String),
     Number(String),
     Symbol(char),
 }
 
-/// One statement: its text, and its tokens.
+/// Text of a statement, and its tokens.
 pub(super) type Statement<'t> = (&'t str, Vec<Token>);
 
-/// The statements of a text; None if something does not end or has no place in SQL.
+/// Splits a text into statements; none if a token is unterminated or not valid in SQL.
 pub(super) fn statements(text: &str) -> Option<Vec<Statement<'_>>> {
     let mut all = Vec::new();
     let mut tokens = Vec::new();
-    // From the first token to behind the last.
+    // Bounds of a statement: from its first token to the end of its last.
     let (mut begin, mut end) = (text, text);
     let mut rest = skip(text)?;
     loop {
@@ -49,7 +49,7 @@ pub(super) fn statements(text: &str) -> Option<Vec<Statement<'_>>> {
     }
 }
 
-/// The token that the text begins with, and what is behind it.
+/// Reads the first token; returns it and the text behind it.
 fn next(text: &str) -> Option<Option<(Token, &str)>> {
     let first = text.chars().next()?;
     if let Some(rest) = text
@@ -86,7 +86,7 @@ fn next(text: &str) -> Option<Option<(Token, &str)>> {
     }))
 }
 
-/// Leaves white space and comments out. Outer None: a comment does not end.
+/// Skips white space and comments. The outer `None` means an unterminated comment.
 fn skip(mut text: &str) -> Option<Option<&str>> {
     loop {
         text = text.trim_start();
@@ -100,7 +100,7 @@ fn skip(mut text: &str) -> Option<Option<&str>> {
     }
 }
 
-/// Up to the closing quote; a doubled one stands for itself.
+/// Reads up to the closing quote; a doubled quote stands for itself.
 fn quoted(text: &str, quote: char, escapes: bool) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices().peekable();

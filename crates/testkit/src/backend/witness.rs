@@ -1,30 +1,31 @@
-//! Remembers the session's state at each statement that shows whose it is, for checkers.
+//! Records the session's state at each statement that identifies its client, for checkers.
 
 use std::fmt::Write;
 
 use super::Backend;
 use super::sql::{Select, Sql};
 
-/// A statement ran.
+/// Record of an executed statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sight {
-    /// The statement, as text for people.
+    /// The statement, as readable text.
     pub statement: String,
-    /// [`Backend::visible_state`] when it began.
+    /// [`Backend::visible_state`] when the statement began.
     pub state: Vec<String>,
 }
 
-/// Sights since they were taken.
+/// Records since the last call that took them; none unless recording is on.
 #[derive(Debug, Default)]
 pub(super) struct Witness(Option<Vec<Sight>>);
 
 impl Backend {
-    /// From now on [`Backend::take_sights`] has something to give.
+    /// Starts recording for [`Backend::take_sights`].
     pub fn watch(&mut self) {
         self.witness.0.get_or_insert_default();
     }
 
-    /// Statements that read or write rows of somebody's own and that ran since the last call.
+    /// Returns the statements since the last call that read or wrote rows which identify their
+    /// client.
     pub fn take_sights(&mut self) -> Vec<Sight> {
         self.witness
             .0
@@ -55,7 +56,7 @@ impl Backend {
         }
     }
 
-    /// Rows of COPY FROM STDIN.
+    /// Records rows of COPY FROM STDIN.
     pub(super) fn see_rows(&mut self, lines: &[String]) {
         if let Some(first) = lines.first() {
             let name = super::sql::Name {

@@ -1,4 +1,4 @@
-//! What there is to say about each topic.
+//! Statements for each topic.
 
 use weir_wire::backend::TransactionStatus::{Idle, InTransaction};
 
@@ -6,7 +6,7 @@ use super::{Speaker, Topic};
 use crate::backend::Backend;
 use crate::cuts::Dice;
 
-/// Settings and values that each of them takes.
+/// Settings, each with values that it accepts.
 const SETTINGS: [(&str, [&str; 3]); 11] = [
     ("TimeZone", ["CET", "EET", "UTC"]),
     ("DateStyle", ["ISO, DMY", "German, DMY", "ISO, MDY"]),
@@ -29,7 +29,7 @@ fn one<'a>(of: &[&'a str], dice: &mut Dice) -> &'a str {
     found
 }
 
-/// Whether a statement stands alone in a Query, not in the extended protocol.
+/// True if the statement must be alone in a Query and cannot use the extended protocol.
 pub(super) fn is_alone(sql: &str) -> bool {
     ["DISCARD ALL", "ALTER", "CLOSE ALL"]
         .iter()
@@ -37,7 +37,7 @@ pub(super) fn is_alone(sql: &str) -> bool {
 }
 
 impl Speaker {
-    /// A statement about a topic.
+    /// Returns a statement about a topic.
     pub(super) fn about(&self, topic: Topic, twin: &Backend, dice: &mut Dice) -> String {
         let row = format!("{}-{}", self.tag, self.serial);
         let key = self.number * 10 + dice.below(2);
@@ -133,7 +133,8 @@ impl Speaker {
         }
     }
 
-    /// A setting that no extension knows. Once set, PostgreSQL remembers the name for the session: read as empty or none.
+    /// Returns a statement about a custom setting. Once set, PostgreSQL remembers its name for the session, so an
+    /// empty value and a missing one read the same here.
     fn custom(&self, dice: &mut Dice) -> String {
         let name = one(&["my.a", "my.b"], dice);
         let value = format!("{}-{}", self.tag, self.serial);
@@ -194,7 +195,7 @@ fn role(twin: &Backend, dice: &mut Dice) -> String {
         3 if dice.below(4) == 0 => "SET ROLE nobody".to_owned(),
         3 => "SET ROLE NONE".to_owned(),
         4 => "RESET ROLE".to_owned(),
-        // What a rollback makes of both together is PostgreSQL's own affair.
+        // Only outside a transaction: the rollback of both settings together is PostgreSQL's own affair.
         5 if twin.setting("role") == Some("none") && twin.status() != InTransaction => {
             format!("SET SESSION AUTHORIZATION {who}")
         }

@@ -4,7 +4,7 @@ use super::{
     Ask, Held, Lock, NUMBERS, Name, Notice, OnCommit, Part, Reader, Select, Setting, Sql, Token,
 };
 
-/// None: not one of the forms.
+/// Parses a statement; none if it has none of the known forms.
 pub(super) fn statement(tokens: &[Token]) -> Option<Sql> {
     let mut rest = Reader(tokens);
     let Token::Word(verb) = rest.next()? else {
@@ -132,7 +132,7 @@ fn set(rest: &mut Reader<'_>) -> Option<Sql> {
     Some(setting(&name, Some(values.join(", "))))
 }
 
-/// With quotes if it needs some (`quote_identifier` in ruleutils.c).
+/// Quotes an identifier if necessary (`quote_identifier` in ruleutils.c).
 fn identifier(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
@@ -272,7 +272,7 @@ fn discard(rest: &mut Reader<'_>) -> Option<Sql> {
     })
 }
 
-/// `DO` with a block of one statement.
+/// Parses `DO` with a block of one statement.
 fn block(rest: &mut Reader<'_>) -> Option<Sql> {
     let text = rest.text()?;
     let mut statements = super::token::statements(&text)?;
@@ -388,7 +388,7 @@ fn custom(rest: &mut Reader<'_>) -> Option<Select> {
     Some(Select::CustomSetting(name))
 }
 
-/// `'x'||i FROM generate_series(1,n) i`
+/// Parses `'x'||i FROM generate_series(1,n) i`.
 fn series(rest: &mut Reader<'_>) -> Option<Select> {
     let what = rest.text()?;
     rest.expect("| | i from generate_series (")?;
@@ -406,9 +406,10 @@ fn column(rest: &mut Reader<'_>) -> Option<Select> {
     Some(Select::Table(table, column))
 }
 
-// === Weir's question ===
+// === Weir's query about session state ===
 
-/// The question that `weir_session::state` asks: parts between UNION ALL, told apart by what they look at.
+/// Parses the query of `weir_session::state`: parts joined by UNION ALL, recognized by the objects they
+/// read.
 pub(super) fn question(text: &str) -> Option<Sql> {
     if !text.starts_with("SELECT 's', ") && !text.starts_with("SELECT 'p', ") {
         return None;

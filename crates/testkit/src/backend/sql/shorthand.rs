@@ -1,4 +1,4 @@
-//! The shorthand: a handful of words, enough for every shape of reply.
+//! The shorthand: a few words, enough for every shape of reply.
 
 use super::{Notice, Select, Setting, Sql};
 

@@ -1,4 +1,4 @@
-//! What is understood as what.
+//! Tests of the parser.
 
 use super::*;
 
