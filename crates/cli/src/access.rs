@@ -1,5 +1,5 @@
-//! Who may come in, besides what the settings say: `auth_hba_file` and `auth_ident_file` with all that they include,
-//! and `auth_ldap_options`. Read at the start and by each reload; a mistake refuses the whole configuration.
+//! Access rules beyond the settings: `auth_hba_file` and `auth_ident_file` with all their includes, and
+//! `auth_ldap_options`. Read at the start and by each reload; any mistake refuses the whole configuration.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use weir_access::{
 use weir_config::{AuthType, Loaded, Origin, Settings, SslMode};
 use weir_proxy::Access;
 
-/// One mistake in them.
+/// Mistake in the access rules.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AccessError {
     #[error(transparent)]
@@ -27,7 +27,7 @@ pub(crate) enum AccessError {
     NotBuilt { place: String, method: &'static str },
 }
 
-/// Reads all of it.
+/// Reads all rules.
 ///
 /// # Errors
 /// Every mistake, file by file.
@@ -74,7 +74,7 @@ pub(crate) fn load(loaded: &Loaded) -> Result<Access, Vec<AccessError>> {
     }
 }
 
-/// Reads `auth_hba_file`, whatever `auth_type` is.
+/// Reads `auth_hba_file`, regardless of `auth_type`.
 ///
 /// # Errors
 /// Every mistake in it and in the files that it includes.
@@ -97,7 +97,7 @@ fn origin_of(loaded: &Loaded, key: &str) -> Origin {
     origin.unwrap_or(Origin::Argument("configuration"))
 }
 
-/// The method of this name, if it was left out of this build.
+/// Returns the method of this name if this build lacks it.
 fn unbuilt(method: &str) -> Option<&'static str> {
     match method {
         "ldap" if !cfg!(feature = "ldap") => Some("ldap"),
@@ -106,7 +106,7 @@ fn unbuilt(method: &str) -> Option<&'static str> {
     }
 }
 
-/// A line whose roles nobody can be asked for.
+/// Finds a rule that needs roles, if no database has an `auth_user` to look them up.
 fn needs_roles(hba: &Hba, settings: &Settings) -> Option<AccessError> {
     let asks = !settings.global.auth_user.is_empty()
         || settings
@@ -125,7 +125,7 @@ fn not_built(rule: &Rule) -> Option<AccessError> {
     Some(AccessError::NotBuilt { place, method })
 }
 
-/// Lines that are right, but will not do what they look like under these settings.
+/// Warnings about valid lines that do not do what they seem to do under these settings.
 pub(crate) fn warnings(access: &Access, settings: &Settings) -> Vec<String> {
     let rules = access.hba.iter().flat_map(|hba| hba.rules());
     let mut warnings = Vec::new();
@@ -159,12 +159,12 @@ pub(crate) fn warnings(access: &Access, settings: &Settings) -> Vec<String> {
     warnings
 }
 
-/// Files as they are on this machine.
+/// Files of this machine.
 struct Disk;
 
 impl Files for Disk {
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
-        // A pipe would make us wait, a directory gives a strange error.
+        // A pipe would block; reading a directory gives a misleading error.
         if !fs::metadata(path).map_err(failure)?.is_file() {
             return Err(FileError::Failed("not a regular file".to_owned()));
         }

@@ -1,4 +1,4 @@
-//! The command line as data. Help is part of the interface: it is meant to be read.
+//! The command line as data. Its help texts are part of the interface and written to be read.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// Commands of the program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the pooler in the foreground
@@ -109,7 +109,7 @@ pub(crate) enum Command {
     Generate(Generate),
 }
 
-/// What to write; all of it comes from the definitions here and from the table of options.
+/// Files to write; all content comes from these definitions and from the table of options.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Generate {
     /// Write the manual pages weir(1), one of each command, and weir.toml(5)
@@ -124,7 +124,7 @@ pub(crate) enum Generate {
     },
 }
 
-/// What to ask the rules.
+/// Questions about the rules.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Hba {
     /// Say which line decides about a client, and why the lines before it do not
@@ -166,10 +166,10 @@ pub(crate) struct Explain {
     pub(crate) config: Option<PathBuf>,
 }
 
-/// Where a client comes from.
+/// Origin of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// A unix socket.
+    /// Unix socket.
     Local,
     /// TCP.
     Ip(IpAddr),
@@ -251,10 +251,10 @@ pub(crate) struct Convert {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Prints what clap has to say: a mistake, or help and version, which are no mistakes. An unknown command gets the
-/// list of commands too.
+/// Prints clap's message: a mistake, or help and version, which are not mistakes. After an unknown command the list
+/// of commands follows.
 pub(crate) fn report(error: &clap::Error) -> Exit {
-    // A closed stream is not worth a panic.
+    // A closed stream must not cause a panic.
     let _ = error.print();
     if error.kind() == ErrorKind::InvalidSubcommand {
         crate::exit::complain(format_args!("\n{}", Cli::command().render_help()));
@@ -266,7 +266,7 @@ pub(crate) fn report(error: &clap::Error) -> Exit {
     }
 }
 
-/// Says that neither the command line nor the environment names a configuration.
+/// Reports that neither the command line nor the environment names a configuration.
 pub(crate) fn report_missing(what: &str) -> Exit {
     let mut error = clap::Error::new(ErrorKind::MissingRequiredArgument);
     error.insert(

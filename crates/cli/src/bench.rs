@@ -1,4 +1,5 @@
-//! `weir bench`: the lab from the command line. What it does is in `weir-lab`; here are flags and words.
+//! `weir bench`: command line of the lab. The work is done in `weir-lab`; this module has the flags and
+//! messages.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -15,7 +16,7 @@ use weir_lab::{compare, load, null, report};
 
 use crate::exit::{Exit, complain, print};
 
-/// What to do in the lab.
+/// Commands of the lab.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
     /// Measure poolers side by side on this machine
@@ -108,7 +109,7 @@ pub(crate) struct Run {
     files: Files,
 }
 
-/// What can be added to the lab's own descriptions.
+/// Additions to the lab's own descriptions.
 #[derive(Debug, Args)]
 pub(crate) struct Files {
     /// Where a program is, by its name in the target's description; may be repeated
@@ -160,7 +161,7 @@ impl FromStr for Factor {
     }
 }
 
-/// Does it.
+/// Runs a command of the lab.
 pub(crate) fn bench(bench: &Bench) -> Exit {
     match bench {
         Bench::Run(args) => measure(args),
@@ -179,7 +180,7 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
     }
 }
 
-/// Why it ended is in its output, for the run that started it.
+/// Converts the result of a helper process. The error itself is in its output, for the run that started it.
 fn ended<E>(result: Result<(), E>) -> Exit {
     match result {
         Ok(()) => Exit::Ok,
@@ -187,7 +188,7 @@ fn ended<E>(result: Result<(), E>) -> Exit {
     }
 }
 
-/// To standard error, so that standard output has the result alone.
+/// Writes progress to standard error, so that standard output has only the result.
 struct Lines;
 
 impl Progress for Lines {
@@ -336,7 +337,8 @@ fn options(args: &Run) -> Options {
     with_files(options, &args.files)
 }
 
-/// This very program is the Weir that is measured, unless another is pointed at, and its own generator.
+/// Adds the programs to measure: this executable is the measured Weir, unless `--target-bin` names another, and
+/// the load generator.
 fn with_files(mut options: Options, files: &Files) -> Options {
     let mut programs = BTreeMap::new();
     if let Ok(ourselves) = std::env::current_exe() {

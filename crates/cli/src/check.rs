@@ -1,4 +1,4 @@
-//! `weir check`: is the configuration right, and what would be in force?
+//! `weir check`: finds mistakes in a configuration, and prints what would be in force.
 
 use crate::args;
 use crate::exit::{Exit, complain, print};

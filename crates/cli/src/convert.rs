@@ -10,10 +10,10 @@ use crate::exit::{Exit, complain, print};
 
 /// Permissions of a new file: it may hold passwords.
 const OWNER_ONLY: u32 = 0o600;
-/// Permissions of one that does not, before the process's umask.
+/// Permissions of a file without passwords, before the process's umask.
 const EVERYBODY: u32 = 0o644;
 
-/// Writes the converted file to where the arguments say.
+/// Writes the converted file to the place that the arguments name.
 pub(crate) fn convert(args: &args::Convert) -> Exit {
     if weir_config::is_native(&args.file) {
         let file = args.file.display();

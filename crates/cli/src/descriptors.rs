@@ -1,9 +1,9 @@
-//! The limit of open files: every client and server connection is one.
+//! Limit of open files: every client and server connection needs one.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weir_config::Settings;
 
-/// Raises the soft limit to what the settings may need, as far as the hard limit allows, and logs the outcome as
+/// Raises the soft limit to what the settings may need, as far as the hard limit allows, and logs the result as
 /// PgBouncer does.
 pub(crate) fn prepare(settings: &Settings) {
     let needed = weir_config::fd_budget(settings);
@@ -31,7 +31,7 @@ pub(crate) fn prepare(settings: &Settings) {
     }
 }
 
-/// The new soft limit, if one would help. `None` in a limit means that there is none.
+/// Returns the new soft limit, if raising it helps. `None` in a limit means unlimited.
 fn wanted(limit: Rlimit, needed: u64) -> Option<u64> {
     let current = limit.current.filter(|current| *current < needed)?;
     let best = limit.maximum.map_or(needed, |maximum| needed.min(maximum));

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-/// How the program ends. The numbers are documented in `weir --help`.
+/// Exit codes of the program. The numbers are documented in `weir --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done, or stopped as asked.
@@ -12,9 +12,9 @@ pub(crate) enum Exit {
     Config = 1,
     /// The command line has mistakes.
     Usage = 2,
-    /// An address, a file or the system did not let it start.
+    /// An address, a file or the operating system prevented the start.
     Start = 3,
-    /// It ended without having been asked to.
+    /// The process ended without a request to do so.
     Failed = 4,
 }
 
@@ -24,12 +24,13 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Writes to standard output. A reader that has gone away (`weir check FILE | head`) is no error and no panic.
+/// Writes to standard output. A reader that is gone (`weir check FILE | head`) causes neither an error nor a
+/// panic.
 pub(crate) fn print(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
 
-/// Writes one line to standard error, where a failure could not be told to anybody.
+/// Writes one line to standard error; a failure is ignored, because it cannot be reported anywhere.
 pub(crate) fn complain(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

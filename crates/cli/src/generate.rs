@@ -1,5 +1,5 @@
 //! `weir generate`: manual pages and shell completions, from the command line's definition and the table of options.
-//! Packages call it while they are built, so that neither can be out of date.
+//! Packages run it when they are built, so neither can be out of date.
 
 mod command;
 mod options;
@@ -14,9 +14,9 @@ use clap_complete::Shell;
 use crate::args::{self, Cli};
 use crate::exit::{Exit, complain, print};
 
-/// The version in the pages' footers; `--version` has a second line.
+/// Version in the pages' footers; the text of `--version` has a second line.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// In place of a date, so that the same source always gives the same pages. The crate drops an empty one.
+/// Replaces the date, so that the same source always gives the same pages. The crate omits an empty one.
 const DATE: &str = " ";
 
 /// Writes the pages, or prints the completions.
@@ -47,7 +47,7 @@ fn write_all(directory: &Path) -> io::Result<()> {
 }
 
 fn completions(shell: Shell) -> String {
-    // clap_complete offers hidden commands too.
+    // Without this filter clap_complete offers hidden commands too.
     let all = Cli::command();
     let visible = all.get_subcommands().filter(|below| !below.is_hide_set());
     let mut command = Command::new("weir")
@@ -58,7 +58,7 @@ fn completions(shell: Shell) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// One manual page.
+/// A manual page.
 struct Page {
     file: String,
     /// In roff.

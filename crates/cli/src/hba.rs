@@ -1,5 +1,5 @@
-//! `weir hba explain`: which line of `auth_hba_file` decides about a client, and why the lines before it do not.
-//! Nothing is started, and nobody is asked: what a server or a resolver knows is given by flags.
+//! `weir hba explain`: names the line of `auth_hba_file` that decides about a client, and the reasons why
+//! earlier lines do not. It starts nothing and asks no server or resolver: flags provide what those would know.
 
 use weir_access::{Answer, Decision, Fact, Facts, Hba, Method, Origin, Rule, Transport, Visitor};
 use weir_config::AuthType;
@@ -9,10 +9,10 @@ use crate::args::{self, Address, Explain};
 use crate::exit::{Exit, complain, print};
 use crate::load::Source;
 
-/// The word for "none" in `--role` and `--host`. PostgreSQL has no role of this name: it is reserved.
+/// Word for "none" in `--role` and `--host`. PostgreSQL reserves this name, so no role can have it.
 const NONE: &str = "none";
 
-/// Prints what the rules say about the client that the arguments describe.
+/// Prints the rules' decision about the client that the arguments describe.
 pub(crate) fn explain(args: &Explain) -> Exit {
     let Some(source) = Source::choose(args.config.as_deref(), None) else {
         return args::report_missing("--config <FILE>");
@@ -49,17 +49,17 @@ pub(crate) fn explain(args: &Explain) -> Exit {
     said.exit
 }
 
-/// An answer before it is printed.
+/// Answer before it is printed.
 struct Said {
-    /// The lines and what comes of them.
+    /// The lines and the decision.
     text: String,
-    /// What is missing for an answer.
+    /// Flag that is missing for a decision.
     hint: Option<&'static str>,
     exit: Exit,
 }
 
 fn answer(hba: &Hba, args: &Explain) -> Said {
-    // For `samehost` and `samenet`: this machine's, as the engine would see them.
+    // Addresses of this machine for `samehost` and `samenet`, as the engine would see them.
     let interfaces = weir_proxy::interfaces();
     let visitor = Visitor {
         user: &args.user,
@@ -112,7 +112,7 @@ fn answer(hba: &Hba, args: &Explain) -> Said {
     Said { text, hint, exit }
 }
 
-/// The roles that were given; everybody is a member of their own.
+/// Returns the given roles; every user is also a member of the role of the same name.
 fn roles(args: &Explain) -> Vec<String> {
     let given = args.roles.iter().filter(|role| *role != NONE).cloned();
     given.chain([args.user.clone()]).collect()
@@ -135,7 +135,7 @@ fn decided(rule: &Rule, visitor: &Visitor<'_>) -> (String, Option<&'static str>,
     (outcome, None, Exit::Ok)
 }
 
-/// What is not known, and how to say it.
+/// Returns the name of an unknown fact, and the flag that states it.
 fn missing(fact: Fact) -> (&'static str, &'static str) {
     match fact {
         Fact::HostName => (

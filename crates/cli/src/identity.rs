@@ -1,11 +1,11 @@
-//! Becoming the system user that `user` names, when started as root.
+//! Changes to the system user that `user` names, if the process was started as root.
 
 use std::ffi::CString;
 
 use nix::errno::Errno;
 use nix::unistd::{Uid, User, initgroups, setgid, setuid};
 
-/// Why the process is not who it should be.
+/// Reason why the process could not change its user.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum IdentityError {
     #[error("user {0:?} does not exist on this system")]
@@ -14,11 +14,12 @@ pub(crate) enum IdentityError {
     Refused { name: String, error: Errno },
 }
 
-/// Becomes the user, with its groups, for good: group ids first, since only root may set them. Whoever is not root
-/// stays who it is, as in PgBouncer. To be called before the first thread starts and the first file is made.
+/// Changes permanently to the user and its groups: group ids first, since only root may set them. A process that
+/// is not root keeps its user, as in PgBouncer. Call this before the first thread starts and the first file is
+/// made.
 ///
 /// # Errors
-/// There is no such user, or the system refuses.
+/// If there is no such user, or the system refuses.
 pub(crate) fn become_user(name: &str) -> Result<(), IdentityError> {
     if name.is_empty() || !Uid::effective().is_root() {
         return Ok(());
@@ -37,7 +38,7 @@ pub(crate) fn become_user(name: &str) -> Result<(), IdentityError> {
 /// Finds a user of the system.
 ///
 /// # Errors
-/// There is none of this name.
+/// If there is no user of this name.
 fn look_up(name: &str) -> Result<User, IdentityError> {
     let found = User::from_name(name).map_err(|error| IdentityError::Refused {
         name: name.to_owned(),

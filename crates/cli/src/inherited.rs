@@ -1,11 +1,11 @@
-//! Listening sockets that a service manager has opened for us (socket activation, sd_listen_fds(3)).
+//! Listening sockets that a service manager opened for this process (socket activation, sd_listen_fds(3)).
 
 use std::io;
 
 use listenfd::ListenFd;
 use weir_proxy::Passed;
 
-/// Why descriptors that were passed cannot be listened on.
+/// Reason why a passed descriptor cannot be used for listening.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InheritedError {
     #[error("descriptor {index} of the service manager{name} is neither a TCP nor a unix socket")]
@@ -20,11 +20,11 @@ pub(crate) enum InheritedError {
     },
 }
 
-/// Takes what the environment says was passed; nothing for most processes. To be called once, before the first thread:
-/// the variables are removed, so that no child takes them for its own.
+/// Takes the sockets that the environment announces; empty for most processes. Call this once, before the first
+/// thread: it removes the variables, so that no child process uses them.
 ///
 /// # Errors
-/// Something that cannot be listened on was passed.
+/// If a passed descriptor cannot be used for listening.
 pub(crate) fn take() -> Result<Vec<Passed>, InheritedError> {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let names: Vec<&str> = names.split(':').collect();

@@ -1,5 +1,5 @@
-//! Files and environment to a configuration that can be run: the settings, the users of `auth_file`, the
-//! rules of `auth_hba_file`, keys and certificates.
+//! Loads files and environment into a configuration that can run: the settings, the users of
+//! `auth_file`, the rules of `auth_hba_file`, keys and certificates.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,7 +13,7 @@ use weir_proxy::{Access, Setup, Transport, TransportError, UserList, UserListErr
 use crate::access::{self, AccessError};
 use crate::secrets;
 
-/// Where the configuration comes from.
+/// Origin of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A file, or a directory of native files.
@@ -26,15 +26,15 @@ pub(crate) enum Source {
 pub(crate) struct Prepared {
     pub(crate) loaded: Loaded,
     pub(crate) users: Arc<UserList>,
-    /// The rules of who may log in how.
+    /// Rules that decide who may log in, and by which method.
     pub(crate) access: Access,
     /// Keys and certificates.
     pub(crate) transport: Arc<Transport>,
-    /// Things worth a warning about the files that the settings name.
+    /// Warnings about the files that the settings name.
     pub(crate) warnings: Vec<String>,
 }
 
-/// One reason why a configuration cannot be run.
+/// Reason why a configuration cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
     #[error(transparent)]
@@ -52,7 +52,7 @@ pub(crate) enum LoadError {
 }
 
 impl Source {
-    /// What the command line says, else what the environment says.
+    /// Returns the source that the command line names, else the one from the environment.
     pub(crate) fn choose(file: Option<&Path>, upstream: Option<&str>) -> Option<Self> {
         let given = file.map(|file| Self::File(file.to_owned()));
         let given = given.or_else(|| upstream.map(|server| Self::Upstream(server.to_owned())));
@@ -63,17 +63,17 @@ impl Source {
             .or_else(|| server().map(|server| Self::Upstream(lossy(server))))
     }
 
-    /// Reads the configuration alone, without the files that it names.
+    /// Reads only the configuration, without the files that it names.
     ///
     /// # Errors
     /// Every mistake found.
     pub(crate) fn config(&self) -> Result<Loaded, Vec<LoadError>> {
-        // `vars` would panic on a variable that is not UTF-8, ours or not.
+        // `vars` would panic at any variable that is not UTF-8.
         let env = std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value)));
         let mut read = |path: &Path| fs::read_to_string(path);
         let loaded = match self {
             Self::File(path) if path.is_dir() => {
-                // Looked at anew each time: a reload finds files that came and misses those that went.
+                // Listed at each load: a reload sees files that were added or removed.
                 match native_files(path) {
                     Ok(files) => weir_config::load_directory(path, &files, &mut read, env),
                     Err(error) => {
@@ -88,7 +88,7 @@ impl Source {
         loaded.map_err(|errors| errors.into_iter().map(LoadError::from).collect())
     }
 
-    /// Reads everything. Nothing is changed.
+    /// Reads everything; changes nothing.
     ///
     /// # Errors
     /// Every mistake found.
@@ -127,7 +127,7 @@ impl Prepared {
         })
     }
 
-    /// The settings with what only this machine knows: `workers` is a number.
+    /// Settings with the values that only this machine determines: `workers` becomes a number.
     pub(crate) fn settings(&self) -> Arc<Settings> {
         let mut settings = self.loaded.settings.clone();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -136,7 +136,7 @@ impl Prepared {
         Arc::new(settings)
     }
 
-    /// What the engine is told, with these settings in force.
+    /// Configuration for the engine, with these settings in force.
     pub(crate) fn setup(&self, settings: Arc<Settings>) -> Setup {
         Setup {
             settings,
@@ -146,7 +146,7 @@ impl Prepared {
         }
     }
 
-    /// Names for the console; a name that is not UTF-8 is shown with marks.
+    /// User names for the console; bytes that are not UTF-8 are replaced.
     pub(crate) fn user_names(&self) -> Vec<String> {
         let names = self.users.iter();
         names
@@ -155,7 +155,7 @@ impl Prepared {
     }
 }
 
-/// The files named `*.toml`, by name. Hidden ones are those of editors.
+/// Lists the files named `*.toml`, sorted by name. Hidden files belong to editors and are skipped.
 fn native_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {

@@ -1,4 +1,5 @@
-//! Logging: which lines, in which shape, to where. Only what the crates of this project say is logged.
+//! Logging: selects lines, their format and their outputs. Only events of this project's crates are
+//! logged.
 
 mod format;
 mod repeats;
@@ -17,7 +18,7 @@ use self::format::{Format, Lines};
 use self::sink::{Outputs, Sink};
 use self::syslog::Syslog;
 
-/// Why there is no log.
+/// Reason why logging cannot start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LogError {
     #[error("logfile {path}: {error}")]
@@ -30,19 +31,19 @@ pub(crate) enum LogError {
     Taken(tracing_subscriber::util::TryInitError),
 }
 
-/// What the command line says about the log.
+/// Log options of the command line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Manner {
-    /// Nothing to standard error.
+    /// Disables standard error.
     pub(crate) is_quiet: bool,
-    /// Added to `verbose`.
+    /// Added to the option `verbose`.
     pub(crate) verbose: u32,
 }
 
 /// The log of the process. Dropping it writes what is still queued.
 pub(crate) struct Logging {
     filter: reload::Handle<Targets, Registry>,
-    /// From `WEIR_LOG`; wins over `verbose`.
+    /// Level from `WEIR_LOG`; overrides `verbose`.
     level: Option<LevelFilter>,
     manner: Manner,
     sink: Sink,
@@ -51,7 +52,7 @@ pub(crate) struct Logging {
 /// Starts the log of the process.
 ///
 /// # Errors
-/// The log file cannot be opened, `WEIR_LOG` is not a level, or there is a log already.
+/// If the log file cannot be opened, `WEIR_LOG` is not a level, or a log exists already.
 pub(crate) fn start(global: &Global, manner: Manner) -> Result<Logging, LogError> {
     let level = match std::env::var_os("WEIR_LOG").filter(|level| !level.is_empty()) {
         Some(word) => {
@@ -87,7 +88,7 @@ pub(crate) fn start(global: &Global, manner: Manner) -> Result<Logging, LogError
 }
 
 impl Logging {
-    /// After a reload: the level, and the log file, which is opened again so that it can be rotated.
+    /// Applies a reload: changes the level and reopens the log file, so that it can be rotated.
     pub(crate) fn apply(&self, global: &Global) {
         match open(&global.logfile) {
             Ok(file) => self.sink.replace(Outputs {
@@ -98,24 +99,24 @@ impl Logging {
         }
         let verbose = global.verbose.saturating_add(self.manner.verbose);
         let level = self.level.unwrap_or_else(|| level_of(verbose));
-        // Fails only if the subscriber is gone, and it lives as long as the process.
+        // Fails only without a subscriber; the subscriber lives as long as the process.
         let _ = self.filter.reload(targets(level));
         warn_of_silence(global);
     }
 }
 
-/// A system's log that cannot be reached is no reason not to run, but nobody would miss the lines.
+/// Warns if syslog cannot be reached: Weir runs without it, but the lines would be lost unnoticed.
 fn warn_of_silence(global: &Global) {
     if let Some(Err(error)) = Syslog::of(global).map(|mut syslog| syslog.connect()) {
         tracing::warn!("syslog: {error}; lines are lost until somebody listens on /dev/log");
     }
 }
 
-/// A panic belongs into the log like any other failure, on one line.
+/// Logs a panic like any other failure, on one line.
 fn log_panic(info: &std::panic::PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("unnamed");
-    // Empty unless RUST_BACKTRACE asks for it.
+    // Empty unless RUST_BACKTRACE is set.
     let backtrace = std::backtrace::Backtrace::capture();
     match backtrace.status() {
         std::backtrace::BacktraceStatus::Captured => {
@@ -139,12 +140,12 @@ fn open(path: &str) -> Result<Option<std::fs::File>, LogError> {
     })
 }
 
-/// The crates and the binary of this project are all called weir-something.
+/// Selects this project's crates and binary: their names all begin with "weir".
 fn targets(level: LevelFilter) -> Targets {
     Targets::new().with_target("weir", level)
 }
 
-/// PgBouncer's `verbose`.
+/// Level of PgBouncer's `verbose`.
 fn level_of(verbose: u32) -> LevelFilter {
     match verbose {
         0 => LevelFilter::INFO,
@@ -153,7 +154,7 @@ fn level_of(verbose: u32) -> LevelFilter {
     }
 }
 
-/// PgBouncer's words for levels, in any case.
+/// Parses PgBouncer's words for levels, in any case.
 fn level_named(word: &str) -> Option<LevelFilter> {
     let names = [
         ("error", LevelFilter::ERROR),

@@ -1,4 +1,4 @@
-//! The weir binary: flags, wiring, exit codes. It decides nothing about connections; that is the engine's work.
+//! The weir binary: flags, wiring, exit codes. All decisions about connections are made in the engine.
 
 mod access;
 mod args;
@@ -29,7 +29,8 @@ use clap::Parser;
 
 use crate::args::{Cli, Command};
 
-/// Gives memory back after a burst, which glibc's does not (`docs/internals/decisions/allocator.md`).
+/// Returns memory to the system after a burst, which glibc's allocator does not
+/// (`docs/internals/decisions/allocator.md`).
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -1,23 +1,23 @@
-//! What a service manager is told (sd_notify(3)): ready, reloading, stopping, how it goes, and that it goes at all.
+//! Notifications to a service manager (sd_notify(3)): ready, reloading, stopping, status, and watchdog.
 //!
-//! Without `NOTIFY_SOCKET` in the environment nothing is said. What cannot be said is logged and changes nothing.
+//! Without `NOTIFY_SOCKET` in the environment nothing is sent. A failure to send is logged and has no other effect.
 
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// A service manager that listens, or none.
+/// Connection to the service manager, if there is one.
 #[derive(Debug)]
 pub(crate) struct Notifier {
     is_heard: bool,
-    /// How long it waits for a sign of life, if it does.
+    /// Watchdog timeout of the service manager, if it has one.
     watchdog: Option<Duration>,
-    /// The last status that was told.
+    /// Last status that was sent.
     status: String,
 }
 
 impl Notifier {
-    /// Looks into the environment.
+    /// Reads the environment.
     pub(crate) fn new() -> Self {
         let is_heard = std::env::var_os("NOTIFY_SOCKET").is_some_and(|path| !path.is_empty());
         Self {
@@ -27,46 +27,47 @@ impl Notifier {
         }
     }
 
-    /// How often a sign of life is due: four times within the limit, since the first that is late costs the process.
+    /// Interval of watchdog notifications: a quarter of the timeout, since the first late notification kills the
+    /// process.
     pub(crate) fn watchdog_interval(&self) -> Option<Duration> {
         let interval = self.watchdog? / 4;
         Some(interval.max(Duration::from_millis(1)))
     }
 
-    /// Clients are served.
+    /// Notifies that clients are served.
     pub(crate) fn ready(&self) {
         self.tell(&[NotifyState::Ready]);
     }
 
-    /// The configuration is read again; [`Notifier::ready`] ends that, well or not.
+    /// Notifies that a reload has begun; [`Notifier::ready`] ends it, even if it failed.
     pub(crate) fn reloading(&self) {
         match NotifyState::monotonic_usec_now() {
             Ok(now) => self.tell(&[NotifyState::Reloading, now]),
-            // Without the time systemd would take it for a failure.
+            // Without the time systemd would treat the reload as failed.
             Err(error) => tracing::warn!("cannot tell the service manager of a reload: {error}"),
         }
     }
 
-    /// Another process is the one to look at from now on.
+    /// Notifies that another process is now the main process.
     pub(crate) fn succeeded_by(&mut self, pid: u32) {
         self.tell(&[NotifyState::MainPid(pid)]);
         self.is_heard = false;
         self.watchdog = None;
     }
 
-    /// The end has begun.
+    /// Notifies that the process has begun to stop.
     pub(crate) fn stopping(&self) {
         self.tell(&[NotifyState::Stopping]);
     }
 
-    /// All workers turn.
+    /// Notifies the watchdog that all workers make progress.
     pub(crate) fn alive(&self) {
         if self.watchdog.is_some() {
             self.tell(&[NotifyState::Watchdog]);
         }
     }
 
-    /// One line for whoever asks how it goes.
+    /// Sends the status line, if it has changed.
     pub(crate) fn status(&mut self, clients: usize, is_stopping: bool) {
         if !self.is_heard {
             return;

@@ -1,4 +1,4 @@
-//! PgBouncer's command line, for a binary that is called `pgbouncer`: its flags, its texts, its exit codes.
+//! PgBouncer's command line, for a binary named `pgbouncer`: its flags, messages and exit codes.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -38,13 +38,13 @@ struct Cli {
     file: Option<PathBuf>,
 }
 
-/// Whether the binary was called by PgBouncer's name.
+/// True if the binary was called by PgBouncer's name.
 pub(crate) fn is_meant() -> bool {
     let name = std::env::args_os().next();
     name.is_some_and(|name| Path::new(&name).file_name() == Some(OsStr::new("pgbouncer")))
 }
 
-/// Runs as PgBouncer would. Where that exits by 1, so does this.
+/// Runs as PgBouncer would. Every failure exits with 1, as there.
 pub(crate) fn main() -> Exit {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -75,7 +75,7 @@ pub(crate) fn main() -> Exit {
     }))
 }
 
-/// The first line is PgBouncer's: scripts look for its number.
+/// Text of `--version`. The first line is PgBouncer's, because scripts look for its number.
 fn version() -> String {
     let weir = env!("CARGO_PKG_VERSION");
     format!("PgBouncer {PGBOUNCER_VERSION}\nweir {weir}\ntls: rustls, AWS-LC\n")

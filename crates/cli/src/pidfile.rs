@@ -1,4 +1,4 @@
-//! The pid file: says which process runs, and keeps a second one from starting.
+//! The pid file: names the running process, and prevents the start of a second one.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-/// Why there is no pid file.
+/// Reason why the pid file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PidFileError {
     #[error("pidfile {path} belongs to process {pid}, which is running")]
@@ -16,17 +16,17 @@ pub(crate) enum PidFileError {
     Io { path: String, error: io::Error },
 }
 
-/// A pid file of ours; removed when this is dropped.
+/// Pid file of this process; dropping it removes the file.
 #[derive(Debug)]
 pub(crate) struct PidFile {
     path: PathBuf,
     content: String,
 }
 
-/// Refuses if the file names a process that runs. What is left of a process that is gone is no obstacle.
+/// Checks that the file does not name a running process. A file left by a process that is gone is accepted.
 ///
 /// # Errors
-/// [`PidFileError::InUse`], or the file is there and cannot be read.
+/// [`PidFileError::InUse`], or if the file exists and cannot be read.
 pub(crate) fn check(path: &Path) -> Result<(), PidFileError> {
     let text = match fs::read(path) {
         Ok(text) => text,
@@ -34,7 +34,7 @@ pub(crate) fn check(path: &Path) -> Result<(), PidFileError> {
         Err(error) => return Err(io_error(path, error)),
     };
     let text = String::from_utf8_lossy(&text);
-    // Negative numbers would mean a process group, and rustix panics on them.
+    // Negative numbers mean process groups, and rustix panics at them.
     let number = text.trim().parse::<i32>().ok().filter(|pid| *pid > 0);
     match number.and_then(Pid::from_raw) {
         Some(pid) if is_foreign_and_alive(pid) => Err(PidFileError::InUse {
@@ -45,18 +45,18 @@ pub(crate) fn check(path: &Path) -> Result<(), PidFileError> {
     }
 }
 
-/// In a container the file of an earlier life often names our own number.
+/// True if the process runs and is not this one: in a container an old file often names the same number.
 fn is_foreign_and_alive(pid: Pid) -> bool {
     let is_own = pid == rustix::process::getpid();
-    // Any failure but "no such process" means that there is one, perhaps of another user.
+    // Any error but "no such process" means that the process exists, perhaps as another user.
     !is_own && rustix::process::test_kill_process(pid) != Err(Errno::SRCH)
 }
 
 impl PidFile {
-    /// Writes our process id.
+    /// Writes the id of this process.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// If the file cannot be written.
     pub(crate) fn create(path: &Path) -> Result<Self, PidFileError> {
         let content = format!("{}\n", std::process::id());
         fs::write(path, &content).map_err(|error| io_error(path, error))?;
@@ -68,7 +68,7 @@ impl PidFile {
 }
 
 impl Drop for PidFile {
-    /// Leaves a file alone that somebody else has written meanwhile.
+    /// Keeps a file that another process has written in the meantime.
     fn drop(&mut self) {
         if fs::read_to_string(&self.path).is_ok_and(|content| content == self.content) {
             let _ = fs::remove_file(&self.path);
@@ -85,7 +85,7 @@ fn io_error(path: &Path, error: io::Error) -> PidFileError {
 mod tests {
     use super::*;
 
-    /// A path in the build directory that no other test uses.
+    /// Returns a path in the directory for temporary files that no other test uses.
     fn path(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("weir-{}-{name}", std::process::id()));
         let _ = fs::remove_file(&path);

@@ -1,9 +1,9 @@
-//! What a reload may change, and what has to stay until a restart.
+//! Changes that a reload may make, and settings that keep their value until a restart.
 
 use weir_config::{Change, Settings, diff};
 
-/// Puts the values in force back where a reload cannot change them, and tells what differed before that. So nothing
-/// that reads the settings, be it the engine or SHOW CONFIG, sees a value that is not in force.
+/// Restores the values in force where a reload cannot change them; returns all differences found before that. No
+/// reader of the settings, neither the engine nor SHOW CONFIG, sees a value that is not in force.
 pub(crate) fn merge(old: &Settings, new: &mut Settings) -> Vec<Change> {
     let changes = diff(old, new);
     let (old, new) = (&old.global, &mut new.global);
@@ -49,7 +49,7 @@ mod tests {
             .settings
     }
 
-    /// Another value for every option that a reload cannot change. The table says which these are.
+    /// A different value for every option that a reload cannot change, according to the table of options.
     const FIXED: &str = "disable_pqexec=1\nlisten_addr=127.0.0.1\nlisten_backlog=7\nlisten_port=7\n\
         log_format=json\nmetrics_listen=127.0.0.1:7\npidfile=/x\npkt_buf=8192\nresolv_conf=/x\njob_name=x\nso_reuseport=1\n\
         track_extra_parameters=search_path\nunix_socket_dir=/x\nunix_socket_group=x\nunix_socket_mode=0700\n\

@@ -1,4 +1,4 @@
-//! `weir run`: starts everything in the right order, then listens to signals and the console until the end.
+//! `weir run`: starts everything in the right order, then handles signals and console commands until the end.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -27,12 +27,12 @@ use crate::signals;
 use crate::upgrade::{self, Next, Outcome, Predecessor, Program, Upgrades};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// How often to look whether the engine has ended, when nobody asked for it.
+/// Interval for checking if the engine has ended, before a shutdown was requested.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// And when somebody did.
+/// Interval for checking if the engine has ended, after a shutdown was requested.
 const LOOK_INTERVAL_STOPPING: Duration = Duration::from_millis(20);
 
-/// Runs until the end.
+/// Runs the pooler until it ends.
 pub(crate) fn run(args: &args::Run) -> Exit {
     let Some(source) = Source::choose(args.file.as_deref(), args.upstream.as_deref()) else {
         return args::report_missing("<FILE|--upstream <HOST:PORT>>");
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &args::Run) -> Exit {
             return Exit::Start;
         }
     };
-    // Files that are made from here on, the log first, belong to that user.
+    // The log and all files made from here on belong to that user.
     if let Err(error) = identity::become_user(user) {
         complain(error);
         return Exit::Start;
@@ -88,7 +88,8 @@ pub(crate) fn run(args: &args::Run) -> Exit {
     }
 }
 
-/// What PgBouncer wants before anything begins. Before the first thread: going into the background forks.
+/// Applies PgBouncer's conditions for starting. Runs before the first thread, because going into the background
+/// forks.
 fn manners(args: &args::Run, prepared: &Prepared, user: &str) -> Result<(), MannerError> {
     if !args.as_pgbouncer || args.take_over {
         return Ok(());
@@ -100,15 +101,16 @@ fn manners(args: &args::Run, prepared: &Prepared, user: &str) -> Result<(), Mann
         if prepared.loaded.settings.global.pidfile.is_empty() {
             return Err(MannerError::NoPidFile);
         }
-        // The directory stays: paths may be relative to it.
+        // The working directory stays: paths may be relative to it.
         nix::unistd::daemon(true, false).map_err(MannerError::Fork)?;
-        // The allocator's thread stays behind in the parent. Without it memory goes back later, so a failure is none of ours.
+        // The allocator's thread exists only in the parent and is started again here. Without it memory is returned
+        // later, so a failure is ignored.
         let _ = tikv_jemalloc_ctl::background_thread::write(true);
     }
     Ok(())
 }
 
-/// Why PgBouncer would not start.
+/// Reason why PgBouncer would not start.
 #[derive(Debug, thiserror::Error)]
 enum MannerError {
     #[error("cannot go into the background: {0}")]
@@ -119,7 +121,7 @@ enum MannerError {
     Root,
 }
 
-/// The listening sockets that somebody else has opened, and the process whose place is to be taken, if there is one.
+/// Returns the listening sockets that another process has opened, and the process to replace, if there is one.
 fn sockets(
     args: &args::Run,
 ) -> Result<(Vec<Passed>, Option<Predecessor>), Box<dyn std::error::Error>> {
@@ -130,24 +132,24 @@ fn sockets(
     Ok((inherited::take()?, None))
 }
 
-/// A running pooler as the main thread sees it.
+/// A running pooler, as the main thread uses it.
 struct Service<'a> {
     running: Running,
     notifier: Notifier,
     pidfile: Option<PidFile>,
     signals: Receiver<i32>,
     source: Source,
-    /// What was read last, with what the console has set since.
+    /// Configuration of the last load, with the console's changes since.
     loaded: Loaded,
     settings: Arc<Settings>,
     shared: Shared,
-    /// What was asked for last; each further signal is stronger.
+    /// Last shutdown requested; each further signal makes it more urgent.
     stopping: Option<Shutdown>,
     upgrades: Upgrades,
     logging: &'a Logging,
 }
 
-/// What the main thread waits for.
+/// Events that the main thread waits for.
 enum Event {
     Command(Command),
     Look,
@@ -156,8 +158,8 @@ enum Event {
     Signal(i32),
 }
 
-/// From the configuration to a running engine. Nothing outside the process has changed when this fails, but for a log
-/// file that may exist now.
+/// Starts the engine with a configuration. A failure leaves nothing changed outside the process, except that the log
+/// file may exist.
 fn start<'a>(
     source: Source,
     prepared: &Prepared,
@@ -169,7 +171,7 @@ fn start<'a>(
     let settings = prepared.settings();
     let pidfile = Path::new(&settings.global.pidfile);
     let has_pidfile = !settings.global.pidfile.is_empty();
-    // The file of a process that we replace is about to be ours.
+    // The file of a replaced process will be overwritten.
     if has_pidfile && predecessor.is_none() {
         pidfile::check(pidfile)?;
     }
@@ -219,7 +221,7 @@ fn warn_all(prepared: &Prepared) {
 }
 
 impl Service<'_> {
-    /// Obeys signals and the console until all workers have ended.
+    /// Handles signals and console commands until all workers have ended.
     fn serve(mut self) -> Exit {
         let mut commands = self.running.commands();
         while !self.running.is_finished() {
@@ -247,7 +249,7 @@ impl Service<'_> {
         }
     }
 
-    /// What a service manager wants to know all the time.
+    /// Sends watchdog and status to the service manager.
     fn report(&mut self) {
         if self.notifier.watchdog_interval().is_some() && self.running.beats() {
             self.notifier.alive();
@@ -268,7 +270,7 @@ impl Service<'_> {
             recv(commands) -> command => match command {
                 Ok(command) => Event::Command(command),
                 Err(_) => {
-                    // A closed channel is always ready; do not spin on it.
+                    // A closed channel is always ready; replaced to avoid a busy loop.
                     *commands = never();
                     Event::Look
                 }
@@ -282,7 +284,7 @@ impl Service<'_> {
     fn signal(&mut self, signal: i32) {
         let name = signals::name(signal);
         match signal {
-            // The log says how it went.
+            // The result is in the log.
             SIGHUP => drop(self.reload(name)),
             SIGQUIT => self.stop(name, Shutdown::Now),
             SIGTERM if self.upgrades.is_as_pgbouncer() && self.stopping.is_none() => {
@@ -304,7 +306,7 @@ impl Service<'_> {
         if self.stopping.is_some() {
             return upgrade::tell(&report, "failed: this process is stopping");
         }
-        // The next process answers there.
+        // The next process will listen on these addresses.
         self.running.stop_monitor();
         self.upgrades.begin(&self.running, &self.source, report);
         if !self.upgrades.is_under_way() {
@@ -312,7 +314,7 @@ impl Service<'_> {
         }
     }
 
-    /// Nobody else answers on `metrics_listen`.
+    /// Listens on `metrics_listen` again after a failed upgrade.
     fn monitor_again(&self) {
         let points = &self.settings.global.metrics_listen;
         match Monitor::bind(points) {
@@ -326,7 +328,8 @@ impl Service<'_> {
         }
     }
 
-    /// The next process accepts clients: ours go there, and this one ends when they have left.
+    /// Handles the result of an upgrade: if the next process accepts clients, this process transfers its clients and
+    /// ends when the last has left.
     fn upgraded(&mut self, outcome: Outcome) {
         let Outcome { report, next } = outcome;
         match next {
@@ -369,10 +372,10 @@ impl Service<'_> {
         outcome
     }
 
-    /// A configuration with a mistake changes nothing.
+    /// Reloads the configuration. A configuration with a mistake changes nothing.
     fn read_again(&mut self, cause: &str) -> Result<(), Refusal> {
         tracing::info!("{cause}: reading the configuration again");
-        // The option `conffile` may name another file than the one we started with.
+        // The option `conffile` may name another file than the command line.
         if let Source::File(path) = &mut self.source
             && !self.settings.global.conffile.is_empty()
         {
@@ -390,11 +393,12 @@ impl Service<'_> {
         Ok(())
     }
 
-    /// SET of the console: one option gets another value until the next reload. What files say is as it was read last.
+    /// Executes SET of the console: the option has another value until the next reload. The content of files is not
+    /// read again.
     fn set(&mut self, key: &str, value: &str) -> Result<(), Refusal> {
         let refused = |errors: &[LoadError]| {
             let texts = errors.iter().map(ToString::to_string);
-            // Where it stands is known.
+            // The place "SET" is known to the user.
             let texts = texts.map(|text| text.trim_start_matches("SET: ").to_owned());
             Refusal::SetFailed(texts.collect::<Vec<_>>().join("; "))
         };
@@ -407,7 +411,7 @@ impl Service<'_> {
         Ok(())
     }
 
-    /// Returns how many options have changed.
+    /// Puts a configuration in force; returns the number of changed options.
     fn put_in_force(&mut self, cause: &str, prepared: Prepared) -> usize {
         warn_all(&prepared);
         let mut settings = Settings::clone(&prepared.settings());
@@ -420,7 +424,7 @@ impl Service<'_> {
         }
         self.settings = Arc::new(settings);
         self.logging.apply(&self.settings.global);
-        // SHOW CONFIG tells of what is in force.
+        // SHOW CONFIG shows the settings in force.
         self.running
             .reload(prepared.setup(Arc::clone(&self.settings)));
         self.shared
@@ -442,7 +446,7 @@ impl Service<'_> {
     }
 }
 
-/// What SIGTERM and SIGINT mean: the first drains, any further one does not wait.
+/// Shutdown mode of SIGTERM and SIGINT: the first signal drains, any further one does not wait.
 fn next_shutdown(asked: Option<Shutdown>) -> Shutdown {
     match asked {
         None => Shutdown::WaitForServers,

@@ -1,4 +1,4 @@
-//! Warnings about secrets: files that everybody can read (hazard SEC-48), and users without the secret that they need.
+//! Warnings about secrets: files that all users can read (hazard SEC-48), and users whose secret is missing.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,11 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 use weir_config::{FALLBACK, Loaded, Origin, Settings};
 use weir_proxy::UserList;
 
-/// Permission bits of those who are neither the owner nor in the group.
+/// Permission bits of users that are neither the owner nor in the group.
 const OTHERS: u32 = 0o007;
 
-/// Files with secrets in them that everybody on this machine can read or change: `auth_file`, and files of the
-/// configuration that hold a password.
+/// Files with secrets that all users of this machine can read or change: `auth_file`, and files of the configuration
+/// that hold a password.
 pub(crate) fn exposed_files(loaded: &Loaded) -> Vec<String> {
     let holds_secret = |key: &str| key.ends_with(".password") || key == "auth_ldap_options";
     let mut files: BTreeSet<String> = loaded
@@ -43,7 +43,7 @@ fn is_exposed(file: &str) -> bool {
     fs::metadata(file).is_ok_and(|data| data.len() > 0 && data.permissions().mode() & OTHERS != 0)
 }
 
-/// Users that Weir itself logs in as and has no secret of. No mistake: the server may let them in without one.
+/// Users that Weir itself logs in as and has no secret for. Only a warning, since the server may accept them without.
 pub(crate) fn missing_from_auth_file(settings: &Settings, users: &UserList) -> Vec<String> {
     let mut missing = BTreeSet::new();
     let is_unknown = |user: &str| users.get(user.as_bytes()).is_none();
@@ -58,7 +58,7 @@ pub(crate) fn missing_from_auth_file(settings: &Settings, users: &UserList) -> V
                 lookup.user
             ));
         }
-        // auth_query answers for clients only, which is easily overlooked.
+        // auth_query is for clients only, which is easily overlooked.
         if let Some(user) = &entry.user
             && entry.password.is_none()
             && !settings.global.auth_file.is_empty()

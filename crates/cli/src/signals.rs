@@ -1,4 +1,4 @@
-//! Signals as a channel, so that the main thread can wait for them and for the engine at once.
+//! Signals as a channel, so that the main thread can wait for signals and for the engine together.
 
 use std::io;
 
@@ -6,13 +6,13 @@ use crossbeam_channel::Receiver;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-/// Signals that wait while the main thread is busy. More of the same would say nothing new.
+/// Maximum of queued signals while the main thread is busy. Further ones would add no information.
 const WAITING_MAX: usize = 16;
 
-/// Starts to catch signals. From now on none of these ends the process by itself.
+/// Starts to catch signals. From now on none of them ends the process by default.
 ///
 /// # Errors
-/// The handlers or the thread cannot be made.
+/// If the handlers or the thread cannot be created.
 pub(crate) fn listen() -> io::Result<Receiver<i32>> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])?;
     let (sender, receiver) = crossbeam_channel::bounded(WAITING_MAX);
@@ -20,14 +20,14 @@ pub(crate) fn listen() -> io::Result<Receiver<i32>> {
         .name("weir-signals".to_owned())
         .spawn(move || {
             for signal in signals.forever() {
-                // Full: as many are waiting already. Closed: the process is about to end.
+                // Full: enough signals are queued. Closed: the process is about to end.
                 let _ = sender.try_send(signal);
             }
         })?;
     Ok(receiver)
 }
 
-/// The name of a signal that is caught.
+/// Name of a caught signal.
 pub(crate) fn name(signal: i32) -> &'static str {
     signal_hook::low_level::signal_name(signal).unwrap_or("a signal")
 }

@@ -1,4 +1,5 @@
-//! `weir tune`: how many connections, from the command line. What it does is in `weir-lab`; here are flags and words.
+//! `weir tune`: command line of the sizing study. The work is done in `weir-lab`; this module has the flags and
+//! messages.
 
 mod flags;
 
@@ -14,7 +15,7 @@ use weir_lab::tune::{self, Finished, Look, Options};
 use self::flags::{Goal, Run, Server};
 use crate::exit::{Exit, complain, print};
 
-/// What to do.
+/// Commands of `weir tune`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tune {
     /// Measure a series of connection counts under load, and say which is best
@@ -72,7 +73,7 @@ pub(crate) struct Watch {
     json: bool,
 }
 
-/// Does it.
+/// Runs a command of `weir tune`.
 pub(crate) fn tune(tune: &Tune) -> Exit {
     match tune {
         Tune::Run(args) => match args.options() {
@@ -93,7 +94,7 @@ pub(crate) fn tune(tune: &Tune) -> Exit {
     }
 }
 
-/// To standard error, so that standard output has the result alone.
+/// Writes progress to standard error, so that standard output has only the result.
 struct Lines;
 
 impl Progress for Lines {

@@ -7,7 +7,7 @@
 //!                      └─ ends when empty     └─► says to weir upgrade how it went
 //! ```
 //!
-//! Until the new process has said that it accepts clients nothing has changed; then everything belongs to it.
+//! Nothing has changed until the new process reports that it accepts clients; from then on it owns everything.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -28,12 +28,12 @@ mod door;
 
 pub(crate) use ask::ask;
 
-/// How long the next process may take until it accepts clients.
+/// Time limit until the next process accepts clients.
 const START_MAX: Duration = Duration::from_secs(60);
-/// How long it waits for our sockets.
+/// Time limit for the old process to send its sockets.
 const OFFER_MAX: Duration = Duration::from_secs(10);
 
-/// Why there was no upgrade.
+/// Reason why an upgrade failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UpgradeError {
     #[error("cannot start the next process: {0}")]
@@ -46,7 +46,7 @@ pub(crate) enum UpgradeError {
     Halted(String, &'static str),
 }
 
-/// The program, as it was found when this process began: by the time of an upgrade there is another one in its place.
+/// The program as found when this process began: by the time of an upgrade the file is a different one.
 #[derive(Debug)]
 pub(crate) struct Program {
     path: Option<PathBuf>,
@@ -73,7 +73,7 @@ impl Program {
             )
         };
         let mut command = Command::new(self.path.as_ref().ok_or_else(missing)?);
-        // By the name `pgbouncer` it would read another command line.
+        // Under the name `pgbouncer` it would parse another command line.
         command.arg0("weir").args(["run", "--take-over"]);
         if self.as_pgbouncer {
             command.arg("--as-pgbouncer");
@@ -88,7 +88,7 @@ impl Program {
             Source::File(path) => command.arg(path),
             Source::Upstream(server) => command.args(["--upstream", server]),
         };
-        // The next process is another one to the service manager, and has our sockets, not its.
+        // For the service manager the next process is a separate one; it receives this process's sockets instead.
         for name in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID"] {
             command.env_remove(name);
         }
@@ -96,19 +96,19 @@ impl Program {
     }
 }
 
-/// What has become of the next process.
+/// Result of starting the next process.
 pub(crate) struct Outcome {
     pub(crate) report: UnixStream,
     pub(crate) next: Result<Next, UpgradeError>,
 }
 
-/// A next process that accepts clients.
+/// A new process that accepts clients.
 pub(crate) struct Next {
     pub(crate) pid: u32,
     pub(crate) link: Link,
 }
 
-/// Upgrades that are asked for, and what came of the one that is under way.
+/// Requested upgrades, and the result of the current one.
 pub(crate) struct Upgrades {
     program: Program,
     pub(crate) asked: Receiver<UnixStream>,
@@ -118,12 +118,12 @@ pub(crate) struct Upgrades {
 }
 
 impl Upgrades {
-    /// Whether signals mean what they mean to PgBouncer.
+    /// True if signals have PgBouncer's meanings.
     pub(crate) fn is_as_pgbouncer(&self) -> bool {
         self.program.as_pgbouncer
     }
 
-    /// Without the socket on which to ask everything else works.
+    /// Opens the socket for upgrade requests. Without it everything else still works.
     pub(crate) fn new(program: Program) -> Self {
         let asked = door::open().unwrap_or_else(|error| {
             tracing::warn!("this process cannot be upgraded: {error}");
@@ -139,7 +139,7 @@ impl Upgrades {
         }
     }
 
-    /// Starts the next process and waits for it on a thread of its own; [`Upgrades::outcomes`] has the end.
+    /// Starts the next process and waits for it on a separate thread; [`Upgrades::outcomes`] receives the result.
     pub(crate) fn begin(&mut self, running: &Running, source: &Source, report: UnixStream) {
         if self.is_under_way {
             return tell(&report, "failed: an upgrade is under way");
@@ -160,12 +160,12 @@ impl Upgrades {
         }
     }
 
-    /// Whether a next process was started, and how it ends is not known yet.
+    /// True while a next process was started and its result is not known.
     pub(crate) fn is_under_way(&self) -> bool {
         self.is_under_way
     }
 
-    /// Nothing has changed.
+    /// Records a failed upgrade; this process continues unchanged.
     pub(crate) fn failed(&mut self, report: &UnixStream, error: &UpgradeError) {
         self.is_under_way = false;
         tracing::error!("upgrade failed, this process goes on: {error}");
@@ -194,7 +194,7 @@ impl Upgrades {
     }
 }
 
-/// Waits until the next process accepts clients, or is not going to.
+/// Waits until the next process accepts clients or has failed.
 fn wait(mut child: Child, link: Link, report: UnixStream) -> Outcome {
     let ready = link.set_patience(Some(START_MAX));
     let ready = ready
@@ -215,23 +215,23 @@ fn wait(mut child: Child, link: Link, report: UnixStream) -> Outcome {
     Outcome { report, next }
 }
 
-/// One line for whoever asked for the upgrade; nobody has to listen.
+/// Sends a line to the process that requested the upgrade; a failure is ignored.
 pub(crate) fn tell(mut report: &UnixStream, line: &str) {
     let _ = writeln!(report, "{line}");
 }
 
 // === the next process ===
 
-/// The process before this one.
+/// The process that this one replaces.
 pub(crate) struct Predecessor {
     link: Link,
     report: UnixStream,
 }
 
-/// Takes the listening sockets of the process that has started this one.
+/// Receives the listening sockets of the process that started this one.
 ///
 /// # Errors
-/// There is no such process, or it speaks another version.
+/// If there is no such process, or its version of the protocol differs.
 pub(crate) fn take_over() -> Result<(Vec<Passed>, Predecessor), LinkError> {
     let link = Link::from_stdin()?;
     link.set_patience(Some(OFFER_MAX))?;
@@ -241,10 +241,10 @@ pub(crate) fn take_over() -> Result<(Vec<Passed>, Predecessor), LinkError> {
 }
 
 impl Predecessor {
-    /// Clients are accepted here by now: takes those of the other process.
+    /// Takes over the clients of the other process. Clients must be accepted here already.
     ///
     /// # Errors
-    /// It is gone.
+    /// If the other process is gone.
     pub(crate) fn succeed(self, running: &Running) -> Result<(), LinkError> {
         let Self { link, report } = self;
         link.ready()?;

@@ -1,5 +1,5 @@
-//! Section 1: a page for the program and one for each command. clap_mangen writes them but for the text behind the
-//! help, whose paragraphs with a heading become sections of their own.
+//! Manual pages of section 1: one for the program and one per command. clap_mangen writes them, except the text
+//! after the help; a paragraph with a heading there becomes a section.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use clap_mangen::roff::{Roff, roman};
 
 use super::Page;
 
-/// The pages of a command and of all commands below it.
+/// Pages of a command and of all commands below it.
 pub(super) fn pages(command: Command) -> io::Result<Vec<Page>> {
     let mut command = command.disable_help_subcommand(true);
     command.build();
@@ -63,7 +63,8 @@ fn page(command: &Command) -> io::Result<Page> {
     })
 }
 
-/// A paragraph whose first line ends in a colon is a section, with its lines as they are; any other is prose.
+/// Writes the text after the help. A paragraph whose first line ends in a colon becomes a section with its lines
+/// unchanged; any other is prose.
 fn sections(text: &str, roff: &mut Roff) {
     let mut prose = false;
     for paragraph in text.split("\n\n") {
@@ -102,7 +103,7 @@ fn see_also(command: &Command, roff: &mut Roff) {
     roff.text([roman(others.join(", "))]);
 }
 
-/// `weir-hba-explain`.
+/// Name of a command in the form `weir-hba-explain`.
 fn display_name(command: &Command) -> &str {
     command
         .get_display_name()

@@ -1,4 +1,4 @@
-//! Section 5: weir.toml, every option from the table.
+//! Manual page of section 5: weir.toml, with every option from the table.
 
 use clap_mangen::roff::{Roff, bold, roman};
 use weir_config::{Effect, Opt, Scope};
@@ -33,7 +33,7 @@ const DESCRIPTION: &[&str] = &[
     "Options marked (restart) are read at the start only; the others also by a reload.",
 ];
 
-/// weir.toml(5).
+/// Page weir.toml(5).
 pub(super) fn page() -> Page {
     let mut roff = Roff::default();
     let source = format!("Weir {}", super::VERSION);
@@ -92,7 +92,7 @@ fn describe(option: &Opt, roff: &mut Roff) {
     }
     roff.control("TP", []);
     roff.text(head);
-    // Backquotes are the reference page's.
+    // Backquotes are for the reference page.
     let mut meaning = option.doc.trim().replace('`', "");
     match option.effect {
         Effect::Full => {}

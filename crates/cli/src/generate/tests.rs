@@ -1,4 +1,4 @@
-//! Nothing that a user can type or write is missing from the pages and the completions.
+//! Pages and completions cover everything that a user can type or write.
 
 use clap::Command;
 use weir_config::Scope;
@@ -10,12 +10,13 @@ fn page(file: &str) -> String {
     found.map(|page| unescaped(&page.text)).unwrap()
 }
 
-/// roff writes some characters as escapes.
+/// Reverses the escapes of roff.
 fn unescaped(roff: &str) -> String {
     roff.replace("\\-", "-").replace("\\*(Aq", "'")
 }
 
-/// Calls `look` with each visible command below, and its name as in `weir-hba-explain`.
+/// Calls `look` with each visible command below this one, and its name in the form
+/// `weir-hba-explain`.
 fn each_command(command: &Command, name: &str, look: &mut dyn FnMut(&Command, &str)) {
     look(command, name);
     for below in command

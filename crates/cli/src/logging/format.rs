@@ -1,4 +1,4 @@
-//! The shape of log lines: PgBouncer's, which its log parsers read, or JSON. One event is one line, whatever it says.
+//! Format of log lines: PgBouncer's, which log parsers understand, or JSON. Each event is exactly one line.
 //!
 //! The log is the only place in the binary that reads the wall clock.
 
@@ -16,7 +16,7 @@ use weir_config::LogFormat;
 use super::repeats::Saying;
 use super::sink::Queue;
 
-/// Makes a line of each event and puts it into the queue.
+/// Formats each event as a line and puts it into the queue.
 pub(crate) struct Lines {
     pub(crate) format: Format,
     pub(crate) queue: Queue,
@@ -43,7 +43,7 @@ pub(crate) struct Format {
     pid: u32,
 }
 
-/// What an event carries.
+/// Fields of an event.
 #[derive(Default)]
 struct Fields {
     message: String,
@@ -51,7 +51,7 @@ struct Fields {
 }
 
 impl Format {
-    /// In this shape, in the time zone of the system.
+    /// Creates a formatter for this format, in the time zone of the system.
     pub(crate) fn new(shape: LogFormat) -> Self {
         // A container may have no time zone at all.
         let zone = Some(TimeZone::system()).filter(|zone| !zone.is_unknown());
@@ -76,7 +76,7 @@ impl Format {
         }
     }
 
-    /// `2026-07-10 22:19:13.123 CEST [pid] LEVEL text`.
+    /// Writes `2026-07-10 22:19:13.123 CEST [pid] LEVEL text`.
     fn text(
         &self,
         out: &mut dyn Write,
@@ -162,7 +162,8 @@ impl Visit for Fields {
     }
 }
 
-/// PgBouncer's words. Nothing of ours is FATAL: whoever ends the process logs an ERROR and exits with a code.
+/// PgBouncer's words for levels. Weir never logs FATAL: before it ends the process it logs an ERROR, then exits with
+/// a code.
 fn level(level: Level) -> &'static str {
     match level {
         Level::ERROR => "ERROR",
@@ -173,7 +174,7 @@ fn level(level: Level) -> &'static str {
     }
 }
 
-/// A client chooses its name, and must not be able to write lines into the log.
+/// Escapes control characters. A client chooses its own name and must not be able to forge log lines with it.
 fn escape(out: &mut dyn Write, text: &str) -> fmt::Result {
     for c in text.chars() {
         match c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
@@ -194,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// Formats every event at one moment.
+    /// Formats every event with the same timestamp.
     struct Capture(Format, Arc<Mutex<String>>);
 
     impl Layer<Registry> for Capture {

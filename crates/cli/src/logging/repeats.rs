@@ -1,7 +1,7 @@
-//! Lines that say the same over and over: some are written, the rest is counted, and the count is told.
+//! Rate limit for repeated log lines: some are written, the rest is counted, and the count is logged.
 //!
-//! A server that is down makes a thousand clients fail in the same words each second. Only warnings and errors are
-//! limited: what connects and disconnects is the record of who was here, and log parsers count it.
+//! A server that is down makes a thousand clients fail with the same message each second. Only warnings and errors
+//! are limited: connects and disconnects are a record, and log parsers count them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,14 +9,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// So many lines that say the same are written within [`WINDOW`].
+/// Maximum of equal lines written within [`WINDOW`].
 pub(super) const WRITTEN_MAX: u32 = 20;
-/// Counted from the first of them on; then they are written again.
+/// Time from the first of several equal lines until they are written again.
 pub(super) const WINDOW: SignedDuration = SignedDuration::from_secs(10);
-/// Different sayings that are remembered; what comes beyond them is written.
+/// Maximum of different messages that are remembered; further messages are always written.
 const SAYINGS_MAX: usize = 1024;
 
-/// What a line says, whoever it is about.
+/// Message of a line, independent of the connection it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Saying {
     key: u64,
@@ -37,7 +37,8 @@ impl Saying {
     }
 }
 
-/// Splits PgBouncer's prefix `C-0x1: db/user@addr:port ` off: who it is without number and port, and what is said.
+/// Splits off PgBouncer's prefix `C-0x1: db/user@addr:port `. Returns the client without number and port, and the
+/// message.
 fn without_socket(text: &str) -> (&str, &str) {
     let is_socket = text.starts_with("C-0x") || text.starts_with("S-0x");
     let Some((_, rest)) = text.split_once(": ").filter(|_| is_socket) else {
@@ -46,16 +47,16 @@ fn without_socket(text: &str) -> (&str, &str) {
     let Some((who, said)) = rest.split_once(' ') else {
         return ("", rest);
     };
-    // The number in `unix(4711)` is that of a process.
+    // The number in `unix(4711)` is a process id.
     let end = who.find("@unix(").or_else(|| who.rfind(':'));
     (end.and_then(|end| who.get(..end)).unwrap_or(who), said)
 }
 
-/// What was said of late.
+/// Messages of the current windows.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     sayings: HashMap<u64, Said>,
-    /// How many sayings have lines that were left out.
+    /// Number of messages with lines that were left out.
     untold: usize,
 }
 
@@ -76,7 +77,7 @@ pub(super) struct LeftOut {
 }
 
 impl Repeats {
-    /// Whether a line is to be written.
+    /// Counts a line; true if it is to be written.
     pub(super) fn admit(&mut self, saying: Saying) -> bool {
         let is_full = self.sayings.len() >= SAYINGS_MAX;
         match self.sayings.entry(saying.key) {
@@ -104,17 +105,17 @@ impl Repeats {
         }
     }
 
-    /// Whether somebody has to be told of lines.
+    /// True if counts of omitted lines have to be logged.
     pub(super) const fn has_untold(&self) -> bool {
         self.untold > 0
     }
 
-    /// Forgets what was said long ago; returns what was left out of it.
+    /// Forgets messages whose window is over; returns their omitted lines.
     pub(super) fn over(&mut self, now: Timestamp) -> Vec<LeftOut> {
         self.take(|said| now.duration_since(said.since) >= WINDOW)
     }
 
-    /// Forgets everything.
+    /// Forgets all messages; returns their omitted lines.
     pub(super) fn all(&mut self) -> Vec<LeftOut> {
         self.take(|_| true)
     }

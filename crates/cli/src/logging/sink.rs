@@ -1,8 +1,8 @@
-//! Where log lines go: standard error and perhaps a file and the system's log, written by a thread of their own.
+//! Writer of log lines: standard error and optionally a file and syslog, on a thread of its own.
 //!
-//! A worker must not wait for a slow disk or a full pipe, so it puts a line into a bounded queue and goes on; when the
-//! queue is full the line is dropped and counted, and the count is logged once there is room. `tracing-appender` does
-//! the same but cannot change its file while running, which log rotation by SIGHUP needs, so this is our own.
+//! A worker must not wait for a slow disk or a full pipe, so it puts a line into a bounded queue. When the queue is
+//! full, the line is dropped and counted, and the count is logged once there is room. `tracing-appender` does the
+//! same, but cannot change its file while running, which log rotation by SIGHUP requires.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,18 +16,19 @@ use jiff::Timestamp;
 use super::repeats::{LeftOut, Repeats, Saying, WINDOW};
 use super::syslog::Syslog;
 
-/// Lines that may wait.
+/// Maximum of queued lines.
 const QUEUE_LINES_MAX: usize = 4096;
-/// Longest line in bytes; the rest is cut off. With the queue's length this bounds the memory to 16 MiB.
+/// Maximum length of a line in bytes; the rest is cut off. Together with the queue's length this limits memory to 16
+/// MiB.
 const LINE_LEN_MAX: usize = 4096;
-/// Lines are put together up to this many bytes for one write.
+/// Lines are combined into writes of up to this many bytes.
 const WRITE_LEN_MAX: usize = 64 * 1024;
-/// How often to look whether a count of repeated lines is to be told.
+/// Interval for checking if a count of repeated lines is due.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// How long the end of the process waits for the last lines.
+/// Time limit for writing the last lines when the process ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Where lines go besides standard error.
+/// Outputs besides standard error.
 #[derive(Default)]
 pub(crate) struct Outputs {
     pub(crate) file: Option<File>,
@@ -35,20 +36,20 @@ pub(crate) struct Outputs {
 }
 
 enum Message {
-    /// A line, and what it says if such lines are limited.
+    /// A line, with its message if the message is rate-limited.
     Line(Vec<u8>, Option<Saying>),
-    /// From now on these.
+    /// Replaces the outputs from here on.
     Replace(Box<Outputs>),
-    /// Write what is queued and say so.
+    /// Writes the queued lines, then confirms.
     Stop(Sender<()>),
 }
 
-/// The thread and its queue. Dropping it waits for the last lines, but not long.
+/// The writer thread and its queue. Dropping it waits a limited time for the last lines.
 pub(crate) struct Sink {
     queue: Queue,
 }
 
-/// The side of the workers.
+/// Sender's side of the queue, for workers.
 #[derive(Clone)]
 pub(crate) struct Queue {
     sender: Sender<Message>,
@@ -59,7 +60,7 @@ impl Sink {
     /// Starts the thread.
     ///
     /// # Errors
-    /// There can be no more threads.
+    /// If no thread can be created.
     pub(crate) fn start(outputs: Outputs, is_quiet: bool) -> io::Result<Self> {
         let (sender, receiver) = bounded(QUEUE_LINES_MAX);
         let lost_count = Arc::new(AtomicU64::new(0));
@@ -76,15 +77,15 @@ impl Sink {
         Ok(Self { queue })
     }
 
-    /// For the subscriber.
+    /// Returns a handle of the queue for the subscriber.
     pub(crate) fn queue(&self) -> Queue {
         self.queue.clone()
     }
 
-    /// Changes the outputs after the lines that are queued by now.
+    /// Changes the outputs, after all lines queued so far.
     pub(crate) fn replace(&self, outputs: Outputs) {
         let message = Message::Replace(Box::new(outputs));
-        // Only the main thread calls this, and it may wait a little.
+        // Only the main thread calls this, and a short wait is acceptable there.
         let _ = self.queue.sender.send_timeout(message, FLUSH_TIMEOUT);
     }
 }
@@ -105,7 +106,7 @@ impl Drop for Sink {
 }
 
 impl Queue {
-    /// Puts a line, never waits.
+    /// Queues a line without waiting; counts it as lost if the queue is full.
     pub(crate) fn put(&self, line: &[u8], saying: Option<Saying>) {
         let mut cut = line.get(..LINE_LEN_MAX).unwrap_or(line).to_vec();
         if cut.len() < line.len() {
@@ -117,11 +118,11 @@ impl Queue {
     }
 }
 
-/// The side of the thread.
+/// State of the writer thread.
 struct Writer<E> {
     receiver: Receiver<Message>,
     lost_count: Arc<AtomicU64>,
-    /// Standard error, unless that is to stay empty, and the rest.
+    /// Standard error, unless it is disabled, and the other outputs.
     streams: (Option<E>, Outputs),
     repeats: Repeats,
 }
@@ -158,7 +159,7 @@ impl<E: Write> Writer<E> {
         }
     }
 
-    /// Waits for a message, but not for long while there is a count to be told; the outer none is the end.
+    /// Waits for a message, with a time limit while a count is pending; the outer `None` is the end.
     fn next(&self) -> Option<Option<Message>> {
         if !self.repeats.has_untold() {
             return self.receiver.recv().ok().map(Some);
@@ -180,7 +181,7 @@ impl<E: Write> Writer<E> {
         batch.extend_from_slice(line);
     }
 
-    /// Failures are ignored: there is nobody left to tell, and the pooler must go on.
+    /// Writes the batch. Failures are ignored: there is no output left to report them, and the pooler must go on.
     fn write(&mut self, batch: &mut Vec<u8>) {
         if let Some(stderr) = &mut self.streams.0 {
             let _ = stderr.write_all(batch);
@@ -191,7 +192,7 @@ impl<E: Write> Writer<E> {
         batch.clear();
     }
 
-    /// Goes through the queue like any line, so it never blocks and has the right shape.
+    /// Logs the number of lost lines through the queue, so that it never blocks and the format is the same.
     fn tell_lost(&self) {
         let count = self.lost_count.swap(0, Ordering::Relaxed);
         if count > 0 {
@@ -200,7 +201,7 @@ impl<E: Write> Writer<E> {
     }
 }
 
-/// As [`Writer::tell_lost`].
+/// Logs counts of repeated lines, like [`Writer::tell_lost`].
 fn tell_left_out(left_out: Vec<LeftOut>) {
     let seconds = WINDOW.as_secs();
     for LeftOut { count, text } in left_out {

@@ -1,5 +1,5 @@
-//! Log lines to syslog (RFC 3164, section 4.1), over the datagram socket that the C library's syslog(3) uses. No
-//! function of the C library is called: its state is global, and it waits for a full socket.
+//! Log lines to syslog (RFC 3164, section 4.1), over the datagram socket that the C library's syslog(3) uses.
+//! The C library itself is not used: its state is global, and it blocks when the socket is full.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use weir_config::Global;
 
-/// Where the system's log listens.
+/// Socket of the system's log.
 const SOCKET: &str = "/dev/log";
 
-/// A connection to the system's log, made when the first line is sent and again when that has restarted.
+/// Connection to the system's log, made when the first line is sent and again after the log has restarted.
 pub(crate) struct Syslog {
     path: PathBuf,
     facility: u8,
@@ -20,7 +20,7 @@ pub(crate) struct Syslog {
 }
 
 impl Syslog {
-    /// As the options say, or none.
+    /// Creates the connection that the options ask for; none if syslog is off.
     pub(crate) fn of(global: &Global) -> Option<Self> {
         global.syslog.then(|| Self::at(Path::new(SOCKET), global))
     }
@@ -34,10 +34,10 @@ impl Syslog {
         }
     }
 
-    /// Whether somebody listens.
+    /// Connects, unless connected already.
     ///
     /// # Errors
-    /// What keeps us from it.
+    /// If the socket cannot be made or nothing listens.
     pub(crate) fn connect(&mut self) -> io::Result<()> {
         if self.socket.is_none() {
             let socket = UnixDatagram::unbound()?;
@@ -48,17 +48,17 @@ impl Syslog {
         Ok(())
     }
 
-    /// Sends one line of the log, as it stands in the file. False if it was lost.
+    /// Sends a line in the format of the log file. False if it was lost.
     pub(crate) fn send(&mut self, line: &[u8]) -> bool {
         let message = self.message(line);
-        // The second attempt is for a log that has restarted since the last line.
+        // The second attempt covers a log that has restarted since the last line.
         for _ in 0..2 {
             if self.connect().is_err() {
                 return false;
             }
             match self.socket.as_ref().map(|socket| socket.send(&message)) {
                 Some(Ok(_)) => return true,
-                // It is too slow; a worker's line is not worth waiting for.
+                // The log is too slow; waiting would delay further lines.
                 Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 _ => self.socket = None,
             }
@@ -66,7 +66,8 @@ impl Syslog {
         false
     }
 
-    /// The system's log has its own time and the process id from the tag, so a text line loses both.
+    /// Formats a datagram. Syslog adds its own time and takes the process id from the tag, so a text line loses
+    /// both.
     fn message(&self, line: &[u8]) -> Vec<u8> {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let text = String::from_utf8_lossy(line);
@@ -86,7 +87,7 @@ impl Syslog {
     }
 }
 
-/// The severity of one of PgBouncer's levels, as PgBouncer maps them (numbers: RFC 5424, table 2).
+/// Severity of one of PgBouncer's levels, mapped as in PgBouncer (numbers: RFC 5424, table 2).
 fn severity(level: &str) -> u8 {
     match level {
         "FATAL" => 2,

@@ -1,4 +1,4 @@
-//! Flags of `weir tune run`, and what they mean.
+//! Flags of `weir tune run`, and their conversion to options of the study.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use weir_lab::collector::psql::Address;
 use weir_lab::tune::{self, Options, Workload};
 use weir_lab::wallet::{self, Mode};
 
-/// Clients of a pool whose size is varied: more than the largest pool that is tried by default.
+/// Clients of a pool whose size is varied: more than the largest pool size in the default list.
 const POOL_CLIENTS: u32 = 64;
 
 /// Arguments of `weir tune run`.
@@ -97,7 +97,7 @@ pub(crate) struct Run {
     pub(super) json: bool,
 }
 
-/// What has to be known of the server's machine.
+/// Facts about the server's machine.
 #[derive(Debug, Args)]
 pub(crate) struct Server {
     /// Cores of the server; without it those of this machine, if the server is on it
@@ -139,7 +139,7 @@ pub(crate) enum Protocol {
     Prepared,
 }
 
-/// What a larger number must bring.
+/// Requirement that a larger number must meet.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Goal {
     /// The last per cent of throughput
@@ -167,7 +167,7 @@ pub(crate) struct Script(PathBuf, u32);
 impl FromStr for Script {
     type Err = &'static str;
 
-    /// As pgbench does: what follows the last `@` is a weight, if it is a number.
+    /// Parses as pgbench does: a number after the last `@` is a weight.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parted = text.rsplit_once('@');
         let (path, weight) = match parted.map(|(path, weight)| (path, weight.parse())) {
@@ -182,10 +182,10 @@ impl FromStr for Script {
 }
 
 impl Run {
-    /// What they ask for.
+    /// Options that the flags ask for.
     ///
     /// # Errors
-    /// They contradict each other in a way that the definitions above cannot say.
+    /// If flags contradict each other in a way that clap's definitions cannot express.
     pub(super) fn options(&self) -> Result<Options, String> {
         let (preset, profile) = (self.preset.into(), self.profile.into());
         let mut options = Options::new(preset, profile, self.seed.unwrap_or_else(any_seed));
@@ -327,28 +327,28 @@ fn milliseconds(text: &str) -> Result<Duration, String> {
 }
 
 fn exponent(text: &str) -> Result<f64, String> {
-    // What pgbench's random_zipfian takes.
+    // Range that pgbench's random_zipfian accepts.
     let found: Option<f64> = text.parse().ok();
     found
         .filter(|exponent| (1.001..=1000.0).contains(exponent))
         .ok_or_else(|| "must be a number from 1.001 to 1000".to_owned())
 }
 
-/// Something else each time.
+/// Seed from the clock, different each time.
 pub(super) fn any_seed() -> u64 {
     let now = jiff::Timestamp::now().as_nanosecond();
-    // The low bits are those that change.
+    // The low bits are the ones that change.
     u64::try_from(now & i128::from(u32::MAX)).unwrap_or_default()
 }
 
-/// For the record. A password in an address is not recorded.
+/// Command line for the record, without passwords in addresses.
 pub(super) fn command_line() -> Vec<String> {
     std::env::args()
         .map(|word| without_password(&word))
         .collect()
 }
 
-/// `postgresql://USER:PASSWORD@...` with `***` in its place, also behind `--flag=`.
+/// Replaces the password of `postgresql://USER:PASSWORD@...` by `***`, also after `--flag=`.
 pub(super) fn without_password(word: &str) -> String {
     let hidden = || {
         let (head, rest) = word.split_once("://")?;

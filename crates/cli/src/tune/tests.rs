@@ -1,4 +1,4 @@
-//! Flags and what they mean.
+//! Flags and the options they produce.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `weir upgrade`: asks a running process for it, and prints how it goes.
+//! `weir upgrade`: requests an upgrade from a running process, and prints its progress.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -9,7 +9,7 @@ use crate::args;
 use crate::exit::{Exit, complain};
 use crate::load::Source;
 
-/// Runs until the old process has ended, or the upgrade has failed.
+/// Waits until the old process has ended or the upgrade has failed.
 pub(crate) fn ask(args: &args::Upgrade) -> Exit {
     let pid = match args.pid.map_or_else(|| pid_in_file(args), Ok) {
         Ok(pid) => pid,
@@ -27,7 +27,7 @@ pub(crate) fn ask(args: &args::Upgrade) -> Exit {
     };
     let mut last = String::new();
     for line in BufReader::new(stream).lines().map_while(Result::ok) {
-        // A closed standard output is no reason to stop.
+        // A closed standard output does not stop the upgrade.
         let _ = writeln!(std::io::stdout(), "{line}");
         last = line;
     }
@@ -41,7 +41,7 @@ pub(crate) fn ask(args: &args::Upgrade) -> Exit {
     }
 }
 
-/// The process that the configuration's `pidfile` names.
+/// Process id from the configuration's `pidfile`.
 fn pid_in_file(args: &args::Upgrade) -> Result<u32, Exit> {
     let Some(source) = Source::choose(args.file.as_deref(), None) else {
         return Err(args::report_missing("<FILE|--pid <PID>>"));

@@ -1,4 +1,4 @@
-//! Where a running process can be asked for an upgrade: a socket in Linux's abstract name space, named by its process.
+//! Socket for upgrade requests to a running process, in Linux's abstract name space and named after the process.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -9,15 +9,15 @@ use rustix::net::sockopt::socket_peercred;
 
 use super::tell;
 
-/// The address of a process.
+/// Address of a process's socket.
 pub(super) fn address(pid: u32) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("weir-upgrade-{pid}"))
 }
 
-/// Whoever asks for an upgrade from now on; nobody but root and our own user can.
+/// Receives requests for upgrades from now on; only root and the user of this process may send them.
 ///
 /// # Errors
-/// The socket or the thread cannot be made.
+/// If the socket or the thread cannot be created.
 pub(super) fn open() -> io::Result<Receiver<UnixStream>> {
     let listener = UnixListener::bind_addr(&address(std::process::id())?)?;
     let (sender, asked) = bounded(1);

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-/// A configuration with rules; each file is named and then written.
+/// Writes a configuration with rules; each file is named before it is written.
 fn with_rules(dir: &Dir, rules: &str, more: &str) -> PathBuf {
     let at = dir.0.display();
     fs::write(dir.path("hba.conf"), rules).unwrap();
@@ -26,7 +26,7 @@ fn mistakes_in_all_files_are_told_at_once() {
     let dir = Dir::new("files");
     let at = dir.0.display().to_string();
     fs::create_dir(dir.path("rules")).unwrap();
-    // Relative to the file that includes it, wherever the process stands.
+    // Relative to the including file, regardless of the working directory.
     fs::write(dir.path("rules/more.conf"), "local all\n").unwrap();
     fs::write(dir.path("users"), "hush-hush\n").unwrap();
     fs::write(dir.path("ident.conf"), "map /( x\n").unwrap();
@@ -96,7 +96,7 @@ fn a_reload_with_bad_rules_changes_nothing() {
     running.signal(Signal::HUP);
     running.expect("hba.conf:1: unknown method \"pear\"");
     running.expect("reload failed, the running configuration stays as it was");
-    // The good half of the bad reload was not applied: it is a change now.
+    // The failed reload did not apply its valid part, so this one reports it as a change.
     with_rules(&dir, "local all all reject\n", "default_pool_size = 30\n");
     running.signal(Signal::HUP);
     running.expect("auth_hba_file read, 1 lines");
@@ -124,7 +124,7 @@ fn sec_48_files_with_secrets_that_everybody_can_read_are_noted() {
             .map(|line| line.contains("weir.ini"))
             .collect::<Vec<_>>()
     };
-    // Without a password in it the configuration is nobody's secret.
+    // A configuration without a password is not secret.
     assert_eq!(noted(0o644), [false]);
     assert_eq!(noted(0o640), [false; 0]);
     fs::write(

@@ -1,4 +1,4 @@
-//! The formats of a configuration from the command line: convert, schema, directories, variables.
+//! Configuration formats on the command line: convert, schema, directories, variables.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::{Dir, Running, output, weir, with_file};
 
-/// The lines of `weir check` without the places, which differ from file to file.
+/// Lines of `weir check` without the places, which differ between files.
 fn settings(text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| !line.starts_with("# The"));
     let lines = lines.map(|line| line.split("  # ").next().unwrap_or_default());
@@ -42,7 +42,7 @@ fn a_converted_file_has_the_same_effect() {
     let (toml_code, of_toml, said) = with_file("check", &toml);
     assert_eq!((ini_code, toml_code), (0, 0), "{said}");
     assert_eq!(settings(&of_ini), settings(&of_toml));
-    // What is there is never written over, and there is nothing to convert it to.
+    // An existing file is never overwritten, and a file in the native format is not converted.
     let (code, _, err) = convert(&["--output"]);
     assert_eq!(code, 3, "{err}");
     assert_eq!(with_file("convert", &toml).0, 1);

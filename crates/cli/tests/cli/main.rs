@@ -1,4 +1,4 @@
-//! The built binary, run as a user runs it: texts, exit codes, signals.
+//! Tests of the built binary, run as a user runs it: output, exit codes, signals.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, as in tests")]
 
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A started process says something within this time, or the test fails.
+/// Time limit for a process to print an expected line.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A directory for one test, removed at its end.
@@ -38,7 +38,7 @@ impl Dir {
         self.0.join(name)
     }
 
-    /// A configuration that listens on a unix socket in this directory only.
+    /// Writes a configuration that listens only on a unix socket in this directory.
     fn config(&self, more: &str) -> PathBuf {
         let dir = self.0.display();
         let text = format!(
@@ -66,7 +66,7 @@ impl Drop for Dir {
     }
 }
 
-/// The binary, with nothing of this process's own configuration.
+/// Command for the binary, without this process's own configuration variables.
 fn weir(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.args(args).stdin(Stdio::null());
@@ -78,7 +78,7 @@ fn weir(args: &[&str]) -> Command {
     command
 }
 
-/// Waits until something is so, at most ten seconds.
+/// Waits until a condition holds, at most ten seconds.
 #[expect(
     clippy::disallowed_methods,
     reason = "a test of a running program has no clock but the real one"
@@ -266,14 +266,14 @@ struct Running {
 }
 
 impl Running {
-    /// Starts it and waits until it is up.
+    /// Starts the pooler and waits until it is up.
     fn start(file: &Path) -> Self {
         let mut command = weir(&["run"]);
         command.arg(file);
         Self::start_command(command)
     }
 
-    /// The same with a command of one's own.
+    /// Starts a given command and waits until it is up.
     fn start_command(mut command: Command) -> Self {
         command.stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -305,7 +305,7 @@ impl Running {
         kill_process(pid, signal).unwrap();
     }
 
-    /// The exit code, once the log has ended, which it does with the process.
+    /// Exit code, after the end of the log, which ends with the process.
     fn end(&mut self) -> Option<i32> {
         while self.lines.recv_timeout(PATIENCE).is_ok() {}
         self.child.wait().unwrap().code()
@@ -324,7 +324,7 @@ fn each_stop_signal_ends_it_in_order() {
     for signal in [Signal::TERM, Signal::INT, Signal::QUIT] {
         let dir = Dir::new(&format!("stop-{}", signal.as_raw()));
         let mut running = Running::start(&dir.config(""));
-        // Written right after the engine is up, so it is there before the line that was waited for.
+        // The pid file is written right after the engine's start, before the expected line.
         let pid = fs::read_to_string(dir.path("pid")).unwrap();
         assert_eq!(pid.trim(), running.child.id().to_string());
         running.signal(signal);
@@ -356,7 +356,7 @@ fn a_reload_tells_what_changed_and_a_bad_one_changes_nothing() {
     running.signal(Signal::HUP);
     running.expect("did you mean \"default_pool_size\"?");
     running.expect("reload failed");
-    // What the bad file left out is still in force, so going back to it changes nothing.
+    // The value that the bad file omitted is still in force, so setting it again changes nothing.
     dir.config("default_pool_size = 30\n");
     running.signal(Signal::HUP);
     running.expect("reload done, 0 changes");
@@ -427,7 +427,7 @@ fn workers_is_the_number_of_threads_that_serve_clients() {
             .filter(|name| name.starts_with("weir-worker-"))
             .count()
     };
-    // A thread gives itself its name, which it may not have done yet.
+    // A thread sets its own name, possibly not yet.
     wait_for("their names", || workers() >= 3);
     assert_eq!(workers(), 3);
 }

@@ -1,4 +1,4 @@
-//! The binary under the name `pgbouncer`: its flags, texts, signals and exit codes.
+//! The binary under the name `pgbouncer`: its flags, messages, signals and exit codes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::{Dir, PATIENCE, Running, output, until_ready, weir};
 
-/// PgBouncer's name, and a user that it may run as.
+/// Command under PgBouncer's name, with a user that it may run as.
 fn pgbouncer(args: &[&str]) -> Command {
     let mut command = weir(&[]);
     command.arg0("pgbouncer").args(args);
@@ -25,7 +25,7 @@ fn open_to_all(dir: &Dir) {
     fs::set_permissions(&dir.0, fs::Permissions::from_mode(0o777)).unwrap();
 }
 
-/// Looks again until it holds.
+/// Polls until a condition holds.
 fn until(what: &str, holds: impl Fn() -> bool) {
     let pause = Duration::from_millis(5);
     let rounds = PATIENCE.as_millis() / pause.as_millis();
@@ -177,7 +177,7 @@ fn a_daemon_leaves_and_its_pidfile_says_where_to() {
     assert!(!dir.path("pid").exists());
 }
 
-/// A process that nobody waits for; killed if the test fails.
+/// A process that is not waited for; killed if the test fails.
 struct Killed(Pid);
 
 impl Drop for Killed {

@@ -1,4 +1,4 @@
-//! What a service manager sees: notifications, sockets that it passes.
+//! Communication with a service manager: notifications, and sockets that it passes.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use super::{Dir, PATIENCE, Running, output, until_ready, weir};
 
-/// A service manager's end of `NOTIFY_SOCKET`.
+/// Service manager's end of `NOTIFY_SOCKET`.
 struct Manager(UnixDatagram);
 
 impl Manager {
@@ -21,7 +21,7 @@ impl Manager {
         Self(socket)
     }
 
-    /// The next message that is not a sign of life or a status.
+    /// Next message that is neither a watchdog message nor a status.
     fn next(&self) -> String {
         loop {
             let message = self.any();
@@ -57,7 +57,7 @@ fn a_service_manager_hears_ready_reloading_and_stopping() {
     let (manager, mut running) = started(&dir, "", "0");
     assert_eq!(manager.next(), "READY=1\n");
     manager.until(|message| message == "STATUS=serving, 0 clients\n");
-    // A reload that fails ends as well.
+    // A failed reload also ends with READY.
     for more in ["", "default_pool_sice = 40\n"] {
         dir.config(more);
         running.signal(Signal::HUP);
@@ -82,7 +82,7 @@ fn signs_of_life_come_while_the_workers_turn() {
     assert_eq!(running.end(), Some(0));
 }
 
-/// Standard input and output become descriptors 3 and 4, as from systemd.
+/// Script that turns standard input and output into descriptors 3 and 4, as systemd passes them.
 const PASS_TWO: &str =
     "exec 3<&0 4>&1 </dev/null >/dev/null; LISTEN_PID=$$ LISTEN_FDS=2 exec \"$@\"";
 
@@ -113,7 +113,7 @@ fn sockets_that_are_passed_are_listened_on_and_left_alone() {
     let address = tcp.local_addr().unwrap();
     let path = dir.path(".s.PGSQL.7777");
     let unix = UnixListener::bind(&path).unwrap();
-    // Somebody who comes before the process is there waits.
+    // A client that connects before the process exists waits.
     let early = TcpStream::connect(address).unwrap();
     let (tcp, unix): (OwnedFd, OwnedFd) = (tcp.into(), unix.into());
     let command = passing(
@@ -166,6 +166,6 @@ fn descriptors_for_another_process_are_not_ours() {
         .env("LISTEN_PID", "1")
         .env("LISTEN_FDS", "1");
     let (code, _, err) = output(&mut command);
-    // It comes as far as the log file.
+    // The start gets as far as the log file.
     assert!(code == 3 && err.contains("/nonexistent/log"), "{err}");
 }

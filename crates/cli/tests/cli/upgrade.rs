@@ -1,4 +1,4 @@
-//! `weir upgrade`, without a server behind it: processes, files, what is told to whom.
+//! `weir upgrade` without a PostgreSQL server: processes, files, and messages to each side.
 
 use std::fs;
 use std::io::Write;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::{Dir, PATIENCE, Running, output, until_ready, weir};
 
-/// A process that is not our child; killed at the end of the test.
+/// A process that is not a child of the test; killed at the end of the test.
 struct Next(Pid);
 
 impl Next {
@@ -65,7 +65,7 @@ fn the_next_process_has_the_files_the_socket_and_the_service_managers_eye() {
             break;
         }
     }
-    // A second time, from a process that is nobody's child here.
+    // Second upgrade, from a process that is not a child of the test.
     drop(console(&dir));
     let (code, out, err) = output(weir(&["upgrade"]).arg(&file));
     assert_eq!(code, 0, "{out}{err}");
