@@ -1,4 +1,4 @@
-//! The console as the engine sees it: greets, and opens a conversation with each client.
+//! The console as the engine sees it: sends the greeting and opens a conversation for each client.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use weir_proxy::console::{Console, Conversation, Role};
 use crate::shared::Shared;
 use crate::talk::Talk;
 
-/// The version of PgBouncer whose console this is. Tools read it and decide which columns they expect.
+/// Version of PgBouncer whose console this is. Tools derive the columns they expect from it.
 pub const PGBOUNCER_VERSION: &str = "1.25.2";
 
-/// Makes the console. `version` is Weir's own, such as `0.1.0`.
+/// Creates the console. `version` is Weir's own, such as `0.1.0`.
 pub fn console(shared: Shared, version: &str) -> impl Console + use<> {
-    // Tools look for "PgBouncer" at the start and for the first number after it.
+    // Tools look for "PgBouncer" at the beginning and for the first number after it.
     let version = format!("PgBouncer {PGBOUNCER_VERSION} (Weir {version})").into();
     Answer { shared, version }
 }
 
 struct Answer {
     shared: Shared,
-    /// What SHOW VERSION says.
+    /// Result of SHOW VERSION.
     version: Arc<str>,
 }
 

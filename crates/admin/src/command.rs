@@ -1,5 +1,5 @@
-//! The one table of commands. Parser, `SHOW HELP`, authorisation and the reference page come from it; nothing is
-//! recognised or permitted outside of it (hazard SEC-44).
+//! The table of commands. Parser, `SHOW HELP`, authorisation and the reference page come from it; no command is
+//! recognised or permitted without an entry (hazard SEC-44).
 
 mod table;
 
@@ -13,37 +13,37 @@ use crate::token::Token;
 
 pub(crate) use self::table::COMMANDS;
 
-/// One command.
+/// A command.
 pub(crate) struct Entry {
-    /// Its words.
+    /// Words of the command.
     pub(crate) name: &'static str,
-    /// The least role that may use it.
+    /// Lowest role that may use it.
     pub(crate) role: Role,
     pub(crate) action: Action,
-    /// One sentence for the reference page.
+    /// Sentence for the reference page.
     pub(crate) doc: &'static str,
 }
 
-/// What a command does, and with it what may follow its words.
+/// Effect of a command, which also determines its arguments.
 pub(crate) enum Action {
-    /// Answers one text, for drivers that ask on connecting.
+    /// Returns one text, for drivers that ask on connecting.
     Constant {
         column: &'static str,
         value: &'static str,
     },
-    /// PgBouncer had it once: why it is not here.
+    /// Command of earlier versions of PgBouncer, with the reason why it is missing.
     Gone(&'static str),
     Help,
-    /// `= VALUE` or `TO VALUE`: SET of something that drivers set on connecting; nothing happens.
+    /// Accepts `= VALUE` or `TO VALUE` without effect: SET of a parameter that drivers set on connecting.
     Ignore,
     Perform(Takes),
     Show(&'static Show),
     Shutdown(Shutdown),
 }
 
-/// What an order is made of.
+/// Arguments of an order.
 pub(crate) enum Takes {
-    /// The number of a client.
+    /// Id of a client.
     Client(fn(u64) -> Order),
     /// `DATABASE`.
     Database(fn(String) -> Order),
@@ -54,18 +54,18 @@ pub(crate) enum Takes {
     Setting(fn(String, String) -> Order),
 }
 
-/// Why the tokens are no command.
+/// Reason why the tokens are not a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     DatabaseMissing,
-    /// It was PgBouncer's once.
+    /// Command of earlier versions of PgBouncer.
     Gone(&'static str),
-    /// What should be the number of a client is none.
+    /// The argument is not the id of a client.
     NoClient,
     Unknown,
 }
 
-/// The entry that these tokens call for. The longest name wins; SELECT stands for SHOW.
+/// Finds the entry for these tokens. The longest name wins; SELECT stands for SHOW.
 pub(crate) fn find(tokens: &[Token]) -> Option<(&'static Entry, &[Token])> {
     let calls = |entry: &&'static Entry| {
         let mut given = tokens.iter();
@@ -86,12 +86,12 @@ pub(crate) fn find(tokens: &[Token]) -> Option<(&'static Entry, &[Token])> {
 }
 
 impl Entry {
-    /// Whether somebody of this role may use it.
+    /// True if this role may use the command.
     pub(crate) fn allows(&self, role: Role) -> bool {
         role >= self.role
     }
 
-    /// The statement that it is with what follows the name.
+    /// Parses the tokens after the name into a statement.
     pub(crate) fn read(&self, rest: &[Token]) -> Result<Statement, Fault> {
         let statement = match (&self.action, rest) {
             (Action::Constant { column, value }, []) => Statement::Constant { column, value },
@@ -110,7 +110,7 @@ impl Entry {
         Ok(statement)
     }
 
-    /// PgBouncer's: the word, and of a SET what it has set.
+    /// PgBouncer's command tag: the command's words; for SET also the assignment.
     fn tag(&self, order: &Order) -> Cow<'static, str> {
         match order {
             Order::Set { key, value } => format!("SET {key}={value}").into(),
@@ -118,7 +118,7 @@ impl Entry {
         }
     }
 
-    /// The command as one would type it.
+    /// The command as a user types it.
     pub(crate) fn usage(&self) -> String {
         let arguments = match &self.action {
             Action::Ignore => "= VALUE",
@@ -131,12 +131,12 @@ impl Entry {
         format!("{} {arguments}", self.name)
     }
 
-    /// Only there for drivers; people need not know it.
+    /// True if the command exists only for drivers and is not listed for users.
     pub(crate) fn is_courtesy(&self) -> bool {
         matches!(self.action, Action::Constant { .. } | Action::Ignore)
     }
 
-    /// PgBouncer had it once.
+    /// True if only earlier versions of PgBouncer had the command.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self.action, Action::Gone(_))
     }
@@ -200,7 +200,7 @@ mod tests {
         }
     }
 
-    /// The rule itself, written down a second time: who only looks may only look.
+    /// States the rule independently of the table: commands below the administrator's role only read.
     #[test]
     fn whatever_changes_something_is_for_administrators() {
         for entry in COMMANDS {

@@ -1,10 +1,10 @@
 //! The admin console: the virtual database that answers `SHOW` and a few commands, in PgBouncer's words and columns.
 //!
-//! [`console`] makes the back end that the engine asks; [`Shared`] is the handle by which the binary tells it of a
-//! reload. One table says which commands there are, who may use them and what they mean: parser, `SHOW HELP`,
-//! authorisation and the reference page ([`reference_markdown`]) come from it.
+//! [`console`] creates the back end that the engine calls; through [`Shared`] the binary informs it of a reload. One
+//! table lists all commands with their roles and descriptions: parser, `SHOW HELP`, authorisation and the reference
+//! page ([`reference_markdown`]) come from it.
 //!
-//! What the crate must never do: show a secret, act for somebody whose role does not allow it, or panic on a query.
+//! The crate must never show a secret, act for a user whose role does not allow it, or panic at a query.
 //!
 //! ```
 //! use std::path::Path;

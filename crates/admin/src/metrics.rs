@@ -1,8 +1,9 @@
-//! The page `/metrics`: one table of metrics, from which the page and its reference ([`metrics_markdown`]) come.
+//! The page `/metrics`. One table of metrics produces the page and its reference ([`metrics_markdown`]).
 //!
-//! `prometheus-client` writes the text. It keeps no figures here: those are the workers', and a page is made of one
-//! [`Snapshot`]. It writes OpenMetrics, where the name of a counter's family lacks `_total`; older readers of the text
-//! format 0.0.4 do not understand that, so families have the names of their samples here, which both take.
+//! `prometheus-client` writes the text. It holds no figures: the workers count, and a page is made from one
+//! [`Snapshot`]. The library writes OpenMetrics, where the name of a counter's family lacks `_total`. Older readers
+//! of the text format 0.0.4 do not understand that, so families have the names of their samples here, which both
+//! formats accept.
 
 mod figures;
 mod reference;
@@ -26,12 +27,12 @@ use self::table::METRICS;
 
 pub use self::reference::metrics_markdown;
 
-/// Bounds of the buckets: powers of two in microseconds, from 128 us to 67 s.
+/// Exponents of the buckets' bounds: powers of two in microseconds, from 128 us to 67 s.
 const EXPONENTS: std::ops::RangeInclusive<u32> = 7..=26;
-/// Labels of what a pool has.
+/// Labels of a pool's metrics.
 const OF_POOL: &[&str] = &["database", "user"];
 
-/// Makes the page. `version` is Weir's own, such as `0.1.0`.
+/// Creates the page. `version` is Weir's own, such as `0.1.0`.
 pub fn metrics(version: &str) -> impl Pages + use<> {
     Exposition {
         version: version.to_owned(),
@@ -58,7 +59,7 @@ impl Pages for Exposition {
     }
 }
 
-/// What a metric is to Prometheus.
+/// Type of a metric in Prometheus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Counter,
@@ -84,38 +85,38 @@ impl Kind {
     }
 }
 
-/// One metric.
+/// A metric.
 struct Metric {
     name: &'static str,
     kind: Kind,
     labels: &'static [&'static str],
-    /// One sentence, for the page and its reference.
+    /// Sentence for the page and its reference.
     help: &'static str,
     source: Source,
 }
 
-/// Where its samples come from.
+/// Origin of a metric's samples.
 enum Source {
-    /// One of a pool's counters.
+    /// Counter of each pool.
     PoolCount(fn(&Counters) -> u64),
-    /// One value of a pool.
+    /// Value of each pool.
     PoolValue(fn(&PoolRow) -> f64),
-    /// A pool's values by state.
+    /// Values of each pool by state.
     PoolStates(fn(&PoolRow) -> Vec<(&'static str, u64)>),
-    /// Times of a pool.
+    /// Latencies of each pool.
     PoolTimes(fn(&Times) -> &Histogram),
-    /// Whatever samples it has.
+    /// Any other samples.
     Samples(fn(&Figures, &mut Out<'_, '_>) -> fmt::Result),
 }
 
-/// Writes samples of one metric.
+/// Writer for the samples of one metric.
 struct Out<'o, 'e> {
     encoder: &'o mut MetricEncoder<'e>,
     labels: &'static [&'static str],
 }
 
 impl Out<'_, '_> {
-    /// One sample; the values of the labels in the order of their names.
+    /// Writes one sample; `values` are the values of the labels in the order of their names.
     fn value(&mut self, values: &[&str], value: f64) -> fmt::Result {
         debug_assert_eq!(self.labels.len(), values.len(), "a value for each label");
         if values.is_empty() {
@@ -125,7 +126,7 @@ impl Out<'_, '_> {
         self.encoder.encode_family(&labels)?.encode_gauge(&value)
     }
 
-    /// One sample that is a whole number.
+    /// Writes one sample that is a whole number.
     fn count(&mut self, values: &[&str], value: u64) -> fmt::Result {
         debug_assert_eq!(self.labels.len(), values.len(), "a value for each label");
         if values.is_empty() {
@@ -140,7 +141,7 @@ impl Out<'_, '_> {
         let mut before = 0;
         for exponent in EXPONENTS {
             let below = times.below(exponent);
-            // Times were cut to whole microseconds, so all that were counted below a bound are at most that.
+            // Times were truncated to whole microseconds, so all values counted below a bound are at most the bound.
             let bound = seconds(1 << exponent);
             buckets.push((bound, below - before));
             before = below;
@@ -158,7 +159,7 @@ fn zip<'a>(names: &'a [&'a str], values: &'a [&'a str]) -> Vec<(&'a str, &'a str
     names.iter().copied().zip(values.iter().copied()).collect()
 }
 
-/// Microseconds as Prometheus wants times.
+/// Microseconds converted to seconds, Prometheus' unit.
 #[expect(
     clippy::cast_precision_loss,
     reason = "exact for the first 285 years, and near enough then"

@@ -47,7 +47,7 @@ In this order. Columns in *italics* are Weir's own and come after PgBouncer's.
 
 const HEADER: &str = "| command | role | |\n|---|---|---|\n";
 
-/// The text of the page. The committed file equals it; a test compares them.
+/// Text of the page. A test compares the committed file with it.
 #[must_use]
 pub fn reference_markdown() -> String {
     let mut out = format!("{INTRO}\n## Commands\n\n");

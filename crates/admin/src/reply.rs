@@ -1,4 +1,4 @@
-//! Puts together the messages of one answer.
+//! Builder for the messages of one answer.
 
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode::{self, Column, EncodeError, ErrorReport, Format, Severity};
@@ -6,17 +6,17 @@ use weir_wire::sqlstate::SqlState;
 
 use crate::show::{Heading, Row};
 
-/// In which format each column is sent.
+/// Formats in which columns are sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Formats {
-    /// All in one.
+    /// All columns in the same format.
     All(Format),
     /// A format per column.
     Each(Vec<Format>),
 }
 
 impl Formats {
-    /// What simple queries get.
+    /// Format for simple queries.
     pub(crate) const TEXT: Self = Self::All(Format::Text);
 
     fn of(&self, column: usize) -> Format {
@@ -27,7 +27,7 @@ impl Formats {
     }
 }
 
-/// Whole messages, in the order of the calls.
+/// Complete messages, in the order of the calls.
 #[derive(Default)]
 pub(crate) struct Reply {
     bytes: Vec<u8>,
@@ -85,7 +85,7 @@ impl Reply {
         self
     }
 
-    /// Adds a message that has no content, such as EmptyQueryResponse.
+    /// Adds a message without content, such as EmptyQueryResponse.
     pub(crate) fn bare(mut self, encode: fn(&mut Vec<u8>) -> Result<(), EncodeError>) -> Self {
         self.put(encode);
         self
@@ -118,7 +118,8 @@ impl Reply {
         self.bytes
     }
 
-    /// What cannot be encoded (a value of a gigabyte) is left out; the stream of messages stays in step.
+    /// Appends a message. A message that cannot be encoded (a value of a gigabyte) is left out, so the
+    /// stream stays valid.
     fn put(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> Result<(), EncodeError>) {
         let result = encode(&mut self.bytes);
         debug_assert_eq!(result, Ok(()), "texts are free of NUL and short");

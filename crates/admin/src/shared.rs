@@ -1,14 +1,15 @@
-//! What the console shows of the configuration; replaced as a whole by a reload.
+//! Configuration that the console shows; a reload replaces it as a whole.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use weir_config::Settings;
 
-/// The configuration in force, shared by the console and whoever reloads. Cheap to clone; all clones are one.
+/// Configuration in force, shared by the console and the code that reloads. Clones are cheap and share one
+/// state.
 #[derive(Clone)]
 pub struct Shared(Arc<RwLock<View>>);
 
-/// One state of it.
+/// Snapshot of the configuration.
 #[derive(Clone)]
 pub(crate) struct View {
     /// The settings.
@@ -18,17 +19,17 @@ pub(crate) struct View {
 }
 
 impl Shared {
-    /// Begins with these settings and names of users from `auth_file`.
+    /// Creates the handle with these settings and the names of users from `auth_file`.
     #[must_use]
     pub fn new(settings: Arc<Settings>, users: Vec<String>) -> Self {
         let users = users.into();
         Self(Arc::new(RwLock::new(View { settings, users })))
     }
 
-    /// Replaces both after a reload.
+    /// Replaces settings and names after a reload.
     pub fn replace(&self, settings: Arc<Settings>, users: Vec<String>) {
         let users = users.into();
-        // A view is always whole, so what a panicking thread left behind can be used.
+        // A view is always complete, so the value left by a panicking thread can be used.
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = View { settings, users };
     }
 

@@ -22,12 +22,12 @@ use weir_config::{FALLBACK, Settings};
 use weir_proxy::console::DATABASES;
 use weir_stats::Snapshot;
 
-/// The console's own database, user and pool, as PgBouncer calls them.
+/// Name of the console's own database, user and pool in PgBouncer.
 pub(crate) const CONSOLE: &str = "pgbouncer";
-/// Size of the console's pool, PgBouncer's number.
+/// Size of the console's pool, as in PgBouncer.
 pub(crate) const CONSOLE_POOL_SIZE: u32 = 2;
 
-/// The values of one row; `None` is NULL.
+/// Values of one row; `None` is NULL.
 pub(crate) type Row = Vec<Option<String>>;
 
 /// Type of a column.
@@ -59,9 +59,9 @@ impl Kind {
         }
     }
 
-    /// What the type's `send` function makes of a value that is shown as this text.
+    /// Encodes a value, given as its text, as the type's `send` function does.
     pub(crate) fn binary(self, text: &str) -> Vec<u8> {
-        // The values of columns of numbers are numbers that fit.
+        // Values of number columns are numbers in range.
         match self {
             Self::Int4 => text.parse::<i32>().unwrap_or_default().to_be_bytes().into(),
             Self::Int8 => text.parse::<i64>().unwrap_or_default().to_be_bytes().into(),
@@ -70,7 +70,7 @@ impl Kind {
         }
     }
 
-    /// PostgreSQL's name.
+    /// Name of the type in PostgreSQL.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Int4 => "int4",
@@ -81,17 +81,17 @@ impl Kind {
     }
 }
 
-/// `numeric` as it is sent (PostgreSQL's `numeric_send`): how many groups of four digits, the weight of the first as a
-/// power of 10,000, the sign, the digits behind the point, then the groups.
+/// Encodes a `numeric` as PostgreSQL's `numeric_send` does: number of groups of four digits, weight of the first
+/// group as a power of 10,000, sign, digits behind the point, then the groups.
 fn numeric_binary(mut value: u64) -> Vec<u8> {
     let mut groups = Vec::new();
     while value > 0 {
         groups.push(u16::try_from(value % 10_000).unwrap_or_default());
         value /= 10_000;
     }
-    // There are five at most.
+    // There are at most five groups.
     let weight = u16::try_from(groups.len().saturating_sub(1)).unwrap_or_default();
-    // Groups of zeros at the end are not sent.
+    // Trailing groups of zeros are not sent.
     let sent: Vec<_> = groups.into_iter().skip_while(|group| *group == 0).collect();
     let count = u16::try_from(sent.len()).unwrap_or_default();
     let words = [count, weight, 0, 0];
@@ -99,12 +99,12 @@ fn numeric_binary(mut value: u64) -> Vec<u8> {
     words.flat_map(u16::to_be_bytes).collect()
 }
 
-/// One column.
+/// A column.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Heading {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// PgBouncer has no such column; these come last.
+    /// True for columns that PgBouncer does not have; these come last.
     pub(crate) is_ours: bool,
 }
 
@@ -123,7 +123,7 @@ const fn heading(name: &'static str, kind: Kind) -> Heading {
     }
 }
 
-/// A column of texts.
+/// Column of texts.
 pub(crate) const fn text(name: &'static str) -> Heading {
     heading(name, Kind::Text)
 }
@@ -140,26 +140,26 @@ const fn numeric(name: &'static str) -> Heading {
     heading(name, Kind::Numeric)
 }
 
-/// One table.
+/// A table.
 pub(crate) struct Show {
     pub(crate) headings: &'static [Heading],
-    /// Whether the rows depend on the snapshot.
+    /// True if the rows depend on the snapshot.
     pub(crate) is_live: bool,
     pub(crate) rows: fn(&Context<'_>) -> Vec<Row>,
 }
 
-/// What rows are made of.
+/// Data that rows are made from.
 pub(crate) struct Context<'a> {
     pub(crate) settings: &'a Settings,
     /// Names in `auth_file`.
     pub(crate) users: &'a [String],
     pub(crate) snapshot: &'a Snapshot,
-    /// What SHOW VERSION says.
+    /// Result of SHOW VERSION.
     pub(crate) version: &'a str,
 }
 
 impl Context<'_> {
-    /// Names of the databases: configured, used through `*`, and the console's own.
+    /// Names of all databases: configured, used through `*`, and the console's own.
     fn databases(&self) -> BTreeSet<&str> {
         let configured = self.settings.databases.keys().map(String::as_str);
         let counted = self.snapshot.databases.keys().map(String::as_str);
@@ -172,7 +172,7 @@ impl Context<'_> {
             .collect()
     }
 
-    /// Clients of the console.
+    /// Number of clients of the console.
     fn console_clients(&self) -> usize {
         let clients = self.snapshot.clients.iter();
         clients
@@ -181,32 +181,32 @@ impl Context<'_> {
     }
 }
 
-/// Whether a name leads to the console.
+/// True if a database name refers to the console.
 pub(crate) fn is_console(database: &str) -> bool {
     DATABASES.contains(&database)
 }
 
-/// A value.
+/// Value of any type.
 fn some(value: impl ToString) -> Option<String> {
     Some(value.to_string())
 }
 
-/// A text, or NULL when it is empty.
+/// Text, or NULL if it is empty.
 fn filled(value: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-/// A number for an int4 column: what does not fit is shown as the largest.
+/// Number for an int4 column; a number out of range is shown as the largest.
 fn int(value: impl TryInto<i32>) -> Option<String> {
     some(value.try_into().unwrap_or(i32::MAX))
 }
 
-/// A number for an int8 column, likewise.
+/// Number for an int8 column; a number out of range is shown as the largest.
 fn long(value: u64) -> Option<String> {
     some(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
-/// Unix seconds as PgBouncer prints them, always in UTC; empty for what no calendar has.
+/// Unix seconds in PgBouncer's format, always in UTC; empty if the calendar has no such time.
 fn timestamp(seconds: i64) -> String {
     Timestamp::from_second(seconds).map_or_else(
         |_| String::new(),

@@ -1,4 +1,4 @@
-//! What a query means: one statement of the table of commands with its arguments, or why it is none.
+//! Parsing of a query: a statement of the table of commands with its arguments, or an error.
 
 use std::borrow::Cow;
 
@@ -9,21 +9,21 @@ use crate::command::{self, COMMANDS};
 use crate::show::{Heading, Show, text};
 use crate::token::{self, tokens};
 
-/// How many bytes of a wrong query its error repeats.
+/// Maximum of bytes of an invalid query that its error repeats.
 const ECHO_LEN_MAX: usize = 100;
 
-/// A statement that its user may use.
+/// Statement that its user may use.
 #[derive(Clone)]
 pub(crate) enum Statement {
-    /// Answers one text.
+    /// Returns one text.
     Constant {
         column: &'static str,
         value: &'static str,
     },
-    /// No statement at all.
+    /// Query without a statement.
     Empty,
     Help,
-    /// SET of something that drivers set on connecting.
+    /// SET of a parameter that drivers set on connecting.
     Ignore,
     /// An order for the engine, and the tag of its answer.
     Perform(Order, Cow<'static, str>),
@@ -31,7 +31,7 @@ pub(crate) enum Statement {
     Stop(Shutdown),
 }
 
-/// An error for the client.
+/// Error for the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub(crate) code: SqlState,
@@ -39,7 +39,7 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    /// With PgBouncer's code for whatever its console refuses.
+    /// Creates an error with the code that PgBouncer's console uses for all its errors.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self::with(SqlState::PROTOCOL_VIOLATION, message)
     }
@@ -57,7 +57,7 @@ impl From<Refusal> for Refused {
 }
 
 impl Statement {
-    /// What this query means to somebody of this role. Nothing else decides what is permitted (hazard SEC-44).
+    /// Parses a query of a user with this role. Only this function decides what is permitted (hazard SEC-44).
     pub(crate) fn read(role: Role, sql: &[u8]) -> Result<Self, Refused> {
         let tokens = match tokens(sql) {
             Ok(tokens) if tokens.is_empty() => return Ok(Self::Empty),
@@ -79,7 +79,7 @@ impl Statement {
         })
     }
 
-    /// The columns of its result, if it has one.
+    /// Columns of the result, if there is one.
     pub(crate) fn headings(&self) -> Option<Cow<'static, [Heading]>> {
         match self {
             Self::Constant { column, .. } => Some(vec![text(column)].into()),
@@ -89,7 +89,7 @@ impl Statement {
     }
 }
 
-/// The lines of SHOW HELP.
+/// Lines of SHOW HELP.
 pub(crate) fn usages() -> String {
     let shown = COMMANDS
         .iter()
@@ -97,7 +97,7 @@ pub(crate) fn usages() -> String {
     shown.fold(String::new(), |text, entry| text + "\n\t" + &entry.usage())
 }
 
-/// Repeats the query, short and printable.
+/// Error that repeats the query, short and printable.
 fn invalid(sql: &[u8]) -> Refused {
     let start = sql.get(..ECHO_LEN_MAX).unwrap_or(sql);
     let mut echo: String = String::from_utf8_lossy(start)

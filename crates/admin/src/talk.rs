@@ -1,7 +1,7 @@
-//! One client of the console: simple queries, and the extended protocol in `talk/extended.rs`.
+//! Conversation with one client of the console: simple queries here, the extended protocol in `talk/extended.rs`.
 //!
-//! What a statement gives does not depend on the protocol: [`Talk::begin`] says what the engine has to do for it, and
-//! one of [`Talk::told`] and [`Conversation::gathered`] makes a [`Product`] of it.
+//! The result of a statement does not depend on the protocol. [`Talk::begin`] answers it at once or tells the engine
+//! what to do; then [`Conversation::performed`] or [`Conversation::gathered`] makes a [`Product`] of the outcome.
 
 mod extended;
 
@@ -20,31 +20,31 @@ use crate::shared::Shared;
 use crate::show::{Context, Heading, Row, Show};
 use crate::statement::{Refused, Statement, usages};
 
-/// A conversation.
+/// Conversation with one client.
 pub(crate) struct Talk {
     role: Role,
     shared: Shared,
     version: Arc<str>,
     extended: Extended,
-    /// What the engine was asked for.
+    /// Statement that waits for the engine.
     due: Option<(Statement, Asked)>,
 }
 
-/// How a statement was asked for.
+/// Protocol by which a statement was requested.
 enum Asked {
     /// By Query.
     Simply,
-    /// By Execute of this portal, for so many rows; 0 or less means all.
+    /// By Execute of this portal, with a maximum of rows; 0 or less means all.
     ByPortal(Vec<u8>, i32),
 }
 
-/// What a statement has given.
+/// Result of a statement.
 enum Product {
-    /// Nothing: it was empty.
+    /// Result of an empty statement.
     Empty,
-    /// A command is complete: its notice with a detail, and its tag.
+    /// A completed command: its notice with an optional detail, and its tag.
     Done(Option<(&'static str, Option<String>)>, Cow<'static, str>),
-    /// A result.
+    /// Result with rows.
     Table(Cow<'static, [Heading]>, Vec<Row>),
 }
 
@@ -70,7 +70,7 @@ impl Conversation for Talk {
             | tag::CLOSE
             | tag::FLUSH
             | tag::SYNC => self.extended_message(message, body),
-            // No answer is expected to these.
+            // Clients expect no answer to these.
             tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => {
                 Step::Reply(error(reply, &unsupported(message)).unfinished())
             }
@@ -84,7 +84,7 @@ impl Conversation for Talk {
                 let product = self.render(show, snapshot);
                 self.answer(Ok(product), asked)
             }
-            // The engine answers what it was asked; whatever else this is, the client waits for an end.
+            // The engine always answers its last request, so this is a bug; the client still needs an answer.
             Some((_, asked)) => self.answer(Err(Refused::new("bouncer config error")), asked),
             None => Vec::new(),
         }
@@ -116,7 +116,8 @@ impl Talk {
 
     fn query(&mut self, body: &[u8]) -> Step {
         self.extended.forget_unnamed();
-        // As PostgreSQL, but for what stands behind the NUL: the engine's tests send such, and an error is as good.
+        // As in PostgreSQL, except for bytes after the NUL: the engine's tests send these, and an error serves as
+        // well.
         let read = Query::parse(body).map_err(|error| Refused::new(error.to_string()));
         let read = read.and_then(|query| Statement::read(self.role, query.sql));
         match read {
@@ -125,7 +126,7 @@ impl Talk {
         }
     }
 
-    /// Does it, or asks the engine.
+    /// Executes a statement, or asks the engine to.
     fn begin(&mut self, statement: Statement, asked: Asked) -> Step {
         let product = match &statement {
             Statement::Constant { column, value } => {
@@ -166,7 +167,7 @@ impl Talk {
         Product::Table(show.headings.into(), rows)
     }
 
-    /// The messages for what a statement has given.
+    /// Messages for the result of a statement.
     fn answer(&mut self, product: Result<Product, Refused>, asked: Asked) -> Vec<u8> {
         match asked {
             Asked::Simply => simple_answer(product),
@@ -188,7 +189,7 @@ fn simple_answer(product: Result<Product, Refused>) -> Vec<u8> {
     .ready()
 }
 
-/// What is not a table is answered alike by both protocols.
+/// Finishes an answer. Results without rows look the same in both protocols.
 fn finish(reply: Reply, product: &Product) -> Reply {
     match product {
         Product::Empty => reply.bare(encode::empty_query_response),

@@ -1,33 +1,33 @@
-//! Cuts a console query into words. Not SQL: words, quoted names, quoted values, `=`, comments, and semicolons at the
-//! end.
+//! Splits a console query into tokens. The grammar is not SQL: words, quoted names, quoted values, `=`, comments, and
+//! semicolons at the end.
 
-/// Longest word in bytes; PgBouncer's limit.
+/// Longest word in bytes, as in PgBouncer.
 const WORD_LEN_MAX: usize = 127;
-/// No command has more tokens.
+/// Maximum of tokens; no command has more.
 const TOKENS_MAX: usize = 8;
 
-/// One token. Quotes are removed.
+/// Token without its quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// A bare word, or a name in double quotes.
+    /// Unquoted word, or name in double quotes.
     Word(String),
-    /// A value in single quotes.
+    /// Value in single quotes.
     Value(String),
     /// `=`.
     Equals,
 }
 
-/// Why there are no tokens.
+/// Reason why a query cannot be split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Not in the grammar.
+    /// The query does not follow the grammar.
     Invalid,
     /// A word is too long.
     LongWord,
 }
 
 impl Token {
-    /// The text of a word.
+    /// Text of a word.
     pub(crate) fn word(&self) -> Option<&str> {
         match self {
             Self::Word(word) => Some(word),
@@ -35,12 +35,12 @@ impl Token {
         }
     }
 
-    /// Whether it stands between a key and its value.
+    /// True for the tokens between a key and its value.
     pub(crate) fn is_assignment(&self) -> bool {
         *self == Self::Equals || self.is("TO")
     }
 
-    /// The number of a client: as in the column `id`, or as in `ptr`.
+    /// Id of a client, as in the column `id` or as in `ptr`.
     pub(crate) fn id(&self) -> Option<u64> {
         let word = self.word()?;
         match word.strip_prefix("0x") {
@@ -49,20 +49,20 @@ impl Token {
         }
     }
 
-    /// Whether it is this word, in any case.
+    /// True if the token is this word, in any case.
     pub(crate) fn is(&self, word: &str) -> bool {
         self.word()
             .is_some_and(|mine| mine.eq_ignore_ascii_case(word))
     }
 }
 
-/// Cuts a query. Blanks, comments and semicolons alone give no token. Every step consumes at least one byte, and at most
-/// [`TOKENS_MAX`] words are kept, so the cost is linear and the memory bounded.
+/// Splits a query. Blanks, comments and semicolons alone give no token. Every step consumes at least one byte and at
+/// most [`TOKENS_MAX`] words are kept, so the time is linear and the memory bounded.
 pub(crate) fn tokens(sql: &[u8]) -> Result<Vec<Token>, Fault> {
     let text = std::str::from_utf8(sql).map_err(|_| Fault::Invalid)?;
     let mut found = Vec::new();
     let mut rest = without_blanks(text)?;
-    // As lenient as PostgreSQL with semicolons at the end, and as strict as PgBouncer with those before.
+    // As lenient as PostgreSQL with semicolons at the end, as strict as PgBouncer with earlier ones.
     let mut has_ended = false;
     while let Some(first) = rest.chars().next() {
         if first == ';' {
@@ -100,7 +100,7 @@ fn without_blanks(mut rest: &str) -> Result<&str, Fault> {
     }
 }
 
-/// A word up to a blank, a quote, `=` or `;`.
+/// Reads a word up to a blank, a quote, `=` or `;`.
 fn bare(rest: &str) -> Result<(Token, Option<&str>), Fault> {
     let ends = |c: char| c.is_whitespace() || c.is_control() || "'\"=;".contains(c);
     let end = rest.find(ends).unwrap_or(rest.len());
@@ -112,7 +112,7 @@ fn bare(rest: &str) -> Result<(Token, Option<&str>), Fault> {
     }
 }
 
-/// A text in quotes, in which a doubled quote stands for one.
+/// Reads a text in quotes; a doubled quote stands for itself.
 fn quoted(rest: &str, quote: char) -> Result<(String, Option<&str>), Fault> {
     let mut text = String::new();
     let mut left = rest.strip_prefix(quote).ok_or(Fault::Invalid)?;

@@ -1,4 +1,4 @@
-//! The console asked as the engine asks it: golden answers, roles, bad queries.
+//! Tests of the console through the engine's interface: golden answers, roles, malformed queries.
 
 use std::path::Path;
 
@@ -307,10 +307,10 @@ fn limit(name: &'static str, scope: &str, used: u64, max: u64) -> LimitRow {
     }
 }
 
-/// A client of the console, with an engine that does what it is asked.
+/// A client of the console, with an engine that carries out every order.
 struct Engine {
     client: Box<dyn Conversation>,
-    /// How the next order goes.
+    /// Result of the next order.
     outcome: Result<(), Refusal>,
     orders: Vec<Order>,
     stopped: Option<Shutdown>,
@@ -326,7 +326,7 @@ impl Engine {
         }
     }
 
-    /// The bytes of the answer to a message.
+    /// Returns the bytes of the answer to a message.
     fn tell(&mut self, tag: u8, body: &[u8]) -> Vec<u8> {
         match self.client.handle(tag, body) {
             Step::Close(bytes) | Step::Reply(bytes) => bytes,
@@ -342,7 +342,7 @@ impl Engine {
         }
     }
 
-    /// Sends whole messages.
+    /// Sends complete messages.
     fn send(&mut self, mut messages: &[u8]) -> String {
         let mut answer = Vec::new();
         while let Some(message) = frame(messages, Side::Frontend).unwrap() {
@@ -368,7 +368,7 @@ fn number(bytes: &[u8]) -> i32 {
         .fold(0, |sum, byte| (sum << 8) | i32::from(*byte))
 }
 
-/// Messages as text, a line for each. Panics on whatever is not a message.
+/// Messages as text, one line each. Panics at bytes that are not a message.
 fn shown(mut bytes: &[u8]) -> String {
     let mut out = String::new();
     while !bytes.is_empty() {
@@ -501,7 +501,7 @@ fn drivers_get_what_they_ask_for_on_connecting() {
     );
 }
 
-/// Arguments that fit, so that only the role decides.
+/// Valid arguments, so that only the role decides.
 fn example(entry: &Entry) -> String {
     let usage = entry.usage().replace("[DATABASE]", "shop");
     usage
@@ -628,7 +628,8 @@ fn a_huge_wrong_query_gives_a_short_answer() {
     }
 }
 
-/// SEC-28 with a generator: whatever comes, the answer is whole messages that end with ReadyForQuery.
+/// SEC-28 with a generator: for any input the answer consists of complete messages and ends with
+/// ReadyForQuery.
 #[test]
 fn no_bytes_upset_the_console() {
     let pieces: [&[u8]; 14] = [

@@ -1,4 +1,4 @@
-//! The rows of the table, in the order in which `SHOW HELP` and the reference page list them.
+//! Rows of the table, in the order in which `SHOW HELP` and the reference page list them.
 
 use weir_proxy::console::{Order, Role, Shutdown};
 

@@ -1,32 +1,32 @@
-//! What one page shows, with as many names in it as may be.
+//! Data of one page, with a bounded number of names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_stats::{PoolRow, SizingRow, Snapshot};
 
-/// Pools with rows of their own. Their names come from whoever logs in; a monitoring system keeps every name that it has
-/// ever seen, so beyond this number pools are told together.
+/// Maximum of pools with rows of their own. Clients choose these names, and a monitoring system keeps every name it
+/// has ever seen; further pools share one row.
 pub(super) const POOLS_MAX: usize = 500;
-/// Databases and users whose limits are shown.
+/// Maximum of databases and users whose limits are shown.
 pub(super) const LIMITS_MAX: usize = 500;
-/// Stands for the names that are not told.
+/// Replaces names that have no row of their own.
 pub(super) const OTHER: &str = "(other)";
 
 /// Database and user.
 type Name = (String, String);
 
-/// Pools that have rows of their own: whoever came first keeps its row as long as it is there, so that no counter jumps
-/// because another pool comes.
+/// Pools that have rows of their own. A pool keeps its row as long as it exists, so that no counter jumps when
+/// another pool appears.
 pub(super) type Named = BTreeSet<Name>;
 
-/// A snapshot whose names are bounded.
+/// Snapshot with a bounded number of names.
 #[derive(Debug)]
 pub(super) struct Figures {
     pub(super) version: String,
     pub(super) pools: BTreeMap<Name, PoolRow>,
     /// Pins by database and reason.
     pub(super) pins: BTreeMap<(String, &'static str), u64>,
-    /// The rest; its pools and databases have moved to the fields above.
+    /// Rest of the snapshot, without its pools and databases.
     pub(super) rest: Snapshot,
 }
 
@@ -48,7 +48,7 @@ impl Figures {
                 let other = pools
                     .entry((OTHER.to_owned(), OTHER.to_owned()))
                     .or_default();
-                // What several pools have together.
+                // Sums of all pools that share the row.
                 let (size, servers) = (other.size + row.size, other.servers + row.servers);
                 row.pool_mode = "";
                 other.merge(row);

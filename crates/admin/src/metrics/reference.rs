@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::figures::{OTHER, POOLS_MAX};
 use super::table::METRICS;
 
-/// The page.
+/// Text of the page.
 #[must_use]
 pub fn metrics_markdown() -> String {
     let mut out = format!(

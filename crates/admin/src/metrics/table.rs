@@ -7,7 +7,7 @@ use weir_stats::{Blame, Counters, Histogram, PoolRow, SizingRow, Times};
 use super::figures::Figures;
 use super::{Kind, Metric, OF_POOL, Out, Source, seconds};
 
-/// By pool and state.
+/// Labels of values by pool and state.
 const OF_POOL_STATE: &[&str] = &["database", "user", "state"];
 
 const fn metric(
@@ -42,7 +42,7 @@ const fn pool_times(
     metric(Kind::Histogram, name, OF_POOL, help, Source::PoolTimes(of))
 }
 
-/// What the samples of one metric are written by.
+/// Function that writes the samples of one metric.
 type Write = fn(&Figures, &mut Out<'_, '_>) -> fmt::Result;
 
 const fn gauge(
@@ -63,7 +63,7 @@ const fn counter(
     metric(Kind::Counter, name, labels, help, Source::Samples(write))
 }
 
-/// In the order of the page.
+/// All metrics, in the order of the page.
 pub(super) static METRICS: &[Metric] = &[
     // --- pools ---
     metric(
@@ -202,7 +202,7 @@ pub(super) static METRICS: &[Metric] = &[
         "Session state that only `session_state_check` found.",
         |counters| counters.state_misses,
     ),
-    // --- what clients meet ---
+    // --- events of clients ---
     counter(
         "weir_pins_total",
         &["database", "reason"],
@@ -267,7 +267,7 @@ pub(super) static METRICS: &[Metric] = &[
             limits.try_for_each(|row| out.count(&[row.name, &row.scope], row.max))
         },
     ),
-    // --- pools that find their own size ---
+    // --- pools that determine their own size ---
     gauge(
         "weir_pool_assigned_limit",
         OF_POOL,
@@ -446,7 +446,7 @@ fn by_worker(
     workers.try_for_each(|row| write(&row.worker.to_string(), row))
 }
 
-/// Prometheus counts in floating point.
+/// Converts to the floating point numbers that Prometheus uses.
 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
 fn whole(count: u64) -> f64 {
     count as f64
@@ -457,7 +457,7 @@ fn signed(number: i64) -> f64 {
     number as f64
 }
 
-/// One value of each pool that finds its own size.
+/// Writes a value of each pool that determines its own size.
 fn sizes(figures: &Figures, out: &mut Out<'_, '_>, of: fn(&SizingRow) -> u64) -> fmt::Result {
     let mut pools = figures.rest.sizings.iter();
     pools.try_for_each(|row| out.count(&[&row.database, &row.user], of(row)))

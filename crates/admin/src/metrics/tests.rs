@@ -1,4 +1,4 @@
-//! The page as text.
+//! Tests of the page's text.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ fn pool(snapshot: &mut Snapshot, database: &str, queries: u64) {
     snapshot.pools.insert(name, row);
 }
 
-/// The lines that begin so.
+/// Lines of the page that begin with `start`.
 fn lines<'a>(page: &'a str, start: &str) -> Vec<&'a str> {
     page.lines()
         .filter(|line| line.starts_with(start))
@@ -66,7 +66,7 @@ fn histograms_are_cumulative_and_end_with_everything() {
     assert!(sum[0].ends_with(" 0.0014"), "{}", sum[0]);
 }
 
-/// Names come from clients: none may write a line of its own.
+/// Names come from clients and must not be able to add lines.
 #[test]
 fn names_are_escaped() {
     let mut snapshot = Snapshot::default();

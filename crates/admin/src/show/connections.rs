@@ -9,7 +9,7 @@ use super::{
     timestamp,
 };
 
-/// The columns that both tables have.
+/// Columns of both tables.
 macro_rules! headings {
     ($($ours:expr),*) => {
         &[
@@ -82,7 +82,7 @@ const SOCKET_HEADINGS: &[Heading] = headings!(
     int4("worker").ours()
 );
 
-/// What the two kinds of rows share.
+/// Columns that clients and servers share.
 struct Connection<'a> {
     kind: &'static str,
     user: &'a str,
@@ -116,7 +116,7 @@ impl Connection<'_> {
             some(&local.address),
             int(local.port),
             some(time(connect)),
-            // PgBouncer sets it at the start, so it never looks empty.
+            // PgBouncer sets the request time at the start, so it is never empty.
             some(time(request.max(connect))),
             wait,
             wait_us,
@@ -132,12 +132,12 @@ impl Connection<'_> {
     }
 }
 
-/// PgBouncer's word for what a client does.
+/// PgBouncer's word for the state of a client.
 pub(super) fn state(client: &ClientRow) -> &'static str {
     match client.state {
         ClientState::Active => "active",
         ClientState::ActiveCancelRequest => "active_cancel_req",
-        // A client of the console never has a server; PgBouncer calls it active all the same.
+        // A client of the console never has a server; PgBouncer still calls it active.
         ClientState::Idle if is_console(&client.database) => "active",
         ClientState::Idle => "idle",
         ClientState::Login => "login",
@@ -207,9 +207,9 @@ fn server_connection<'a>(server: &'a ServerRow, state: &'static str) -> Connecti
     }
 }
 
-/// PgBouncer's rows tell positions in the buffer that a connection is received into and sent on from. We have no such
-/// buffer: what cannot be handed on at once is held. So all that is held of a connection has arrived, and begins at 0;
-/// what its other end has not taken yet is what is left of its sending.
+/// Rows of the socket tables. PgBouncer shows positions in the buffer that a connection receives into and sends from.
+/// Weir has no such buffer: it keeps only bytes that it cannot forward at once. All bytes kept for a connection
+/// therefore count as received, from position 0 on; bytes that the other end has not taken yet count as left to send.
 fn sockets(context: &Context<'_>, wanted: fn(bool) -> bool) -> Vec<Row> {
     let snapshot = context.snapshot;
     let clients = snapshot.clients.iter().map(|row| (row.id, row.buffers));
@@ -263,13 +263,13 @@ fn sockets(context: &Context<'_>, wanted: fn(bool) -> bool) -> Vec<Row> {
     clients.chain(servers).collect()
 }
 
-/// PgBouncer shows addresses in memory, which tools only compare: with `link`, and with each other. Ours are made of
-/// the id, so they are as unique and tell nothing about the process.
+/// Value of the columns `ptr` and `link`. PgBouncer shows memory addresses, which tools only compare with each other.
+/// These are made from the id: equally unique, and they reveal nothing about the process.
 fn pointer(id: u64) -> String {
     format!("{id:#x}")
 }
 
-/// Unix seconds as PgBouncer prints them.
+/// Unix seconds in PgBouncer's format.
 fn time(seconds: u64) -> String {
     i64::try_from(seconds).map_or_else(|_| String::new(), timestamp)
 }

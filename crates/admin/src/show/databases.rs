@@ -1,4 +1,4 @@
-//! `SHOW DATABASES`: where each database leads and what limits it has.
+//! `SHOW DATABASES`: destination and limits of each database.
 
 use weir_config::{Database, FALLBACK, Settings};
 
@@ -37,7 +37,7 @@ pub(crate) static DATABASES: Show = Show {
     },
 };
 
-/// Nothing for a database whose entry a reload has removed.
+/// Row of a database; none if a reload has removed its entry.
 fn row(context: &Context<'_>, name: &str) -> Option<Row> {
     if name == CONSOLE {
         return Some(own(context));
@@ -45,7 +45,8 @@ fn row(context: &Context<'_>, name: &str) -> Option<Row> {
     let settings = context.settings;
     let entry = settings.databases.get(name);
     let entry = entry.or_else(|| settings.databases.get(FALLBACK))?;
-    // No user of this name exists, so no rule of a user applies: what the database itself says.
+    // No user has an empty name, so no user's rule applies: these are the values of the database
+    // itself.
     let pool = settings.pool(name, "")?;
     let hosts: Vec<_> = entry.host.iter().map(ToString::to_string).collect();
     let balance = match hosts.len() {
@@ -83,7 +84,7 @@ fn row(context: &Context<'_>, name: &str) -> Option<Row> {
     ])
 }
 
-/// The console itself.
+/// Row of the console itself.
 fn own(context: &Context<'_>) -> Row {
     let global = &context.settings.global;
     vec![
@@ -107,7 +108,7 @@ fn own(context: &Context<'_>) -> Row {
     ]
 }
 
-/// How many rows there are.
+/// Number of rows.
 pub(super) fn count(context: &Context<'_>) -> usize {
     let names = context.databases();
     debug_assert!(names.iter().filter(|name| is_console(name)).count() == 1);
@@ -117,7 +118,7 @@ pub(super) fn count(context: &Context<'_>) -> usize {
         .count()
 }
 
-/// The number that is configured; where pools find their size, the greatest they may have.
+/// Configured size; for pools that determine their own size, its maximum.
 fn pool_size(settings: &Settings, entry: &Database) -> u32 {
     let global = &settings.global;
     let max = entry.pool_size_max.unwrap_or(global.pool_size_max);

@@ -19,7 +19,7 @@ pub(crate) static DNS_HOSTS: Show = Show {
     },
 };
 
-/// `SHOW DNS_ZONES`: none, since zones are not watched.
+/// `SHOW DNS_ZONES`: always empty, since Weir does not watch zones.
 pub(crate) static DNS_ZONES: Show = Show {
     headings: &[text("zonename"), int8("serial"), int4("count")],
     is_live: false,

@@ -1,4 +1,4 @@
-//! `SHOW ERRORS`: which errors clients got since the process began.
+//! `SHOW ERRORS`: errors that clients received since the process began.
 
 use weir_stats::Blame;
 use weir_wire::sqlstate::SqlState;

@@ -1,4 +1,4 @@
-//! `SHOW LIMITS`: every limit in force, with how much of it is used.
+//! `SHOW LIMITS`: every limit in force, and its usage.
 
 use super::{Show, filled, int8, long, some, text};
 

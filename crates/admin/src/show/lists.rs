@@ -1,4 +1,4 @@
-//! `SHOW LISTS`: how many of everything there are.
+//! `SHOW LISTS`: numbers of objects of each kind.
 
 use super::{Context, Row, Show, databases, int, int4, is_console, peers, some, text, users};
 
@@ -18,7 +18,7 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
         ("peers", int(context.settings.peers.len())),
         ("pools", int(pools.count() + 1)),
         ("peer_pools", int(peers::count(context))),
-        // PgBouncer keeps the memory of closed connections and counts it here; we keep none.
+        // PgBouncer keeps the memory of closed connections and counts it here; Weir keeps none.
         ("free_clients", int(0)),
         ("used_clients", int(snapshot.clients.len())),
         ("login_clients", int(snapshot.login_clients)),

@@ -1,4 +1,4 @@
-//! `SHOW MEM`: memory for the objects of which there are many.
+//! `SHOW MEM`: memory of the object kinds that exist in large numbers.
 
 use super::{Show, int, int4, some, text};
 

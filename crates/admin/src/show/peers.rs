@@ -27,7 +27,7 @@ pub(crate) static PEERS: Show = Show {
     },
 };
 
-/// `SHOW PEER_POOLS`. Each request has a connection of its own, which begins nothing but the request.
+/// `SHOW PEER_POOLS`. Each request has a connection of its own, which carries nothing else.
 pub(crate) static PEER_POOLS: Show = Show {
     headings: &[
         int4("peer_id"),
@@ -48,14 +48,14 @@ pub(crate) static PEER_POOLS: Show = Show {
     },
 };
 
-/// The ids of all but this process.
+/// Ids of all peers except this process.
 fn others(context: &Context<'_>) -> impl Iterator<Item = u32> {
     let own = context.settings.global.peer_id;
     let ids = context.settings.peers.keys().copied();
     ids.filter(move |id| *id != own)
 }
 
-/// How many pools there are.
+/// Number of peer pools.
 pub(super) fn count(context: &Context<'_>) -> usize {
     others(context).count()
 }

@@ -1,4 +1,5 @@
-//! `SHOW PINS` and `SHOW PINS_TOTALS`: who keeps a server beyond the transaction and why, now and since the start.
+//! `SHOW PINS` and `SHOW PINS_TOTALS`: clients that keep a server beyond the transaction, and the reasons, now and
+//! since the start.
 
 use std::cmp::Reverse;
 

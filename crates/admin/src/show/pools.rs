@@ -1,4 +1,5 @@
-//! `SHOW POOLS` and `SHOW EXTENDED POOLS`: who waits and what the servers do, by database and user.
+//! `SHOW POOLS` and `SHOW EXTENDED POOLS`: waiting clients and states of servers, by database and
+//! user.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use super::{
     long, numeric, seconds, some, text,
 };
 
-/// The columns of SHOW POOLS, and more.
+/// Columns of SHOW POOLS, followed by additional ones.
 macro_rules! headings {
     ($($more:expr),*) => {
         &[
@@ -94,7 +95,7 @@ fn extended_rows(context: &Context<'_>) -> Vec<Row> {
     })
 }
 
-/// Why clients of a pool keep their servers now, each reason with how many do.
+/// Reasons why clients of a pool keep their servers now, each with its number of clients.
 fn pins(context: &Context<'_>, database: &str, user: &str) -> String {
     let clients = context.snapshot.clients.iter();
     let clients = clients.filter(|client| client.database == database && client.user == user);
@@ -124,7 +125,7 @@ fn with_each(context: &Context<'_>, row: impl Fn(&str, &str, &PoolRow) -> Row) -
         .collect()
 }
 
-/// The console's pool: it has clients, never servers.
+/// Row of the console's pool: it has clients, never servers.
 fn own(context: &Context<'_>) -> PoolRow {
     PoolRow {
         counts: PoolCounts {

@@ -1,4 +1,4 @@
-//! `SHOW POOL_SIZE`: pools that find their own size, and why it is what it is.
+//! `SHOW POOL_SIZE`: pools that determine their own size, and the reasons for it.
 
 use weir_stats::SizingRow;
 

@@ -1,4 +1,4 @@
-//! `SHOW STATS` and its relatives: what was counted, by database and in all.
+//! `SHOW STATS` and related tables: counters by database and in total.
 
 use weir_stats::{Averages, Counters, Totals};
 
@@ -84,7 +84,7 @@ pub(crate) static STATS_TOTALS: Show = Show {
     },
 };
 
-/// `SHOW STATS_AVERAGES`; only the last four columns say that they are averages, as in PgBouncer.
+/// `SHOW STATS_AVERAGES`; as in PgBouncer only the last four columns are named as averages.
 pub(crate) static STATS_AVERAGES: Show = Show {
     headings: &[
         text("database"),
@@ -129,7 +129,7 @@ pub(crate) static TOTALS: Show = Show {
     },
 };
 
-/// What SHOW TOTALS calls the values, in the order of [`totals_of`].
+/// Names of the values in SHOW TOTALS, in the order of [`totals_of`].
 const TOTAL_NAMES: [&str; 12] = [
     "server_assignment_count",
     "xact_count",
@@ -145,7 +145,7 @@ const TOTAL_NAMES: [&str; 12] = [
     "client_login_count",
 ];
 
-/// A row for each database that was used, and the console's, which counts nothing.
+/// Rows of all used databases, and of the console, whose counters are zero.
 fn by_database(context: &Context<'_>, values: impl Fn(&Totals) -> Vec<u64>) -> Vec<Row> {
     let own = Totals::default();
     let databases = context.snapshot.databases.iter();
@@ -164,7 +164,7 @@ fn by_database(context: &Context<'_>, values: impl Fn(&Totals) -> Vec<u64>) -> V
         .collect()
 }
 
-/// In PgBouncer's order.
+/// Totals in PgBouncer's order.
 fn totals_of(counted: &Counters) -> [u64; 12] {
     [
         counted.server_assignments,
@@ -182,7 +182,7 @@ fn totals_of(counted: &Counters) -> [u64; 12] {
     ]
 }
 
-/// What PgBouncer does not count.
+/// Counters that PgBouncer does not have.
 fn ours_of(counted: &Counters) -> [u64; 6] {
     [
         counted.errors,
@@ -194,7 +194,7 @@ fn ours_of(counted: &Counters) -> [u64; 6] {
     ]
 }
 
-/// In PgBouncer's order.
+/// Averages in PgBouncer's order.
 fn averages_of(averages: &Averages) -> [u64; 12] {
     [
         averages.server_assignments,

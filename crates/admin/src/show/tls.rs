@@ -1,4 +1,4 @@
-//! `SHOW TLS`: which certificates are in use, and until when they are valid.
+//! `SHOW TLS`: certificates in use, and their dates of expiry.
 
 use weir_stats::TlsRow;
 

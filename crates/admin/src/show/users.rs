@@ -1,4 +1,4 @@
-//! `SHOW USERS`: the users that are known, and what limits them.
+//! `SHOW USERS`: known users and their limits.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub(crate) static USERS: Show = Show {
     },
 };
 
-/// Users of `auth_file`, of `[users]`, forced ones, and whoever is connected.
+/// Names of users of `auth_file`, of `[users]`, of forced users, and of connected ones.
 pub(super) fn names<'a>(context: &Context<'a>) -> BTreeSet<&'a str> {
     let snapshot = context.snapshot;
     let settings = context.settings;
@@ -71,7 +71,7 @@ fn row(context: &Context<'_>, name: &str) -> Row {
     ]
 }
 
-/// PgBouncer's form of an override: nine places, or empty.
+/// PgBouncer's format of an override: padded to nine characters, or empty.
 fn padded(size: Option<u32>) -> String {
     size.map_or_else(String::new, |size| format!("{size:9}"))
 }

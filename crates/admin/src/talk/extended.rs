@@ -14,19 +14,19 @@ use crate::reply::{Formats, Reply};
 use crate::show::{Heading, Row};
 use crate::statement::{Refused, Statement};
 
-/// Statements that a client may have prepared; drivers keep 256 at most by their defaults.
+/// Maximum of prepared statements per client; drivers keep at most 256 by default.
 const STATEMENTS_MAX: usize = 512;
-/// Portals that a client may have at one time.
+/// Maximum of open portals per client.
 const PORTALS_MAX: usize = 16;
-/// Bytes of a name.
+/// Maximum length of a name in bytes.
 const NAME_LEN_MAX: usize = 127;
 
-/// What one client has prepared.
+/// Statements and portals of one client.
 #[derive(Default)]
 pub(super) struct Extended {
     statements: HashMap<Vec<u8>, Statement>,
     portals: HashMap<Vec<u8>, Portal>,
-    /// After an error, nothing is done until Sync.
+    /// True after an error: messages are skipped until Sync.
     is_skipping: bool,
 }
 
@@ -36,12 +36,12 @@ struct Portal {
     state: State,
 }
 
-/// How far a portal is.
+/// Progress of a portal.
 enum State {
     New,
-    /// A command is carried out once.
+    /// The command was executed, which happens only once.
     Done,
-    /// These rows are left.
+    /// Remaining rows.
     Rows(std::vec::IntoIter<Row>),
 }
 
@@ -75,7 +75,7 @@ impl Talk {
                 extended.portals.clear();
                 return Step::Reply(reply.ready());
             }
-            // Flush: nothing is ever held back.
+            // Flush: no answer is ever held back.
             _ => Ok(reply),
         };
         Step::Reply(match reply {
@@ -110,13 +110,14 @@ impl Extended {
         self.is_skipping
     }
 
-    /// Query ends what was unnamed, and the transaction with all portals.
+    /// Removes the unnamed statement and all portals: Query replaces the one and ends the transaction of
+    /// the others.
     pub(super) fn forget_unnamed(&mut self) {
         self.statements.remove(&b""[..]);
         self.portals.clear();
     }
 
-    /// The answer to an Execute that the engine had to do something for, or not.
+    /// Returns the answer to an Execute, with or without help of the engine.
     pub(super) fn executed(
         &mut self,
         name: &[u8],
@@ -146,7 +147,7 @@ impl Extended {
 
     fn parse(&mut self, parse: &Parse<'_>, statement: Statement) -> Result<(), Refused> {
         let mut rest = Rest(parse.rest);
-        // Types may be left to us to find; there is no parameter that they could be of.
+        // A Parse may leave types open, but there are no parameters to have types.
         if rest.i16()? != 0 {
             return Err(no_parameters());
         }
@@ -204,7 +205,7 @@ impl Extended {
         })
     }
 
-    /// It is no error if there is nothing of this name.
+    /// Closes a statement or portal; a missing one is not an error.
     fn close(&mut self, close: &Close<'_>) {
         match close.kind {
             Kind::Statement => drop(self.statements.remove(close.name)),
@@ -224,7 +225,7 @@ impl Extended {
 }
 
 impl Portal {
-    /// Sends as many rows as were asked for.
+    /// Sends the requested number of rows.
     fn fetch(&mut self, max_rows: i32) -> Vec<u8> {
         let State::Rows(rows) = &mut self.state else {
             return Vec::new();
@@ -232,7 +233,7 @@ impl Portal {
         let headings = self.statement.headings().unwrap_or_default();
         let max = usize::try_from(max_rows).ok().filter(|max| *max > 0);
         let sent: Vec<_> = rows.take(max.unwrap_or(usize::MAX)).collect();
-        // PostgreSQL, too, looks no further once it has sent what was asked for.
+        // Like PostgreSQL, this does not look for further rows once the requested number is sent.
         let is_suspended = max == Some(sent.len());
         let reply = Reply::default().rows(&headings, &sent, &self.formats);
         match is_suspended {
@@ -243,7 +244,7 @@ impl Portal {
     }
 }
 
-/// Reads what Bind says of values and of the formats of a result with these columns.
+/// Parses the rest of a Bind: values, and formats for a result with these columns.
 fn formats(rest: &[u8], headings: Option<&[Heading]>) -> Result<Formats, Refused> {
     let mut rest = Rest(rest);
     for _ in 0..rest.i16()?.max(0) {
@@ -271,7 +272,7 @@ fn formats(rest: &[u8], headings: Option<&[Heading]>) -> Result<Formats, Refused
     }
 }
 
-/// The unread rest of a body.
+/// Unread rest of a message body.
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {
@@ -325,7 +326,7 @@ fn check_room(len: usize, max: usize, what: &str) -> Result<(), Refused> {
     Ok(())
 }
 
-/// A name that may be shown: it is bounded and has no NUL.
+/// Name in a form that can be shown: with bounded length and without NUL.
 fn shown(name: &[u8]) -> String {
     let start = name.get(..NAME_LEN_MAX).unwrap_or(name);
     String::from_utf8_lossy(start).into_owned()

@@ -1,8 +1,8 @@
-//! What commands ask of the engine, and who may ask.
+//! Orders that commands give to the engine, and the roles that may give them.
 
 use super::{COMMANDS, Engine, Order, Refusal, Role, Shutdown, ask, example, expect};
 
-/// A row per command: what is typed, what the engine is told, the tag of the answer.
+/// Each row: the command, the order to the engine, the tag of the answer.
 #[test]
 fn commands_become_orders() {
     let shop = || "shop".to_owned();

@@ -1,4 +1,4 @@
-//! The extended protocol, message by message.
+//! Tests of the extended protocol, message by message.
 
 use weir_wire::frontend::Kind;
 
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::show;
 
-/// Messages to send, one after the other.
+/// Messages to send, in order.
 #[derive(Default)]
 struct Batch(Vec<u8>);
 
@@ -73,7 +73,7 @@ fn batch() -> Batch {
     Batch::default()
 }
 
-/// What a batch is answered, by an administrator's console.
+/// Checks the answer of an administrator's console to a batch.
 fn check_batch(batch: Batch, expect: Expect) {
     expect.assert_eq(&Engine::new(Role::Admin).send(&batch.0));
 }
@@ -296,7 +296,7 @@ fn an_empty_query_and_notices_have_their_answers() {
     );
 }
 
-/// What asyncpg, pgx and psycopg ask for: every type that the tables have, in binary.
+/// Requests of asyncpg, pgx and psycopg: every type that the tables have, in binary.
 #[test]
 fn values_are_sent_in_binary() {
     let mut engine = Engine::new(Role::Stats);
@@ -306,7 +306,7 @@ fn values_are_sent_in_binary() {
         .describe(Kind::Portal, "")
         .sync();
     let answer = raw(&mut engine, &sent);
-    // The last bytes of RowDescription, in front of ReadyForQuery, are the format of the last column.
+    // RowDescription ends with the format of the last column, directly before ReadyForQuery.
     assert!(answer.ends_with(b"\0\x01Z\0\0\0\x05I"));
     let largest = [
         0, 5, 0, 4, 0, 0, 0, 0, 0x07, 0x34, 0x1a, 0x58, 0x02, 0xe1, 0x03, 0xbb, 0x06, 0x4f,
@@ -507,7 +507,7 @@ fn a_simple_query_forgets_what_is_unnamed() {
     );
 }
 
-/// Every table over the extended protocol, in both formats.
+/// Reads every table over the extended protocol, in both formats.
 #[test]
 fn every_table_is_read_by_prepared_statements() {
     let shows = COMMANDS

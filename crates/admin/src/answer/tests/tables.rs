@@ -1,10 +1,10 @@
-//! Every table: names, order and types of its columns, and its rows.
+//! Tests of every table: names, order and types of its columns, and its rows.
 
 use weir_proxy::console::Console;
 
 use super::{Expect, Halts, Role, Snapshot, Step, ask, expect, shown, test_console};
 
-/// A table; the tag and ReadyForQuery are checked here once.
+/// Checks a table; the tag and ReadyForQuery are checked here.
 fn check_show(sql: &str, expect: Expect) {
     let answer = ask(Role::Stats, sql);
     expect.assert_eq(answer.strip_suffix("C SHOW\nZ I\n").unwrap());
@@ -219,7 +219,7 @@ fn show_users_lists_every_known_user() {
     );
 }
 
-/// The one that PAUSE, KILL and SUSPEND change.
+/// PAUSE, KILL and SUSPEND change this table.
 #[test]
 fn show_state_tells_what_is_halted() {
     let cases = [
