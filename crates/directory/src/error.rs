@@ -1,4 +1,4 @@
-//! Why nobody could be asked: the directory is away or set up wrongly. Never the user's fault.
+//! Errors of a directory that cannot be asked: it is away or configured wrongly. Never the user's fault.
 
 use std::fmt;
 use std::io;
@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// No verdict could be had. For the log; the client is told what it is told of a wrong password.
+/// Reason why there is no verdict. For the log: the client receives the message for a wrong password.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DirectoryError {
-    /// The search filter is none (RFC 4515).
+    /// The search filter is not valid (RFC 4515).
     #[error("LDAP search filter cannot be read: {}", filter.escape_debug())]
     Filter {
-        /// With the user name in its place.
+        /// The filter, with the user name in place.
         filter: String,
     },
     /// A server answered with something that is not LDAP.
@@ -33,29 +33,30 @@ pub enum DirectoryError {
     Pam {
         /// The PAM service.
         service: String,
-        /// In PAM's words.
+        /// PAM's own description.
         reason: String,
     },
-    /// The operating system gave no event loop or no thread.
+    /// The operating system could not provide an event loop or a thread.
     #[error("could not start an LDAP exchange: {0}")]
     Resources(io::ErrorKind),
-    /// A server was reached and refused something that is not up to the user, such as the bind of `ldapbinddn`.
+    /// A server was reached and refused a request for a reason unrelated to the user, such as the bind of
+    /// `ldapbinddn`.
     #[error("{0}")]
     Server(ServerFailure),
-    /// No server could be asked. In the order of the configuration.
+    /// No server could be asked. The failures are in the order of the configuration.
     #[error("no LDAP server could be asked: {}", Listed(.0))]
     Unreachable(Vec<ServerFailure>),
 }
 
-/// What one server did wrong.
+/// Failure of one server.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("LDAP server {server}: {step}: {failure}")]
 pub struct ServerFailure {
     /// Scheme, host and port.
     pub server: String,
-    /// What was being done.
+    /// The step that failed.
     pub step: Step,
-    /// What happened.
+    /// The failure itself.
     pub failure: Failure,
 }
 
@@ -73,11 +74,11 @@ pub enum Step {
     UserBind,
 }
 
-/// How a step failed.
+/// Reason why a step failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The address is none, for example a host name with a slash.
+    /// The address is not valid, for example a host name with a slash.
     #[error("not an address")]
     Address,
     /// An LDAP result other than success (RFC 4511 section 4.1.9).
@@ -91,30 +92,30 @@ pub enum Failure {
     /// The connection failed.
     #[error("{text}")]
     Connection {
-        /// Its kind.
+        /// Kind of I/O error.
         kind: io::ErrorKind,
-        /// The operating system's or rustls' text.
+        /// Text from the operating system or from rustls.
         text: String,
     },
-    /// The server's answers make no sense.
+    /// The server's answers violate the protocol.
     #[error("malformed answer: {text}")]
     Protocol {
-        /// What was wrong.
+        /// Description of the violation.
         text: String,
     },
-    /// No answer within this server's share of the time.
+    /// The server did not answer within its share of the time.
     #[error("no answer in time")]
     Timeout,
-    /// TLS is asked for and the certificate authorities could not be read.
+    /// TLS is required and the certificate authorities could not be read.
     #[error("{0}")]
     TlsSetup(TlsSetupError),
 }
 
-/// Why there are no certificate authorities to check an LDAP server with.
+/// Reason why there are no certificate authorities to check an LDAP server with.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TlsSetupError {
-    /// The file holds no certificate that can be used.
+    /// The file holds no usable certificate.
     #[error("no certificate authority in {}", .0.display())]
     Empty(PathBuf),
     /// The system has no certificate authorities (Debian: package `ca-certificates`).
@@ -125,7 +126,7 @@ pub enum TlsSetupError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Reason for the failure.
         kind: io::ErrorKind,
     },
 }
@@ -141,7 +142,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// Several failures in a row.
+/// Several failures, separated by semicolons.
 struct Listed<'a>(&'a [ServerFailure]);
 
 impl fmt::Display for Listed<'_> {
@@ -156,7 +157,7 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
-/// A server's text, if it has one. Escaped: it comes from outside and goes into the log.
+/// Text of a server, if it has one. Escaped, because it is foreign input and goes into the log.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {

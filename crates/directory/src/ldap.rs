@@ -1,9 +1,9 @@
 //! LDAP: simple bind and search+bind (PostgreSQL manual 21.10), over plain TCP, StartTLS or `ldaps`.
 //!
 //! Each check runs on a small event loop of its own that ends with it, so that one deadline covers name resolution,
-//! connection, handshake and every answer. Servers are tried in their order; each may use an equal share of the
-//! time, so that one that swallows packets does not hide the next. The next server is asked only if one could not
-//! be: a refused password is final.
+//! connection, handshake and every answer. Servers are tried in their order. Each may use an equal share of the
+//! time, so that a server that drops packets does not keep the next from being asked. The next server is asked only
+//! if the previous could not be: a refused password is final.
 
 mod exchange;
 mod names;
@@ -31,13 +31,12 @@ pub use tls::LdapTls;
 use exchange::Stop;
 use names::Plan;
 
-/// Asks the LDAP servers whether `password` is `user`'s. Blocks for `deadline` at most.
+/// Asks the LDAP servers if `password` belongs to `user`. Blocks for at most `deadline`.
 ///
-/// With `ldapbasedn` the user's entry is searched for first, else the name is made of `ldapprefix`, the user and
-/// `ldapsuffix`. An empty password is refused without asking: servers accept it whoever one claims to be.
+/// With `ldapbasedn` the user's entry is searched for first; otherwise the bind name is `ldapprefix`, the user and
+/// `ldapsuffix`. An empty password is refused without a request: servers accept it for every name.
 ///
-/// # Errors
-/// If no server could be asked, or one refused something that is not up to the user.
+/// # Errors If no server could be asked, or a server refused a request for a reason unrelated to the user.
 pub fn check_ldap(
     options: &LdapOptions,
     user: &str,
@@ -62,12 +61,12 @@ pub fn check_ldap(
         .max_blocking_threads(1)
         .build()
         .map_err(|error| DirectoryError::Resources(error.kind()))?;
-    // The library panics at answers that no server should give.
+    // The library panics at answers that no server should send.
     let verdict = catch_unwind(AssertUnwindSafe(|| {
         runtime.block_on(try_servers(options, &plan, password, deadline, tls))
     }))
     .unwrap_or(Err(DirectoryError::Malformed));
-    // Not a plain drop: that would wait for a name server that does not answer.
+    // A plain drop would wait for a name server that does not answer.
     runtime.shutdown_background();
     verdict
 }

@@ -1,4 +1,4 @@
-//! Stands in for LDAP in builds without it.
+//! Replacement for LDAP in builds without it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::DirectoryError;
 use crate::TlsSetupError;
 use crate::Verdict;
 
-/// Nothing, in this build.
+/// Placeholder without content in this build.
 #[derive(Clone, Debug)]
 pub struct LdapTls;
 
@@ -30,7 +30,7 @@ impl LdapTls {
     }
 }
 
-/// Says that there is no LDAP in this build.
+/// Reports that this build has no LDAP.
 ///
 /// # Errors
 /// Always [`DirectoryError::NotBuilt`].

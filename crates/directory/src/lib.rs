@@ -1,12 +1,13 @@
-//! Passwords checked by somebody else: LDAP and PAM. Blocks; run it on threads of its own.
+//! Passwords checked by a directory: LDAP and PAM. The calls block; run them on threads of their own.
 //!
-//! [`check_ldap`] and [`check_pam`] take what the client typed and answer with a [`Verdict`], or with a
-//! [`DirectoryError`] if nobody could be asked. Both are for the log only: the client is told the same in every
-//! case. Neither ever panics, and neither shows a password in a value, an error or a log line.
+//! [`check_ldap`] and [`check_pam`] take the password that the client sent. They return a [`Verdict`], or a
+//! [`DirectoryError`] if no directory could be asked. Both are for the log only: the client receives the same
+//! message in every case. Neither function panics, and neither shows a password in a value, an error or a log
+//! line.
 //!
-//! A method that was not built in (features `ldap`, `pam`) is there all the same and says
-//! [`DirectoryError::NotBuilt`], so that callers need no conditions of their own. [`LDAP_BUILT`] and [`PAM_BUILT`]
-//! let a configuration be refused when it is read rather than at the first login.
+//! A method that was not built in (features `ldap`, `pam`) still exists and returns [`DirectoryError::NotBuilt`],
+//! so that callers need no conditions of their own. With [`LDAP_BUILT`] and [`PAM_BUILT`] a configuration can be
+//! refused when it is read rather than at the first login.
 
 mod error;
 #[cfg(feature = "ldap")]
@@ -32,11 +33,11 @@ pub use pam::check_pam;
 pub use verdict::Refusal;
 pub use verdict::Verdict;
 
-/// Whether [`check_ldap`] can do anything in this build.
+/// True if this build supports [`check_ldap`].
 pub const LDAP_BUILT: bool = cfg!(feature = "ldap");
 
-/// Whether [`check_pam`] can do anything in this build.
+/// True if this build supports [`check_pam`].
 pub const PAM_BUILT: bool = cfg!(feature = "pam");
 
-/// The PAM service that is asked unless the HBA line names another (`pamservice=`); PgBouncer's.
+/// PAM service that is used unless the HBA line names another (`pamservice=`). The default is PgBouncer's.
 pub const PAM_SERVICE: &str = "pgbouncer";

@@ -1,7 +1,8 @@
 //! PAM: one transaction with authentication and account management (PostgreSQL manual 21.13).
 //!
 //! PAM's calls cannot be interrupted, and many stacks wait about two seconds after a wrong password (`pam_unix`
-//! unless told `nodelay`): the number of threads that come here bounds how many logins wait at once.
+//! unless it has `nodelay`). The number of threads that call this module therefore limits the logins that wait
+//! at once.
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -22,10 +23,10 @@ use crate::DirectoryError;
 use crate::Refusal;
 use crate::Verdict;
 
-/// Asks PAM whether `password` is `user`'s and whether the account may be used now.
+/// Asks PAM if `password` belongs to `user` and if the account may be used now.
 ///
-/// `service` names the file in `/etc/pam.d` ([`crate::PAM_SERVICE`] by default); `remote_host` is the client's
-/// address, for modules that look at `PAM_RHOST`, and nothing for a Unix socket.
+/// `service` names the file in `/etc/pam.d` ([`crate::PAM_SERVICE`] by default). `remote_host` is the client's
+/// address, for modules that read `PAM_RHOST`; none for a Unix socket.
 ///
 /// # Errors
 /// [`DirectoryError::Pam`] if the service is set up wrongly or its back end is away.
@@ -38,7 +39,7 @@ pub fn check_pam(
     if password.is_empty() {
         return Ok(Verdict::Refused(Refusal::EmptyPassword));
     }
-    // Both end up as C strings; the binding would panic.
+    // Both become C strings; the binding would panic at a zero byte.
     if password.expose().contains(&0) {
         return Ok(Verdict::Refused(Refusal::Password));
     }
@@ -57,7 +58,7 @@ pub fn check_pam(
     }
 }
 
-/// Which of PAM's two questions was being asked.
+/// Step of the PAM transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Is the password right?
@@ -66,7 +67,7 @@ enum Stage {
     Account,
 }
 
-/// The PAM calls, in their order.
+/// Makes the PAM calls, in their order.
 fn transact(
     service: &str,
     user: &str,
@@ -90,11 +91,11 @@ fn transact(
     allowed.map_err(|code| (Stage::Account, code))
 }
 
-/// Tells the user's faults from the administrator's.
+/// Separates faults of the user from faults of the administrator.
 fn judge(service: &str, stage: Stage, code: ErrorCode) -> Result<Verdict, DirectoryError> {
     let refusal = match code {
         ErrorCode::UserUnknown => Refusal::UnknownUser,
-        // Modules answer so to a wrong password, `pam_deny` to every question.
+        // Modules return this for a wrong password, `pam_deny` for every request.
         ErrorCode::AuthenticationError | ErrorCode::MaxTries if stage == Stage::Authentication => {
             Refusal::WrongPassword
         }
@@ -119,15 +120,15 @@ fn failed(service: &str, reason: String) -> DirectoryError {
     }
 }
 
-/// Answers what a module asks: the password wherever typing would not be shown, as PostgreSQL does. Nobody is
-/// there to answer anything else.
+/// Answers a module's prompts: the password for every prompt without echo, as PostgreSQL does. Other prompts
+/// get no answer, because no user is present.
 struct Answers {
     password: Secret,
 }
 
 impl Conversation for Answers {
     fn communicate(&self, messages: &[Exchange<'_>]) {
-        // Called from C: nothing in here may panic.
+        // Called from C: this code must not panic.
         for message in messages {
             match message {
                 Exchange::MaskedPrompt(prompt) => {

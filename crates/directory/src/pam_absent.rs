@@ -1,11 +1,11 @@
-//! Stands in for PAM in builds without it.
+//! Replacement for PAM in builds without it.
 
 use weir_auth::secret::Secret;
 
 use crate::DirectoryError;
 use crate::Verdict;
 
-/// Says that there is no PAM in this build.
+/// Reports that this build has no PAM.
 ///
 /// # Errors
 /// Always [`DirectoryError::NotBuilt`].

@@ -1,45 +1,45 @@
-//! What is counted per database, and the averages of the last full period.
+//! Counters per database, and their averages over the last full period.
 
 use std::ops::{AddAssign, Sub};
 
 /// Running totals since the process began. Times in microseconds, sizes in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Leases: how often a client was given a server.
+    /// Leases: how many times a client was given a server.
     pub server_assignments: u64,
-    /// Transactions that ended.
+    /// Completed transactions.
     pub transactions: u64,
-    /// Requests that were answered (a Query, or everything up to a Sync).
+    /// Answered requests: a Query, or the messages up to a Sync.
     pub queries: u64,
     /// Bytes from clients.
     pub bytes_received: u64,
     /// Bytes to clients.
     pub bytes_sent: u64,
-    /// Time that servers were in a transaction for clients.
+    /// Time that servers spent in transactions of clients.
     pub transaction_us: u64,
-    /// Time that servers worked on requests.
+    /// Time that servers spent on requests.
     pub query_us: u64,
-    /// Time that clients waited for a server.
+    /// Time that clients spent waiting for a server.
     pub wait_us: u64,
     /// Parse messages of clients for named statements.
     pub client_parses: u64,
-    /// Parse messages sent to servers for them.
+    /// Parse messages sent to servers for named statements of clients.
     pub server_parses: u64,
     /// Bind messages of clients.
     pub binds: u64,
     /// Successful logins of clients.
     pub client_logins: u64,
-    /// Errors sent to clients, the servers' and our own.
+    /// Errors sent to clients, from servers and from Weir itself.
     pub errors: u64,
-    /// Notifications sent to clients from the connections that listen for them.
+    /// Notifications sent to clients, received on the connections that listen for them.
     pub notifications: u64,
-    /// Clients that were ended because more notifications waited for them than may.
+    /// Clients disconnected because their backlog of notifications exceeded its limit.
     pub listen_overflows: u64,
-    /// Pins: how often a client began to keep its server beyond the transaction.
+    /// Pins: how many times a client began to keep its server beyond the transaction.
     pub pins: u64,
-    /// Questions to servers about session state, for whatever reason they were asked.
+    /// Queries to servers about session state, for any reason.
     pub state_questions: u64,
-    /// Session state that only `session_state_check` found: no statement had shown it.
+    /// Session state that only `session_state_check` found: no statement had indicated it.
     pub state_misses: u64,
 }
 
@@ -113,7 +113,7 @@ pub struct Averages {
 }
 
 impl Averages {
-    /// Of what was counted in a period of so many microseconds; all zero for an empty period.
+    /// Averages of `counted` over a period of `period_us` microseconds; all zero for an empty period.
     pub fn of(counted: &Counters, period_us: u64) -> Self {
         let per_second = |count: u64| {
             let scaled = u128::from(count) * 1_000_000 / u128::from(period_us.max(1));

@@ -1,21 +1,20 @@
-//! How often something took how long: a fixed array of buckets that one worker owns, so that a record is an addition.
+//! Histogram of durations: a fixed array of buckets that one worker owns, so recording a duration is an addition.
 //!
-//! Four buckets to each doubling, from 1 microsecond to five hours: a value is known to a quarter of itself, which is
-//! what a percentile needs, and the bounds that a metrics page shows (powers of two) are bounds of buckets, so that page
-//! is exact. `hdrhistogram` would know values to a sixteenth at four times the memory; there are three of these for each
-//! pool on each worker, and again for the period, which makes that difference 25 KB.
+//! Each power of two has four buckets, from 1 microsecond to five hours. A value is known to within a quarter of
+//! itself, which is enough for percentiles. The bounds that the metrics page shows are powers of two and therefore
+//! bounds of buckets, so the page is exact. `hdrhistogram` would be accurate to a sixteenth at four times the memory.
+//! Each pool has three histograms per worker, and three more for the period, so the difference is 25 KB.
 
 use std::ops::{AddAssign, Sub};
 
-/// Buckets to a doubling.
+/// Buckets per power of two.
 const PARTS: usize = 4;
-/// Exponent of the first power of two that no bucket of its own begins with: values from there on (five hours) share
-/// the last bucket.
+/// Exponent at which the last bucket begins: all values from 2^34 microseconds (five hours) on share that bucket.
 const EXPONENT_MAX: u32 = 34;
-/// Buckets: 0, 1, 2 and 3 have one each, then four for each doubling.
+/// Number of buckets: one each for 0, 1, 2 and 3, then four for each power of two.
 const BUCKETS: usize = PARTS * (EXPONENT_MAX as usize - 1);
 
-/// Durations in whole microseconds.
+/// Histogram of durations in whole microseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     counts: [u64; BUCKETS],
@@ -32,43 +31,44 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts one more of so many microseconds.
+    /// Records one duration of `us` microseconds.
     #[inline]
     pub fn record(&mut self, us: u64) {
         self.record_many(us, 1);
     }
 
-    /// Counts several that took equally long.
+    /// Records `times` durations of `us` microseconds each.
     #[inline]
     pub fn record_many(&mut self, us: u64, times: u64) {
-        // Always there: the index is at most the last one.
+        // Always present: `index` returns at most the last bucket.
         if let Some(count) = self.counts.get_mut(index(us)) {
             *count = count.wrapping_add(times);
         }
         self.sum_us = self.sum_us.wrapping_add(us.wrapping_mul(times));
     }
 
-    /// How many were counted.
+    /// Number of recorded durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Their sum in microseconds.
+    /// Sum of the recorded durations in microseconds.
     #[must_use]
     pub fn sum_us(&self) -> u64 {
         self.sum_us
     }
 
-    /// How many took less than 2^`exponent` microseconds; exact for exponents from 2 to 33.
+    /// Number of durations below 2^`exponent` microseconds; exact for exponents from 2 to 33.
     #[must_use]
     pub fn below(&self, exponent: u32) -> u64 {
         let end = index(1_u64.checked_shl(exponent).unwrap_or(u64::MAX));
         self.counts.iter().take(end).sum()
     }
 
-    /// The microseconds that a share (0 to 1) of all stayed within; none if nothing was counted. Within a bucket values
-    /// are taken to be spread evenly, so the answer is off by less than a quarter of itself.
+    /// Duration in microseconds that a share (0 to 1) of all recorded durations did not exceed; none if nothing was
+    /// recorded. Values are assumed to be spread evenly within a bucket, so the result is off by less than a quarter
+    /// of itself.
     #[must_use]
     pub fn percentile(&self, share: f64) -> Option<u64> {
         let count = self.count();
@@ -80,7 +80,7 @@ impl Histogram {
         for (bucket, here) in self.counts.iter().enumerate() {
             if before + here >= rank {
                 let (low, width) = (lower(bucket), lower(bucket + 1) - lower(bucket));
-                // The middle of the part of the bucket that the one of this rank has among its equals.
+                // The middle of this rank's part of the bucket.
                 let place = 2 * (rank - before) - 1;
                 let offset = u128::from(width) * u128::from(place) / (2 * u128::from(*here));
                 return Some(low + u64::try_from(offset).unwrap_or(width));
@@ -91,7 +91,7 @@ impl Histogram {
     }
 }
 
-/// The one that a share of so many ends with, counted from 1.
+/// Rank, counted from 1, of the last duration within `share` of `count` durations.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -103,11 +103,11 @@ fn rank(count: u64, share: f64) -> u64 {
     (rank as u64).clamp(1, count)
 }
 
-/// The bucket of a value.
+/// Index of the bucket that holds a value.
 #[inline]
 fn index(us: u64) -> usize {
     let Some(exponent) = us.checked_ilog2().filter(|exponent| *exponent >= 2) else {
-        // 0, 1, 2 and 3; cannot be truncated.
+        // Values 0 to 3 are their own index; this cannot truncate.
         return usize::from(us.to_le_bytes()[0]);
     };
     if exponent >= EXPONENT_MAX {
@@ -117,7 +117,7 @@ fn index(us: u64) -> usize {
     (exponent as usize - 1) * PARTS + part
 }
 
-/// The least value of a bucket.
+/// Smallest value of a bucket.
 fn lower(bucket: usize) -> u64 {
     let (doubling, part) = (bucket / PARTS, (bucket % PARTS) as u64);
     match doubling {
@@ -148,15 +148,15 @@ impl Sub for &Histogram {
     }
 }
 
-/// What clients of a pool feel.
+/// Latencies of a pool, as its clients see them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Waits for a server, also those that ended without one.
+    /// Waits for a server, including those that ended without one.
     pub wait: Histogram,
     /// Transactions, from the lease of the server on.
     pub transaction: Histogram,
-    /// Queries, from the request to the end of its answer. Each of several that were sent at once counts with the time
-    /// until its answer came.
+    /// Queries, from the request to the end of its answer. Each of several pipelined queries counts the time until
+    /// its own answer arrived.
     pub query: Histogram,
 }
 
@@ -183,11 +183,11 @@ impl Sub for &Times {
 /// Three percentiles in microseconds; all zero if nothing was counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Percentiles {
-    /// Half are faster.
+    /// Median.
     pub p50_us: u64,
-    /// Of twenty one is slower.
+    /// 95th percentile.
     pub p95_us: u64,
-    /// Of a hundred one is slower.
+    /// 99th percentile.
     pub p99_us: u64,
 }
 
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(period, now);
     }
 
-    /// Not a check of the machine: it shows the figure that docs/internals/metrics.md gives.
+    /// Measures the figure that docs/internals/metrics.md gives; not a check of the machine.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "measures a record")]
     fn a_record_takes_nanoseconds() {

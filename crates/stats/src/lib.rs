@@ -1,7 +1,7 @@
-//! Counters and snapshots as plain structs: what workers count, and what a console or a metrics page shows.
+//! Counters and snapshots as plain structs: workers fill them, the console and the metrics page show them.
 //!
-//! No output format and no clock in here. Each worker counts for itself in [`Counters`] and describes itself in a
-//! [`Snapshot`]; [`Snapshot::merge`] makes one of several.
+//! This crate has no output format and no clock. Each worker counts in its own [`Counters`] and describes itself
+//! in a [`Snapshot`]; [`Snapshot::merge`] combines the snapshots of several workers.
 //!
 //! ```
 //! use weir_stats::{Counters, Snapshot};

@@ -1,160 +1,161 @@
-//! What one worker, or all of them, look like at one moment.
+//! Rows that describe one worker, or all of them, at one moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::counters::Counters;
 use crate::histogram::{Percentiles, Times};
 
-/// One end of a connection.
+/// End of a connection: address and port.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Endpoint {
     /// An IP address, or `unix`.
     pub address: String,
-    /// The port; of a unix socket the one in its name.
+    /// The port; for a unix socket, the port in its name.
     pub port: u16,
 }
 
-/// What a client is doing.
+/// State of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClientState {
-    /// It has a server.
+    /// Has a server.
     Active,
-    /// It has brought a cancel request, which is on its way.
+    /// Sent a cancel request, which is being forwarded.
     ActiveCancelRequest,
-    /// It has none and wants none.
+    /// Has no server and needs none.
     Idle,
-    /// It logs in.
+    /// Is logging in.
     Login,
-    /// It waits for a server.
+    /// Waits for a server.
     Waiting,
-    /// It has brought a cancel request, for which a connection is being made.
+    /// Sent a cancel request, for which a connection is being opened.
     WaitingCancelRequest,
 }
 
-/// What a server connection is doing.
+/// State of a server connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ServerState {
-    /// It works for a client.
+    /// Works for a client.
     Active,
-    /// It carries a cancel request.
+    /// Carries a cancel request.
     ActiveCancel,
-    /// It waits until a cancel request sent to it is over.
+    /// Waits for the end of a cancel request that was sent to it.
     BeingCanceled,
-    /// It waits for a client.
+    /// Waits for a client.
     Idle,
-    /// It logs in.
+    /// Is logging in.
     Login,
-    /// It is checked or cleaned.
+    /// Is being checked or cleaned.
     Tested,
     /// Idle for longer than `server_check_delay`.
     Used,
 }
 
-/// One client connection. Times are Unix seconds unless named otherwise.
+/// Client connection. Times are Unix seconds unless stated otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientRow {
-    /// Number in the process, shared with servers.
+    /// Number in the process; clients and servers share one sequence.
     pub id: u64,
-    /// The role it logged in as.
+    /// Role that the client logged in as.
     pub user: String,
-    /// The database it named.
+    /// Database that the client named.
     pub database: String,
-    /// What it does.
+    /// State of the client.
     pub state: ClientState,
-    /// Its end.
+    /// Client's end of the connection.
     pub remote: Endpoint,
-    /// Our end.
+    /// Weir's end of the connection.
     pub local: Endpoint,
-    /// When it connected.
+    /// Time of the connect.
     pub connect_time: u64,
-    /// When its last request came.
+    /// Time at which the last request arrived.
     pub request_time: u64,
-    /// How long it has been waiting, in microseconds.
+    /// Duration of the current wait, in microseconds.
     pub wait_us: u64,
-    /// The id of its server.
+    /// Id of the client's server.
     pub link: Option<u64>,
     /// The process id of a client on a unix socket, else 0.
     pub remote_pid: u32,
     /// Protocol and cipher such as `TLSv1.3/TLS_AES_128_GCM_SHA256`, or empty without TLS.
     pub tls: String,
-    /// Its application_name.
+    /// The client's application_name.
     pub application_name: String,
-    /// Statement names it has.
+    /// Number of names of prepared statements that the client has.
     pub prepared_statements: u64,
-    /// Why it keeps its server beyond its transaction, in words, several by comma; empty if it does not.
+    /// Reasons why the client keeps its server beyond its transaction, in words, separated by commas; empty without a
+    /// pin.
     pub pin: String,
-    /// Seconds since it first had a reason to; 0 without one.
+    /// Seconds since the first of these reasons arose; 0 without one.
     pub pin_age_seconds: u64,
-    /// What is held of its connection.
+    /// Bytes buffered for this connection.
     pub buffers: Buffers,
-    /// The worker it lives on.
+    /// Worker that owns the connection.
     pub worker: usize,
 }
 
-/// One server connection.
+/// Server connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerRow {
-    /// Number in the process, shared with clients.
+    /// Number in the process; clients and servers share one sequence.
     pub id: u64,
-    /// The role it is logged in as.
+    /// Role that the connection is logged in as.
     pub user: String,
     /// The database as clients know it.
     pub database: String,
-    /// What it does.
+    /// State of the server.
     pub state: ServerState,
     /// The server's end.
     pub remote: Endpoint,
-    /// Our end.
+    /// Weir's end of the connection.
     pub local: Endpoint,
-    /// When it was opened.
+    /// Time at which the connection was opened.
     pub connect_time: u64,
-    /// When the last request went to it.
+    /// Time at which the last request was sent.
     pub request_time: u64,
-    /// It is closed on release.
+    /// True if the connection is closed on release.
     pub close_needed: bool,
-    /// The id of its client.
+    /// Id of the client that uses this server.
     pub link: Option<u64>,
     /// The backend's process id.
     pub remote_pid: u32,
     /// Protocol and cipher such as `TLSv1.3/TLS_AES_128_GCM_SHA256`, or empty without TLS.
     pub tls: String,
-    /// application_name as last reported.
+    /// application_name as last reported by the server.
     pub application_name: String,
-    /// Statements it holds.
+    /// Number of prepared statements on the server.
     pub prepared_statements: u64,
-    /// What is held of its connection.
+    /// Bytes buffered for this connection.
     pub buffers: Buffers,
-    /// The worker it lives on.
+    /// Worker that owns the connection.
     pub worker: usize,
 }
 
-/// Bytes that are held of a connection.
+/// Bytes buffered for one connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Buffers {
-    /// They came from it, and nobody could take them yet.
+    /// Bytes received from this peer that the other side has not taken yet.
     pub received: u64,
-    /// They are still to be sent to it.
+    /// Bytes not sent to this peer yet.
     pub unsent: u64,
 }
 
-/// How many clients and servers of a pool are in which state.
+/// Number of clients and servers of a pool in each state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PoolCounts {
-    /// Clients with a server, or idle.
+    /// Clients that have a server, or are idle.
     pub cl_active: u64,
-    /// Clients that wait.
+    /// Clients that wait for a server.
     pub cl_waiting: u64,
-    /// Clients whose cancel request is on its way.
+    /// Clients whose cancel request is being forwarded.
     pub cl_active_cancel_req: u64,
     /// Clients whose cancel request waits.
     pub cl_waiting_cancel_req: u64,
-    /// Servers with a client.
+    /// Servers that have a client.
     pub sv_active: u64,
     /// Connections that carry a cancel request.
     pub sv_active_cancel: u64,
-    /// Servers that wait for a cancel request to be over.
+    /// Servers that wait for the end of a cancel request.
     pub sv_being_canceled: u64,
-    /// Servers ready for use.
+    /// Servers that are ready for use.
     pub sv_idle: u64,
     /// Servers idle for so long that they are checked before use.
     pub sv_used: u64,
@@ -164,16 +165,16 @@ pub struct PoolCounts {
     pub sv_login: u64,
 }
 
-/// One pool.
+/// State of one pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolRow {
     /// Clients and servers by state.
     pub counts: PoolCounts,
-    /// How long the longest waiter has been waiting, in microseconds.
+    /// Longest current wait of a client, in microseconds.
     pub maxwait_us: u64,
     /// `session`, `transaction` or `statement`.
     pub pool_mode: &'static str,
-    /// `round-robin` or `disable`; empty if there is one host.
+    /// `round-robin` or `disable`; empty for a single host.
     pub load_balance_hosts: &'static str,
     /// `pool_size` in force; 0 = unlimited.
     pub size: u64,
@@ -181,134 +182,134 @@ pub struct PoolRow {
     pub servers: u64,
     /// Clients that keep their server beyond their transaction.
     pub pinned: u64,
-    /// A broken invariant of the pool's books, or empty.
+    /// Broken invariant of the pool's books; empty if there is none.
     pub violation: String,
     /// Clients that have a server.
     pub leased: u64,
-    /// Clients of this pool, whatever they do.
+    /// Clients of this pool, in any state.
     pub clients: u64,
-    /// What was counted since the process began.
+    /// Counters since the process began.
     pub totals: Counters,
-    /// How long things took since the process began; none if nothing was measured yet.
+    /// Latencies since the process began; none if nothing was measured yet.
     pub times: Option<Box<Times>>,
-    /// The same of the last full period, or of the time since the beginning while none is over: what percentiles are
-    /// taken of.
+    /// Latencies of the last full period, or since the beginning until the first period is over. Percentiles are
+    /// taken from these.
     pub recent: Option<Box<Times>>,
 }
 
-/// Who made an error that a client got.
+/// Origin of an error that a client received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Blame {
-    /// We did.
+    /// Weir raised the error.
     Pooler,
-    /// PostgreSQL did.
+    /// PostgreSQL raised the error.
     Server,
 }
 
-/// One worker's load.
+/// Load of one worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WorkerRow {
-    /// Its number.
+    /// Number of the worker.
     pub worker: usize,
-    /// Clients that live on it, whatever they do.
+    /// Clients of this worker, in any state.
     pub clients: u64,
-    /// Server connections on it.
+    /// Server connections of this worker.
     pub servers: u64,
-    /// Clients on it that listen to channels.
+    /// Clients of this worker that listen to channels.
     pub listening: u64,
-    /// Turns of its loop since the process began.
+    /// Turns of the event loop since the process began.
     pub turns: u64,
-    /// Processor time that its thread has used, in microseconds.
+    /// Processor time used by the worker's thread, in microseconds.
     pub cpu_us: u64,
-    /// Letters from other threads that it has not read.
+    /// Messages from other threads that the worker has not read yet.
     pub letters: u64,
 }
 
-/// The process as the system sees it.
+/// The process as the operating system sees it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessRow {
     /// Processor time of all threads, in microseconds.
     pub cpu_us: u64,
-    /// Memory in use.
+    /// Resident memory.
     pub resident_bytes: u64,
     /// Open file descriptors.
     pub open_files: u64,
-    /// As many as may be open.
+    /// Limit on open file descriptors.
     pub open_files_max: u64,
-    /// When the process began, in Unix seconds.
+    /// Start of the process, in Unix seconds.
     pub started_at: u64,
 }
 
-/// One limit and how much of it is used.
+/// A limit and its usage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitRow {
-    /// The option that sets it.
+    /// Option that sets the limit.
     pub name: &'static str,
-    /// The database or user that it is for; empty for one of the whole process.
+    /// Database or user that the limit applies to; empty if it applies to the whole process.
     pub scope: String,
     /// Places taken.
     pub used: u64,
-    /// Places there are; 0 = no limit.
+    /// Limit; 0 = unlimited.
     pub max: u64,
 }
 
 /// Connections to one peer, another pooler that cancel requests are forwarded to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PeerRow {
-    /// Cancel requests on their way, each by a connection of its own.
+    /// Cancel requests being forwarded, each on a connection of its own.
     pub active: u64,
-    /// Cancel requests for which a connection is being made.
+    /// Cancel requests for which a connection is being opened.
     pub waiting: u64,
 }
 
-/// One host name in the cache of the resolver.
+/// A host name in the resolver's cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostRow {
     /// The name.
     pub name: String,
-    /// Seconds until it is looked up anew; 0 if it would be at once.
+    /// Seconds until the name is looked up again; 0 if the next use looks it up.
     pub ttl_seconds: u64,
-    /// Its addresses; none if it has none, or the resolver failed.
+    /// Addresses of the host; empty if it has none or the lookup failed.
     pub addresses: Vec<String>,
 }
 
-/// Memory for one kind of object. Strings and maps inside of them are not counted.
+/// Memory for one kind of object, without the strings and maps inside the objects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryRow {
-    /// Bytes of one.
+    /// Bytes per object.
     pub size: u64,
     /// Places taken.
     pub used: u64,
-    /// Places that are free.
+    /// Free places.
     pub free: u64,
 }
 
-/// One certificate in use. Times are Unix seconds.
+/// A certificate in use. Times are Unix seconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsRow {
     /// `client` or `server`.
     pub hop: String,
-    /// The database with TLS settings of its own; empty for those that hold elsewhere.
+    /// Database that has TLS settings of its own; empty for the global settings.
     pub database: String,
-    /// `sslmode` of the hop, as configured.
+    /// `sslmode` of this side, as configured.
     pub sslmode: String,
-    /// The file it came from.
+    /// File that holds the certificate.
     pub file: String,
-    /// Whose it is.
+    /// Subject of the certificate.
     pub subject: String,
-    /// Who signed it.
+    /// Issuer of the certificate.
     pub issuer: String,
     /// Valid from.
     pub not_before: i64,
     /// Valid until.
     pub not_after: i64,
-    /// Whole days from now until then; negative once it has expired.
+    /// Whole days until the certificate expires; negative once it has expired.
     pub days_left: i64,
     /// TLS versions offered, as configured.
     pub protocols: String,
 }
 
-/// A pool that finds its own size.
+/// A pool that determines its own size.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SizingRow {
     /// The database as clients know it.
@@ -317,11 +318,11 @@ pub struct SizingRow {
     pub user: String,
     /// `off`, `advise` or `on`.
     pub mode: &'static str,
-    /// What it is doing, in a word or a few.
+    /// State in one or a few words.
     pub state: String,
-    /// The size it holds or, in mode `advise`, recommends.
+    /// Current size or, in mode `advise`, the recommended size.
     pub size: u64,
-    /// How many servers may be assigned now; an experiment may have moved it.
+    /// Maximum of servers that may be assigned now; an experiment may have changed it.
     pub limit: u64,
     /// Servers assigned.
     pub assigned: u64,
@@ -329,9 +330,9 @@ pub struct SizingRow {
     pub servers: u64,
     /// Bounds of the size.
     pub bounds: (u64, u64),
-    /// Sizes between which the knee lies: growing paid at the first and not at the second.
+    /// Sizes between which the knee lies: growing still paid off at the first, and no longer at the second.
     pub knee: Option<(u64, u64)>,
-    /// What the last comparison showed, and its standard error.
+    /// Result of the last comparison, and its standard error.
     pub elasticity: Option<(f64, f64)>,
     /// Comparisons of two sizes since the pool began.
     pub pairs: u64,
@@ -339,18 +340,18 @@ pub struct SizingRow {
     pub moves: u64,
     /// Times the limit was raised because nothing moved.
     pub stalls: u64,
-    /// Times the size was cut for errors of the host.
+    /// Times the size was reduced because of errors of the host.
     pub cuts: u64,
-    /// The last decisions with their reasons, newest first: how many seconds ago, and what.
+    /// Last decisions and their reasons, newest first: age in seconds, and text.
     pub decisions: Vec<(u64, String)>,
 }
 
-/// One database's counters.
+/// Counters of one database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Since the process began.
+    /// Counters since the process began.
     pub totals: Counters,
-    /// In the last full period.
+    /// Counters of the last full period.
     pub period: Counters,
     /// Length of that period in microseconds; 0 if none is over yet.
     pub period_us: u64,
@@ -358,11 +359,11 @@ pub struct Totals {
     pub pins: BTreeMap<&'static str, u64>,
     /// Servers in use or idle, over all pools of the database.
     pub current_connections: u64,
-    /// Clients.
+    /// Client connections.
     pub current_client_connections: u64,
 }
 
-/// Everything at one moment.
+/// State of one worker, or of all, at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
     /// Client connections.
@@ -383,46 +384,46 @@ pub struct Snapshot {
     pub dns_names: u64,
     /// Host names being resolved.
     pub dns_pending: u64,
-    /// Certificates in use; every worker tells the same.
+    /// Certificates in use; every worker reports the same list.
     pub tls: Vec<TlsRow>,
-    /// Clients in TLS, by protocol and cipher.
+    /// Clients that use TLS, by protocol and cipher.
     pub protected: BTreeMap<String, u64>,
-    /// Errors that clients got since the process began, by who made them and by SQLSTATE; a code that PostgreSQL's table
-    /// does not have is under `other`, so that no statement can make up codes without end.
+    /// Errors that clients received since the process began, by origin and SQLSTATE. A code that is missing from
+    /// PostgreSQL's table counts as `other`, so that statements cannot create an unbounded number of codes.
     pub errors: BTreeMap<(Blame, &'static str), u64>,
-    /// The workers, one each.
+    /// Load of each worker.
     pub workers: Vec<WorkerRow>,
-    /// The limits in force, filled in by whoever collects the workers' parts.
+    /// Limits in force. The collector of the workers' snapshots fills this in.
     pub limits: Vec<LimitRow>,
-    /// Pools that find their own size, likewise.
+    /// Pools that determine their own size. Filled in by the collector.
     pub sizings: Vec<SizingRow>,
-    /// The process, likewise.
+    /// The process. Filled in by the collector.
     pub process: ProcessRow,
-    /// What the administrator has stopped, likewise.
+    /// Stops that the administrator has ordered. Filled in by the collector.
     pub halts: Halts,
-    /// Peers to which something is on its way, by id.
+    /// Peers to which cancel requests are being forwarded, by id.
     pub peers: BTreeMap<u32, PeerRow>,
-    /// The cache of the resolver, filled in by whoever collects the workers' parts.
+    /// Cache of the resolver. Filled in by the collector.
     pub hosts: Vec<HostRow>,
     /// Memory by kind of object.
     pub memory: BTreeMap<&'static str, MemoryRow>,
 }
 
-/// What the administrator has stopped.
+/// Stops that the administrator has ordered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Halts {
-    /// `PAUSE` or `KILL` of everything.
+    /// True after `PAUSE` or `KILL` without a database.
     pub all: bool,
     /// Databases that are paused by name.
     pub paused: BTreeSet<String>,
     /// Databases that take no new clients.
     pub disabled: BTreeSet<String>,
-    /// `SUSPEND`.
+    /// True after `SUSPEND`.
     pub suspended: bool,
 }
 
 impl Snapshot {
-    /// Adds another worker's.
+    /// Adds the snapshot of another worker.
     pub fn merge(&mut self, other: Self) {
         self.clients.extend(other.clients);
         self.servers.extend(other.servers);
@@ -465,19 +466,19 @@ impl Snapshot {
     }
 }
 
-/// What clients of a pool felt lately.
+/// Recent latencies of a pool, as percentiles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PoolPercentiles {
-    /// Waits for a server.
+    /// Percentiles of waits for a server.
     pub wait: Percentiles,
-    /// Transactions.
+    /// Percentiles of transactions.
     pub transaction: Percentiles,
-    /// Queries.
+    /// Percentiles of queries.
     pub query: Percentiles,
 }
 
 impl PoolRow {
-    /// Percentiles of the last full period, or of the time since the beginning while none is over; zero where nothing
+    /// Percentiles of the last full period, or since the beginning until the first period is over; zero if nothing
     /// was measured.
     #[must_use]
     pub fn percentiles(&self) -> PoolPercentiles {

@@ -1,4 +1,4 @@
-//! One check at one server: connect, bind, search, bind as the user.
+//! A check at one server: connect, bind, search, bind as the user.
 
 use std::cell::Cell;
 use std::io;
@@ -25,7 +25,7 @@ use crate::Refusal;
 use crate::Step;
 use crate::Verdict;
 
-/// Result codes of RFC 4511 section 4.1.9 that mean something to us.
+/// Result codes of RFC 4511 section 4.1.9 that this module tells apart.
 mod code {
     pub(super) const SUCCESS: u32 = 0;
     pub(super) const SIZE_LIMIT_EXCEEDED: u32 = 4;
@@ -39,29 +39,30 @@ mod code {
     pub(super) const UNWILLING_TO_PERFORM: u32 = 53;
 }
 
-/// RFC 4511 section 4.5.1.8: no attributes. The name of the entry is all we want.
+/// Requests no attributes (RFC 4511 section 4.5.1.8): only the name of the entry is needed.
 const NO_ATTRIBUTES: [&str; 1] = ["1.1"];
 
-/// One more than may be found.
+/// Size limit of a search: two entries show that the user name is ambiguous.
 const ENTRIES_MAX: i32 = 2;
 
-/// Characters of a server's message that reach the log.
+/// Maximum of characters of a server's message that reach the log.
 const TEXT_MAX: usize = 200;
 
-/// How long a server may take to hear that we are done.
+/// Time limit for sending the unbind request.
 const GOODBYE: Duration = Duration::from_millis(50);
 
-/// Why there is no verdict.
+/// Reason why there is no verdict.
 pub(super) enum Stop {
-    /// The filter is none: another server would not help.
+    /// The filter is not valid; another server would not help.
     Filter(String),
-    /// The server answered, and asking another would bring the same.
+    /// The server answered, and another server would answer the same.
     Final(Failure),
-    /// The server could not be asked; another may.
+    /// The server could not be asked; another may be.
     Next(Failure),
 }
 
-/// Asks one server. `step` always tells what is being done, also to whoever cuts this short.
+/// Asks one server. `step` always holds the current step, so that a caller that cancels the check can
+/// report it.
 pub(super) async fn check(
     options: &LdapOptions,
     server: &Server<'_>,
@@ -72,7 +73,7 @@ pub(super) async fn check(
 ) -> Result<Verdict, Stop> {
     let mut ldap = connect(options, server, tls).await?;
     let verdict = ask(options, &mut ldap, plan, password, step).await;
-    // Its failure changes nothing.
+    // A failed unbind does not change the verdict.
     let _ = time::timeout(GOODBYE, ldap.unbind()).await;
     verdict
 }
@@ -89,7 +90,7 @@ async fn connect(options: &LdapOptions, server: &Server<'_>, tls: &LdapTls) -> R
     let (connection, ldap) = LdapConnAsync::with_settings(settings, &url)
         .await
         .map_err(unreachable)?;
-    // What it ends with, `ldap` is told as well.
+    // `ldap` receives the same error that ends this task.
     tokio::spawn(connection.drive());
     Ok(ldap)
 }
@@ -137,7 +138,7 @@ async fn bind_for_search(options: &LdapOptions, ldap: &mut Ldap) -> Result<(), S
     }
 }
 
-/// The name of the one entry that fits.
+/// Name of the only entry that matches.
 async fn search(
     scope: LdapScope,
     ldap: &mut Ldap,
@@ -169,7 +170,7 @@ async fn search(
     match (names.next(), names.next()) {
         (None, _) => Ok(Err(Refusal::UnknownUser)),
         (Some(_), Some(_)) => Ok(Err(Refusal::AmbiguousUser)),
-        // Binding with no name would be anonymous, and succeed.
+        // A bind without a name would be anonymous, and succeed.
         (Some(name), None) if name.is_empty() => Err(Stop::Final(Failure::Protocol {
             text: "an entry without a name".to_owned(),
         })),
@@ -177,7 +178,7 @@ async fn search(
     }
 }
 
-/// The bind that decides. Neither `name` nor `password` may be empty.
+/// Binds as the user; the result decides the login. Neither `name` nor `password` may be empty.
 async fn bind_user(ldap: &mut Ldap, name: &str, password: &str) -> Result<Verdict, Stop> {
     let result = ldap
         .simple_bind(name, password)
@@ -198,7 +199,7 @@ async fn bind_user(ldap: &mut Ldap, name: &str, password: &str) -> Result<Verdic
     Ok(Verdict::Refused(refusal))
 }
 
-/// An answer other than yes or no.
+/// Converts a result that neither accepts nor refuses the password.
 fn refused(result: &LdapResult) -> Stop {
     let failure = Failure::Code {
         code: result.rc,
@@ -210,7 +211,7 @@ fn refused(result: &LdapResult) -> Stop {
     }
 }
 
-/// No answer.
+/// Converts an error of the connection or the library.
 fn unreachable(error: LdapError) -> Stop {
     Stop::Next(match error {
         LdapError::Io { source } => Failure::Connection {

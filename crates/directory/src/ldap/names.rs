@@ -1,4 +1,4 @@
-//! User names in bind names and filters, and host names in addresses. What the user typed is always escaped.
+//! User names in bind names and filters, and host names in addresses. Input from the user is always escaped.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,28 +10,28 @@ use weir_access::ldap::LdapScheme;
 
 use crate::Refusal;
 
-/// What PostgreSQL's `CheckLDAPAuth` does not let into a search: it would change the filter.
+/// Characters that PostgreSQL's `CheckLDAPAuth` refuses in a search, because they would change the filter.
 const NOT_IN_SEARCH: [char; 5] = ['*', '(', ')', '\\', '/'];
 
-/// PostgreSQL's, if the options name neither attribute nor filter.
+/// PostgreSQL's default if the options name neither attribute nor filter.
 const SEARCH_ATTRIBUTE: &str = "uid";
 
 /// Stands for the user name in `ldapsearchfilter`.
 const PLACEHOLDER: &str = "$username";
 
-/// How the user will be found.
+/// Method by which the user's entry is found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// Simple bind with this name.
+    /// Bind with this name.
     Direct {
-        /// Not empty.
+        /// Never empty.
         name: String,
     },
-    /// Search, then bind with the name of what was found.
+    /// Search, then bind with the name of the entry found.
     Search {
-        /// Where the search begins; may be empty.
+        /// Base of the search; may be empty.
         base: String,
-        /// RFC 4515.
+        /// Filter in the syntax of RFC 4515.
         filter: String,
     },
 }
@@ -64,9 +64,9 @@ pub(super) fn plan(options: &LdapOptions, user: &str) -> Result<Plan, Refusal> {
     Ok(Plan::Search { base, filter })
 }
 
-/// Only inside of a distinguished name has the user name to be escaped (RFC 4514); PostgreSQL does not, so that
-/// `alice,ou=guests` is another's entry there. In Active Directory's other forms (`DOMAIN\user`, `user@domain`) an
-/// escape would be part of the name.
+/// Name for a simple bind. The user name is escaped only inside a distinguished name (RFC 4514). PostgreSQL does
+/// not escape it, so `alice,ou=guests` is another user's entry there. In Active Directory's other forms
+/// (`DOMAIN\user`, `user@domain`) an escape would be part of the name.
 fn bind_name(prefix: &str, user: &str, suffix: &str) -> String {
     let user = if prefix.contains('=') {
         dn_escape(user)
@@ -76,7 +76,7 @@ fn bind_name(prefix: &str, user: &str, suffix: &str) -> String {
     format!("{prefix}{user}{suffix}")
 }
 
-/// One server of the list.
+/// A server of the list.
 pub(super) struct Server<'a> {
     scheme: &'static str,
     host: Cow<'a, str>,
@@ -84,7 +84,7 @@ pub(super) struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    /// `host`, `host:port`, an IPv6 address with or without brackets.
+    /// Parses `host`, `host:port`, or an IPv6 address with or without brackets.
     pub(super) fn new(options: &LdapOptions, text: &'a str) -> Self {
         let scheme = match options.scheme {
             LdapScheme::Ldap => "ldap",
@@ -109,7 +109,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Nothing if the host would change the meaning of the rest.
+    /// URL of the server; none if the host name would change the meaning of the rest.
     pub(super) fn url(&self) -> Option<String> {
         let literal = self
             .host

@@ -1,8 +1,8 @@
-//! Which certificate authorities an LDAP server's certificate is checked with.
+//! Certificate authorities that LDAP servers' certificates are checked with.
 //!
 //! OpenLDAP's clients, and so PostgreSQL and PgBouncer, take them from the environment and from `ldap.conf`
-//! (ldap.conf(5)); a setup that works there works here. Only the choice of the authorities is read: what weakens the
-//! check (`TLS_REQCERT never`) is not.
+//! (ldap.conf(5)); a setup that works there works here. Only the choice of the authorities is read: options that
+//! weaken the check (`TLS_REQCERT never`) are ignored.
 
 use std::env;
 use std::fs;
@@ -18,19 +18,19 @@ use rustls::pki_types::pem::PemObject;
 
 use crate::TlsSetupError;
 
-/// Where OpenLDAP's clients are configured: on Debian, on Red Hat.
+/// Configuration files of OpenLDAP's clients on Debian and on Red Hat.
 const CONF_FILES: [&str; 2] = ["/etc/ldap/ldap.conf", "/etc/openldap/ldap.conf"];
 
-/// How LDAP servers are checked when TLS is asked for. Made once, at start and at reload: it reads files.
+/// TLS client configuration for LDAP servers. Made once, at start and at reload, because it reads files.
 #[derive(Clone, Debug)]
 pub struct LdapTls(Result<Arc<ClientConfig>, TlsSetupError>);
 
 impl LdapTls {
-    /// The authorities that the OpenLDAP tools of this machine would use: `LDAPTLS_CACERT`, else `TLS_CACERT` of
-    /// the file that `LDAPCONF` names or of the system's `ldap.conf`, else the system's own store.
+    /// Loads the authorities that the OpenLDAP tools of this machine would use: `LDAPTLS_CACERT`, else `TLS_CACERT`
+    /// of the file that `LDAPCONF` names or of the system's `ldap.conf`, else the system's own store.
     ///
-    /// Never fails: whoever uses no TLS needs no authorities. A problem is told by [`Self::problem`], and by every
-    /// check that would need TLS.
+    /// Never fails, because a setup without TLS needs no authorities. [`Self::problem`] reports a problem, and so
+    /// does every check that needs TLS.
     #[must_use]
     pub fn system() -> Self {
         Self(
@@ -40,7 +40,7 @@ impl LdapTls {
         )
     }
 
-    /// The authorities in this PEM file and no others.
+    /// Loads the authorities in this PEM file and no others.
     ///
     /// # Errors
     /// If the file cannot be read or holds no certificate.
@@ -48,7 +48,7 @@ impl LdapTls {
         file_roots(path).map(|roots| Self(Ok(client(roots))))
     }
 
-    /// Why TLS to LDAP servers will not work, if so.
+    /// Reason why TLS to LDAP servers cannot work; none if it can.
     #[must_use]
     pub fn problem(&self) -> Option<&TlsSetupError> {
         self.0.as_ref().err()
@@ -81,7 +81,7 @@ fn chosen_file() -> Option<PathBuf> {
         .find_map(|text| authority_file(&text))
 }
 
-/// The file after the last `TLS_CACERT` of an `ldap.conf`: one option a line, `#` first in a comment.
+/// The file after the last `TLS_CACERT` of an `ldap.conf`: one option per line, comments begin with `#`.
 fn authority_file(text: &str) -> Option<PathBuf> {
     let mut values = text.lines().filter_map(|line| {
         let (key, value) = line.split_once(char::is_whitespace)?;
@@ -99,7 +99,7 @@ fn file_roots(path: &Path) -> Result<RootCertStore, TlsSetupError> {
         kind: error.kind(),
     })?;
     let mut roots = RootCertStore::empty();
-    // Stores of whole systems hold certificates that webpki cannot use; the others count.
+    // System stores contain certificates that webpki cannot use; the others are enough.
     roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
     if roots.is_empty() {
         Err(TlsSetupError::Empty(path.to_owned()))
