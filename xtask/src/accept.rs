@@ -1,9 +1,9 @@
-//! `cargo xtask accept-auto`: does `pool_size = "auto"` reach what the best fixed size does, on a real PostgreSQL?
+//! `cargo xtask accept-auto`: compares `pool_size = "auto"` with the best fixed size, on a real PostgreSQL.
 //!
-//! A block of a mix runs every fixed size once, the three best of them twice more, and then each start of the adaptive
-//! pool side by side with the best fixed size so far, by turns before and after it. Only the two of such a pair are
-//! compared: they met the same machine, and no lucky run of a sweep is what others have to reach. How fast that machine
-//! was in each of the two is measured beside it, and allowed for.
+//! A block of a mix runs every fixed size once and the three best of them twice more. Then each start of the adaptive
+//! pool runs side by side with the best fixed size so far, alternately before and after it. Only the two runs of such
+//! a pair are compared: they met the same machine, and a lucky run of a sweep sets no target. The machine's speed is
+//! measured during both runs and adjusted for.
 
 mod judge;
 mod mix;
@@ -35,20 +35,22 @@ use crate::table::thousands;
 use crate::weir::weir_binary;
 use crate::workspace;
 
-/// A run and what it was for.
+/// A run and its purpose.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Record {
     block: u32,
     mix: Mix,
     size: Size,
-    /// The start that it was compared with, or is; nothing in the sweep.
+    /// Start of the adaptive pool that this run belongs to, as either side of the pair; none in the sweep.
     pair: Option<u32>,
     outcome: Result<Seen, String>,
 }
 
+/// Runs the comparison and writes the report.
+///
 /// # Errors
-/// Anything that cannot be started, an interrupt, a run that failed, or a criterion that was missed; the last two after
-/// the report is written.
+/// If anything cannot be started, on an interrupt, if a run failed or if a criterion was missed; in the last two cases
+/// after the report is written.
 pub(crate) fn run(flags: &Flags) -> Result<()> {
     if !flags.again.is_empty() {
         let raw = raw::together(&flags.again)?;
@@ -70,13 +72,13 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     let seed = flags.seed.unwrap_or_else(|| clock::since_epoch().as_secs());
     println!("seed {seed}; about {} minutes", plan.minutes());
 
-    // Clients that an adaptive pool of 100 has, and psql.
+    // For the clients of an adaptive pool of 100, and psql.
     let cluster = Cluster::start(
         &Programs::find()?,
         Settings::new(SIZE_MAX.max(max(&plan)) + 30),
     )?;
     let filled = cluster.fill(SCALE);
-    // Ctrl-C reaches pgbench too; that it failed then is not the news.
+    // Ctrl-C reaches pgbench too; report the interrupt rather than pgbench's failure.
     interrupt.check()?;
     filled?;
     let environment = environment(cluster.programs(), &weir);
@@ -92,7 +94,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     stage.pin()?;
     let mut records = Vec::new();
     let result = measure(&plan, &stage, seed, &mut records);
-    // What there is by then is worth to be read, also after an interrupt.
+    // The results so far are worth reading, also after an interrupt.
     let raw = Raw {
         flags: flags.clone(),
         plan,
@@ -111,7 +113,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     conclude(&raw.plan, &raw.records)
 }
 
-/// One line for under the table.
+/// Describes the machine in one line, printed below the table.
 fn environment(programs: &Programs, weir: &Path) -> String {
     let version = |program: Option<&Path>| {
         let version =
@@ -155,12 +157,12 @@ fn conclude(plan: &Plan, records: &[Record]) -> Result<()> {
     Ok(())
 }
 
-/// Every other block goes backwards, so that what drifts meets all alike.
+/// Runs all blocks. Every other block runs in reverse order, so that drift affects all sizes alike.
 fn measure(plan: &Plan, stage: &Stage, seed: u64, records: &mut Vec<Record>) -> Result<()> {
     let mut rng = Rng::with_seed(seed);
     for block in 1..=plan.blocks {
         for &mix in &plan.mixes {
-            // The same for all runs of a block: they see the same keys.
+            // All runs of a block use the same seed and so the same keys.
             let seed = rng.u64(1..u64::from(u32::MAX));
             let mut sizes = plan.sizes.clone();
             rng.shuffle(&mut sizes);
@@ -183,7 +185,7 @@ fn measure(plan: &Plan, stage: &Stage, seed: u64, records: &mut Vec<Record>) -> 
                 go(Size::Fixed(size), None, records)?;
             }
             let finalists = judge::finalists(records, mix);
-            // There and back, so that what drifts meets all alike.
+            // Forwards and backwards, so that drift affects all alike.
             for &size in finalists.iter().chain(finalists.iter().rev()) {
                 go(Size::Fixed(size), None, records)?;
             }

@@ -1,5 +1,5 @@
-//! `cargo xtask ci`: every check that a change must pass, in the order of cost. A failed check does
-//! not keep the others from running; the summary at the end names all that failed.
+//! `cargo xtask ci`: every check that a change must pass, cheapest first. A failed check does not stop the
+//! others; the summary at the end names all that failed.
 
 use std::process::Command;
 
@@ -23,13 +23,13 @@ enum Verdict {
 
 struct Check {
     name: &'static str,
-    /// cargo's arguments, of which `xtask` are our own; `make test` is the one that is not cargo's.
+    /// Arguments for cargo. `xtask` stands for this program; `make test` is the only command that is not cargo's.
     arguments: &'static [&'static str],
-    /// A check without this cargo subcommand is skipped, and said so.
+    /// Cargo subcommand without which the check is skipped, with a message.
     optional: Option<&'static str>,
 }
 
-/// With the feature that the suites need, so that nothing is built once with and once without it; `EVERYTHING` in
+/// Includes the feature that the suites need, so that no crate is built both with and without it; `EVERYTHING` in
 /// scripts/lib.sh.
 const PAM: &str = "weir-cli/pam";
 
@@ -77,7 +77,7 @@ impl Check {
             return Verdict::Skipped("not installed; run: cargo install cargo-deny");
         }
         let mut command = match self.arguments.split_first() {
-            // Not through cargo, which would build us alone, with other features than what runs now.
+            // Through cargo, xtask alone would be built again, with features other than the running program's.
             Some((&"xtask", arguments)) => own(arguments),
             _ => {
                 let mut command = cargo();
@@ -89,8 +89,10 @@ impl Check {
     }
 }
 
+/// Runs all checks.
+///
 /// # Errors
-/// The names of the checks that failed.
+/// Names the checks that failed.
 pub(crate) fn run(flags: &Flags) -> Result<()> {
     let mut lines = Vec::new();
     let mut failed = Vec::new();
@@ -112,7 +114,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         record(check.name, &|| check.run());
     }
     if !flags.checks {
-        // In a build directory of its own, with two small packages: about a minute.
+        // In a separate build directory, with two small packages: about a minute.
         record("mutants", &|| verdict(&mut own(&["mutants", "--short"])));
         record("tests", &|| {
             verdict(Command::new("make").arg("test").current_dir(root()))
@@ -125,7 +127,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     Ok(())
 }
 
-/// Another task of this program.
+/// Command for another task of this program.
 fn own(arguments: &[&str]) -> Command {
     let program = std::env::current_exe().unwrap_or_else(|_| "xtask".into());
     let mut command = Command::new(program);

@@ -1,8 +1,7 @@
-//! `cargo xtask cost`: CPU time per transaction of two builds of Weir and of PgBouncer, on the same work by turns.
+//! `cargo xtask cost`: compares the CPU time per transaction of two builds of Weir and of PgBouncer, by turns.
 //!
-//! All poolers stand in front of one throw-away PostgreSQL for the whole run. In each round each of them does each piece
-//! of work once, in an order that changes from round to round. A ratio is taken inside a round, where both met the same
-//! machine.
+//! All poolers stand in front of one temporary PostgreSQL for the whole run. In each round each pooler does each
+//! piece of work once, in random order. Ratios are taken within a round, where both met the same machine.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -43,14 +42,14 @@ pub(crate) struct Flags {
     work: Vec<String>,
 }
 
-/// Servers of each pool: fewer than clients, so that clients change their server.
+/// Servers of each pool: fewer than clients, so that clients change servers.
 const SERVERS: &str = "4";
 /// Clients in each of the two halves of a piece of work.
 const CLIENTS_PER_HALF: u32 = 8;
 const START_LIMIT: Duration = Duration::from_secs(15);
 const MODES: [&str; 3] = ["simple", "extended", "prepared"];
 
-/// Prepares what the pieces of work use.
+/// Objects that the pieces of work use.
 const SCHEMA: &str = "\
     create role cost_a; create role cost_b; \
     create function cost_login(tenant text) returns void language plpgsql as \
@@ -96,7 +95,8 @@ const WORK: &[Work] = &[
 ];
 
 impl Work {
-    /// True if PgBouncer does the same: it refuses start-up options that it does not track, and keeps no custom settings.
+    /// True if PgBouncer does equivalent work: it refuses start-up options that it does not track, and keeps no
+    /// custom settings.
     fn suits_pgbouncer(&self) -> bool {
         let (options, statement) = self.halves[0];
         options.is_empty() && statement == "select 1"
@@ -109,7 +109,7 @@ enum Pooler {
     PgBouncer {
         process: Process,
         address: SocketAddr,
-        /// Its configuration and log, deleted when it has ended.
+        /// Directory of its configuration and log, deleted after its end.
         _directory: TempDir,
     },
 }
@@ -176,7 +176,7 @@ impl Pooler {
     }
 }
 
-/// One column of the tables.
+/// A column of the tables.
 struct Column {
     name: &'static str,
     pooler: Pooler,
@@ -189,8 +189,10 @@ struct Cell<'a> {
     figures: Vec<Vec<f64>>,
 }
 
+/// Runs the comparison and prints the tables.
+///
 /// # Errors
-/// Something cannot be started, pgbench fails, or Ctrl-C.
+/// If a process cannot be started or pgbench fails, or on Ctrl-C.
 pub(crate) fn run(flags: &Flags) -> Result<()> {
     let interrupt = Interrupt::install()?;
     let now = flags.now.clone().map_or_else(weir_binary, Ok)?;
@@ -341,7 +343,7 @@ fn finish(half: Child) -> Result<f64> {
     transactions(&told).with_context(|| format!("pgbench does not tell its transactions:\n{told}"))
 }
 
-/// `number of transactions actually processed: 1234`, in pgbench's summary.
+/// Parses `number of transactions actually processed: 1234` in pgbench's summary.
 fn transactions(told: &str) -> Option<f64> {
     let line = told
         .lines()

@@ -1,5 +1,6 @@
-//! `cargo xtask demo`: the same pgbench run direct and through Weir, in short alternating rounds,
-//! side by side, and then through a pool that finds its own size. Starts everything it needs and stops it again.
+//! `cargo xtask demo`: runs the same pgbench direct and through Weir, in short alternating rounds, and shows the
+//! results side by side. Then runs it through a pool that determines its own size. Starts everything it needs
+//! and stops it again.
 
 mod load;
 
@@ -38,7 +39,7 @@ const WEIR_PORT: u16 = 6432;
 const WARM_UP: Duration = Duration::from_millis(700);
 const SCALE: u32 = 10;
 const STEPS: u32 = 5;
-/// The pool looks on for the first five.
+/// The pool only observes for the first five seconds.
 const SEARCH: Duration = Duration::from_secs(16);
 const SEARCH_LOOK: Duration = Duration::from_millis(200);
 const BAR_WIDTH: u32 = 24;
@@ -46,7 +47,7 @@ const BAR_WIDTH: u32 = 24;
 type Metric = fn(&Run) -> f64;
 type Format = fn(f64) -> String;
 
-/// One run each way, and how many connections PostgreSQL had to serve meanwhile.
+/// Result of one run, and the number of connections that PostgreSQL served meanwhile.
 struct Run {
     outcome: Outcome,
     connections: u32,
@@ -57,8 +58,10 @@ struct Side {
     runs: Vec<Run>,
 }
 
+/// Runs the demo.
+///
 /// # Errors
-/// Anything that cannot be started, a failing run, or Ctrl-C before the table was shown.
+/// If anything cannot be started, if a run fails, or on Ctrl-C before the table was shown.
 pub(crate) fn run(flags: &Flags) -> Result<()> {
     let interrupt = Interrupt::install()?;
     raise_open_files()?;
@@ -74,7 +77,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
 
     step(2, "Filling pgbench's tables (1,000,000 accounts)");
     let filled = cluster.fill(SCALE);
-    // Ctrl-C reaches pgbench too; that it failed then is not the news.
+    // Ctrl-C reaches pgbench too; report the interrupt rather than pgbench's failure.
     interrupt.check()?;
     filled?;
 
@@ -114,7 +117,7 @@ impl Flags {
     }
 }
 
-/// On its own default port if that is free.
+/// Starts Weir on its default port, or on another one if that is in use.
 fn start(binary: &Path, upstream: SocketAddr) -> Result<Weir> {
     let mut address = SocketAddr::from(([127, 0, 0, 1], WEIR_PORT));
     if answers(address) {
@@ -147,7 +150,7 @@ fn measure(
                 (cluster.address(), None)
             };
             let load = flags.load(Duration::from_secs(flags.seconds), seed);
-            // Weir keeps its servers while the direct run has its turn; those are not the run's.
+            // Weir keeps its servers during the direct run; they do not count as connections of that run.
             let idle = if through_weir { 0 } else { backends(cluster)? };
             let mut connections = 0;
             let outcome = load.run(&pgbench, address, pid, interrupt, || {
@@ -173,10 +176,10 @@ fn measure(
     Ok((direct, pooled))
 }
 
-/// Puts the load on a pool that finds its size, and tells what it decides as it does.
+/// Runs the load on a pool that determines its own size, and prints its decisions as they are made.
 fn find_size(flags: &Flags, cluster: &Cluster, binary: &Path, interrupt: &Interrupt) -> Result<()> {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
-    // One more than the load has, for the console.
+    // One client more than the load has, for the console.
     let clients_max = (flags.clients + 1).to_string();
     let options = [
         ("WEIR_DEFAULT_POOL_SIZE", "auto"),
@@ -297,7 +300,7 @@ fn milliseconds(micros: u64) -> f64 {
 }
 
 fn spread(values: &[f64], format: Format) -> String {
-    // A side that was never run, or whose CPU time is not known.
+    // A side that was never run, or whose CPU time is unknown.
     let Some(sample) = Sample::of(values) else {
         return "–".to_owned();
     };
@@ -309,7 +312,7 @@ fn spread(values: &[f64], format: Format) -> String {
     )
 }
 
-/// With a terminal, leaves everything running until Ctrl-C.
+/// Waits until Ctrl-C with everything running, if standard output is a terminal.
 fn try_it(weir: &Weir, interrupt: &Interrupt) {
     let (host, port) = (weir.address.ip(), weir.address.port());
     let psql = format!("psql -h {host} -p {port} -U {USER} {DATABASE}");
@@ -322,7 +325,7 @@ fn try_it(weir: &Weir, interrupt: &Interrupt) {
         psql_console = format_args!("psql -h {host} -p {port} -U {USER} pgbouncer -c 'SHOW POOLS'")
     );
     println!("Ctrl-C stops everything.");
-    // Ends with the interrupt, which is what we wait for.
+    // The interrupt ends this loop.
     while interrupt.wait(Duration::from_secs(3600)).is_ok() {}
     println!();
 }

@@ -1,5 +1,5 @@
-//! Pages that are generated, from the tables in the code and from kept results of benchmarks, and the check that the
-//! committed pages are what the code says today.
+//! Generated pages, from the tables in the code and from kept results of benchmarks, and the check that the
+//! committed pages are up to date.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ struct Page {
     text: String,
 }
 
-/// One entry per generated page.
+/// Returns all generated pages.
 fn pages() -> Result<Vec<Page>> {
     let mut pages = vec![
         Page {
@@ -53,7 +53,7 @@ pub(crate) fn write() -> Result<()> {
     Ok(())
 }
 
-/// Fails if a committed page differs from what the code says.
+/// Fails if a committed page differs from the generated one.
 pub(crate) fn check() -> Result<()> {
     let stale = stale()?;
     if stale.is_empty() {

@@ -1,4 +1,4 @@
-//! What CI and developers run: `cargo xtask --help` lists it. Nothing here ships.
+//! Tasks of CI and developers; `cargo xtask --help` lists them. Nothing here is part of a release.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

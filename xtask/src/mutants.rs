@@ -52,7 +52,7 @@ fn directory() -> PathBuf {
     target_directory().join("mutants")
 }
 
-/// Keeps a second run out of the copies, for as long as the file is open.
+/// Locks the copies against a second run, as long as the file is open.
 fn lock() -> Result<File> {
     std::fs::create_dir_all(directory())?;
     let file = File::create(directory().join("lock"))?;
@@ -62,8 +62,10 @@ fn lock() -> Result<File> {
     Ok(file)
 }
 
+/// Tries the faults and writes the report.
+///
 /// # Errors
-/// When a fault survives its tests, or an entry of the list is unusable.
+/// If a fault survives its tests, or an entry of the list is unusable.
 pub(crate) fn run(flags: &Flags) -> Result<()> {
     let mut mutants = list::read()?;
     list::check(&mutants)?;
@@ -76,7 +78,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         return Ok(());
     }
     let _lock = lock()?;
-    // Neighbours in the same file rebuild the least.
+    // Faults in the same file are tried in sequence, because that rebuilds the least.
     mutants.sort_by(|a, b| (&a.file, &a.id).cmp(&(&b.file, &b.id)));
     let baseline = baseline(&mutants)?;
     let report = try_all(mutants, usize::from(flags.jobs), &baseline)?;
@@ -86,7 +88,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     report.verdict()
 }
 
-/// Runs each test that the faults name on the tree as it is: all have to pass, and none may be an empty selection.
+/// Runs each test that the faults name on the unchanged tree: all must pass, and none may select zero tests.
 fn baseline(mutants: &[Mutant]) -> Result<BTreeMap<Tests, TestRun>> {
     let tree = Tree::new(&directory(), 0)?;
     let mut runs = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! `cargo xtask sim`: the seeded simulator of whole workers, by fixed seeds and by fresh ones for a time, and
-//! `cargo xtask sim advisor`: simulated pools that find their size.
+//! `cargo xtask sim`: runs the seeded simulator of whole workers, with fixed seeds and then with fresh ones for a
+//! time. `cargo xtask sim advisor`: simulates pools that determine their own size.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use weir_lab::clock;
 
 use crate::workspace::{cargo, root};
 
-/// Seconds of fresh seeds unless told otherwise.
+/// Default time for fresh seeds, in seconds.
 const FRESH: u64 = 60;
 
 #[derive(clap::Args)]
@@ -47,8 +47,10 @@ enum Other {
     },
 }
 
+/// Runs the simulations.
+///
 /// # Errors
-/// When a simulation failed; its output says how.
+/// If a simulation failed; its output has the details.
 pub(crate) fn run(flags: &Flags) -> Result<()> {
     if let Some(Other::Advisor { quick }) = &flags.other {
         return advisor(*quick);
@@ -68,12 +70,12 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     simulate(flags, &fresh(), Some(time.unwrap_or(FRESH)))
 }
 
-/// Seeds that nobody has run: from the time of day on, in microseconds.
+/// Seeds that were never run before: microseconds since the epoch and above.
 fn fresh() -> String {
     format!("{}..", clock::since_epoch().as_micros())
 }
 
-/// Runs the unit tests that are the simulator, with optimisations and their own checks.
+/// Runs the simulator, which consists of unit tests, with optimisations and assertions.
 fn simulate(flags: &Flags, seeds: &str, seconds: Option<u64>) -> Result<()> {
     println!("simulator at {}: seeds {seeds}", commit());
     let mut command = cargo();
@@ -92,7 +94,7 @@ fn simulate(flags: &Flags, seeds: &str, seconds: Option<u64>) -> Result<()> {
             "--",
             "--nocapture",
         ])
-        // Each configuration would read the system's certificates, which take longer than everything else.
+        // Each configuration would load the system's certificates, which takes longer than everything else.
         .env("LDAPTLS_CACERT", "/dev/null")
         .env("WEIR_SIM_LOUD", "1")
         .env("WEIR_SIM_SEEDS", seeds);
@@ -114,7 +116,7 @@ fn simulate(flags: &Flags, seeds: &str, seconds: Option<u64>) -> Result<()> {
     Ok(())
 }
 
-/// The commit that is built, and whether it is all.
+/// Commit that is built, marked if the tree has uncommitted changes.
 fn commit() -> String {
     let mut git = Command::new("git");
     git.args(["describe", "--always", "--dirty", "--abbrev=12"]);
@@ -129,7 +131,7 @@ fn advisor(is_quick: bool) -> Result<()> {
     let mut command = cargo();
     command
         .args(["test", "--quiet", "-p", "weir-advisor"])
-        // One after the other, so that the tables stay whole.
+        // One after the other, so that the tables are not interleaved.
         .args([
             "--test",
             "simulation",

@@ -11,8 +11,10 @@ use crate::workspace::root;
 const TABLE: &str = "crates/wire/src/sqlstate/codes.rs";
 const ROWS_BEGIN: &str = "\ncodes! {\n";
 
+/// Replaces the rows of the table.
+///
 /// # Errors
-/// Files that cannot be read or written, or a source that does not look like `errcodes.txt`.
+/// If a file cannot be read or written, or the source does not look like `errcodes.txt`.
 pub(crate) fn write(errcodes: &Path) -> Result<()> {
     let source = fs::read_to_string(errcodes)
         .with_context(|| format!("cannot read {}", errcodes.display()))?;
@@ -26,7 +28,7 @@ pub(crate) fn write(errcodes: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `Section:` lines become comments, `sqlstate E/W/S errcode_macro spec_name` lines become rows.
+/// Converts `Section:` lines to comments, and `sqlstate E/W/S errcode_macro spec_name` lines to rows.
 fn rows(source: &str) -> Result<String> {
     let mut text = String::new();
     for line in source.lines().map(str::trim) {

@@ -1,4 +1,4 @@
-//! Text tables: one source, readable both in a terminal and as markdown.
+//! Text tables, readable both in a terminal and as Markdown.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ impl Table {
         }
     }
 
-    /// Panics if the number of cells differs from the header's: a bug in the caller.
+    /// Adds a row. Panics if the number of cells differs from the header's: a bug in the caller.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         assert_eq!(
             cells.len(),
@@ -26,7 +26,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Markdown with padded columns; all but the first are aligned right.
+    /// Formats Markdown with padded columns; all but the first are aligned right.
     pub(crate) fn markdown(&self) -> String {
         let widths = self.widths();
         let mut text = String::new();
@@ -66,7 +66,7 @@ fn write_row(text: &mut String, cells: &[String], widths: &[usize]) {
     text.push_str("|\n");
 }
 
-/// A bar of at most `width` character cells in eighths of a cell, for `value` of `full`.
+/// Draws `value` of `full` as a bar of at most `width` character cells, in eighths of a cell.
 pub(crate) fn bar(value: f64, full: f64, width: u32) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     if full.is_nan() || full <= 0.0 || !value.is_finite() {
@@ -83,7 +83,7 @@ pub(crate) fn bar(value: f64, full: f64, width: u32) -> String {
     format!("{}{rest}", "█".repeat(parts / 8))
 }
 
-/// `1234567.8` as `1,234,568`.
+/// Formats `1234567.8` as `1,234,568`.
 pub(crate) fn thousands(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();

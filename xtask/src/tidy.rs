@@ -1,5 +1,5 @@
-//! Checks of this repository that neither the compiler nor clippy knows. Also a test, so that plain
-//! `cargo test` runs them. Every finding says what to do instead.
+//! Checks of this repository beyond those of the compiler and clippy. They also run as a test, so
+//! that plain `cargo test` includes them. Every finding says what to do instead.
 
 mod arrows;
 mod text;
@@ -15,12 +15,12 @@ use weir_lab::process::run_to_end;
 use crate::docs;
 use crate::workspace::root;
 
-/// One thing to mend.
+/// A finding.
 #[derive(Debug, PartialEq)]
 struct Finding {
-    /// From the root of the repository.
+    /// Path from the root of the repository.
     file: String,
-    /// Counted from 1.
+    /// Line number, from 1.
     line: usize,
     what: String,
     instead: String,
@@ -55,7 +55,7 @@ struct Source {
     text: String,
 }
 
-/// Files that every reader looks for.
+/// Files that readers expect in a repository.
 const EXPECTED: &[&str] = &[
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -65,6 +65,8 @@ const EXPECTED: &[&str] = &[
     "SECURITY.md",
 ];
 
+/// Runs all checks.
+///
 /// # Errors
 /// All findings, one per line.
 pub(crate) fn run() -> Result<()> {
@@ -97,7 +99,7 @@ fn findings() -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Tracked files and new ones that are not ignored; what is not UTF-8 is not text.
+/// Returns tracked files and new ones that are not ignored. Files that are not UTF-8 are skipped.
 fn sources() -> Result<Vec<Source>> {
     let mut command = Command::new("git");
     command.args([

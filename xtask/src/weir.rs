@@ -1,4 +1,5 @@
-//! Weir as a child: started without a configuration file, asked and read about what its pools decide.
+//! Weir as a child process: started without a configuration file, with access to its console and to its log of pool
+//! decisions.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -17,7 +18,8 @@ use crate::workspace;
 const START_LIMIT: Duration = Duration::from_secs(15);
 const LOG: &str = "weir.log";
 
-/// The release binary: `WEIR_BIN`, else where cargo puts it. Fails with the command to type if it has not been built.
+/// Path of the release binary: `WEIR_BIN`, else cargo's target directory. Fails with the build command if it is
+/// missing.
 pub(crate) fn weir_binary() -> Result<PathBuf> {
     let built = || workspace::target_directory().join("release").join("weir");
     let binary = std::env::var_os("WEIR_BIN").map_or_else(built, PathBuf::from);
@@ -38,10 +40,10 @@ pub(crate) struct Weir {
 }
 
 impl Weir {
-    /// Starts the program that `command` names, at a port that nobody has, with these variables for its options.
+    /// Starts the program that `command` names, on an unused port, with these environment variables for its options.
     ///
     /// # Errors
-    /// It does not start, with its own words.
+    /// If it does not start; the error has its output.
     pub(crate) fn start(
         mut command: Command,
         address: SocketAddr,
@@ -66,7 +68,7 @@ impl Weir {
         self.process.pid()
     }
 
-    /// All that it has said so far.
+    /// Log output so far.
     pub(crate) fn log(&self) -> Result<String> {
         Ok(fs::read_to_string(self.directory.path().join(LOG))?)
     }
@@ -83,14 +85,14 @@ pub(crate) struct Pool {
     pub(crate) cuts: u32,
 }
 
-/// Nothing that a decision's words have.
+/// Character that never occurs in the text of a decision.
 const SEPARATOR: &str = "\u{1f}";
 
 impl Pool {
-    /// Asks Weir's console for its first pool.
+    /// Queries Weir's console for its first pool.
     ///
     /// # Errors
-    /// psql fails, or there is no such pool.
+    /// If psql fails, or there is no such pool.
     pub(crate) fn look(programs: &Programs, address: SocketAddr) -> Result<Self> {
         let mut command = Command::new(programs.path("psql")?);
         command.args(["-X", "-q", "-A", "-F", SEPARATOR]);
@@ -100,7 +102,7 @@ impl Pool {
         Self::read(&run_to_end(&mut command)?).context("SHOW POOL_SIZE has no row of the pool")
     }
 
-    /// psql's unaligned table, with its heading.
+    /// Parses psql's unaligned table, with its heading.
     fn read(table: &str) -> Option<Self> {
         let mut lines = table.lines();
         let (heading, row) = (lines.next()?, lines.next()?);
@@ -122,7 +124,7 @@ impl Pool {
     }
 }
 
-/// Time of day and words of the decisions in Weir's log: `DATE TIME UTC [PID] LOG pool size of DATABASE/USER: WORDS`.
+/// Time and text of the decisions in Weir's log: `DATE TIME UTC [PID] LOG pool size of DATABASE/USER: WORDS`.
 pub(crate) fn decisions(log: &str) -> Vec<(&str, &str)> {
     log.lines()
         .filter_map(|line| {

@@ -1,4 +1,4 @@
-//! What the runs say: pure functions of records.
+//! Evaluation of the runs: pure functions of records.
 
 use std::collections::BTreeMap;
 
@@ -10,27 +10,29 @@ use super::pair::{Pair, columns, even, p99, pairs};
 use super::plan::Plan;
 use super::run::{Seen, Size};
 
-/// The lower end of the interval of adaptive over best fixed must not be below this ...
+/// Lower limit for the interval of adaptive over best fixed throughput.
 pub(super) const RATIO_MIN: f64 = 0.95;
-/// ... and the upper end of that of p99 not above this ...
+/// Upper limit for the interval of adaptive over best fixed p99.
 pub(super) const P99_MAX: f64 = 1.15;
-/// ... and this must be reached within so many seconds of load ...
+/// Maximum time under load until an adaptive pool is good enough, in seconds; [`TRANSACTIONS_MAX`] is the
+/// alternative.
 pub(super) const SECONDS_MAX: usize = 30;
-/// ... or after so few transactions.
+/// Maximum of transactions until an adaptive pool is good enough.
 pub(super) const TRANSACTIONS_MAX: f64 = 4000.0;
 
-/// Above this the machine does other things too, and nothing that it shows is worth much.
+/// Noise above which the machine is too busy with other work for any conclusion.
 pub(super) const NOISE_MAX: f64 = 0.05;
 
-/// What is reached: the mean of so many seconds is at least [`RATIO_MIN`] of what the best fixed size does.
+/// Seconds whose mean must be at least [`RATIO_MIN`] of the best fixed size's throughput for the pool to be good
+/// enough.
 const WINDOW: usize = 5;
 
-/// When an adaptive pool was as good as it has to be for the first time.
+/// Time at which an adaptive pool was good enough for the first time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Reached {
-    /// Of load, from the first transaction on.
+    /// Seconds of load, from the first transaction on.
     pub(super) seconds: usize,
-    /// Until then.
+    /// Transactions until then.
     pub(super) transactions: f64,
 }
 
@@ -40,28 +42,28 @@ impl Reached {
     }
 }
 
-/// Of all runs of a mix from one start, or from all.
+/// Evaluation of all runs of a mix, from one start or from all.
 #[derive(Debug)]
 pub(super) struct Judgement {
-    /// Each adaptive run over the fixed one beside it.
+    /// Throughput of each adaptive run over that of the fixed run beside it.
     pub(super) ratio: Option<Ratio>,
     pub(super) p99: Option<Ratio>,
-    /// The same two with the machine's speed allowed for, if there are pairs enough to know what that does.
+    /// Throughput and p99 adjusted for the machine's speed, if there are enough pairs to estimate its effect.
     pub(super) even: Option<[Adjusted; 2]>,
-    /// Of each adaptive run.
+    /// Result of each adaptive run.
     pub(super) reached: Vec<Option<Reached>>,
-    /// Over the fixed sizes that people use, in the same block.
+    /// Throughput over that of the commonly used fixed sizes, in the same block.
     pub(super) usual: [Option<Ratio>; 2],
     /// Transactions per second of the adaptive runs.
     pub(super) rates: Vec<f64>,
-    /// Where these runs ended.
+    /// Sizes at the end of these runs.
     pub(super) held: Vec<u32>,
-    /// The fixed sizes beside them.
+    /// Fixed sizes of the runs beside them.
     pub(super) fixed: Vec<u32>,
 }
 
 impl Judgement {
-    /// What is judged: with the machine's speed allowed for if it can be, else as it is.
+    /// Ratios to judge: adjusted for the machine's speed if possible, otherwise as measured.
     fn judged(&self) -> [Option<Ratio>; 2] {
         match &self.even {
             Some(even) => even.each_ref().map(|adjusted| Some(adjusted.ratio)),
@@ -86,21 +88,21 @@ impl Judgement {
         self.reached.iter().all(is_soon)
     }
 
-    /// All three criteria.
+    /// True if all three criteria are met.
     pub(super) fn is_met(&self) -> bool {
         self.is_fast() && self.is_even() && self.is_soon()
     }
 }
 
-/// Over all starts of a mix.
+/// Judges all starts of a mix.
 pub(super) fn judge(plan: &Plan, records: &[Record], mix: Mix) -> Judgement {
     judge_starts(plan, records, mix, &plan.starts)
 }
 
-/// Over these starts.
+/// Judges these starts of a mix.
 pub(super) fn judge_starts(plan: &Plan, records: &[Record], mix: Mix, starts: &[u32]) -> Judgement {
     let all = pairs(records, mix);
-    // What the machine's speed does is the same for all starts; of one start there are too few pairs to tell.
+    // The effect of the machine's speed is the same for all starts; a single start has too few pairs to estimate it.
     let effects = even(&all).map_or_else(|| vec![0.0; all.len()], |[rate, _]| rate.effects);
     let of_starts = all.iter().copied().zip(effects);
     let (pairs, effects): (Vec<Pair<'_>>, Vec<f64>) = of_starts
@@ -130,7 +132,7 @@ pub(super) fn judge_starts(plan: &Plan, records: &[Record], mix: Mix, starts: &[
             .iter()
             .zip(effects)
             .map(|(pair, effect)| {
-                // What the fixed size would have done on the machine that the adaptive run met.
+                // Estimated throughput of the fixed size on the machine as the adaptive run met it.
                 reached(&pair.adaptive.series, pair.fixed.per_second * effect.exp())
             })
             .collect(),
@@ -144,7 +146,7 @@ pub(super) fn judge_starts(plan: &Plan, records: &[Record], mix: Mix, starts: &[
     }
 }
 
-/// Block, size and what was seen, of the sweep.
+/// Block, size and result of each run of the sweep.
 pub(super) fn swept(records: &[Record], mix: Mix) -> impl Iterator<Item = (u32, u32, &Seen)> {
     records
         .iter()
@@ -155,7 +157,8 @@ pub(super) fn swept(records: &[Record], mix: Mix) -> impl Iterator<Item = (u32, 
         })
 }
 
-/// Transactions per second of a fixed size in the sweeps. Each block counts alike, however often the size ran in it.
+/// Transactions per second of a fixed size in the sweeps. Each block has the same weight, regardless of its number of
+/// runs of this size.
 pub(super) fn rate(records: &[Record], mix: Mix, size: u32) -> Option<f64> {
     let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (block, _, seen) in swept(records, mix).filter(|(_, other, _)| *other == size) {
@@ -168,24 +171,25 @@ pub(super) fn rate(records: &[Record], mix: Mix, size: u32) -> Option<f64> {
     geometric_mean(&rates)
 }
 
-/// The right mean for rates that are compared by ratios; nothing of nothing.
+/// Geometric mean, the right mean for rates that are compared by ratios; none for an empty slice.
 pub(super) fn geometric_mean(values: &[f64]) -> Option<f64> {
     let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
     mean(&logs).map(f64::exp)
 }
 
-/// How many sizes of a sweep run again.
+/// Number of sizes of a sweep that run again.
 pub(super) const FINALISTS: usize = 3;
 
-/// The fixed sizes that did most so far, the best first. One short run each is too little to tell neighbours apart: a
-/// machine that is slow for a minute would choose.
+/// Fixed sizes with the highest throughput so far, best first. A single short run cannot tell neighbours apart: a
+/// machine that is slow for a minute would decide.
 pub(super) fn finalists(records: &[Record], mix: Mix) -> Vec<u32> {
     let mut rated = rated(records, mix);
     rated.truncate(FINALISTS);
     rated.into_iter().map(|(_, size)| size).collect()
 }
 
-/// The fixed size that did most so far. One run may have been lucky: if any size ran twice in a block, it is one of these.
+/// Fixed size with the highest throughput so far. A single run may be lucky: if any size ran twice in a block, only
+/// such sizes are candidates.
 pub(super) fn best(records: &[Record], mix: Mix) -> Option<u32> {
     let ran_again = |size: u32| {
         let blocks = || swept(records, mix).filter(move |run| run.1 == size);
@@ -196,7 +200,7 @@ pub(super) fn best(records: &[Record], mix: Mix) -> Option<u32> {
     best.or_else(|| rated.first()).map(|(_, size)| *size)
 }
 
-/// What each fixed size did, the best first.
+/// Throughput of each fixed size, best first.
 fn rated(records: &[Record], mix: Mix) -> Vec<(f64, u32)> {
     let mut sizes: Vec<u32> = swept(records, mix).map(|(_, size, _)| size).collect();
     sizes.sort_unstable();
@@ -209,23 +213,23 @@ fn rated(records: &[Record], mix: Mix) -> Vec<(f64, u32)> {
     rated
 }
 
-/// By how much runs of the same fixed size in the same block differ: standard deviations of logarithms.
+/// Differences between runs of the same fixed size in the same block, as standard deviations of logarithms.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Noise {
-    /// As they are: this is the machine.
+    /// Deviation as measured, which includes the machine's.
     pub(super) plain: f64,
-    /// What is left of it with the machine's speed allowed for, if that is known of all.
+    /// Deviation after adjustment for the machine's speed, if the speed is known for all runs.
     pub(super) even: Option<f64>,
 }
 
 impl Noise {
-    /// Whether the machine hides what is looked for.
+    /// True if the noise hides the effect that is measured.
     pub(super) fn is_too_much(&self) -> bool {
         self.even.unwrap_or(self.plain) > NOISE_MAX
     }
 }
 
-/// Nothing if no size was run twice in a block.
+/// Estimates the noise; none if no size ran twice in a block.
 pub(super) fn noise(records: &[Record], mix: Mix) -> Option<Noise> {
     let mut groups: BTreeMap<(u32, Size), Vec<&Seen>> = BTreeMap::new();
     let fixed = |record: &&Record| record.mix == mix && matches!(record.size, Size::Fixed(_));
@@ -233,7 +237,7 @@ pub(super) fn noise(records: &[Record], mix: Mix) -> Option<Noise> {
         let runs = groups.entry((record.block, record.size)).or_default();
         runs.extend(&record.outcome);
     }
-    // Around the means of the groups: rates, and how slow the machine was.
+    // Deviations from the means of the groups: rates, and slowness of the machine.
     let (mut rates, mut slow) = (Vec::new(), Some(Vec::new()));
     let mut freedom = 0;
     for runs in groups.values().filter(|runs| runs.len() > 1) {
@@ -271,7 +275,7 @@ fn around_mean(values: &[f64]) -> Option<Vec<f64>> {
     Some(values.iter().map(|value| value - middle).collect())
 }
 
-/// When `series` has five seconds in a row that are good enough.
+/// Finds the first five consecutive seconds of `series` that are good enough.
 pub(super) fn reached(series: &[f64], best: f64) -> Option<Reached> {
     let wanted = best * RATIO_MIN * f64::from(u32::try_from(WINDOW).ok()?);
     let seconds = series
@@ -324,7 +328,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Two blocks, the second of a machine twice as fast.
+    /// Records of two blocks; the machine is twice as fast in the second.
     pub(in super::super) fn records(part: f64) -> Vec<Record> {
         let mut records = Vec::new();
         for (block, speed) in [(1, 1.0), (2, 2.0)] {
@@ -364,7 +368,7 @@ pub(super) mod tests {
             .collect();
         let mut all = Vec::new();
         for &start in &plan.starts {
-            // A machine slower by a tenth does a fifth less, for each other adaptive run.
+            // For every second adaptive run the machine is slower by a tenth, and throughput lower by a fifth.
             let slower: f64 = if start % 2 == 0 { 0.1 } else { 0.0 };
             let rate = 980.0 * (-2.0 * slower).exp();
             all.push(record(1, Size::Fixed(8), Some(start), 1000.0, 1000));
@@ -379,7 +383,7 @@ pub(super) mod tests {
         assert!((rate.ratio.mean - 0.98).abs() < 1e-9 && (rate.effects[1] + 0.2).abs() < 1e-9);
         assert!(found.ratio.unwrap().interval.unwrap().low < RATIO_MIN);
         assert!(found.is_met(), "{found:?}");
-        // Where one run was not watched, everything is judged as it is.
+        // If one run has no speed, all results are judged as measured.
         all[0].outcome.as_mut().unwrap().slowness.clear();
         assert!(!judge(&plan, &all, Mix::Chatty).is_met());
     }
@@ -395,7 +399,7 @@ pub(super) mod tests {
         let mut all = records(2.0);
         assert_eq!(best(&all, Mix::Chatty), Some(8));
         assert_eq!(best(&all, Mix::ReadOnly), None);
-        // One lucky run does not make it.
+        // A single lucky run does not win.
         all.push(record(3, Size::Fixed(2), None, 5000.0, 1));
         assert_eq!(best(&all, Mix::Chatty), Some(8));
         all.iter_mut()

@@ -1,10 +1,10 @@
-//! The loads whose best pool size differs, as scripts of pgbench on its own tables. Each is there for one reason why a
-//! pool cannot be sized by counting cores.
+//! Loads with different best pool sizes, as scripts of pgbench on its own tables. Each load stands for one reason why
+//! counting cores does not give the size of a pool.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// 100,000 accounts each; small, for the data are restored before each run that writes.
+/// Scale factor of pgbench, 100,000 accounts each. Small, because the data is restored before each run that writes.
 pub(super) const SCALE: u32 = 4;
 
 const CHATTY: &str = "\
@@ -27,7 +27,7 @@ SELECT pg_sleep(0.002);
 COMMIT;
 ";
 
-/// One load.
+/// A load.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Deserialize, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Mix {
@@ -52,7 +52,7 @@ impl Mix {
         Self::LockBound,
     ];
 
-    /// As on the command line.
+    /// Name on the command line.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::ReadOnly => "read-only",
@@ -63,7 +63,7 @@ impl Mix {
         }
     }
 
-    /// For the report: what its clients do.
+    /// Description for the report.
     pub(super) const fn about(self) -> &'static str {
         match self {
             Self::ReadOnly => "one row of pgbench_accounts by its key",
@@ -82,12 +82,12 @@ impl Mix {
         }
     }
 
-    /// Whether the data have to be put back before the next run.
+    /// True if the data must be restored before the next run.
     pub(super) const fn writes(self) -> bool {
         !matches!(self, Self::ReadOnly | Self::LaneBound)
     }
 
-    /// The part of the transactions that is logged: a line for each of very many is a load of its own.
+    /// Share of transactions that is logged: logging each of a great many would be a load of its own.
     pub(super) const fn logged(self) -> f64 {
         match self {
             Self::ReadOnly => 0.25,
@@ -117,7 +117,7 @@ impl Mix {
     }
 }
 
-/// Always the lower account first, so that nothing deadlocks.
+/// Script of a transfer. The lower account comes first, which rules out deadlocks.
 fn transfer(from: &str) -> String {
     let rows = SCALE * 100_000;
     format!(

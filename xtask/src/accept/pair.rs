@@ -1,4 +1,4 @@
-//! An adaptive run and the run of the best fixed size beside it.
+//! An adaptive run, paired with a run of the best fixed size.
 
 use weir_lab::statistics::{Adjusted, Ratio};
 
@@ -11,7 +11,7 @@ pub(super) fn p99(seen: &Seen) -> f64 {
     seen.p99_us as f64
 }
 
-/// An adaptive run and the fixed one beside it.
+/// An adaptive run and the fixed run beside it.
 #[derive(Clone, Copy)]
 pub(super) struct Pair<'a> {
     pub(super) block: u32,
@@ -22,17 +22,17 @@ pub(super) struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// By how much the server's processors were slower for the adaptive run, and the others. Nothing if it is not known.
+    /// Difference in slowness between the two runs: of the server's processors, and of the others. Empty if unknown.
     pub(super) fn slower(&self) -> Vec<f64> {
         let both = self.adaptive.slowness.iter().zip(&self.fixed.slowness);
         both.map(|(adaptive, fixed)| adaptive - fixed).collect()
     }
 }
 
-/// Of fewer pairs nobody can say what the machine's speed does.
+/// Minimum of pairs for estimating the effect of the machine's speed.
 pub(super) const EVEN_MIN: usize = 8;
 
-/// Throughput and p99 over the fixed size's as they would be had both met the same machine.
+/// Throughput and p99 relative to the fixed size's, adjusted as if both runs had met the same machine.
 pub(super) fn even(pairs: &[Pair<'_>]) -> Option<[Adjusted; 2]> {
     if pairs.len() < EVEN_MIN {
         return None;
@@ -48,7 +48,7 @@ pub(super) fn even(pairs: &[Pair<'_>]) -> Option<[Adjusted; 2]> {
     Some([adjusted(|seen| seen.per_second)?, adjusted(p99)?])
 }
 
-/// What is known of every run, thing by thing. Nothing if of one run less is known.
+/// Transposes rows into columns; none if a row is empty or lengths differ.
 pub(super) fn columns(rows: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
     let width = rows.first()?.len();
     let is_known = width > 0 && rows.iter().all(|row| row.len() == width);
@@ -56,7 +56,7 @@ pub(super) fn columns(rows: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
     is_known.then(|| (0..width).map(column).collect())
 }
 
-/// All of a mix.
+/// All pairs of a mix.
 pub(super) fn pairs(records: &[Record], mix: Mix) -> Vec<Pair<'_>> {
     let of_mix = || {
         let records = records.iter().filter(move |record| record.mix == mix);

@@ -1,4 +1,4 @@
-//! What to run: the flags, and what follows from them.
+//! Plan of the runs: the flags, and the values derived from them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -58,20 +58,20 @@ pub(crate) struct Flags {
     pub(super) output: Option<PathBuf>,
 }
 
-/// Before a run with a fixed size counts: caches fill.
+/// Seconds of a run with a fixed size before measuring begins: caches fill.
 pub(super) const WARM_UP: u64 = 3;
-/// To start Weir, to restore the data, to log in.
+/// Seconds per run for starting Weir, restoring the data and logging in.
 const OVERHEAD: u64 = 2;
 /// pool_size_max of the adaptive pools.
 pub(super) const SIZE_MAX: u32 = 100;
 
-/// The flags, with what they leave open.
+/// Values of all flags, with defaults filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) mixes: Vec<Mix>,
     pub(super) starts: Vec<u32>,
     pub(super) sizes: Vec<u32>,
-    /// What people use today.
+    /// Commonly used sizes.
     pub(super) usual: [u32; 2],
     pub(super) blocks: u32,
     pub(super) seconds: u64,
@@ -122,7 +122,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// About how long it takes.
+    /// Estimated duration in minutes.
     pub(super) fn minutes(&self) -> u64 {
         let count = |list: &[u32]| u64::try_from(list.len()).unwrap_or(u64::MAX);
         let fixed = self.fixed_seconds + WARM_UP + OVERHEAD;
@@ -134,8 +134,8 @@ impl Plan {
         (block * mixes * u64::from(self.blocks)).div_ceil(60)
     }
 
-    /// The runs of a pair last equally long: what happens to the server once in 20 s is in the tail of every long
-    /// run and of few short ones.
+    /// Makes the job of one run. Both runs of a pair last equally long: an event that affects the server once in
+    /// 20 s is in the tail of every long run and of few short ones.
     pub(super) fn job(&self, mix: Mix, size: Size, seed: u64, is_paired: bool) -> Job {
         let (total, measured) = match is_paired {
             false => (WARM_UP + self.fixed_seconds, self.fixed_seconds),

@@ -1,5 +1,5 @@
-//! What a run leaves for later: all that its report is made of. So it can be written again, and one be made of runs of
-//! several evenings.
+//! Raw data of a run: everything its report is made from. The report can be written again later, and runs of several
+//! evenings can be combined into one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,25 +19,27 @@ pub(super) struct Raw {
     pub(super) flags: Flags,
     pub(super) plan: Plan,
     pub(super) seed: u64,
-    /// For people.
+    /// Description of the machine.
     pub(super) environment: String,
     pub(super) pins: Option<Pins>,
     pub(super) records: Vec<Record>,
 }
 
 impl Raw {
+    /// Reads the raw data of a run.
+    ///
     /// # Errors
-    /// A file that cannot be read, or that no run has left.
+    /// If the file cannot be read, or was not written by a run.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let text = fs::read(path).with_context(|| path.display().to_string())?;
         serde_json::from_slice(&text)
             .with_context(|| format!("{}: not the raw data of accept-auto", path.display()))
     }
 
-    /// With its report below `target/bench`; says where.
+    /// Writes the raw data and its report below `target/bench`; returns the path.
     ///
     /// # Errors
-    /// A file that cannot be written.
+    /// If a file cannot be written.
     pub(super) fn keep(&self) -> Result<PathBuf> {
         let directory = workspace::target_directory().join("bench");
         fs::create_dir_all(&directory)?;
@@ -48,10 +50,10 @@ impl Raw {
         Ok(path)
     }
 
-    /// The report, which is written where it is wanted, too.
+    /// Returns the report, and writes it to `output` if given.
     ///
     /// # Errors
-    /// A file that cannot be written.
+    /// If a file cannot be written.
     pub(super) fn report(&self, output: Option<&Path>) -> Result<String> {
         let facts = Facts {
             plan: &self.plan,
@@ -68,7 +70,7 @@ impl Raw {
         Ok(text)
     }
 
-    /// What must be the same for runs to be told in one report.
+    /// Settings that must be equal in all runs of one report.
     fn settings(&self) -> impl PartialEq + use<> {
         let plan = &self.plan;
         (
@@ -79,10 +81,10 @@ impl Raw {
         )
     }
 
-    /// Adds later runs. Their blocks are counted on, for what is compared was measured side by side.
+    /// Adds later runs. Block numbers continue, because only runs of the same block are compared.
     ///
     /// # Errors
-    /// Runs with other settings.
+    /// If the runs have other settings.
     fn add(&mut self, later: Self) -> Result<()> {
         if self.settings() != later.settings() {
             bail!("runs of other lengths, starts, clients or goals cannot be told in one report");
@@ -116,10 +118,10 @@ impl Raw {
     }
 }
 
-/// All runs of these files as one.
+/// Combines the runs of these files.
 ///
 /// # Errors
-/// As [`Raw::read`]; runs with different settings.
+/// As [`Raw::read`], or if runs have different settings.
 pub(super) fn together(paths: &[PathBuf]) -> Result<Raw> {
     let (first, others) = paths.split_first().context("no raw data were named")?;
     let mut all = Raw::read(first)?;
@@ -179,7 +181,7 @@ mod tests {
         let found = judge(&all.plan, &all.records, Mix::Chatty);
         assert_eq!(found.ratio.unwrap().pairs, 8);
         assert_eq!(judge::swept(&all.records, Mix::Chatty).count(), 12);
-        // Another load begins with its own first block.
+        // Another load has its own first block.
         for record in &mut later.records {
             record.mix = Mix::Pipelined;
         }

@@ -1,4 +1,4 @@
-//! The result as Markdown.
+//! Report of the results, as Markdown.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use super::plan::{Plan, SIZE_MAX, WARM_UP};
 use super::run::{Pins, Size};
 use crate::table::{Table, thousands};
 
-/// What the report says about the runs as a whole.
+/// Facts about the runs as a whole.
 pub(super) struct Facts<'a> {
     pub(super) plan: &'a Plan,
     pub(super) environment: &'a str,
@@ -25,7 +25,7 @@ pub(super) struct Facts<'a> {
 /// A cell without a number.
 const NONE: &str = "–";
 
-/// The whole page.
+/// Renders the page.
 pub(super) fn render(facts: &Facts<'_>, records: &[Record]) -> String {
     let plan = facts.plan;
     let mut text = "# A pool that finds its size, beside the best fixed size\n\n".to_owned();
@@ -77,7 +77,7 @@ fn verdict(found: &Judgement) -> String {
     )
 }
 
-/// How far the figures can be trusted.
+/// Describes how far the figures can be trusted.
 fn noise(noise: Option<Noise>) -> String {
     let Some(noise) = noise else {
         return String::new();
@@ -121,7 +121,7 @@ fn adaptive(plan: &Plan, records: &[Record]) -> String {
     table.markdown()
 }
 
-/// Every pair, so that the one that decides an interval can be seen.
+/// Table of all pairs, which shows the pair that decides an interval.
 fn pairs(plan: &Plan, records: &[Record]) -> String {
     let mut table = Table::new(&[
         "mix",
@@ -201,7 +201,7 @@ fn ratio(ratio: Option<&Ratio>) -> String {
     }
 }
 
-/// The latest of the runs, in seconds and in transactions.
+/// Latest time of the runs, in seconds and in transactions.
 fn times_of(reached: &[Option<Reached>]) -> (String, String) {
     let all: Option<Vec<Reached>> = reached.iter().copied().collect();
     match all {
@@ -245,7 +245,7 @@ fn sweep(plan: &Plan, records: &[Record]) -> String {
     table.markdown()
 }
 
-/// How many blocks the ratios are of: of runs told together a mix may have more than another.
+/// Number of blocks that the ratios are based on. In combined runs it may differ between mixes.
 fn blocks(plan: &Plan, records: &[Record]) -> String {
     let of = |mix: Mix| {
         let of_mix = records.iter().filter(|record| record.mix == mix);
@@ -319,7 +319,8 @@ fn is_newest(record: &Record, records: &[Record]) -> bool {
     })
 }
 
-/// Of the newest run of each start: why the pool is where it is; and what failed.
+/// Decisions of the pool in the newest run of each start, which explain its size; also the
+/// failures.
 fn decisions(records: &[Record], mix: Mix) -> String {
     let mut text = String::new();
     for record in records.iter().filter(|record| record.mix == mix) {
@@ -332,7 +333,7 @@ fn decisions(records: &[Record], mix: Mix) -> String {
                     record.block
                 );
             }
-            // Of an interrupted run as well.
+            // Interrupted runs are included.
             (Ok(seen), Size::From(start)) if is_newest(record, records) => {
                 let _ = writeln!(text, "\n{} from {start}:\n\n```", mix.name());
                 for line in &seen.decisions {
@@ -346,7 +347,7 @@ fn decisions(records: &[Record], mix: Mix) -> String {
     text
 }
 
-/// For people.
+/// Converts microseconds for display.
 #[expect(clippy::cast_precision_loss, reason = "latencies stay far below 2^52")]
 pub(super) fn milliseconds(micros: u64) -> f64 {
     micros as f64 / 1000.0

@@ -1,4 +1,4 @@
-//! One run of one load on a fresh Weir, with a fixed size or with one that it finds.
+//! Runs one load on a fresh Weir, with a fixed or an adaptive pool size.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -20,19 +20,19 @@ use super::mix::Mix;
 use super::speed::{Probe, Speed};
 use crate::weir::{Pool, Weir, decisions};
 
-/// Which processors are whose, so that PostgreSQL's share does not depend on who else is busy.
+/// Assignment of processors, so that PostgreSQL's share does not depend on the load of others.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(super) struct Pins {
-    /// PostgreSQL's, as taskset's list.
+    /// PostgreSQL's processors, in taskset's list format.
     pub(super) server: String,
-    /// How many these are.
+    /// Number of PostgreSQL's processors.
     pub(super) server_cores: u32,
-    /// Those of Weir and of pgbench.
+    /// Processors of Weir and of pgbench.
     pub(super) others: String,
 }
 
 impl Pins {
-    /// The first half and the second; nothing on one processor.
+    /// Assigns the first half to PostgreSQL and the second to the others; none on a single processor.
     pub(super) fn of(cores: u32) -> Option<Self> {
         let half = cores / 2;
         let list = |from: u32, to: u32| match to - from {
@@ -46,19 +46,19 @@ impl Pins {
         })
     }
 
-    /// The highest of PostgreSQL's.
+    /// Highest of PostgreSQL's processors.
     fn last_of_server(&self) -> usize {
         (self.server_cores.max(1) - 1) as usize
     }
 }
 
-/// The pool.
+/// Size of the pool.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Size {
-    /// As ever.
+    /// Fixed size.
     Fixed(u32),
-    /// `auto`, from this one.
+    /// `auto`, starting with this size.
     From(u32),
 }
 
@@ -71,19 +71,19 @@ impl std::fmt::Display for Size {
     }
 }
 
-/// What to run.
+/// Description of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
     pub(super) mix: Mix,
     pub(super) size: Size,
-    /// From the first transaction on.
+    /// Duration from the first transaction on.
     pub(super) total: Duration,
-    /// The end of it, which counts.
+    /// Part at the end that is measured.
     pub(super) measured: Duration,
     pub(super) seed: u64,
 }
 
-/// What it showed. Latencies are in microseconds, with the queue of the pool.
+/// Results of a run. Latencies are in microseconds and include the pool's queue.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Seen {
     pub(super) per_second: f64,
@@ -93,16 +93,16 @@ pub(super) struct Seen {
     pub(super) failures: u64,
     /// Transactions of each second, from the first transaction on.
     pub(super) series: Vec<f64>,
-    /// How slow the server's processors were in the time that counts, and the others: see [`Speed::slowness`]. Of all as
-    /// one where nothing is pinned; nothing if it is not known.
+    /// Slowness of the server's processors during the measured time, and of the others: see [`Speed::slowness`]. One
+    /// value for all if nothing is pinned; empty if unknown.
     pub(super) slowness: Vec<f64>,
-    /// What the pool said of itself a second before the end.
+    /// State of the pool a second before the end, as it reports it.
     pub(super) pool: Option<Pool>,
-    /// The log's lines about its decisions, with their times.
+    /// Log lines about the pool's decisions, with their times.
     pub(super) decisions: Vec<String>,
 }
 
-/// What all runs stand on.
+/// Setup that all runs share.
 pub(super) struct Stage {
     pub(super) cluster: Cluster,
     pub(super) interrupt: Interrupt,
@@ -113,15 +113,15 @@ pub(super) struct Stage {
     pub(super) size_max: u32,
 }
 
-/// For logging in, and for the last answers.
+/// Time limit for logging in, and for the last answers.
 const MARGIN: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
-/// What the pool says of itself is read so long before the end.
+/// Time before the end at which the pool's state is read.
 const BEFORE_END: Duration = Duration::from_secs(1);
 const LOG_PREFIX: &str = "log.";
 
 impl Stage {
-    /// Puts the server where it belongs.
+    /// Pins the server to its processors.
     pub(super) fn pin(&self) -> Result<()> {
         let Some(pins) = &self.pins else {
             return Ok(());
@@ -132,20 +132,22 @@ impl Stage {
             run_to_end(&mut command)
         };
         let pid = self.cluster.pid();
-        // Backends inherit it.
+        // Backends inherit the setting.
         put(&pid.to_string())?;
         let children = format!("/proc/{pid}/task/{pid}/children");
         let children =
             fs::read_to_string(&children).context("cannot read the server's children")?;
         for process in children.split_whitespace() {
-            // A backend may have ended since.
+            // A backend may have ended in the meantime.
             let _ = put(process);
         }
         Ok(())
     }
 
+    /// Runs a job.
+    ///
     /// # Errors
-    /// What cannot be started, what fails, or an interrupt.
+    /// If a process cannot be started or fails, or on an interrupt.
     pub(super) fn run(&self, job: &Job) -> Result<Seen> {
         if job.mix.writes() {
             self.cluster.restore()?;
@@ -184,7 +186,8 @@ impl Stage {
         })
     }
 
-    /// Every transfer that a client was told of is in the books once, and money was neither made nor lost.
+    /// Checks the books: every transfer that a client saw committed is recorded once, and the sum of balances is
+    /// unchanged.
     fn audit(&self, log: &[Transaction]) -> Result<()> {
         let told = log.iter().filter(|line| line.latency_us.is_some()).count();
         let books = "SELECT (SELECT count(*) FROM pgbench_history) || ' transfers, balance ' || \
@@ -197,11 +200,11 @@ impl Stage {
         Ok(())
     }
 
-    /// One worker, on the processors of the load.
+    /// Starts Weir with one worker, on the processors of the load.
     fn weir(&self, size: Size) -> Result<Weir> {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
         let mut options = vec![("WEIR_WORKERS", "1".to_owned())];
-        // psql looks at it, too.
+        // psql connects, too.
         options.push(("WEIR_MAX_CLIENT_CONN", (self.clients + 10).to_string()));
         match size {
             Size::Fixed(size) => options.push(("WEIR_DEFAULT_POOL_SIZE", size.to_string())),
@@ -227,7 +230,7 @@ impl Stage {
         Weir::start(command, address, self.cluster.address(), &options)
     }
 
-    /// taskset replaces itself by the program.
+    /// Command for a program on its processors; taskset replaces itself by the program.
     fn pinned(&self, program: &Path) -> Command {
         match &self.pins {
             None => Command::new(program),
@@ -245,7 +248,7 @@ impl Stage {
         let mut command = self.pinned(&program);
         command.current_dir(directory);
         command.args(["--no-vacuum", "--log", "--log-prefix=log", "--jobs=1"]);
-        // A second more, in which its clients stop one after the other.
+        // One second more, in which its clients stop one after the other.
         command.arg(format!("--time={}", job.total.as_secs() + 1));
         command.arg(format!("--client={}", self.clients));
         command.arg(format!("--protocol={}", job.mix.protocol()));
@@ -259,7 +262,7 @@ impl Stage {
         Ok(command)
     }
 
-    /// Waits for the end of the load, and asks the pool shortly before it.
+    /// Waits for the end of the load, and queries the pool shortly before.
     fn attend(
         &self,
         job: &Job,
@@ -283,7 +286,7 @@ impl Stage {
     }
 }
 
-/// Time is counted from the first transaction: to log in takes a while.
+/// Evaluates a run. Time counts from the first transaction, because logging in takes a while.
 fn evaluate(job: &Job, log: &[Transaction], speed: &Speed, pins: Option<&Pins>) -> Result<Seen> {
     let begin = log.iter().map(|line| line.ended).min();
     let begin = begin.context("there was no transaction")?;
@@ -312,11 +315,11 @@ fn evaluate(job: &Job, log: &[Transaction], speed: &Speed, pins: Option<&Pins>) 
     })
 }
 
-/// The first few different errors: every client may have said the same.
+/// First few distinct errors: every client may have reported the same one.
 fn complaints(output: &str) -> String {
     let mut seen: Vec<&str> = Vec::new();
     for line in output.lines() {
-        // `client 7 script 0 aborted in ...: ERROR:  ...`: the number makes no difference.
+        // In `client 7 script 0 aborted in ...: ERROR:  ...` the number is ignored.
         let what = line
             .rsplit_once("ERROR:")
             .or_else(|| line.rsplit_once("error:"));
@@ -328,7 +331,7 @@ fn complaints(output: &str) -> String {
     seen.join("; ")
 }
 
-/// Of this machine.
+/// Number of cores of this machine.
 pub(super) fn cores() -> u32 {
     let cores = thread::available_parallelism();
     cores.map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
@@ -361,7 +364,7 @@ mod tests {
 
     #[test]
     fn only_the_end_of_a_run_counts_and_every_second_is_kept() {
-        // 100 a second for ten seconds, then 200; a quarter of them is logged.
+        // 100 transactions a second for ten seconds, then 200; a quarter of them is logged.
         let at = |micros: u64| Transaction {
             ended: Duration::from_micros(1_000_000_000 + micros),
             latency_us: Some(micros / 1000),

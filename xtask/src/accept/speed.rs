@@ -1,15 +1,16 @@
-//! How fast the machine was meanwhile. Other guests of a host share its cores, its caches and its memory, so a processor
-//! does more in one minute than in the next, by a tenth and more on a busy host. A small fixed piece of work, timed
-//! again and again beside the load, tells.
+//! Speed of the machine during a run. Other guests of a host share its cores, caches and memory. So the speed of a
+//! processor differs from minute to minute, by a tenth and more on a busy host. The probe measures it: a small fixed
+//! piece of work, timed repeatedly beside the load.
 //!
-//! It must not depend on the load that it is beside, or what a pool does itself would be taken for the machine's doing:
-//! only the time on the processor counts, not the wait for it, and it needs no memory, which the load has in the caches.
-//! What the host gives to others while somebody here wants to work is in the kernel's books, as time stolen: a processor
-//! that does its work at full speed in half of the time is half as fast.
+//! The measurement must not depend on the load beside it; otherwise effects of the pool would be attributed to the
+//! machine. So only time on the processor counts, not the wait for it, and the work needs no memory, whose caches the
+//! load uses. The kernel's accounts show the time that the host gave to other guests while a process here wanted to
+//! run ("steal"). A processor that works at full speed for half of the time counts as half as fast.
 //!
-//! A second guest on the same core takes up to half of what could be done at once, but little from sums that wait for each
-//! other; a slower clock takes from both alike. So there are two kinds of work, and each counts alike. Steps through
-//! memory were tried, far ones and near ones: they explain less of what loads do, and beside these nothing more.
+//! A second guest on the same core takes up to half of the throughput of independent operations, but little from sums
+//! that depend on each other; a slower clock takes from both alike. So there are two kinds of work with equal weight.
+//! Memory accesses, far and near, were tried: they explain less of the loads' variation, and add nothing to these
+//! two.
 
 use std::fs;
 use std::hint::black_box;
@@ -24,35 +25,36 @@ use rustix::time::{ClockId, clock_gettime};
 use weir_lab::clock;
 use weir_lab::statistics::mean;
 
-/// Between two rounds of work. One takes about 0.04 ms, so all of it is less than half a per cent of each processor.
+/// Pause between two rounds of work. A round takes about 0.04 ms, so the probe uses less than half a per cent of each
+/// processor.
 const TICK: Duration = Duration::from_millis(10);
-/// Sums, each of which waits for the one before.
+/// Number of sums that each depend on the previous one.
 const CHAIN: u64 = 12_000;
-/// Rounds of sums that can all be done at once.
+/// Rounds of sums that are independent of each other.
 const WIDE: u64 = 8_000;
 
-/// Between two looks into the kernel's books, in rounds: a second. They are kept in hundredths of one.
+/// Rounds between two reads of the kernel's accounts: a second. The accounts are kept in hundredths of a second.
 const LOOK: usize = 100;
 
-/// When a round ended, since the epoch, and what each kind of work took in it, in microseconds.
+/// End of a round since the epoch, and the time of each kind of work in it, in microseconds.
 type Round = (Duration, [f64; 2]);
 
-/// What one processor showed.
+/// Measurements of one processor.
 #[derive(Debug, Default)]
 struct Processor {
     rounds: Vec<Round>,
-    /// When it was looked at, since the epoch, and the time that the host had taken of it until then, since the start.
+    /// Times of the reads since the epoch, each with the time stolen from the processor since boot.
     stolen: Vec<(Duration, Duration)>,
 }
 
-/// Works on every processor until it is asked what it saw.
+/// Runs work on every processor until the results are collected.
 pub(super) struct Probe {
     is_over: Arc<AtomicBool>,
     threads: Vec<(usize, JoinHandle<Result<Processor>>)>,
 }
 
 impl Probe {
-    /// On all processors that this process may use.
+    /// Starts a thread on each processor that this process may use.
     pub(super) fn start() -> Result<Self> {
         let usable = sched_getaffinity(None).context("cannot tell the processors")?;
         let mut probe = Self {
@@ -68,10 +70,10 @@ impl Probe {
         Ok(probe)
     }
 
-    /// At least one round of each processor, however soon it is.
+    /// Stops and returns the measurements: at least one round of each processor, even after a very short time.
     ///
     /// # Errors
-    /// A processor that could not be watched.
+    /// If a processor could not be measured.
     pub(super) fn end(mut self) -> Result<Speed> {
         self.stop();
         let threads = self.threads.drain(..);
@@ -94,24 +96,26 @@ impl Probe {
 }
 
 impl Drop for Probe {
-    /// A run that failed leaves nothing behind that works on.
+    /// Stops the threads, so that a failed run leaves none behind.
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-/// What a [`Probe`] saw.
+/// Measurements of a [`Probe`].
 #[derive(Debug, Default)]
 pub(super) struct Speed {
-    /// By number.
+    /// Processors by number.
     processors: Vec<(usize, Processor)>,
 }
 
 impl Speed {
-    /// How slow processors were from `from` to `to`, both since the epoch: the logarithm of what a kind of work takes, at
-    /// the mean of how much of it is done in a second, in the mean of the kinds and of the processors, with what the host
-    /// took of that second. Of those up to `last`, and of the others, if there are any; of all without `last`. Only
-    /// differences mean anything. Nothing if a processor was not looked at in that time.
+    /// Slowness of the processors from `from` to `to`, both since the epoch: the logarithm of the mean time that a
+    /// piece of work takes. The time per piece is the inverse of the mean rate, lengthened by stolen time; logarithms
+    /// are averaged over kinds of work and over processors.
+    ///
+    /// Returns one value for the processors up to `last` and one for the others, if there are any; without `last` one
+    /// value for all. Only differences are meaningful. Empty if a processor was not measured in that time.
     pub(super) fn slowness(&self, from: Duration, to: Duration, last: Option<usize>) -> Vec<f64> {
         let of = |is_asked: &dyn Fn(usize) -> bool| {
             let asked = self.processors.iter().filter(|(core, _)| is_asked(*core));
@@ -130,10 +134,10 @@ impl Speed {
     }
 }
 
-/// Less than all of it, whatever the books say: something was done, or there would be nothing to tell.
+/// Maximum share of stolen time. Below 1, because work was done, or there would be no measurement.
 const TAKEN_MAX: f64 = 0.99;
 
-/// The part of one processor's time that the host took, from `from` to `to` as exactly as it was looked at.
+/// Share of one processor's time that the host took, between the first and the last read within `from` to `to`.
 fn taken(stolen: &[(Duration, Duration)], from: Duration, to: Duration) -> f64 {
     let looks = || stolen.iter().filter(|(at, _)| (from..=to).contains(at));
     let (Some((begin, before)), Some((end, after))) = (looks().next(), looks().next_back()) else {
@@ -146,10 +150,10 @@ fn taken(stolen: &[(Duration, Duration)], from: Duration, to: Duration) -> f64 {
     }
 }
 
-/// How slow one processor was while it worked.
+/// Slowness of one processor while it worked.
 fn slowness(rounds: &[Round], from: Duration, to: Duration) -> Option<f64> {
     let rounds = rounds.iter().filter(|(at, _)| (from..=to).contains(at));
-    // No clock is so exact that a round in no time is not an error of its own.
+    // A round without measurable time is an error of the clock.
     let rounds = rounds.filter(|(_, micros)| micros.iter().all(|micros| *micros > 0.0));
     let speeds: Vec<[f64; 2]> = rounds.map(|(_, micros)| micros.map(f64::recip)).collect();
     let kinds = (0..2).map(|kind| {
@@ -188,8 +192,8 @@ fn watch(core: usize, is_over: &AtomicBool) -> Result<Processor> {
     }
 }
 
-/// Of one processor, since the start: `cpu0 user nice system idle iowait irq softirq steal ...` (proc_stat(5)). Nothing
-/// where the kernel keeps no such book.
+/// Time stolen from one processor since boot: `cpu0 user nice system idle iowait irq softirq steal ...`
+/// (proc_stat(5)). None if the kernel does not account for it.
 fn stolen(text: &str, core: usize) -> Option<Duration> {
     let name = format!("cpu{core}");
     let mut fields = text
@@ -201,26 +205,26 @@ fn stolen(text: &str, core: usize) -> Option<Duration> {
     Some(Duration::from_micros(micros))
 }
 
-/// Of the processor, by this thread.
+/// Processor time that this thread has used.
 fn used() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(used).unwrap_or_default()
 }
 
-/// Nothing of it can begin before what is before it has ended.
+/// Sums of which each depends on the previous one.
 fn chain() {
     let mut sum = black_box(1_u64);
     for step in 0..CHAIN {
         sum = sum
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(step);
-        // Else several steps could be done as one.
+        // Without this, several steps could be done as one.
         sum ^= sum >> 29;
     }
     black_box(sum);
 }
 
-/// Six sums that do not wait for each other.
+/// Six sums that do not depend on each other.
 fn wide() {
     let mut sums = black_box([1_u64, 2, 3, 4, 5, 6]);
     for step in 0..WIDE {
@@ -241,7 +245,7 @@ mod tests {
         let processor = |rounds, stolen| Processor { rounds, stolen };
         let speed = Speed {
             processors: vec![
-                // In the time: 1 and 3 microseconds, so two thirds of a piece are done in one.
+                // Within the time: 1 and 3 microseconds, so the mean rate is two thirds of a piece per microsecond.
                 (
                     0,
                     processor(
@@ -249,7 +253,7 @@ mod tests {
                         vec![],
                     ),
                 ),
-                // Each kind of work counts alike. A quarter of the time is not this machine's, looked at from 2 to 4.
+                // Both kinds of work have the same weight. A quarter of the time from 2 to 4 was stolen.
                 (
                     1,
                     processor(

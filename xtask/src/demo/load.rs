@@ -1,5 +1,5 @@
-//! One pgbench run: its command line, its per-transaction log, and the CPU time that a process
-//! used in the very window from which transactions are counted.
+//! A run of pgbench: its command line, its log of transactions, and the CPU time that a process used during exactly
+//! the window in which transactions are counted.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -17,18 +17,18 @@ use weir_lab::pgbench::log::{self, Transaction, as_f64, tally};
 use weir_lab::postgres::{DATABASE, USER};
 use weir_lab::process::Process;
 
-/// One run of `pgbench -S`: one row of pgbench_accounts by its key, over and over.
+/// A run of `pgbench -S`, which reads rows of pgbench_accounts by key.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     pub(super) clients: u32,
-    /// Not counted; begins when pgbench has connected all clients.
+    /// Time that is not measured; begins when pgbench has connected all clients.
     pub(super) warm_up: Duration,
-    /// Counted.
+    /// Measured time.
     pub(super) measured: Duration,
     pub(super) seed: u64,
 }
 
-/// What a run showed. Latencies are in microseconds.
+/// Results of a run. Latencies are in microseconds.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     pub(super) failures: u64,
@@ -39,21 +39,21 @@ pub(super) struct Outcome {
     pub(super) cpu_us: Option<f64>,
 }
 
-/// CPU time of the watched at a wall-clock time.
+/// CPU time of the watched process at a wall-clock time.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at: Duration,
     cpu: Duration,
 }
 
-/// A load that runs. Dropping it stops pgbench and deletes its log.
+/// A running load. Dropping it stops pgbench and deletes its log.
 pub(super) struct RunningLoad {
     process: Process,
     directory: TempDir,
 }
 
 impl RunningLoad {
-    /// Fails with pgbench's words if it has ended badly.
+    /// Fails with pgbench's output if pgbench has failed.
     pub(super) fn check(&mut self) -> Result<()> {
         if let Some(status) = self.process.try_wait()?.filter(|status| !status.success()) {
             let output = fs::read_to_string(self.directory.path().join(OUTPUT))?;
@@ -64,12 +64,11 @@ impl RunningLoad {
 }
 
 impl Load {
-    /// Runs the load against `address`; `watched` is the process whose CPU time counts, and `look` is called once when
-    /// about half of the time is over.
+    /// Runs the load against `address`. `watched` is the process whose CPU time is measured; `look` is called once
+    /// after about half of the time.
     ///
     /// # Errors
-    /// pgbench missing or failing (its words are in the error), an interrupt, or a run too short
-    /// to have a window.
+    /// If pgbench is missing or fails (the error has its output), on an interrupt, or if the run is too short for a window.
     pub(super) fn run(
         &self,
         pgbench: &Path,
@@ -85,7 +84,7 @@ impl Load {
         self.evaluate(&log, &samples, watched.is_some())
     }
 
-    /// Starts the load and returns; it ends by itself after its time.
+    /// Starts the load without waiting; it ends by itself after its time.
     pub(super) fn start(&self, pgbench: &Path, address: SocketAddr) -> Result<RunningLoad> {
         let directory = tempfile::Builder::new().prefix("weir-load-").tempdir()?;
         let output = directory.path().join(OUTPUT);
@@ -99,7 +98,7 @@ impl Load {
 
     fn command(&self, pgbench: &Path, address: SocketAddr, directory: &Path) -> Command {
         let mut command = Command::new(pgbench);
-        // A margin at the end keeps the clients' last, shrinking crowd out of the window.
+        // A margin at the end excludes the time in which clients stop one by one.
         let seconds = (self.warm_up + self.measured + END_MARGIN)
             .as_secs_f64()
             .ceil();
@@ -150,8 +149,8 @@ impl Load {
         }
     }
 
-    /// The window is found in the log and the samples, not assumed: connecting 500 clients may
-    /// take a second or none.
+    /// Evaluates a run. The window is determined from the log and the samples: connecting 500 clients may take a
+    /// second or almost no time.
     fn evaluate(&self, log: &[Transaction], samples: &[Sample], watched: bool) -> Result<Outcome> {
         let too_short = || anyhow!("the run is too short to measure");
         let begin = log
@@ -187,11 +186,11 @@ impl Load {
     }
 }
 
-/// The first few different errors: every client may have said the same.
+/// First few distinct errors: every client may have reported the same one.
 fn complaints(output: &str) -> String {
     let mut seen: Vec<&str> = Vec::new();
     for line in output.lines().filter(|line| line.contains("error:")) {
-        // `client 7 script 0 aborted in ...: ERROR:  ...`: the number makes no difference.
+        // In `client 7 script 0 aborted in ...: ERROR:  ...` the number is ignored.
         let what = line
             .rsplit_once("ERROR:")
             .map_or(line, |(_, what)| what)
@@ -204,9 +203,9 @@ fn complaints(output: &str) -> String {
     seen.join("; ")
 }
 
-/// What pgbench prints.
+/// File for pgbench's output.
 const OUTPUT: &str = "output";
-/// As `--log-prefix` says.
+/// Value of `--log-prefix`.
 const LOG_PREFIX: &str = "log.";
 const END_MARGIN: Duration = Duration::from_millis(200);
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
@@ -224,7 +223,7 @@ mod tests {
 
     #[test]
     fn only_the_window_between_warm_up_and_end_counts() {
-        // One transaction every 10 ms for 4 s from second 100 on; the process burns 1 ms in each.
+        // One transaction every 10 ms for 4 s, from second 100 on; the process uses 1 ms of CPU in each.
         let log: Vec<Transaction> = (0..400)
             .map(|n| Transaction {
                 ended: Duration::from_millis(100_000 + n * 10),

@@ -1,5 +1,5 @@
-//! `docs/benchmarks`: kept results with their reports, and the pages that quote them. Reports come from the raw data, and so
-//! does every figure on these pages, which stands between two marks:
+//! `docs/benchmarks`: kept results with their reports, and a page that quotes them. Reports are made from the raw
+//! data, and so is every figure on the page, which stands between two marks:
 //!
 //! ```text
 //! <!-- from 2026-11-quick: ## p1: | **Pooler CPU -->
@@ -22,13 +22,13 @@ use crate::workspace;
 const DIRECTORY: &str = "docs/benchmarks";
 /// Pages with figures of the reports.
 const QUOTING: [&str; 2] = ["docs/benchmarks/README.md", "README.md"];
-/// What tells the result of a bench from that of a tuning.
+/// File that distinguishes the result of a bench from that of a tuning.
 const BENCH: &str = "run.json";
 const TUNE: &str = "finding.json";
 const BEGIN: &str = "<!-- from ";
 const END: &str = "<!-- end -->";
 
-/// The reports of all kept results, and the pages with their figures.
+/// Reports of all kept results, and the page with their figures.
 pub(super) fn pages() -> Result<Vec<Page>> {
     let mut pages = Vec::new();
     let mut reports = BTreeMap::new();
@@ -54,7 +54,7 @@ pub(super) fn pages() -> Result<Vec<Page>> {
     Ok(pages)
 }
 
-/// The page and the Markdown of one result, of `weir bench` or of `weir tune`.
+/// HTML page and Markdown of one result, of `weir bench` or of `weir tune`.
 fn report(directory: &Path) -> Result<(String, String)> {
     if directory.join(BENCH).is_file() {
         let rendered = Rendered::new(&Results::read(directory)?);
@@ -83,7 +83,7 @@ fn results() -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The page with its figures as they are now.
+/// Returns the page with up-to-date figures.
 fn fill(page: &str, reports: &BTreeMap<String, String>) -> Result<String> {
     let mut filled = String::new();
     let mut lines = page.lines();
@@ -110,7 +110,7 @@ fn fill(page: &str, reports: &BTreeMap<String, String>) -> Result<String> {
     Ok(filled)
 }
 
-/// What is to be found behind these beginnings of lines, one after the other.
+/// Finds the part of a report behind these line beginnings, which are looked for in sequence.
 fn part(report: &str, places: &str) -> Option<String> {
     let lines: Vec<&str> = report.lines().collect();
     let mut at = 0;

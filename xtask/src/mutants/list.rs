@@ -12,7 +12,7 @@ use crate::workspace::root;
 /// Lines after `after` in which `find` has to stand, so that an entry cannot move to another function unnoticed.
 const AFTER_MAX: usize = 40;
 
-/// One fault: a change of one line that would harm users, and the tests that have to notice it.
+/// A fault: a change of one line that would harm users, and the tests that must notice it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Mutant {
@@ -31,7 +31,7 @@ pub(super) struct Mutant {
     pub(super) effect: String,
     /// Tests that have to fail, cheapest first: `PACKAGE [--lib | --test NAME] [FILTER]…`.
     pub(super) tests: Vec<Tests>,
-    /// Belongs to the few that CI tries.
+    /// True for the few faults that CI tries.
     #[serde(default)]
     pub(super) short: bool,
 }
@@ -43,10 +43,10 @@ struct Area {
 }
 
 impl Mutant {
-    /// The text of the file with the fault in it.
+    /// Returns the text of the file with the fault in it.
     ///
     /// # Errors
-    /// If the line is not there exactly once: the entry is stale.
+    /// If the line does not occur exactly once: the entry is stale.
     pub(super) fn apply(&self, text: &str) -> Result<String> {
         let at = self.place(text).with_context(|| self.stale())?;
         let (before, rest) = text.split_at(at);
@@ -95,7 +95,7 @@ impl Mutant {
     }
 }
 
-/// Where `part` stands in `text`, if it does so exactly once.
+/// Position of `part` in `text`, if it occurs exactly once.
 fn only(text: &str, part: &str) -> Result<usize> {
     let mut places = text.match_indices(part);
     match (places.next(), places.next()) {
@@ -105,7 +105,7 @@ fn only(text: &str, part: &str) -> Result<usize> {
     }
 }
 
-/// All faults, area by area.
+/// Reads all faults, area by area.
 ///
 /// # Errors
 /// If a file of the list cannot be read.
@@ -127,8 +127,10 @@ pub(super) fn read() -> Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
+/// Checks all entries.
+///
 /// # Errors
-/// Names all entries that do not fit the tree, or whose id is taken.
+/// Names all entries that do not fit the tree, or whose id is not unique.
 pub(super) fn check(mutants: &[Mutant]) -> Result<()> {
     let mut ids = BTreeSet::new();
     let mut wrong = Vec::new();
@@ -150,7 +152,7 @@ pub(super) fn check(mutants: &[Mutant]) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// CI tries the short ones in a few minutes.
+    /// Maximum of short faults, which CI tries in a few minutes.
     const SHORT_MAX: usize = 8;
 
     #[test]

@@ -1,4 +1,4 @@
-//! The table of what became of each fault. Never decides anything about a trial.
+//! Table of the outcomes of all faults. It decides nothing about a trial.
 
 use anyhow::{Result, bail};
 
@@ -67,6 +67,8 @@ impl Report {
         text
     }
 
+    /// Fails if a fault was not caught.
+    ///
     /// # Errors
     /// Names the faults that no test noticed, and those that could not be tried.
     pub(super) fn verdict(&self) -> Result<()> {
@@ -93,7 +95,7 @@ impl Line {
     }
 }
 
-/// The list itself, for readers.
+/// Table of the list itself.
 pub(super) fn listing(mutants: &[Mutant]) -> String {
     let mut table = Table::new(&["fault", "area", "effect"]);
     for mutant in mutants {

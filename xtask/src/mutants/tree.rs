@@ -1,5 +1,6 @@
-//! A copy of the tree to put faults into, with a build directory of its own. The build directory cannot be the work
-//! tree's: cargo names artifacts by the path inside the workspace, so that a faulty library would pass for the real one.
+//! A copy of the tree to put faults into, with a build directory of its own. The work tree's build directory cannot
+//! be used: cargo names artifacts by the path inside the workspace, so that a faulty library would be taken for the
+//! real one.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 use super::list::Mutant;
 use crate::workspace::root;
 
-/// A copy of every file that git knows or would add.
+/// Copy of every file that git tracks or would add.
 pub(super) struct Tree {
     directory: PathBuf,
     pub(super) build: PathBuf,
@@ -19,8 +20,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Brings the copy of this number up to date. Files that are the same keep their times, so that cargo builds
-    /// only what has changed.
+    /// Updates the copy of this number. Unchanged files keep their times, so that cargo builds only what has changed.
     ///
     /// # Errors
     /// If files cannot be listed or copied.
@@ -48,14 +48,14 @@ impl Tree {
         &self.directory
     }
 
-    /// The file for the output of a trial, emptied.
+    /// Empties the file for the output of a trial and returns its path.
     pub(super) fn log(&self, name: &str) -> Result<PathBuf> {
         let path = self.logs.join(format!("{name}.log"));
         fs::write(&path, "")?;
         Ok(path)
     }
 
-    /// Puts the fault in.
+    /// Applies the fault to the copy.
     ///
     /// # Errors
     /// If the entry is stale.
@@ -65,7 +65,7 @@ impl Tree {
         Ok(fs::write(&path, mutant.apply(&text)?)?)
     }
 
-    /// Takes the fault out.
+    /// Restores the file of the fault.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -87,7 +87,7 @@ impl Tree {
         Ok(fs::set_permissions(&to, permissions)?)
     }
 
-    /// Removes what was copied before and is gone from the tree: cargo finds tests and crates by looking.
+    /// Removes files that were copied before and have left the tree: cargo finds tests and crates by their files.
     fn remove_others(&self, record: &Path, files: &BTreeSet<String>) -> Result<()> {
         let before = fs::read_to_string(record).unwrap_or_default();
         for gone in before.lines().filter(|file| !files.contains(*file)) {

@@ -1,4 +1,5 @@
-//! One trial: builds a copy of the tree and runs tests on it, with a limit of time and memory for what a fault may do.
+//! A trial: builds a copy of the tree and runs tests on it, with limits on time and memory against the effects of a
+//! fault.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,13 +20,13 @@ use super::tree::Tree;
 /// Longest run of tests without a fault.
 pub(super) const BASELINE_MAX: Duration = Duration::from_secs(900);
 
-/// Tests may take so many times as long as without a fault, on a machine that has become busy, and then this.
+/// Factor by which tests may be slower than without a fault, for a busy machine; [`SLACK`] is added.
 const SLOWER_MAX: u32 = 10;
 const SLACK: Duration = Duration::from_secs(60);
 
 const BUILD_MAX: Duration = Duration::from_secs(1800);
 
-/// Address space of a run of tests, in KiB: a fault that loops may also allocate.
+/// Address space of a run of tests, in KiB: an endless loop may also allocate.
 const MEMORY_KIB_MAX: u32 = 8 << 20;
 
 /// A selection of tests: `PACKAGE [--lib | --test NAME] [FILTER]…`.
@@ -55,9 +56,9 @@ enum Ended {
 }
 
 pub(super) enum Outcome {
-    /// Names what failed.
+    /// Names the failed test.
     Caught(String),
-    /// The entry is unusable, for instance since it does not compile.
+    /// The entry is unusable, for example because it does not compile.
     Invalid(String),
     Survived,
 }
@@ -127,10 +128,10 @@ impl TestRun {
     }
 }
 
-/// Tries one fault; also returns the seconds that took.
+/// Tries one fault; also returns the duration in seconds.
 ///
 /// # Errors
-/// When the copy cannot be changed, or cargo cannot be started.
+/// If the copy cannot be changed, or cargo cannot be started.
 pub(super) fn attempt(
     tree: &Tree,
     mutant: &Mutant,
@@ -169,9 +170,9 @@ pub(super) fn build(tree: &Tree, tests: &Tests, log: &Path) -> Result<Built> {
     }
 }
 
-/// Runs tests that were built.
+/// Runs tests that are already built.
 pub(super) fn run(tree: &Tree, tests: &Tests, limit: Duration, log: &Path) -> Result<TestRun> {
-    // A shell, since it can set limits for what it becomes.
+    // Through a shell, which can set limits for the process it becomes.
     let mut command = cargo_test(tree, tests, "sh");
     command.arg("--no-fail-fast").arg("--").args(&tests.filters);
     let from = fs::metadata(log)?.len();
@@ -193,7 +194,7 @@ pub(super) fn run(tree: &Tree, tests: &Tests, limit: Duration, log: &Path) -> Re
     })
 }
 
-/// `cargo test` on the copy, started by itself or by a shell that limits its memory.
+/// Command for `cargo test` on the copy, started directly or by a shell that limits its memory.
 fn cargo_test(tree: &Tree, tests: &Tests, by: &str) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command;
@@ -209,16 +210,16 @@ fn cargo_test(tree: &Tree, tests: &Tests, by: &str) -> Command {
         .args(&tests.target)
         .current_dir(tree.path())
         .env("CARGO_TARGET_DIR", &tree.build)
-        // Backtraces of faults are of no use, and without them the build is faster and smaller.
+        // Backtraces of faults are not needed, and without debug information the build is faster and smaller.
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("CARGO_INCREMENTAL", "1")
-        // What one fault made fail must not be tried again on the next.
+        // Inputs that one fault made fail must not be tried again on the next.
         .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
         .env("RUST_BACKTRACE", "0");
     command
 }
 
-/// Runs a command to its end, or ends it and all that it started after `limit`; then there is no status.
+/// Runs a command to its end. After `limit`, kills it with all its children; then there is no status.
 fn wait(command: &mut Command, limit: Duration, log: &Path) -> Result<Option<ExitStatus>> {
     let output: File = OpenOptions::new().append(true).open(log)?;
     let mut child = command
@@ -242,7 +243,7 @@ fn wait(command: &mut Command, limit: Duration, log: &Path) -> Result<Option<Exi
 fn end(child: &mut Child) -> Result<()> {
     let number = i32::try_from(child.id())?;
     if let Some(group) = Pid::from_raw(number) {
-        // An error says that the group is gone.
+        // An error means that the group has ended.
         let _ = kill_process_group(group, Signal::KILL);
     }
     child.wait()?;

@@ -1,4 +1,4 @@
-//! Which crate may know which, and what may not be in the tree below the pure crates.
+//! Permitted dependencies between crates, and packages that must not occur below the pure crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -10,7 +10,8 @@ use weir_lab::process::run_to_end;
 use crate::tidy::Finding;
 use crate::workspace::cargo;
 
-/// Crate, and the crates of ours that it may use. A new crate gets its row with its first commit.
+/// Each crate, with the crates of this workspace that it may use. A new crate gets its row with its first
+/// commit.
 const ARROWS: &[(&str, &[&str])] = &[
     ("weir-wire", &[]),
     ("weir-auth", &["weir-wire"]),
@@ -97,10 +98,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &["weir-admin", "weir-config", "weir-lab"]),
 ];
 
-/// Any crate's tests may use it, no crate's code.
+/// Crate that all tests may use, but no other code.
 const TEST_ONLY: &str = "weir-testkit";
 
-/// No socket, no event loop, no runtime below these.
+/// Crates below which there may be no socket, event loop or runtime.
 const PURE: &[&str] = &[
     "weir-wire",
     "weir-auth",
@@ -121,10 +122,11 @@ const IMPURE: &[&str] = &[
     "polling",
 ];
 
-/// A second TLS stack, in C, with holes of its own (hazard SEC-69): nowhere, not even in a dependency of a test.
+/// Packages that are banned everywhere, even as a dependency of tests: a second TLS stack, in C, with
+/// vulnerabilities of its own (hazard SEC-69).
 const BANNED: &[&str] = &["boring", "native-tls", "openssl", "openssl-sys"];
 
-/// What we read of `cargo metadata --format-version 1`.
+/// Part of the output of `cargo metadata --format-version 1`.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -142,7 +144,7 @@ struct Package {
 #[derive(Deserialize)]
 struct Dependency {
     name: String,
-    /// Nothing for a normal dependency, else `dev` or `build`.
+    /// `dev` or `build`; none for a normal dependency.
     kind: Option<String>,
 }
 
@@ -182,7 +184,7 @@ fn read() -> Result<Metadata> {
         .lines()
         .find_map(|line| line.strip_prefix("host: "))
         .ok_or_else(|| anyhow!("rustc -vV names no host"))?;
-    // Without the filter cargo would download the dependencies of every other system.
+    // Without the filter cargo would download the dependencies of all other systems.
     let mut command = cargo();
     command.args([
         "metadata",
@@ -201,7 +203,7 @@ impl Metadata {
             .filter(|package| self.workspace_members.contains(&package.id))
     }
 
-    /// Direct dependencies against the table.
+    /// Compares direct dependencies with the table.
     fn direct(&self) -> Vec<Finding> {
         let ours: BTreeSet<&str> = self
             .members()
@@ -234,7 +236,7 @@ impl Metadata {
         findings
     }
 
-    /// Everything below the pure crates, tests aside.
+    /// Checks all dependencies of the pure crates, except those of tests.
     fn trees(&self) -> Vec<Finding> {
         let names: BTreeMap<&str, &str> = self
             .packages
@@ -258,7 +260,7 @@ impl Metadata {
         findings
     }
 
-    /// Everything that is built at all.
+    /// Checks all packages that are built.
     fn banned(&self) -> Vec<Finding> {
         let found = self
             .resolve

@@ -1,11 +1,11 @@
-//! What can be seen in one file: its head, its length, its words, its imports.
+//! Checks of single files: head, length, words and imports.
 
 use crate::tidy::Finding;
 
-/// Lines of a Rust file before its tests. STYLE aims at 400; this is the end.
+/// Maximum of lines of a Rust file before its tests. STYLE recommends at most 400.
 const LINES_MAX: usize = 800;
 
-/// Word, and what to do instead. Split so that this file does not find itself.
+/// Banned words, each with the alternative. Split so that this file does not match itself.
 const BANNED_IN_RUST: &[(&str, &str)] = &[
     (
         concat!("FIX", "ME"),
@@ -33,14 +33,14 @@ const BANNED_IN_RUST: &[(&str, &str)] = &[
     ),
 ];
 
-/// Directories of one developer's machine.
+/// Directories that exist only on a developer's machine.
 const MACHINE_PATHS: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
     concat!("/ho", "me/"),
 ];
 
-/// Everything that is wrong with the text of the file at `path`.
+/// Checks the text of the file at `path`.
 pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = machine_paths(path, text);
     if path.ends_with(".rs") {
@@ -59,7 +59,8 @@ fn machine_paths(path: &str, text: &str) -> Vec<Finding> {
     let hit = |line: &str| {
         MACHINE_PATHS.iter().copied().find(|&banned| {
             line.match_indices(banned).any(|(at, _)| {
-                // `network/` or `https://host/home/` is not an absolute path of a machine.
+                // In `network/` or `https://host/home/` the text is not an absolute path of a
+                // machine.
                 let before = line.get(..at).and_then(|head| head.chars().next_back());
                 !before.is_some_and(|before| before.is_alphanumeric() || "._-~}*".contains(before))
             })
@@ -123,7 +124,7 @@ fn banned(path: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// Where an import comes from, in the order of the blocks.
+/// Origin of an import, in the order of the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 enum Block {
     Std,
@@ -133,8 +134,8 @@ enum Block {
 
 const BLOCKS: &str = "three blocks with an empty line between: std, external, crate";
 
-/// Imports at the head of a file stand in blocks. Only one-line heads of `use` are looked at: what
-/// follows in braces belongs to the same import.
+/// Checks that imports at the head of a file stand in blocks. Only the first line of a `use` is
+/// examined: the lines in braces belong to the same import.
 fn imports(path: &str, text: &str) -> Vec<Finding> {
     let modules: Vec<&str> = numbered(text)
         .filter_map(|(_, line)| module_name(line))
@@ -170,7 +171,8 @@ fn imports(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// The first item ends the imports; a `use` further down is something else, such as a macro's.
+/// True for the first line of an item, which ends the imports. A later `use` is something else, such
+/// as a macro's.
 fn ends_head(line: &str) -> bool {
     let line = line.strip_prefix("pub ").unwrap_or(line);
     let line = line.strip_prefix("pub(crate) ").unwrap_or(line);
@@ -199,7 +201,8 @@ fn module_name(line: &str) -> Option<&str> {
     line.strip_prefix("mod ")?.strip_suffix(';')
 }
 
-/// Nothing for a module that this file declares: rustfmt sorts `use own::..` among the external ones.
+/// Block of an import; none for a module that this file declares, because rustfmt sorts `use own::..`
+/// among the external ones.
 fn block_of(import: &str, modules: &[&str]) -> Option<Block> {
     let first = import.split([':', ';', ' ']).next().unwrap_or_default();
     match first {
