@@ -1,4 +1,4 @@
-//! Answers of a server in a form that two databases of one or of two clusters agree on.
+//! Answers of a server in a form that is equal for two databases of the same or of different clusters.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::raw::Message;
 
-/// The last `ParameterStatus` of each name.
+/// Last `ParameterStatus` of each name.
 pub type Parameters = BTreeMap<String, String>;
 
 /// Outcome of a step.
@@ -20,7 +20,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Says where two answers differ; empty when they agree.
+    /// Describes the differences between two answers; empty if they agree.
     #[must_use]
     pub fn difference(&self, other: &Self) -> String {
         let mut text = String::new();
@@ -44,7 +44,7 @@ impl Answer {
         text
     }
 
-    /// True when the step failed with this SQLSTATE.
+    /// True if the step failed with this SQLSTATE.
     #[must_use]
     pub fn failed_with(&self, state: &str) -> bool {
         let begin = format!("E ERROR {state} ");
@@ -52,7 +52,7 @@ impl Answer {
     }
 }
 
-/// Line for a message that every client sees alike.
+/// Formats a message that is equal for all clients.
 ///
 /// # Errors
 /// When the message is not well formed.
@@ -85,7 +85,7 @@ pub fn parameter(body: &[u8]) -> Result<(String, String)> {
     Ok((next()?, next()?))
 }
 
-/// The columns without what differs between databases.
+/// Formats columns without the parts that differ between databases.
 fn described(body: &[u8]) -> Result<String> {
     let mut rest = body.get(2..).context("no count")?;
     let mut columns = Vec::new();
@@ -99,7 +99,8 @@ fn described(body: &[u8]) -> Result<String> {
     Ok(format!("T {}", columns.join(", ")))
 }
 
-/// From the zero behind the name, the table's oid and the place in it: type, length, modifier, format.
+/// Formats one column. `numbers` begins at the zero after the name: the table's oid, the position in
+/// it, type, length, modifier, format.
 fn column(name: &[u8], numbers: &[u8]) -> Result<String> {
     let (oid, rest): (&[u8; 4], _) = numbers
         .get(7..)
@@ -129,7 +130,8 @@ fn types(body: &[u8]) -> Result<String> {
     Ok(texts.join(" "))
 }
 
-/// Oid of a type of PostgreSQL; a type that a script has made has another one each time.
+/// Name of a type: the oid of a type of PostgreSQL itself. Types that a script has made get another
+/// oid each time.
 fn type_name(oid: i32) -> String {
     if oid >= 16_384 {
         "made".to_owned()
@@ -154,7 +156,8 @@ fn values(body: &[u8]) -> Result<String> {
     Ok(texts.join(", "))
 }
 
-/// Severity, SQLSTATE and text first, then the others; not where in PostgreSQL's source it happened.
+/// Formats severity, SQLSTATE and text, then the other fields; leaves out the place in PostgreSQL's
+/// source.
 fn fields(body: &[u8]) -> String {
     let fields: BTreeMap<char, String> = body
         .split(|byte| *byte == 0)

@@ -1,7 +1,8 @@
 //! Child processes that cannot outlive the suite.
 //!
-//! Each runs under `setpriv --pdeathsig`, which the kernel honours when the *thread* that made the child ends; one
-//! thread that lives as long as the process therefore makes all children. Even a suite that is killed leaves nothing.
+//! Each child runs under `setpriv --pdeathsig`. The kernel sends that signal when the *thread* that made the child
+//! ends; therefore one thread that lives as long as the process makes all children. Even a killed suite leaves none
+//! behind.
 
 use std::fs::File;
 use std::io;
@@ -26,12 +27,12 @@ use crate::wait_until;
 
 type Order = (Command, mpsc::SyncSender<io::Result<Child>>);
 
-/// Whose rights a child gets.
+/// User whose rights a child gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runner {
-    /// User `postgres` when we are root (PostgreSQL and PgBouncer refuse root), ourselves otherwise.
+    /// User `postgres` if the suite runs as root (PostgreSQL and PgBouncer refuse root), else the user of the suite.
     Postgres,
-    /// Whoever runs the suite.
+    /// User of the suite.
     Ourselves,
 }
 
@@ -45,12 +46,12 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    /// Starts `command` (program first) with output and errors going to `log`.
+    /// Starts `command` (program first) with output and errors written to `log`.
     ///
-    /// `stop_signal` (`QUIT`, `TERM`, …) is what ends it at drop and when the suite dies.
+    /// `stop_signal` (`QUIT`, `TERM`, …) ends the process when this is dropped and when the suite dies.
     ///
     /// # Errors
-    /// When `setpriv` or the log file cannot be had.
+    /// When `setpriv` is missing or the log file cannot be opened.
     pub fn start(
         runner: Runner,
         stop_signal: &'static str,
@@ -79,17 +80,17 @@ impl Guarded {
         self.child.id()
     }
 
-    /// What the process has written so far.
+    /// Output of the process so far.
     #[must_use]
     pub fn log(&self) -> String {
         let bytes = std::fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// An error holding the log when the process has ended.
+    /// Fails with the log if the process has ended.
     ///
     /// # Errors
-    /// When it has ended, or when its state cannot be asked for.
+    /// When the process has ended, or when its state cannot be read.
     pub fn check_running(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
@@ -106,10 +107,10 @@ impl Guarded {
         Ok(())
     }
 
-    /// Waits for the end without asking for it.
+    /// Waits for the end of the process without a signal.
     ///
     /// # Errors
-    /// When it did not end within the limit.
+    /// When the process did not end within the limit.
     pub fn wait_exit(&mut self, limit: Duration) -> Result<ExitStatus> {
         let mut status = None;
         let child = &mut self.child;
@@ -121,10 +122,10 @@ impl Guarded {
         status.context("it has just ended")
     }
 
-    /// Sends a signal and waits for the end, `SIGKILL` after `limit`.
+    /// Sends a signal and waits for the end; sends `SIGKILL` after `limit`.
     ///
     /// # Errors
-    /// When it did not end by itself within the limit.
+    /// When the process did not end by itself within the limit.
     pub fn stop(&mut self, signal: &str, limit: Duration) -> Result<()> {
         if self.child.try_wait()?.is_some() {
             return Ok(());
@@ -153,7 +154,7 @@ impl Drop for Guarded {
     }
 }
 
-/// `setpriv` with the runner's rights; the caller adds program and arguments.
+/// Command for `setpriv` with the runner's rights; the caller adds program and arguments.
 ///
 /// # Errors
 /// When `setpriv` is not installed.

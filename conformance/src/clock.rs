@@ -1,4 +1,4 @@
-//! The suite's only clock: deadlines and waiting for a condition without sleeping blindly.
+//! Clock of the suite: deadlines, and waiting for conditions without blind sleeps.
 
 use std::thread;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use anyhow::Result;
 use anyhow::bail;
 
-/// The time now. Suites run against real processes, so real time is the only time there is.
+/// Current time. Suites run against real processes, so they use real time.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one clock of the conformance suites"
@@ -18,7 +18,7 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// The calendar's time, for the dates of certificates.
+/// Calendar time, for the dates of certificates.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one clock of the conformance suites"
@@ -29,12 +29,12 @@ pub fn since_1970() -> Duration {
     now.unwrap_or_default()
 }
 
-/// Limit for what Weir does without waiting. A machine with four busy loops per core needs seconds for what takes
-/// milliseconds alone. No time-out of Weir's that could be mistaken for "at once" is shorter by default: the shortest is
-/// `server_connect_timeout`, 15 s.
+/// Time limit for actions that Weir takes without waiting. A machine with four busy loops per core needs seconds for
+/// what takes milliseconds on an idle one. Weir's default time-outs are all longer, so none is mistaken for an
+/// immediate action: the shortest is `server_connect_timeout`, 15 s.
 pub const SOON: Duration = Duration::from_secs(12);
 
-/// Polls `condition` until it holds or `limit` has passed; the error names `what` was waited for.
+/// Polls `condition` until it holds or `limit` has passed; the error names `what`.
 ///
 /// # Errors
 /// When the limit passes, or when the condition itself fails.

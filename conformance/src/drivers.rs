@@ -1,4 +1,4 @@
-//! Client programs in `drivers/`: fetched and built at first use, kept in `target/conformance`, then run.
+//! Client programs in `drivers/`: downloaded and built at first use, kept in `target/conformance`, then run.
 
 use std::env;
 use std::fs;
@@ -14,7 +14,7 @@ use anyhow::bail;
 
 use crate::tools;
 
-/// The directory of a driver's sources.
+/// Directory of a driver's sources.
 #[must_use]
 pub fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -24,12 +24,12 @@ pub fn source(name: &str) -> PathBuf {
 
 /// Builds `name` into the cache with `build` unless its sources are unchanged since the last success.
 ///
-/// `build` gets a directory with a copy of the sources in it and may leave whatever the program needs there.
+/// `build` receives a directory with a copy of the sources and may leave there whatever the program needs.
 ///
 /// # Errors
 /// When the build fails; the cache is then not marked good.
 pub fn prepare(name: &str, build: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-    // Tests of one binary run side by side; each tool's own cache dislikes that.
+    // Tests of one binary run side by side, which the tools' own caches do not support.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let cache = tools::cache_dir(name)?;
@@ -61,7 +61,7 @@ pub fn run(command: &mut Command, port: u16, database: &str) -> Result<String> {
     Ok(output)
 }
 
-/// Points a client program to a database on 127.0.0.1:`port` by the variables that all drivers know.
+/// Directs a client program to a database on 127.0.0.1:`port`, with the variables that all drivers read.
 pub fn connect_to(command: &mut Command, port: u16, database: &str) {
     command
         .env("PGHOST", "127.0.0.1")
@@ -76,7 +76,7 @@ pub fn connect_to(command: &mut Command, port: u16, database: &str) {
     command.env_remove("PGOPTIONS");
 }
 
-/// The directory of the Python programs, with their interpreter in `venv/bin/python`.
+/// Directory of the Python programs, with their interpreter in `venv/bin/python`.
 ///
 /// # Errors
 /// When Python is missing or packages cannot be fetched.
@@ -94,7 +94,7 @@ pub fn python() -> Result<PathBuf> {
     })
 }
 
-/// The directory of the Go program `drivers`.
+/// Directory of the Go program `drivers`.
 ///
 /// # Errors
 /// When Go is missing or modules cannot be fetched.
@@ -112,7 +112,7 @@ pub fn go() -> Result<PathBuf> {
     })
 }
 
-/// The directory of the Node programs.
+/// Directory of the Node programs.
 ///
 /// # Errors
 /// When Node is missing or packages cannot be fetched.
@@ -127,10 +127,10 @@ pub fn node() -> Result<PathBuf> {
     })
 }
 
-/// The directory of the C programs `pipeline` and `transactions`.
+/// Directory of the C programs `pipeline` and `transactions`.
 ///
 /// # Errors
-/// When there is no compiler or no libpq to compile with.
+/// When the compiler or libpq's headers are missing.
 pub fn libpq() -> Result<PathBuf> {
     prepare("libpq", |directory| {
         tools::require("cc", "gcc libc6-dev")?;
@@ -147,7 +147,7 @@ pub fn libpq() -> Result<PathBuf> {
     })
 }
 
-/// The Rust program `drivers`, built by the cargo that builds us.
+/// Path of the Rust program `drivers`, built by the cargo that runs the suite.
 ///
 /// # Errors
 /// When crates cannot be fetched.
@@ -161,7 +161,7 @@ pub fn rust() -> Result<PathBuf> {
     Ok(cache.join("target/debug/drivers"))
 }
 
-/// Compiles a Java program; returns the class path that it runs with.
+/// Compiles a Java program; returns the class path to run it with.
 ///
 /// # Errors
 /// When Java or Maven is missing, or the program does not compile.
@@ -176,7 +176,7 @@ pub fn java(source: &str) -> Result<String> {
     Ok(format!("{}:{classpath}", home.join("classes").display()))
 }
 
-/// The jars of the `pom.xml` in `drivers/NAME`.
+/// Directory with the jars of the `pom.xml` in `drivers/NAME`.
 ///
 /// # Errors
 /// When Maven is missing or cannot fetch.

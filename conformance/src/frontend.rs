@@ -1,4 +1,4 @@
-//! The bytes of a client, built by hand: an oracle must not share code with what it judges.
+//! Messages of a client, built by hand: an oracle must not share code with the program it judges.
 //!
 //! Formats: PostgreSQL manual, "Message Formats" (55.7).
 

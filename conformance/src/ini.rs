@@ -1,8 +1,8 @@
-//! One configuration for both poolers: PgBouncer's ini, which Weir reads as it is.
+//! Configuration for both poolers: PgBouncer's ini, which Weir reads unchanged.
 
 use std::fmt::Write;
 
-/// What a suite asks of the pooler.
+/// Options of the pooler for a suite.
 #[derive(Clone, Debug)]
 pub struct PoolOptions {
     /// `session`, `transaction` or `statement`.
@@ -30,21 +30,21 @@ impl Default for PoolOptions {
 }
 
 impl PoolOptions {
-    /// The same with another pool size.
+    /// Changes the pool size.
     #[must_use]
     pub fn pool_size(mut self, servers: u32) -> Self {
         self.pool_size = servers;
         self
     }
 
-    /// The same with one more line in the `[pgbouncer]` section.
+    /// Adds a line to the `[pgbouncer]` section.
     #[must_use]
     pub fn setting(mut self, line: &str) -> Self {
         self.settings.push(line.to_owned());
         self
     }
 
-    /// The same with several more settings.
+    /// Adds several settings.
     #[must_use]
     pub fn settings(mut self, settings: Vec<(&'static str, String)>) -> Self {
         let lines = settings
@@ -54,14 +54,14 @@ impl PoolOptions {
         self
     }
 
-    /// The same with one more environment variable for the pooler.
+    /// Adds an environment variable for the pooler.
     #[must_use]
     pub fn env(mut self, key: &str, value: &str) -> Self {
         self.env.push((key.to_owned(), value.to_owned()));
         self
     }
 
-    /// The file's text; `port` is ours, `postgres_port` the server's.
+    /// Text of the file; `port` is the pooler's, `postgres_port` the server's.
     #[must_use]
     pub fn ini(&self, port: u16, postgres_port: u16, auth_file: &str) -> String {
         let mut ini = format!(

@@ -1,8 +1,8 @@
 //! Helpers that start real PostgreSQL servers, Weir and clients for the suites in `tests/`.
 //!
-//! Every suite runs the same steps against a [`Target`]: PostgreSQL itself (`CONFORMANCE_TARGET=direct`, which proves
-//! the suite), Debian's PgBouncer (`pgbouncer`, which shows what others do) or Weir (`weir`, the default). A missing
-//! tool is a failure that names its Debian package; nothing is skipped in silence.
+//! Every suite runs the same steps against a [`Target`]: PostgreSQL itself (`CONFORMANCE_TARGET=direct`, which
+//! validates the suite), Debian's PgBouncer (`pgbouncer`, for comparison) or Weir (`weir`, the default). A missing
+//! tool is a failure that names its Debian package; no test is skipped silently.
 
 #![allow(
     clippy::print_stderr,

@@ -1,4 +1,4 @@
-//! A client's side of every password exchange, written from the RFCs: it shares no code with Weir's.
+//! Client side of all password exchanges, written from the RFCs: it shares no code with Weir's.
 //!
 //! SCRAM-SHA-256: RFC 5802 and RFC 7677; channel binding `tls-server-end-point`: RFC 5929.
 
@@ -18,19 +18,20 @@ use crate::Raw;
 use crate::frontend;
 use crate::raw::Message;
 
-/// What to do about channel binding.
+/// Use of channel binding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Binding {
-    /// Do without: flag `n`.
+    /// Not used: flag `n`.
     #[default]
     No,
-    /// Pretend that the server offered none: flag `y`.
+    /// Claim that the server did not offer it: flag `y`.
     NotOffered,
     /// `SCRAM-SHA-256-PLUS`.
     Yes,
 }
 
-/// Logs in; answers each request for a password with this one. Returns the methods asked for, as `10` for SASL.
+/// Logs in with this password for every password request. Returns the methods that the server requested, such
+/// as `10` for SASL.
 ///
 /// # Errors
 /// When the login is refused (`login refused: …`), or the server proves that it does not know the password.
@@ -75,7 +76,7 @@ fn secret(text: &str) -> Vec<u8> {
     frontend::message(b'p', &[text.as_bytes(), b"\0"].concat())
 }
 
-/// `md5` with the digest of password and user.
+/// Secret in PostgreSQL's md5 format: `md5` and the digest of password and user.
 #[must_use]
 pub fn md5_secret(user: &str, password: &str) -> String {
     format!("md5{}", hex(&Md5::digest(format!("{password}{user}"))))
@@ -91,7 +92,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The secret that PostgreSQL would store for this password.
+/// Secret that PostgreSQL would store for this password.
 #[must_use]
 pub fn scram_secret(password: &str, salt: &[u8], iterations: u32) -> String {
     let salted = salted(password, salt, iterations);
@@ -122,10 +123,10 @@ pub fn sasl_initial(mechanism: &str, first: &str) -> Vec<u8> {
     frontend::message(b'p', &parts.concat())
 }
 
-/// The hash of the server's certificate; SHA-256 fits all certificates that the suites use it with.
+/// Hash of the server's certificate; SHA-256 is right for all certificates that the suites use here.
 ///
 /// # Errors
-/// Without TLS.
+/// When the connection has no TLS.
 pub fn end_point(raw: &Raw) -> Result<Vec<u8>> {
     let tls = raw.tls().context("channel binding without TLS")?;
     let certificates = tls.peer_certificates().context("no certificate")?;
@@ -151,21 +152,21 @@ fn scram(raw: &mut Raw, offer: &Message, password: &str, binding: Binding) -> Re
     scram.exchange(raw, password)
 }
 
-/// A SCRAM exchange with every piece that concerns channel binding free to choose, honest or not.
+/// A SCRAM exchange in which every part of channel binding can be chosen, honest or not.
 #[derive(Clone, Debug)]
 pub struct Scram<'a> {
-    /// The mechanism asked for.
+    /// Requested mechanism.
     pub mechanism: &'a str,
-    /// The header of the first message, as `n,,`.
+    /// Header of the first message, such as `n,,`.
     pub header: &'a str,
-    /// What the last message says that the header was.
+    /// Header as the last message repeats it.
     pub repeated: &'a str,
-    /// What is bound to.
+    /// Data to bind to.
     pub data: Vec<u8>,
 }
 
 impl<'a> Scram<'a> {
-    /// Bound to nothing.
+    /// Exchange without channel binding.
     #[must_use]
     pub fn new(mechanism: &'a str, header: &'a str) -> Self {
         Self {
@@ -176,7 +177,7 @@ impl<'a> Scram<'a> {
         }
     }
 
-    /// From the answer to `AuthenticationSASL` to `AuthenticationSASLFinal`.
+    /// Runs the exchange from the answer to `AuthenticationSASL` to `AuthenticationSASLFinal`.
     ///
     /// # Errors
     /// When the login is refused, or the server proves that it does not know the password.
@@ -213,7 +214,7 @@ fn exchange(raw: &mut Raw, scram: &Scram<'_>, password: &str) -> Result<()> {
     Ok(())
 }
 
-/// The names in `AuthenticationSASL`.
+/// Names of the mechanisms in `AuthenticationSASL`.
 #[must_use]
 pub fn mechanisms(offer: &Message) -> Vec<String> {
     let names = offer.body.get(4..).unwrap_or_default();
@@ -246,7 +247,7 @@ fn parse_first(text: &str) -> Result<(&str, Vec<u8>, u32)> {
 mod tests {
     use super::*;
 
-    /// RFC 7677, part 3: the keys of user `user`, password `pencil`.
+    /// Test vector of RFC 7677, part 3: user `user`, password `pencil`.
     #[test]
     fn secrets_are_those_of_the_rfc() {
         let salt = BASE64_STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();

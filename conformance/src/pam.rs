@@ -1,7 +1,7 @@
-//! A PAM stack in a directory of its own: neither `/etc/pam.d` nor the system's accounts are touched.
+//! A PAM stack in a directory of its own: `/etc/pam.d` and the system's accounts are not touched.
 //!
-//! Debian's `libpam-wrapper` makes PAM read its services from a directory of the test's choice, in processes that are
-//! started with [`Pam::env`]; its module `pam_matrix` checks passwords against a text file.
+//! Debian's `libpam-wrapper` makes PAM read its services from a given directory, in processes that are started with
+//! [`Pam::env`]. Its module `pam_matrix` checks passwords against a text file.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,12 +15,12 @@ use anyhow::Result;
 use crate::TempDir;
 use crate::tools;
 
-/// Users, passwords, and the service that each may use.
+/// Users, passwords, and the service that each user may use.
 const PASSWORDS: &str = "alice:alice's secret:pgbouncer\nalice:alice's secret:closed\n\
                          bob:bob's secret:elsewhere\n";
 
-/// The services. `pgbouncer` notes who asked; `talkative` has much to say; `closed` lets nobody in; `visible` asks
-/// for something that is shown while it is typed; `broken` names a module that is not there.
+/// PAM services. `pgbouncer` records its requests; `talkative` sends many messages; `closed` refuses everybody;
+/// `visible` has a prompt with echo; `broken` names a module that does not exist.
 const SERVICES: &[(&str, &str)] = &[
     (
         "pgbouncer",
@@ -48,7 +48,7 @@ const SERVICES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The stack's files; they are removed when it is dropped.
+/// Files of the stack, which are removed when this is dropped.
 #[derive(Debug)]
 pub struct Pam {
     directory: TempDir,
@@ -75,7 +75,7 @@ impl Pam {
             let text = text.replace("MODULES", &modules.to_string_lossy());
             directory.write(&format!("services/{name}"), &text)?;
         }
-        // Whatever else is asked for.
+        // All other services.
         directory.write(
             "services/other",
             "auth required pam_deny.so\naccount required pam_deny.so\n",
@@ -83,7 +83,7 @@ impl Pam {
         Ok(Self { directory })
     }
 
-    /// What a process needs in its environment to use this stack.
+    /// Environment that makes a process use this stack.
     #[must_use]
     pub fn env(&self) -> Vec<(String, String)> {
         let path = |name| {
@@ -98,13 +98,13 @@ impl Pam {
             ("PAM_WRAPPER", "1".to_owned()),
             ("PAM_WRAPPER_SERVICE_DIR", path("services")),
             ("PAM_WRAPPER_RUNTIME_DIR", path("runtime")),
-            // Its own remarks would stand between the program's lines.
+            // Its own messages would appear between the program's lines.
             ("PAM_WRAPPER_USE_SYSLOG", "1".to_owned()),
         ];
         pairs.map(|(key, value)| (key.to_owned(), value)).into()
     }
 
-    /// Who asked service `pgbouncer`: a line `auth SERVICE USER HOST` each.
+    /// Requests to service `pgbouncer`, one line `auth SERVICE USER HOST` each.
     #[must_use]
     pub fn asked(&self) -> String {
         fs::read_to_string(self.directory.path().join("asked")).unwrap_or_default()
@@ -113,13 +113,13 @@ impl Pam {
     /// Runs `program` on this stack and returns what it printed.
     ///
     /// # Errors
-    /// When it fails.
+    /// When the program fails.
     pub fn run(&self, program: &Path, arguments: &[&str]) -> Result<String> {
         tools::run(Command::new(program).args(arguments).envs(self.env()))
     }
 }
 
-/// Where the wrapper's modules are, as `/usr/lib/x86_64-linux-gnu/pam_wrapper`.
+/// Directory of the wrapper's modules, such as `/usr/lib/x86_64-linux-gnu/pam_wrapper`.
 fn modules() -> Result<PathBuf> {
     let places = fs::read_dir("/usr/lib")
         .context("/usr/lib")?

@@ -1,4 +1,4 @@
-//! Throw-away PostgreSQL clusters.
+//! Temporary PostgreSQL clusters.
 
 use std::fs;
 use std::path::Path;
@@ -21,10 +21,10 @@ use crate::child::Runner;
 use crate::tools;
 use crate::wait_until;
 
-/// How clients prove who they are to the cluster.
+/// Authentication method of the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Login {
-    /// Everybody on loopback may be anybody.
+    /// Trusts every client on loopback.
     #[default]
     Trust,
     /// Clear text password.
@@ -35,16 +35,16 @@ pub enum Login {
     ScramSha256,
 }
 
-/// What a cluster looks like.
+/// Options of a cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// `max_connections`.
     pub max_connections: u32,
-    /// How TCP clients log in; the unix socket is always trust.
+    /// Method for TCP clients; the unix socket always uses trust.
     pub login: Login,
     /// More lines for `postgresql.conf`.
     pub settings: Vec<String>,
-    /// Lines for the head of `pg_hba.conf`, before the one that `login` makes.
+    /// Lines for the head of `pg_hba.conf`, before the line for `login`.
     pub hba: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ impl Default for Options {
 /// A running cluster; dropping it stops it (immediate shutdown) and removes its files.
 #[derive(Debug)]
 pub struct Postgres {
-    // Dropped before the directory it lives in.
+    // Dropped before the directory of its files.
     server: Guarded,
     directory: TempDir,
     program: PathBuf,
@@ -70,7 +70,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// The password of user `postgres` when the login asks for one.
+    /// Password of user `postgres`, if the method needs one.
     pub const PASSWORD: &'static str = "correct horse";
 
     /// Starts a cluster of the installed PostgreSQL.
@@ -81,7 +81,7 @@ impl Postgres {
         Self::start_from(&tools::postgres_bin_dir()?, options)
     }
 
-    /// The cluster with default options that the tests of one binary share while any of them runs.
+    /// Cluster with default options, which the tests of one binary share while any of them runs.
     ///
     /// # Errors
     /// As [`Postgres::start`].
@@ -118,26 +118,26 @@ impl Postgres {
         Ok(postgres)
     }
 
-    /// The TCP port on 127.0.0.1.
+    /// TCP port on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The directory of the unix socket.
+    /// Directory of the unix socket.
     #[must_use]
     pub fn socket_dir(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The server's log so far.
+    /// Log of the server so far.
     #[must_use]
     pub fn log(&self) -> String {
         self.server.log()
     }
 
-    /// Restarts the cluster as `pg_ctl restart -m immediate` does: sessions end in the middle of whatever they do, and
-    /// PostgreSQL recovers as after a crash. Returns when the new process runs, not when it accepts connections.
+    /// Restarts the cluster as `pg_ctl restart -m immediate` does: sessions end abruptly, and PostgreSQL recovers as
+    /// after a crash. Returns when the new process runs, possibly before it accepts connections.
     ///
     /// # Errors
     /// When the old process does not end or the new one does not start.
@@ -148,7 +148,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// Makes an empty database; an old one of that name goes.
+    /// Creates an empty database; drops an existing one of that name.
     ///
     /// # Errors
     /// When the server refuses.
@@ -180,7 +180,7 @@ fn run(program: &Path, directory: &Path) -> Result<Guarded> {
     Guarded::start(Runner::Postgres, "QUIT", &command, &[], &log)
 }
 
-/// `initdb` into a directory that belongs to the user who will run the server.
+/// Runs `initdb` in a directory that belongs to the user who will run the server.
 fn initialise(bin: &Path, directory: &TempDir, data: &Path) -> Result<()> {
     if tools::is_root() {
         tools::run(Command::new("chown").arg("postgres:").arg(directory.path()))
@@ -204,7 +204,7 @@ fn initialise(bin: &Path, directory: &TempDir, data: &Path) -> Result<()> {
         "--locale=C",
         "--no-sync",
     ]);
-    // The suite's working directory need not be readable by the server's user.
+    // The server's user may not be able to read the suite's working directory.
     tools::run(initdb.current_dir("/"))?;
     Ok(())
 }

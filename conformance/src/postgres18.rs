@@ -1,6 +1,7 @@
-//! PostgreSQL 18 from Maven's central repository, for what Debian 12's PostgreSQL 15 does not have (protocol 3.2).
+//! PostgreSQL 18 from Maven's central repository, for features that Debian 12's PostgreSQL 15 lacks (protocol
+//! 3.2).
 //!
-//! The artefact holds `initdb`, `pg_ctl` and `postgres` only; clients come from Debian.
+//! The artefact contains only `initdb`, `pg_ctl` and `postgres`; clients come from Debian.
 
 use std::fs;
 use std::path::PathBuf;
@@ -25,12 +26,12 @@ pub struct Postgres18 {
 }
 
 impl Postgres18 {
-    /// Fetches the programs at first use, then starts a cluster.
+    /// Downloads the programs at first use, then starts a cluster.
     ///
     /// # Errors
-    /// When Maven or `xz` is missing, the fetch fails or the server does not start.
+    /// When Maven or `xz` is missing, the download fails or the server does not start.
     pub fn start(options: &Options) -> Result<Self> {
-        // The cache may lie below a home directory that user postgres cannot enter.
+        // The cache may be below a home directory that user postgres cannot enter.
         let programs = TempDir::new()?;
         let copy = programs.path().join("pg18");
         tools::copy_dir(&fetch()?, &copy)?;
@@ -48,7 +49,7 @@ impl Postgres18 {
     }
 }
 
-/// The directory that holds `bin`, `lib` and `share`.
+/// Directory with `bin`, `lib` and `share`.
 fn fetch() -> Result<PathBuf> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,7 +69,7 @@ fn fetch() -> Result<PathBuf> {
                 .contains("embedded-postgres-binaries")
         })
         .context("Maven gave no PostgreSQL 18")?;
-    // Unpacked beside and renamed, so that a run that was stopped half-way leaves nothing half.
+    // Unpacked elsewhere and then renamed, so that an interrupted run leaves no partial directory.
     let half = TempDir::new()?;
     tools::run(
         Command::new("unzip")

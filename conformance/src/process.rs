@@ -1,11 +1,11 @@
-//! What the kernel knows about a process: memory and processor time.
+//! Kernel statistics of a process: memory and processor time.
 
 use std::fs;
 
 use anyhow::Context;
 use anyhow::Result;
 
-/// Resident memory now, in bytes (`VmRSS`).
+/// Current resident memory in bytes (`VmRSS`).
 ///
 /// # Errors
 /// When the process is gone.
@@ -21,9 +21,10 @@ pub fn rss_peak(pid: u32) -> Result<u64> {
     status_bytes(pid, "VmHWM:")
 }
 
-/// Processor time of all threads that still live, in nanoseconds.
+/// Processor time of all living threads, in nanoseconds.
 ///
-/// From `schedstat`, because tick accounting under-counts a busy proxy by up to a factor of three.
+/// Read from `schedstat`, because tick accounting under-counts a busy proxy by up to a factor of
+/// three.
 ///
 /// # Errors
 /// When the process is gone.

@@ -1,4 +1,4 @@
-//! Running psql.
+//! Commands for psql.
 
 use std::process::Command;
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::tools;
 
-/// `psql` to 127.0.0.1 without start-up file, prompts or pager.
+/// Command for `psql` on 127.0.0.1, without start-up file, prompts or pager.
 ///
 /// # Errors
 /// When psql is not installed.

@@ -35,7 +35,7 @@ pub type Row = Vec<Option<String>>;
 pub struct Message {
     /// The tag byte, as `b'Z'`.
     pub tag: u8,
-    /// All after the length.
+    /// Bytes after the length.
     pub body: Vec<u8>,
 }
 
@@ -56,7 +56,7 @@ impl Message {
         Some(String::from_utf8_lossy(found.get(1..)?).into_owned())
     }
 
-    /// SQLSTATE and text of an error.
+    /// Severity, SQLSTATE and text of an error.
     #[must_use]
     pub fn error(&self) -> String {
         let part = |code| self.field(code).unwrap_or_default();
@@ -66,7 +66,7 @@ impl Message {
     /// The names in a `RowDescription`.
     ///
     /// # Errors
-    /// When a name does not end.
+    /// When the body is cut short.
     pub fn column_names(&self) -> Result<Vec<String>> {
         let mut rest = self.body.get(2..).context("description without a count")?;
         let mut names = Vec::new();
@@ -77,7 +77,7 @@ impl Message {
                 .context("name without an end")?;
             let (name, tail) = rest.split_at(end);
             names.push(String::from_utf8_lossy(name).into_owned());
-            // The zero, then oids, type, length, modifier and format: 18 bytes.
+            // Zero byte, then oids, type, length, modifier and format: 18 bytes.
             rest = tail.get(19..).context("description cut short")?;
         }
         Ok(names)
@@ -86,7 +86,7 @@ impl Message {
     /// The columns of a `DataRow`.
     ///
     /// # Errors
-    /// When the lengths inside do not add up.
+    /// When the lengths inside do not match the body.
     pub fn row(&self) -> Result<Row> {
         let mut rest = self.body.get(2..).context("row without a count")?;
         let mut row = Vec::new();
@@ -108,7 +108,7 @@ impl Message {
     }
 }
 
-/// What carries the bytes.
+/// Transport of the bytes.
 #[derive(Debug)]
 enum Wire {
     Clear(TcpStream),
@@ -140,7 +140,7 @@ impl Write for Wire {
     }
 }
 
-/// A connection in whatever state the suite has brought it to.
+/// A connection in any state that the suite has brought it to.
 #[derive(Debug)]
 pub struct Raw {
     reader: BufReader<Wire>,
@@ -149,20 +149,20 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Connects TCP only; every later read gives up after `patience`.
+    /// Connects TCP without a login; every later read gives up after `patience`.
     ///
     /// # Errors
-    /// When nobody listens.
+    /// When the port is not open.
     pub fn tcp(port: u16, patience: Duration) -> Result<Self> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
             .with_context(|| format!("connect to port {port}"))?;
         Self::from_stream(stream, patience)
     }
 
-    /// As [`Raw::tcp`], from another address of the loopback network.
+    /// Connects like [`Raw::tcp`], from another address of the loopback network.
     ///
     /// # Errors
-    /// When nobody listens.
+    /// When the port is not open.
     pub fn tcp_from(source: Ipv4Addr, port: u16, patience: Duration) -> Result<Self> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         socket.bind(&SocketAddrV4::new(source, 0).into())?;
@@ -182,11 +182,11 @@ impl Raw {
     /// Connects to the unix socket of this port in a directory.
     ///
     /// # Errors
-    /// When nobody listens.
+    /// When the socket does not accept connections.
     pub fn unix(directory: &Path, port: u16, patience: Duration) -> Result<Self> {
         let path = directory.join(format!(".s.PGSQL.{port}"));
         let stream = UnixStream::connect(&path).with_context(|| path.display().to_string())?;
-        // All that is asked of the socket from here on is the same for both families.
+        // From here on both families are used in the same way.
         let stream = TcpStream::from(OwnedFd::from(stream));
         Self::from_wire(Wire::Clear(stream), patience)
     }
@@ -214,7 +214,7 @@ impl Raw {
         Ok(raw)
     }
 
-    /// Gives up the socket, to begin TLS on it.
+    /// Returns the socket, for a TLS handshake on it.
     ///
     /// # Errors
     /// When bytes have been read ahead, or TLS has begun.
@@ -235,7 +235,7 @@ impl Raw {
         }
     }
 
-    /// The TLS connection, to bring it into a state of the test's choice.
+    /// The TLS connection, for tests that change its state.
     pub fn tls_mut(&mut self) -> Option<&mut ClientConnection> {
         match self.reader.get_mut() {
             Wire::Clear(_) => None,
@@ -243,7 +243,7 @@ impl Raw {
         }
     }
 
-    /// Connects and logs in as `postgres` by trust.
+    /// Connects and logs in as `postgres` with method trust.
     ///
     /// # Errors
     /// When the login is refused.
@@ -261,7 +261,7 @@ impl Raw {
         Ok(raw)
     }
 
-    /// Logs in with these startup parameters, without any proof.
+    /// Logs in with these startup parameters; expects that no password is needed.
     ///
     /// # Errors
     /// When the login is refused.
@@ -270,7 +270,7 @@ impl Raw {
         self.welcomed()
     }
 
-    /// Reads what follows a login up to `ReadyForQuery`, and keeps the key.
+    /// Reads the messages after authentication up to `ReadyForQuery`, and keeps the cancel key.
     ///
     /// # Errors
     /// When the login is refused.
@@ -289,7 +289,7 @@ impl Raw {
         Ok(())
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     ///
     /// # Errors
     /// When the peer has closed or does not read.
@@ -301,7 +301,7 @@ impl Raw {
     /// Reads one message.
     ///
     /// # Errors
-    /// At the end of the stream, or when the patience is used up.
+    /// At the end of the stream, or after the time limit.
     pub fn read_message(&mut self) -> io::Result<Message> {
         let mut head = [0; 5];
         self.reader.read_exact(&mut head)?;
@@ -361,7 +361,7 @@ impl Raw {
         rows.map(Message::row).collect()
     }
 
-    /// The first column of the first row.
+    /// Returns the first column of the first row.
     ///
     /// # Errors
     /// When the query fails or gives no row or a NULL.
@@ -396,7 +396,8 @@ impl Raw {
         Ok(table)
     }
 
-    /// Reads to the next `ReadyForQuery` and throws the content away; returns the bytes of all messages.
+    /// Reads to the next `ReadyForQuery` without keeping the content; returns the number of bytes of all
+    /// messages.
     ///
     /// # Errors
     /// When an error is reported, the peer closes or does not answer in time.
@@ -423,7 +424,7 @@ impl Raw {
         }
     }
 
-    /// Tells the server to stop what this connection is running.
+    /// Sends a cancel request for the running query of this connection.
     ///
     /// # Errors
     /// When the second connection cannot be made.
@@ -436,7 +437,7 @@ impl Raw {
         Ok(())
     }
 
-    /// Reads whatever comes until the peer closes.
+    /// Reads until the peer closes.
     ///
     /// # Errors
     /// When the peer neither sends nor closes in time.
@@ -445,7 +446,7 @@ impl Raw {
         match self.reader.read_to_end(&mut rest) {
             Ok(_) => Ok(rest),
             Err(error) => match error.kind() {
-                // The end of a socket without TLS's own good-bye is still an end.
+                // A connection that ends without TLS's close_notify has ended as well.
                 io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof => Ok(rest),
                 _ => Err(error),
             },
@@ -466,13 +467,14 @@ impl Raw {
         }
     }
 
-    /// Ends the conversation politely.
+    /// Ends the session with Terminate.
     pub fn terminate(mut self) {
         drop(self.send(&frontend::terminate()));
         drop(self.stream().shutdown(Shutdown::Write));
     }
 
-    /// Drops the connection with a RST, at once, whoever else has the socket: no FIN, nothing flushed.
+    /// Closes the connection with a RST at once: no FIN, nothing flushed, even if other handles of the
+    /// socket exist.
     ///
     /// # Errors
     /// When there is no connection any more.

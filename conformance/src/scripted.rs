@@ -1,7 +1,7 @@
-//! A scripted PostgreSQL server: it says what a test wants, well formed or not, and records what it hears.
+//! A scripted PostgreSQL server: it sends what a test wants, well formed or not, and records what it receives.
 //!
-//! Each accepted connection runs the test's closure on a thread of its own. [`Conversation::serve`] is a small honest
-//! server for the parts that are not what the test is about: it echoes a query's text as its only row.
+//! Each accepted connection runs the test's closure on a thread of its own. [`Conversation::serve`] is a small
+//! conforming server for the parts that the test is not about: it returns a query's text as its only row.
 
 use std::io;
 use std::io::Read;
@@ -30,13 +30,13 @@ use crate::frontend;
 use crate::frontend::message;
 use crate::raw::Message;
 
-/// How long a conversation waits for the pooler's next byte.
+/// Time limit for the pooler's next byte.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The second half of the version word that marks a `CancelRequest`.
+/// Second half of the version field that marks a `CancelRequest`.
 const CANCEL_CODE: [u8; 4] = 80_877_102_i32.to_be_bytes();
 const SSL_CODE: [u8; 4] = 80_877_103_u32.to_be_bytes();
 
-/// A listening server; dropping it ends the listening and every conversation.
+/// A listening server; dropping it stops listening and ends every conversation.
 #[derive(Debug)]
 pub struct Scripted {
     port: u16,
@@ -55,14 +55,14 @@ struct Record {
     stream: Option<Arc<TcpStream>>,
     ended: bool,
     refused: Option<String>,
-    /// How many of the bytes heard came before TLS; `None` while there is none.
+    /// Number of received bytes that came before TLS; `None` without TLS.
     clear: Option<usize>,
 }
 
-/// One connection from the pooler, in the hands of the test's script.
+/// A connection from the pooler, controlled by the test's script.
 #[derive(Debug)]
 pub struct Conversation {
-    /// The number of the connection, from 0.
+    /// Number of the connection, from 0.
     pub index: usize,
     stream: Arc<TcpStream>,
     shared: Arc<Shared>,
@@ -72,10 +72,10 @@ pub struct Conversation {
 }
 
 impl Scripted {
-    /// Listens on a loopback port; `script` runs for each connection. An error it returns is kept for [`Self::faults`].
+    /// Listens on a loopback port; `script` runs for each connection. [`Self::faults`] returns its errors.
     ///
     /// # Errors
-    /// When no port can be had.
+    /// When no port is available.
     pub fn start(
         script: impl Fn(&mut Conversation) -> Result<()> + Send + Sync + 'static,
     ) -> Result<Self> {
@@ -101,7 +101,7 @@ impl Scripted {
         Ok(Self { port, shared })
     }
 
-    /// A server that logs everybody in and answers everything.
+    /// Starts a server that accepts every login and answers every request.
     ///
     /// # Errors
     /// As [`Scripted::start`].
@@ -112,7 +112,8 @@ impl Scripted {
         })
     }
 
-    /// As [`Scripted::honest`], inside TLS only: whoever does not ask for it first is turned away.
+    /// Starts a server like [`Scripted::honest`] that accepts only TLS: connections without an SSLRequest are
+    /// refused.
     ///
     /// # Errors
     /// As [`Scripted::start`].
@@ -124,7 +125,7 @@ impl Scripted {
         })
     }
 
-    /// Where it listens, on 127.0.0.1.
+    /// Port on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
@@ -143,7 +144,7 @@ impl Scripted {
         records.iter().filter(|record| !record.ended).count()
     }
 
-    /// All bytes heard on connection `index`, its start-up packet among them.
+    /// All bytes received on connection `index`, including its start-up packet.
     #[must_use]
     pub fn heard(&self, index: usize) -> Vec<u8> {
         let records = self.shared.records();
@@ -153,7 +154,7 @@ impl Scripted {
             .unwrap_or_default()
     }
 
-    /// Bytes heard on all connections, one after another.
+    /// Bytes received on all connections, one after another.
     #[must_use]
     pub fn heard_all(&self) -> Vec<u8> {
         let records = self.shared.records();
@@ -163,7 +164,7 @@ impl Scripted {
             .collect()
     }
 
-    /// What was heard on connection `index` before TLS, and what inside it; `None` when there was no TLS.
+    /// Bytes received on connection `index` before TLS and inside it; `None` without TLS.
     #[must_use]
     pub fn heard_in_tls(&self, index: usize) -> Option<(Vec<u8>, Vec<u8>)> {
         let records = self.shared.records();
@@ -172,7 +173,7 @@ impl Scripted {
         Some((clear.to_vec(), inside.to_vec()))
     }
 
-    /// How often these bytes were heard.
+    /// Number of times these bytes were received.
     #[must_use]
     pub fn count(&self, needle: &[u8]) -> usize {
         let heard = self.heard_all();
@@ -182,7 +183,7 @@ impl Scripted {
             .count()
     }
 
-    /// What the scripts failed with so far.
+    /// Errors of the scripts so far.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let records = self.shared.records();
@@ -244,10 +245,10 @@ impl Conversation {
     }
 
     fn end(self, outcome: Result<()>) {
-        // Neither waits for the last handle to go: a process that another test starts at this moment has one, too, until
-        // it executes its program. Both are done before anybody is told of the end.
+        // Neither waits for the last handle to be closed: a process that another test starts at this moment has one,
+        // too, until it executes its program. Both take effect before the end is reported.
         if self.is_reset {
-            // The pooler may have left first.
+            // The pooler may have closed first.
             let _ = connect_unspec(&*self.stream);
         } else {
             drop(self.stream.shutdown(Shutdown::Both));
@@ -259,7 +260,7 @@ impl Conversation {
         }
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     ///
     /// # Errors
     /// When the pooler has closed or does not read.
@@ -273,10 +274,10 @@ impl Conversation {
         stream.flush()
     }
 
-    /// Reads `SSLRequest`, answers `S`, and does the handshake; everything after it goes through TLS.
+    /// Reads `SSLRequest`, answers `S`, and does the handshake; everything after that goes through TLS.
     ///
     /// # Errors
-    /// When something else is asked for, or the handshake fails.
+    /// When another request arrives, or the handshake fails.
     pub fn accept_tls(&mut self, config: &Arc<ServerConfig>) -> Result<()> {
         let asked = self.read(8)?;
         ensure!(asked == frontend::ssl_request(), "no SSLRequest: {asked:?}");
@@ -284,10 +285,10 @@ impl Conversation {
         self.begin_tls(config)
     }
 
-    /// The handshake, whatever was said before it.
+    /// Does the TLS handshake, regardless of earlier messages.
     ///
     /// # Errors
-    /// When it fails.
+    /// When the handshake fails.
     pub fn begin_tls(&mut self, config: &Arc<ServerConfig>) -> Result<()> {
         let mut tls = Box::new(ServerConnection::new(Arc::clone(config))?);
         let mut socket = &*self.stream;
@@ -301,13 +302,13 @@ impl Conversation {
         Ok(())
     }
 
-    /// The server's side of TLS, if it has begun.
+    /// Server side of TLS, if it has begun.
     #[must_use]
     pub fn tls(&mut self) -> Option<&mut ServerConnection> {
         self.tls.as_deref_mut()
     }
 
-    /// Reads exactly so many bytes and records them.
+    /// Reads exactly `length` bytes and records them.
     ///
     /// # Errors
     /// At the end of the stream; what came before it is recorded.
@@ -336,7 +337,7 @@ impl Conversation {
     /// Reads and records until the pooler closes.
     ///
     /// # Errors
-    /// When it does not close in time.
+    /// When the pooler does not close in time.
     pub fn read_to_close(&mut self) -> io::Result<()> {
         loop {
             match self.read(1) {
@@ -362,11 +363,11 @@ impl Conversation {
         Ok(Message { tag: *tag, body })
     }
 
-    /// Reads the start-up packet; returns it without its length. A request for TLS before it is told that there is none.
-    /// A `CancelRequest` ends the conversation here.
+    /// Reads the start-up packet; returns it without its length. An earlier request for TLS is refused. A
+    /// `CancelRequest` ends the conversation here.
     ///
     /// # Errors
-    /// When it is a `CancelRequest`, or does not come.
+    /// When a `CancelRequest` arrives, or nothing.
     pub fn startup(&mut self) -> Result<Vec<u8>> {
         let length = self.read(4)?;
         let length = u32::from_be_bytes(length.as_slice().try_into()?);
@@ -381,7 +382,7 @@ impl Conversation {
         Ok(packet)
     }
 
-    /// Reads the start-up packet and logs the pooler in by trust.
+    /// Reads the start-up packet and logs the pooler in with method trust.
     ///
     /// # Errors
     /// As [`Conversation::startup`].
@@ -390,7 +391,7 @@ impl Conversation {
         self.welcome()
     }
 
-    /// What follows a successful authentication, from `AuthenticationOk` to `ReadyForQuery`.
+    /// Sends the messages of a successful login, from `AuthenticationOk` to `ReadyForQuery`.
     ///
     /// # Errors
     /// When the pooler has closed.
@@ -400,7 +401,7 @@ impl Conversation {
         self.ready()
     }
 
-    /// `ReadyForQuery`.
+    /// Sends `ReadyForQuery`.
     ///
     /// # Errors
     /// When the pooler has closed.
@@ -408,15 +409,15 @@ impl Conversation {
         Ok(self.send(&message(b'Z', &[self.status]))?)
     }
 
-    /// Answers everything until the pooler says good-bye or closes.
+    /// Answers all messages until the pooler sends Terminate or closes.
     ///
     /// # Errors
-    /// When the pooler closes without a word, or sends what no client may send.
+    /// When the pooler closes without Terminate, or sends a message that no client may send.
     pub fn serve(&mut self) -> Result<()> {
         self.serve_until(|_| false).map(drop)
     }
 
-    /// Answers everything up to a message for which `stop` holds, and returns that one unanswered.
+    /// Answers messages up to the first for which `stop` holds, and returns that one unanswered.
     ///
     /// # Errors
     /// As [`Conversation::serve`].
@@ -433,7 +434,7 @@ impl Conversation {
         }
     }
 
-    /// The honest answer to one message.
+    /// Sends the conforming answer to one message.
     ///
     /// # Errors
     /// When the pooler has closed, or for a message type that no client sends.
@@ -487,7 +488,7 @@ impl Conversation {
         }
     }
 
-    /// Makes the end of the script a RST: no FIN, nothing flushed.
+    /// Makes the script end with a RST: no FIN, nothing flushed.
     pub fn reset(&mut self) {
         self.is_reset = true;
     }
@@ -499,7 +500,7 @@ pub fn authentication_ok() -> Vec<u8> {
     message(b'R', &[0; 4])
 }
 
-/// The parameters that a pooler needs to know.
+/// Parameters that a pooler needs to know.
 #[must_use]
 pub fn parameters() -> Vec<u8> {
     let pairs = [
@@ -547,7 +548,7 @@ pub fn complete(tag: &str) -> Vec<u8> {
     message(b'C', format!("{tag}\0").as_bytes())
 }
 
-/// `ErrorResponse` of the given fields, ended as it should be.
+/// `ErrorResponse` with the given fields, correctly terminated.
 #[must_use]
 pub fn error(fields: &[(u8, &str)]) -> Vec<u8> {
     let mut body = Vec::new();

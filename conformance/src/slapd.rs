@@ -1,7 +1,7 @@
-//! A real OpenLDAP server (Debian: `slapd`) with a handful of people, in a directory of its own.
+//! A real OpenLDAP server (Debian: `slapd`) with a few users, in a directory of its own.
 //!
-//! It is told to do what careless servers do by default: a bind with a name and no password succeeds (RFC 4513 section
-//! 5.1.2 calls it unauthenticated).
+//! It is configured with the careless default of many servers: a bind with a name and no password succeeds (RFC 4513
+//! section 5.1.2 calls it unauthenticated).
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -19,22 +19,22 @@ use crate::tls::Files;
 use crate::tools;
 use crate::wait_until;
 
-/// Longest time for starting up; a busy machine takes a while.
+/// Time limit for starting up; a busy machine takes a while.
 const START_MAX: Duration = Duration::from_secs(30);
 
-/// Where everything is.
+/// Root of all entries.
 pub const BASE: &str = "dc=weir,dc=test";
 
-/// Where the people are.
+/// Base of the users' entries.
 pub const PEOPLE: &str = "ou=people,dc=weir,dc=test";
 
-/// Where the people are whom only the searcher may see.
+/// Base of the entries that only the searcher may see.
 pub const STAFF: &str = "ou=staff,dc=weir,dc=test";
 
-/// Who may search everywhere, and the password.
+/// Name and password of the user that may search everywhere.
 pub const SEARCHER: (&str, &str) = ("cn=searcher,dc=weir,dc=test", "searcher's secret");
 
-/// Entries and passwords. Two people are called alice, and two share an address.
+/// Entries and passwords. Two users are called alice, and two share an address.
 const PEOPLE_LDIF: &[(&str, &str, &str, &str)] = &[
     ("uid=alice", PEOPLE, "alice@weir.test", "alice's secret"),
     ("uid=bob", PEOPLE, "office@weir.test", "bob's secret"),
@@ -49,25 +49,25 @@ const PEOPLE_LDIF: &[(&str, &str, &str, &str)] = &[
     ("uid=dave", STAFF, "dave@weir.test", "dave's secret"),
 ];
 
-/// Below the people, so that `alice,ou=guests` names somebody if it is not escaped.
+/// Below the people, so that `alice,ou=guests` is an existing entry if it is not escaped.
 const GUESTS: &str = "ou=guests,ou=people,dc=weir,dc=test";
 
-/// How the server takes connections.
+/// Transport that the server accepts.
 #[derive(Clone, Debug, Default)]
 pub enum Transport {
-    /// In the clear only; StartTLS is refused.
+    /// Clear text only; StartTLS is refused.
     #[default]
     Clear,
-    /// In the clear, StartTLS and `ldaps` with this certificate.
+    /// Clear text, StartTLS and `ldaps` with this certificate.
     Tls(Files),
-    /// As `Tls`, and nothing is answered before TLS has begun.
+    /// As `Tls`, but no request is answered before TLS has begun.
     TlsOnly(Files),
 }
 
 /// A running slapd; dropping it stops it and removes its files.
 #[derive(Debug)]
 pub struct Slapd {
-    // Dropped before the directory it lives in.
+    // Dropped before the directory of its files.
     server: Guarded,
     _directory: TempDir,
     port: u16,
@@ -91,7 +91,7 @@ impl Slapd {
         let program = tools::require("slapd", "slapd")?;
         let program = program.to_string_lossy();
         let conf = conf.to_string_lossy();
-        // A debug level, even of none, keeps it in the foreground; 256 logs connections and operations.
+        // A debug level, even zero, keeps it in the foreground; 256 logs connections and operations.
         let command = [&*program, "-d", "256", "-f", &*conf, "-h", &urls];
         let log = directory.path().join("slapd.log");
         let server = Guarded::start(Runner::Ourselves, "INT", &command, &[], &log)?;
@@ -114,44 +114,44 @@ impl Slapd {
         .with_context(|| server.log())
     }
 
-    /// The port of `ldap` on 127.0.0.1.
+    /// Port of `ldap` on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The port of `ldaps` on 127.0.0.1; nobody listens there without a certificate.
+    /// Port of `ldaps` on 127.0.0.1; closed if the server has no certificate.
     #[must_use]
     pub fn tls_port(&self) -> u16 {
         self.tls_port
     }
 
-    /// Every connection and operation so far.
+    /// Log of all connections and operations so far.
     #[must_use]
     pub fn log(&self) -> String {
         self.server.log()
     }
 
-    /// Ends it; nobody listens on its ports any more.
+    /// Stops the server and so closes its ports.
     ///
     /// # Errors
-    /// When it does not end.
+    /// When the server does not end.
     pub fn stop(&mut self) -> Result<()> {
         self.server.stop("INT", Duration::from_secs(10))
     }
 
-    /// Stops answering without closing anything.
+    /// Stops answering without closing any connection.
     ///
     /// # Errors
-    /// When it is gone.
+    /// When the process is gone.
     pub fn freeze(&self) -> Result<()> {
         self.server.signal("STOP")
     }
 
-    /// Answers again.
+    /// Resumes answering.
     ///
     /// # Errors
-    /// When it is gone.
+    /// When the process is gone.
     pub fn thaw(&self) -> Result<()> {
         self.server.signal("CONT")
     }
@@ -159,7 +159,7 @@ impl Slapd {
 
 impl Drop for Slapd {
     fn drop(&mut self) {
-        // A frozen process would not hear that it is to stop.
+        // A stopped process would not react to the signal.
         drop(self.thaw());
     }
 }

@@ -1,4 +1,4 @@
-//! What a suite talks to: PostgreSQL itself, PgBouncer, or Weir.
+//! Target of a suite: PostgreSQL itself, PgBouncer, or Weir.
 
 use std::env;
 use std::path::PathBuf;
@@ -19,10 +19,10 @@ use crate::process;
 use crate::tools;
 use crate::wait_until;
 
-/// Which program stands between client and server.
+/// Program between client and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// None: the oracle judged by itself.
+    /// None: the suite checks the oracle itself.
     Direct,
     /// Debian's PgBouncer.
     PgBouncer,
@@ -31,7 +31,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// From `CONFORMANCE_TARGET`: `weir` (default), `direct` or `pgbouncer`.
+    /// Reads `CONFORMANCE_TARGET`: `weir` (default), `direct` or `pgbouncer`.
     ///
     /// # Errors
     /// When the variable holds another word.
@@ -56,7 +56,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Starts what `CONFORMANCE_TARGET` names in front of `postgres`.
+    /// Starts the target that `CONFORMANCE_TARGET` names in front of `postgres`.
     ///
     /// # Errors
     /// When the pooler is not installed or built, or does not listen in time.
@@ -128,7 +128,7 @@ impl Target {
         let mut pooler = Guarded::start(runner, "QUIT", command, &options.env, &log)?;
         wait_until("the pooler's listening", Duration::from_secs(30), || {
             pooler.check_running()?;
-            // The port is open before all else is; both poolers say so when they are done.
+            // The port opens before the start is complete; both poolers log this line when they are done.
             let is_up = pooler.log().contains("process up");
             Ok(is_up && Raw::tcp(port, Duration::from_secs(1)).is_ok())
         })
@@ -141,13 +141,13 @@ impl Target {
         })
     }
 
-    /// The TCP port on 127.0.0.1 that clients connect to.
+    /// TCP port on 127.0.0.1 for clients.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// What it is.
+    /// Kind of the target.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
@@ -186,7 +186,7 @@ impl Target {
     /// Fails with the log when the pooler has ended or has logged a panic.
     ///
     /// # Errors
-    /// As said.
+    /// When the pooler has ended or has logged a panic.
     pub fn check_healthy(&mut self) -> Result<()> {
         let Some(pooler) = &mut self.pooler else {
             return Ok(());
@@ -216,7 +216,7 @@ impl Target {
     }
 }
 
-/// `WEIR_BIN`, or `target/release/weir`.
+/// Path of Weir's binary: `WEIR_BIN`, or `target/release/weir`.
 ///
 /// # Errors
 /// When the file does not exist.

@@ -1,6 +1,6 @@
 //! A directory below the system's temporary directory that removes itself.
 //!
-//! It is readable by all, because PostgreSQL runs as another user than the suite when the suite runs as root.
+//! All users can read it, because PostgreSQL runs as a different user if the suite runs as root.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,14 +13,14 @@ use std::sync::atomic::Ordering;
 use anyhow::Context;
 use anyhow::Result;
 
-/// Removed with all its content when dropped, unless `WEIR_KEEP` is set.
+/// Directory that is removed with its content when dropped, unless `WEIR_KEEP` is set.
 #[derive(Debug)]
 pub struct TempDir {
     path: PathBuf,
 }
 
 impl TempDir {
-    /// Makes a fresh directory; the short name keeps unix socket paths below their 107 bytes.
+    /// Creates a fresh directory; the short name keeps unix socket paths below their 107 bytes.
     ///
     /// # Errors
     /// When the directory cannot be made.
@@ -33,7 +33,7 @@ impl TempDir {
         Ok(Self { path })
     }
 
-    /// Where it is.
+    /// Path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

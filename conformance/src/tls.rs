@@ -1,7 +1,8 @@
-//! TLS for the suites: a throw-away certificate authority, a client that can stop at any byte, and their files on disk.
+//! TLS for the suites: a temporary certificate authority, a client that can stop at any byte, and their files on
+//! disk.
 //!
-//! Clients and servers here are rustls, as in Weir, but driven by its blocking streams; PostgreSQL's OpenSSL, libpq,
-//! Java, Go and Node stand against it in the same suites, so that a fault of rustls would show too.
+//! Clients and servers here are rustls, as in Weir, but used through its blocking streams. The same suites also use
+//! PostgreSQL's OpenSSL, libpq, Java, Go and Node, so that a fault of rustls would be found too.
 
 pub mod authority;
 pub mod client;
@@ -20,7 +21,7 @@ pub use client::Dial;
 pub use files::Files;
 pub use files::Pki;
 
-/// The one cryptography of the suites.
+/// Cryptography provider of all suites.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     let made = || Arc::new(rustls::crypto::aws_lc_rs::default_provider());

@@ -1,4 +1,4 @@
-//! Finding and running the tools that the suites need, with errors that name the Debian package.
+//! Finds and runs the tools that the suites need, with errors that name the Debian package.
 
 use std::env;
 use std::fs;
@@ -20,20 +20,20 @@ use rustix::process::Rlimit;
 use rustix::process::getrlimit;
 use rustix::process::setrlimit;
 
-/// Ports that servers of the suites listen on: this many from [`PORT_MIN`] on.
+/// Number of ports for servers of the suites, from [`PORT_MIN`] on.
 const PORTS: u16 = 20_000;
 const PORT_MIN: u16 = 10_000;
 /// Distance between the first ports of two test programs.
 const PORTS_OF_A_PROCESS: u16 = 13;
 
-/// The workspace's root.
+/// Root of the workspace.
 #[must_use]
 pub fn workspace() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// Where downloads and builds of the suites are kept between runs: `target/conformance/NAME`.
+/// Directory for downloads and builds that are kept between runs: `target/conformance/NAME`.
 ///
 /// # Errors
 /// When the directory cannot be made.
@@ -43,7 +43,7 @@ pub fn cache_dir(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The path of `program`, or an error that names the Debian package to install.
+/// Path of `program`, or an error that names the Debian package to install.
 ///
 /// # Errors
 /// When `program` is not on the `PATH`.
@@ -56,7 +56,7 @@ pub fn require(program: &str, package: &str) -> Result<PathBuf> {
         .with_context(|| format!("{program} is not installed: apt-get install {package}"))
 }
 
-/// The directory of PostgreSQL's server programs, newest version first.
+/// Directory of PostgreSQL's server programs, of the newest version.
 ///
 /// # Errors
 /// When no `initdb` is found.
@@ -82,22 +82,22 @@ pub fn postgres_bin_dir() -> Result<PathBuf> {
     found.context("no initdb found: apt-get install postgresql-15 postgresql-client-15")
 }
 
-/// True when the suite runs as root; then servers run as user `postgres`.
+/// True if the suite runs as root; then servers run as user `postgres`.
 #[must_use]
 pub fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0)
 }
 
-/// A port on loopback that nobody listens on, different at each call of this process.
+/// Unused port on loopback, different at each call in this process.
 ///
-/// Below the range that the kernel takes for outgoing connections (`ip_local_port_range` begins at 32768): a port
-/// drawn from that range is taken by some client before the server that is to listen on it has started.
+/// Ports are below the range that the kernel assigns to outgoing connections (`ip_local_port_range` begins at
+/// 32768): a client might take a port of that range before the server that is to listen on it has started.
 ///
 /// # Errors
 /// When none is free.
 pub fn free_port() -> Result<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Test programs that run at the same time begin at different places.
+    // Test programs that run at the same time begin at different ports.
     let start = u16::try_from(std::process::id() % 1_500).unwrap_or_default() * PORTS_OF_A_PROCESS;
     for _ in 0..PORTS {
         let offset = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % PORTS;
@@ -112,7 +112,7 @@ pub fn free_port() -> Result<u16> {
     )
 }
 
-/// Runs to the end; fails with all output unless the exit code is zero.
+/// Runs a command to its end; fails with all output unless the exit code is zero.
 ///
 /// # Errors
 /// When the program cannot be started or fails.
@@ -124,7 +124,7 @@ pub fn run(command: &mut Command) -> Result<String> {
     Ok(output)
 }
 
-/// Runs to the end and returns output followed by errors, and whether the exit code was zero.
+/// Runs a command to its end; returns output followed by errors, and true if the exit code was zero.
 ///
 /// # Errors
 /// When the program cannot be started.
@@ -161,10 +161,10 @@ pub fn copy_dir(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Raises the soft limit of open files to the hard one, for us and the processes we start from now on.
+/// Raises the soft limit of open files to the hard one, for this process and those started later.
 ///
 /// # Errors
-/// When even the hard limit is below `needed`; the error names how to raise it.
+/// When even the hard limit is below `needed`; the error says how to raise it.
 pub fn require_open_files(needed: u64) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -1,4 +1,4 @@
-//! Weir's binary with any configuration: for suites about Weir itself rather than about a client's view.
+//! Weir's binary with any configuration, for suites about Weir itself rather than a client's view.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,10 +17,10 @@ use crate::target::weir_bin;
 use crate::tools;
 use crate::wait_until;
 
-/// Longest time for starting up; a busy machine takes a while.
+/// Time limit for starting up; a busy machine takes a while.
 const START_MAX: Duration = Duration::from_secs(30);
 
-/// PgBouncer's ini, piece by piece; the port is chosen at the start.
+/// PgBouncer's ini, built in steps; the port is chosen at the start.
 #[derive(Clone, Debug)]
 pub struct Config {
     databases: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Two workers, transaction pooling, trust on 127.0.0.1, and no database yet.
+    /// Configuration with two workers, transaction pooling, trust on 127.0.0.1, and no database yet.
     #[must_use]
     pub fn new() -> Self {
         let settings = [
@@ -42,7 +42,7 @@ impl Config {
             ("admin_users", "postgres"),
             ("pool_mode", "transaction"),
             ("max_client_conn", "400"),
-            // Tests of it turn it on; scripted servers do not know the question.
+            // Tests of this option turn it on; scripted servers do not know its query.
             ("role_check_delay", "0"),
             ("catalogue_refresh", "0"),
         ];
@@ -57,27 +57,27 @@ impl Config {
         }
     }
 
-    /// Every database of the server on this loopback port.
+    /// Configuration for every database of the server on this loopback port.
     #[must_use]
     pub fn to(postgres_port: u16) -> Self {
         Self::new().database(&format!("* = host=127.0.0.1 port={postgres_port}"))
     }
 
-    /// One more line of `[databases]`.
+    /// Adds a line to `[databases]`.
     #[must_use]
     pub fn database(mut self, line: &str) -> Self {
         self.databases.push(line.to_owned());
         self
     }
 
-    /// A global option, in place of its earlier value.
+    /// Sets a global option, replacing an earlier value.
     #[must_use]
     pub fn set(mut self, key: &str, value: &str) -> Self {
         self.settings.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// Several global options.
+    /// Sets several global options.
     #[must_use]
     pub fn set_all(mut self, settings: Vec<(&'static str, String)>) -> Self {
         for (key, value) in settings {
@@ -86,34 +86,34 @@ impl Config {
         self
     }
 
-    /// One more line of `[users]`.
+    /// Adds a line to `[users]`.
     #[must_use]
     pub fn user(mut self, line: &str) -> Self {
         self.users.push(line.to_owned());
         self
     }
 
-    /// One more line of `[peers]`.
+    /// Adds a line to `[peers]`.
     #[must_use]
     pub fn peer(mut self, line: &str) -> Self {
         self.peers.push(line.to_owned());
         self
     }
 
-    /// The content of `auth_file`.
+    /// Sets the content of `auth_file`.
     #[must_use]
     pub fn userlist(mut self, text: &str) -> Self {
         text.clone_into(&mut self.userlist);
         self
     }
 
-    /// Number of worker threads, in place of two.
+    /// Sets the number of worker threads; the default here is two.
     #[must_use]
     pub fn workers(self, count: usize) -> Self {
         self.env("WEIR_WORKERS", &count.to_string())
     }
 
-    /// One more environment variable.
+    /// Adds an environment variable.
     #[must_use]
     pub fn env(mut self, key: &str, value: &str) -> Self {
         self.env.push((key.to_owned(), value.to_owned()));
@@ -164,14 +164,14 @@ impl Weir {
     /// Starts with a configuration and waits until clients are accepted.
     ///
     /// # Errors
-    /// When it ends or is not ready in time; the error holds the log.
+    /// When Weir ends or is not ready in time; the error holds the log.
     pub fn start(config: &Config) -> Result<Self> {
         let mut weir = Self::spawn(config, tools::free_port()?)?;
         weir.wait_ready()?;
         Ok(weir)
     }
 
-    /// Starts on a given port and waits for nothing: for starts that fail.
+    /// Starts on a given port without waiting: for starts that fail.
     ///
     /// # Errors
     /// When the binary does not exist.
@@ -185,7 +185,7 @@ impl Weir {
     /// Starts with these arguments and environment, without a file; `WEIR_LISTEN_PORT` is the port.
     ///
     /// # Errors
-    /// When it ends or is not ready in time.
+    /// When Weir ends or is not ready in time.
     pub fn start_without_file(arguments: &[&str]) -> Result<Self> {
         let port = tools::free_port()?;
         let env = [("WEIR_LISTEN_PORT".to_owned(), port.to_string())];
@@ -194,10 +194,10 @@ impl Weir {
         Ok(weir)
     }
 
-    /// Starts on the text of a file, which names this port, and waits until clients are accepted.
+    /// Starts with the text of a file, which names this port, and waits until clients are accepted.
     ///
     /// # Errors
-    /// When it ends or is not ready in time.
+    /// When Weir ends or is not ready in time.
     pub fn start_text(name: &str, text: &str, port: u16) -> Result<Self> {
         let mut weir = Self::spawn_text(name, text)?;
         weir.port = port;
@@ -205,7 +205,7 @@ impl Weir {
         Ok(weir)
     }
 
-    /// Starts on the text of a file and waits for nothing: for files with mistakes.
+    /// Starts with the text of a file without waiting: for files with mistakes.
     ///
     /// # Errors
     /// When the binary does not exist.
@@ -246,13 +246,13 @@ impl Weir {
         .with_context(|| process.log())
     }
 
-    /// The TCP port.
+    /// TCP port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Where its files are.
+    /// Directory of its files.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
@@ -264,16 +264,16 @@ impl Weir {
         self.process.pid()
     }
 
-    /// What it has logged so far.
+    /// Log so far.
     #[must_use]
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// Waits until the log holds a text.
+    /// Waits until the log contains a text.
     ///
     /// # Errors
-    /// When it does not within a generous time.
+    /// When the text does not appear within a generous time limit.
     pub fn wait_log(&self, text: &str) -> Result<()> {
         wait_until(&format!("\"{text}\" in the log"), START_MAX, || {
             Ok(self.log().contains(text))
@@ -289,7 +289,7 @@ impl Weir {
         Raw::connect(self.port, database)
     }
 
-    /// Logs in as somebody.
+    /// Logs in as this user.
     ///
     /// # Errors
     /// When the login is refused.
@@ -297,7 +297,7 @@ impl Weir {
         Raw::connect_with(self.port, &[("user", user), ("database", database)])
     }
 
-    /// One row of a console table, found by its `database` column, as a number.
+    /// Number in a row of `SHOW POOLS`, found by its `database` column.
     ///
     /// # Errors
     /// When there is no such row or column, or it holds no number.
@@ -319,7 +319,7 @@ impl Weir {
     /// Waits until a column of `SHOW POOLS`, summed over the database's pools, is `wanted`.
     ///
     /// # Errors
-    /// When it is not within a generous time.
+    /// When the value is not reached within a generous time limit.
     pub fn wait_pool(&self, database: &str, column: &str, wanted: i64) -> Result<()> {
         let mut last = None;
         wait_until(&format!("{column} = {wanted}"), START_MAX, || {
@@ -329,7 +329,7 @@ impl Weir {
         .with_context(|| format!("last seen {last:?}\n{}", tools::tail(&self.log(), 30)))
     }
 
-    /// Puts another configuration in the file's place, and asks for a reload by SIGHUP.
+    /// Replaces the configuration file and requests a reload with SIGHUP.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -338,7 +338,7 @@ impl Weir {
         self.signal("HUP")
     }
 
-    /// Puts another configuration in the file's place, and asks for nothing.
+    /// Replaces the configuration file without a reload.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -354,7 +354,7 @@ impl Weir {
         self.process.signal(signal)
     }
 
-    /// Kills it as the kernel would: nothing is tidied up.
+    /// Kills the process with SIGKILL: it cannot clean up.
     ///
     /// # Errors
     /// When the process is gone.
@@ -363,18 +363,18 @@ impl Weir {
         self.wait_exit(Duration::from_secs(5)).map(drop)
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     ///
     /// # Errors
-    /// When it goes on.
+    /// When the process does not end within the limit.
     pub fn wait_exit(&mut self, limit: Duration) -> Result<ExitStatus> {
         self.process.wait_exit(limit)
     }
 
-    /// Fails when it has ended, or has logged a panic or a breach of the pool's books.
+    /// Checks that Weir still runs and has logged neither a panic nor a broken invariant of a pool.
     ///
     /// # Errors
-    /// As said.
+    /// When Weir has ended or has logged one of these.
     pub fn check_healthy(&mut self) -> Result<()> {
         self.process.check_running()?;
         let log = self.log();

@@ -1,4 +1,4 @@
-//! `weir bench run`: a tiny run against every pooler that Debian has, from the command line to the result directory.
+//! `weir bench run`: a very short run against every pooler in Debian, from the command line to the result directory.
 
 #![allow(
     clippy::indexing_slicing,
@@ -20,13 +20,13 @@ use serde_json::Value;
 use weir_conformance::TempDir;
 use weir_conformance::weir_bin;
 
-/// One block of short cells: what is looked at is that all of it works, not a figure.
+/// One block of short cells: the test checks that everything works, not the figures.
 const TARGETS: &str = "direct,weir-1,pgbouncer,haproxy,pgpool";
 
 fn command(arguments: &[&str], directory: &Path) -> Command {
     let mut command = Command::new(weir_bin().unwrap());
     command.arg("bench").args(arguments).stdin(Stdio::null());
-    // What is not put away, and who is not stopped, is found by this.
+    // Reveals files that are not removed and processes that are not stopped.
     command.current_dir(directory).env("TMPDIR", directory);
     command
 }
@@ -38,7 +38,7 @@ fn bench(arguments: &[&str], directory: &Path) -> (bool, String) {
     (output.status.success(), text)
 }
 
-/// Runs until the first cell is done, and then does what Ctrl-C at a terminal does.
+/// Runs until the first cell is done, then does what Ctrl-C at a terminal does.
 fn interrupted(arguments: &[&str], directory: &Path) -> (bool, String) {
     let mut child = command(arguments, directory)
         .stdout(Stdio::piped())
@@ -71,7 +71,7 @@ fn cells(result: &Path) -> Vec<Value> {
     cells.collect::<Result<_, _>>().unwrap()
 }
 
-/// Directories of servers and poolers, and processes that have them in their command line.
+/// Directories of servers and poolers, and processes with such a directory in their command line.
 fn left_behind(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
@@ -151,7 +151,7 @@ fn a_run_that_is_stopped_and_taken_up_again_leaves_a_whole_result_and_no_process
     let (good, text) = bench(&["compare", "result", "result"], directory.path());
     assert!(good && text.contains("weir bench compare"), "{text}");
 
-    // A finished run is not written over.
+    // A finished run is not overwritten.
     let (good, text) = bench(&arguments, directory.path());
     assert!(!good && text.contains("has a run already"), "{text}");
 }
@@ -162,7 +162,7 @@ fn check(cell: &Value, result: &Path) {
     assert!(outcome["tps"].as_f64().unwrap() > 0.0, "{cell}");
     assert!(outcome["latency"]["p99"].as_f64().unwrap() > 0.0, "{cell}");
     assert_eq!(outcome["errors"], 0, "{cell}");
-    // On a busy machine no look may fall into the second that is measured: then it is unknown, and never nothing.
+    // On a busy machine no sample may fall into the measured second: then the value is unknown, never zero.
     let used = |who: &str| cell["costs"][who]["cpu_us"].as_f64();
     for who in ["server", "generator", "pooler"] {
         assert!(used(who).is_none_or(|cpu_us| cpu_us > 0.0), "{who}: {cell}");

@@ -1,9 +1,9 @@
-//! The same client bytes get the same reply bytes from PostgreSQL and through the target.
+//! The same client bytes produce the same reply bytes from PostgreSQL directly and through the target.
 //!
 //! Each conversation runs once directly (the oracle), then through the target in one piece per step, byte by byte and
-//! cut at random (COR-28). Masked: `BackendKeyData`, process ids in notifications, and file, line
-//! and routine of FATAL errors. The order of the
-//! `ParameterStatus` messages of a login is not part of the protocol, so they are sorted.
+//! cut at random (COR-28). Masked are: `BackendKeyData`, process ids in notifications, and file, line and routine of
+//! FATAL errors. The order of the `ParameterStatus` messages of a login is not part of the protocol, so they are
+//! sorted.
 
 use std::env;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use weir_conformance::raw::Message;
 #[path = "bytes/conversations.rs"]
 mod conversations;
 
-/// How a step's bytes are cut into writes.
+/// Division of a step's bytes into writes.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
     Whole,
@@ -58,7 +58,7 @@ fn replies_are_the_same_byte_for_byte() -> Result<()> {
                 .and_then(|actual| same(&expected, &actual));
             if let Err(error) = outcome {
                 differences.push(format!("=== {} ({cut:?})\n{error:#}", conversation.name));
-                // The other cuts would mostly say the same again.
+                // The other cuts would mostly report the same difference again.
                 break;
             }
         }
@@ -107,7 +107,7 @@ fn pool_of_one_serves_the_next_client_after_every_conversation() -> Result<()> {
         return Ok(());
     }
     for conversation in conversations::all() {
-        // What was said is judged by the other test; here only what it leaves behind.
+        // The other test judges the replies; this one only checks what remains on the server.
         drop(converse(target.port(), &conversation, Cut::Whole));
         let mut next = Raw::connect(target.port(), "postgres")?;
         let value = next.query_one("select 'clean'");
@@ -128,7 +128,7 @@ fn converse(port: u16, conversation: &Conversation, cut: Cut) -> Result<Vec<Mess
         match step {
             Step::Send(bytes) => {
                 let sent = send(&mut raw, bytes, cut);
-                // Who is refused at the first byte may find the door shut when sending the last.
+                // A client that is refused at the first byte may find the connection closed at the last.
                 if !conversation
                     .steps
                     .iter()
@@ -179,7 +179,7 @@ fn send(raw: &mut Raw, bytes: &[u8], cut: Cut) -> Result<()> {
             Cut::EveryByte => 1,
             Cut::Random(_) => 1 + random.below(rest.len()),
         };
-        // A long body byte by byte only repeats itself.
+        // Sending a long body byte by byte tests nothing new.
         let length = if bytes.len() > 20_000 {
             length.max(1000).min(rest.len())
         } else {
@@ -189,14 +189,14 @@ fn send(raw: &mut Raw, bytes: &[u8], cut: Cut) -> Result<()> {
         raw.send(now)?;
         rest = later;
         if !matches!(cut, Cut::Whole) {
-            // Lets the reader see the pieces apart; correctness does not depend on it.
+            // Lets the reader receive the pieces separately; correctness does not depend on it.
             std::thread::yield_now();
         }
     }
     Ok(())
 }
 
-/// The fields of a FATAL error without the place in PostgreSQL's source: a pooler that finds the error first has none.
+/// Fields of a FATAL error without the place in PostgreSQL's source, which a pooler's own error does not have.
 fn without_source(body: &[u8]) -> Vec<u8> {
     let fields = body.split(|byte| *byte == 0);
     let kept = fields.filter(|field| !matches!(field.first(), Some(b'F' | b'L' | b'R')));

@@ -1,5 +1,5 @@
-//! The administration console of Weir's binary, with two workers, against real PostgreSQL: what commands do to clients,
-//! who may use it, what monitoring reads, and that every driver can.
+//! Console of Weir's binary, with two workers, against real PostgreSQL: effects of commands on clients, roles,
+//! queries of monitoring tools, and use by every driver.
 
 #[path = "console/access.rs"]
 mod access;

@@ -1,10 +1,11 @@
-//! Differential fuzzer: random programs of several clients, direct and by way of Weir, with every answer compared.
+//! Differential fuzzer: random programs of several clients run directly and through Weir, and every answer is
+//! compared.
 //!
-//! A program is played one step at a time, each step at PostgreSQL first and then at Weir, on two clusters of the same
-//! content: in transaction pooling, with one to three servers and one to four workers. Each answer has to be the same:
-//! messages, rows, tags, errors, the status in `ReadyForQuery`, reported settings and notifications; so has each session,
-//! as far as it can be asked, what new clients find on the servers, and in the end every row of every table. What the
-//! documentation names as different is listed in `differential/known.rs`.
+//! A program runs one step at a time, each step on PostgreSQL first and then on Weir, on two clusters with the same
+//! content: in transaction pooling, with one to three servers and one to four workers. Each answer must be equal:
+//! messages, rows, tags, errors, the status in `ReadyForQuery`, reported settings and notifications. So must each
+//! session, as far as queries can show it, the state that new clients find on the servers, and at the end every row
+//! of every table. `differential/known.rs` lists the differences that the documentation names.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -16,7 +17,7 @@
 //! | `DIFFERENTIAL_FAULTS` | faults after which a run ends, 1 by default |
 //! | `DIFFERENTIAL_THREADS` | pairs of clusters, each at work on every n-th seed, 1 by default |
 //!
-//! A program that goes another way is made shorter and printed, in a form that can be put into `differential/found.rs`.
+//! A program with a difference is shortened and printed in a form that can be put into `differential/found.rs`.
 
 #[path = "differential/batches.rs"]
 mod batches;

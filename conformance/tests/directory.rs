@@ -1,4 +1,4 @@
-//! Passwords that LDAP and PAM check: `weir-directory` and then Weir's binary against a real slapd and a PAM stack.
+//! Passwords checked by LDAP and PAM: `weir-directory`, then Weir's binary, against a real slapd and a PAM stack.
 
 #[path = "directory/ldap.rs"]
 mod ldap;

@@ -1,6 +1,6 @@
-//! Real drivers do what applications do with them, through the target.
+//! Real drivers do the work of applications through the target.
 //!
-//! Each program in `drivers/` runs named steps and judges the answers itself. Downloads and builds are kept in
+//! Each program in `drivers/` runs named steps and checks the answers itself. Downloads and builds are kept in
 //! `target/conformance` until the sources or pins change.
 
 use std::path::Path;
@@ -12,7 +12,7 @@ use weir_conformance::Postgres;
 use weir_conformance::Target;
 use weir_conformance::drivers;
 
-/// No driver's program may take longer; it is killed and its last steps shown.
+/// Time limit for a driver's program in seconds; it is then killed and its last steps are shown.
 const SECONDS_MAX: &str = "180";
 
 #[test]

@@ -1,8 +1,8 @@
-//! The settings fence: a session's state cannot be restored on the server that it gets, so nothing of it runs there.
+//! The settings fence: if a session's state cannot be restored on a server, none of its statements run there.
 //!
-//! Directly the session keeps what it has set, whatever is revoked or dropped meanwhile. Through a pool the state has to be
-//! set anew on another server; where PostgreSQL refuses that, the client is told, and its statement is not executed by
-//! anybody else.
+//! A direct session keeps its settings, whatever is revoked or dropped meanwhile. Through a pool the settings must be
+//! applied again on another server. If PostgreSQL refuses that, the client receives an error and its statement is not
+//! executed.
 
 use anyhow::{Result, ensure};
 use weir_conformance::frontend::{bind, execute, parse, query, sync};
@@ -11,15 +11,15 @@ use weir_conformance::{Config, Postgres, Raw, Weir};
 /// A setting that a session has and cannot get again.
 struct Case {
     name: &'static str,
-    /// What the administrator prepares once.
+    /// Preparation by the administrator, once.
     before: &'static str,
-    /// What the session needs.
+    /// Privileges that the session needs.
     grant: &'static str,
-    /// What the session sets.
+    /// Statements of the session.
     set: &'static str,
-    /// What the administrator does then.
+    /// Later change by the administrator.
     spoil: &'static str,
-    /// SQLSTATE that the client is told.
+    /// SQLSTATE that the client receives.
     code: &'static str,
 }
 
@@ -127,7 +127,7 @@ fn what_cannot_be_restored_lets_nothing_run_and_is_told() -> Result<()> {
             ensure!(told.contains("FATAL") && told.contains(case.code), "{at}");
             let rows = admin.query_one("SELECT count(*) FROM kept")?;
             ensure!(rows == "0", "{at}: {rows} rows");
-            // The pool goes on.
+            // The pool still works.
             ensure!(other.query_one("SELECT current_user")? == user, "{at}");
         }
     }

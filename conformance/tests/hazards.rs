@@ -1,8 +1,8 @@
-//! Hazards of the field, one test each: hostile input, hostile servers, and what goes wrong between the two.
+//! Known hazards of poolers, one test each: hostile input, hostile servers, and failures between the two.
 //!
-//! Tests are named by the hazard's number. `SEC` is what an attacker does, `COR` what happens to honest people. The
-//! subject is always Weir's binary; bounds in time, processor time and memory are generous, because the machine may be
-//! busy and the binary may be a debug build.
+//! Tests are named by the hazard's number. `SEC` hazards are attacks, `COR` hazards happen to honest users. The
+//! subject is always Weir's binary. Limits on time, processor time and memory are generous, because the machine may
+//! be busy and the binary may be a debug build.
 
 #[path = "hazards/abandoned.rs"]
 mod abandoned;

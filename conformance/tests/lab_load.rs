@@ -1,5 +1,5 @@
-//! The lab's load generator against real PostgreSQL: it agrees with pgbench, logs in by every method, and what it says
-//! that it did was done.
+//! The lab's load generator against real PostgreSQL: it agrees with pgbench, logs in with every method, and really
+//! does the work it reports.
 
 #![allow(
     clippy::indexing_slicing,
@@ -37,7 +37,7 @@ use weir_lab::null::NullBackend;
 use weir_lab::null::NullPlan;
 use weir_lab::record::Outcome;
 
-/// Rounds of each generator, in turn.
+/// Rounds of each generator, by turns.
 const ROUNDS: usize = 5;
 const CLIENTS: u32 = 4;
 
@@ -58,7 +58,7 @@ fn plan(port: u16, each: u64, transactions: Vec<Transaction>) -> Plan {
 
 // === pgbench ===
 
-/// Enough work for the server that neither generator's own matters much.
+/// Enough work for the server that the generators' own work matters little.
 const QUERY: &str =
     "SELECT sum(abalance) FROM pgbench_accounts WHERE aid BETWEEN :aid AND :aid + 4000";
 
@@ -77,8 +77,8 @@ fn agrees_with_pgbench_with_a_login_per_transaction() -> Result<()> {
     agree(Protocol::Extended, "extended", 15, true)
 }
 
-/// The same cell by both, round by round in turn. They agree if the ranges of what they say overlap: the machine may
-/// be busy with other things, which then happen to both. `each` is how many transactions a client has in a round.
+/// Runs the same cell with both generators, in alternating rounds. They agree if the ranges of their results overlap:
+/// other work of the machine then affects both. `each` is a client's number of transactions per round.
 fn agree(protocol: Protocol, word: &str, each: u64, reconnect: bool) -> Result<()> {
     tools::require("pgbench", "postgresql-15 (or postgresql-contrib)")?;
     let postgres = Postgres::shared()?;
@@ -135,7 +135,8 @@ impl Range {
         }
     }
 
-    /// Within 15 %: on a quiet machine the ranges are narrower than what a build without optimization costs.
+    /// True if the ranges overlap within 15 %: on a quiet machine they are narrower than the cost of a build without
+    /// optimization.
     fn overlaps(self, other: Self) -> bool {
         self.min <= other.max * 1.15 && other.min <= self.max * 1.15
     }
@@ -203,7 +204,7 @@ fn every_password_method_with_and_without_tls() -> Result<()> {
     Ok(())
 }
 
-// === What was done ===
+// === Work done ===
 
 #[test]
 fn all_that_is_counted_is_in_the_table() -> Result<()> {
@@ -230,7 +231,7 @@ fn all_that_is_counted_is_in_the_table() -> Result<()> {
     ] {
         plan.protocol = protocol;
         plan.pipeline = pipeline;
-        // In quotes it is a text of the statement, which a parameter cannot be.
+        // In quotes it is part of the statement's text, which a parameter cannot be.
         let text = match protocol {
             Protocol::Simple => "INSERT INTO t VALUES (':text', :n)",
             _ => "INSERT INTO t VALUES (:text, :n)",
@@ -313,7 +314,7 @@ fn a_pooler_in_front_of_the_null_backend_serves_as_in_front_of_postgresql() -> R
     ];
     let mut plan = plan(target.port(), 50, transactions);
     plan.parameters = vec![("application_name".to_owned(), "lab".to_owned())];
-    // Debian's PgBouncer knows no prepared statements.
+    // Debian's PgBouncer does not support prepared statements.
     let protocols = match kind {
         Kind::PgBouncer => &[Protocol::Simple, Protocol::Extended][..],
         _ => &[Protocol::Simple, Protocol::Extended, Protocol::Prepared],
@@ -336,11 +337,11 @@ fn a_pooler_in_front_of_the_null_backend_serves_as_in_front_of_postgresql() -> R
             Duration::from_secs(5),
             || {
                 let count = backend.counts().transactions;
-                // Weir sets a client's settings in transactions of its own.
+                // Weir sets a client's settings in separate transactions.
                 Ok(count == wanted || kind == Kind::Weir && count > wanted)
             },
         )?;
-        // Rows arrive whole.
+        // Rows arrive complete.
         let bytes = outcome.bytes_per_s.context("no rows")? * outcome.seconds;
         ensure!(bytes > 200.0 * 42.0 * 106.0 * 0.9, "{bytes} bytes");
     }

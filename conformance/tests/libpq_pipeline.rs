@@ -1,4 +1,4 @@
-//! libpq's pipeline mode through the target, by a small C program.
+//! libpq's pipeline mode through the target, with a small C program.
 
 use std::process::Command;
 

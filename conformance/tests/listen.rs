@@ -1,5 +1,5 @@
-//! LISTEN and NOTIFY in transaction pooling: clients listen without servers of their own, and hear what they would hear
-//! on a direct connection.
+//! LISTEN and NOTIFY in transaction pooling: clients listen without servers of their own, and receive the
+//! notifications that they would receive on a direct connection.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -21,9 +21,9 @@ use weir_conformance::frontend;
 use weir_conformance::raw::Message;
 use weir_conformance::wait_until;
 
-/// Clients that listen at once, on two servers.
+/// Number of clients that listen at the same time, on two servers.
 const LISTENERS: usize = 200;
-/// Clients that speak at once, and how often each.
+/// Number of clients that send notifications at the same time.
 const SPEAKERS: usize = 10;
 const NOTIFIES: usize = 1000;
 
@@ -47,13 +47,13 @@ fn told(message: &Message) -> Option<(String, String)> {
     Some((text()?, text()?))
 }
 
-/// The next notification; nothing else may come before it.
+/// Returns the next notification; no other message may come before it.
 fn hear(client: &mut Raw) -> Result<(String, String)> {
     let message = client.read_message().context("no notification")?;
     told(&message).with_context(|| format!("not a notification: {message:?}"))
 }
 
-/// Runs a query; the notifications that come with its answer.
+/// Runs a query; returns the notifications that arrive with its answer.
 fn run(client: &mut Raw, sql: &str) -> Result<Vec<(String, String)>> {
     let answer = client.ask(&frontend::query(sql))?;
     ensure!(!answer.iter().any(|message| message.tag == b'E'), "{sql}");
@@ -64,7 +64,7 @@ fn pair(channel: &str, payload: &str) -> (String, String) {
     (channel.to_owned(), payload.to_owned())
 }
 
-/// The tags of an answer.
+/// Tags of an answer.
 fn tags(messages: &[Message]) -> String {
     messages
         .iter()
@@ -72,7 +72,7 @@ fn tags(messages: &[Message]) -> String {
         .collect()
 }
 
-/// The process that listens for a database.
+/// Process id of the backend that listens for a database.
 fn listener(direct: &mut Raw, database: &str) -> Result<String> {
     direct.query_one(&format!(
         "select pid from pg_stat_activity where datname = '{database}' and (query ~ '^LISTEN' or query = '') \
@@ -125,7 +125,7 @@ fn speak(port: u16, speaker: usize) -> Result<()> {
     Ok(())
 }
 
-/// Everything that each speaker said, in its order, and nothing else.
+/// Checks that a client receives all notifications of each sender in order, and no others.
 fn check_hears_all(mut client: Raw) -> Result<()> {
     let mut next: BTreeMap<usize, usize> = BTreeMap::new();
     loop {
@@ -176,12 +176,12 @@ fn a_clients_own_notifications_come_back_in_its_answer_and_as_its_own() -> Resul
     let (mut client, mut other) = (weir.connect("listen_self")?, weir.connect("listen_self")?);
     client.query("listen a")?;
     for _ in 0..20 {
-        // All on one server.
+        // All clients use one server.
         other.query("notify a, 'theirs'")?;
         let answer = client.ask(&frontend::query(
             "begin; notify a, '1'; notify a, '2'; commit",
         ))?;
-        // What came before may be told at once, or with the answer.
+        // Earlier notifications may arrive at once or with the answer.
         let tags = tags(&answer);
         ensure!(
             tags.ends_with("AAZ") && tags.replace('A', "") == "CCCCZ",
@@ -218,7 +218,7 @@ fn a_trigger_that_notifies_is_heard_in_the_answer() -> Result<()> {
     client.query("listen a; listen b")?;
     let told = run(&mut client, "insert into t values (1), (2)")?;
     ensure!(told == [pair("a", "1"), pair("a", "2")], "{told:?}");
-    // Prepared, and several at once.
+    // With a prepared statement, several executions at once.
     let insert = |number: &str| {
         let bind = frontend::bind("", "s", &[Some(number.as_bytes())]);
         [bind, frontend::execute("", 0), frontend::sync()].concat()
@@ -246,7 +246,7 @@ fn the_extended_protocol_listens_as_well() -> Result<()> {
     ]
     .concat();
     ensure!(tags(&client.ask(&batch)?) == "12nCZ");
-    // What follows in the same bytes is answered behind it.
+    // Later messages in the same bytes are answered after it.
     let both = [frontend::query("listen b"), frontend::query("select 1")].concat();
     ensure!(tags(&client.ask(&both)?) == "CZ");
     ensure!(tags(&client.read_until_ready()?) == "TDCZ");
@@ -294,7 +294,7 @@ fn a_client_in_a_transaction_hears_when_it_is_over() -> Result<()> {
     ensure!(tags(&one.ask(&frontend::query("select 1"))?) == "TDCZ");
     let answer = one.ask(&frontend::query("commit"))?;
     ensure!(tags(&answer) == "CAZ" && told(&answer[1]) == Some(pair("a", "1")));
-    // What was said before a query is told with its answer, if it has not come before.
+    // A notification sent before a query arrives with its answer, unless it has arrived earlier.
     other.query("notify a, '2'")?;
     let told = run(&mut one, "select 1")?;
     ensure!(told == [pair("a", "2")] || told.is_empty());
@@ -316,7 +316,7 @@ fn thousands_of_notifications_during_a_query_are_delivered_behind_it() -> Result
     wait_until("the query that waits", Duration::from_secs(30), || {
         Ok(direct.query_one(waits)? == "1")
     })?;
-    // 16 MB in one transaction, the longest payloads that PostgreSQL takes.
+    // 16 MB in one transaction, with the longest payloads that PostgreSQL accepts.
     mouth
         .query("select pg_notify('a', lpad(n::text, 7999, '0')) from generate_series(1, 2000) n")?;
     direct.query("select pg_advisory_unlock(1)")?;
@@ -380,7 +380,7 @@ fn the_end_of_the_listening_server_is_told_in_its_own_words() -> Result<()> {
         );
         ensure!(client.read_to_close()?.is_empty());
     }
-    // The next one listens on a new one.
+    // The next client listens on a new connection.
     idle.query("listen a")?;
     ensure!(run(&mut idle, "notify a, 'x'")? == [pair("a", "x")]);
     Ok(())
@@ -403,7 +403,7 @@ fn another_client_encoding_gets_a_server_of_its_own() -> Result<()> {
     let (postgres, weir) = start("listen_latin", |config| config)?;
     let mut direct = Raw::connect(postgres.port(), "listen_latin")?;
     if direct.query_one("show server_encoding")? != "UTF8" {
-        // Nothing is converted there.
+        // This server does no conversion.
         return Ok(());
     }
     let parameters = [

@@ -1,7 +1,7 @@
-//! Who gets in, with what secret, and what they are told: clients at Weir, and Weir at PostgreSQL.
+//! Logins: accepted users and secrets, and error messages, of clients at Weir and of Weir at PostgreSQL.
 //!
-//! The subject is always Weir's binary. Clients are psql (libpq) where only the outcome matters, and raw bytes where an
-//! observer could tell users apart.
+//! The subject is always Weir's binary. Clients are psql (libpq) if only the result matters, and raw bytes if an
+//! observer might distinguish users.
 
 #[path = "logins/client_hop.rs"]
 mod client_hop;

@@ -1,7 +1,8 @@
-//! Who gets in: every method of `auth_hba_file`, with every kind of stored secret, from both sources, to every kind of
-//! database, over every transport, with every kind of credential; each case really connects (SEC-41, SEC-42).
+//! Matrix of logins: every method of `auth_hba_file` with every kind of stored secret, both sources, every kind of
+//! database, every transport and every kind of credential. Each case really connects (SEC-41, SEC-42).
 //!
-//! What has to happen is said by `matrix/oracle.rs` alone: under 100 lines, no code of Weir, deny unless a rule lets in.
+//! Only `matrix/oracle.rs` states the expected results: under 100 lines, without code of Weir, refusal unless a rule
+//! accepts.
 
 #[path = "matrix/case.rs"]
 mod case;
@@ -19,7 +20,7 @@ use anyhow::ensure;
 use case::Case;
 use world::World;
 
-/// Connections at the same time.
+/// Number of simultaneous connections.
 const THREADS: usize = 4;
 
 #[test]
@@ -57,7 +58,7 @@ fn sec_41_every_combination_of_login_is_judged_as_by_the_oracle() -> Result<()> 
         cases.len(),
         cases.len() - accepted
     );
-    // A matrix that lets in nobody would agree with a listener that does not work.
+    // A matrix without accepted logins would agree with a listener that does not work.
     ensure!(accepted > 300, "only {accepted} cases are to be let in");
     let count = faults.len();
     let some: Vec<_> = faults.into_iter().take(40).collect();

@@ -35,18 +35,18 @@ use weir_conformance::wait_until;
 const MIB: u64 = 1024 * 1024;
 /// Rows of 1 KiB that make 1 GiB.
 const ROWS: u64 = 1024 * 1024;
-/// What the pooler may take for one huge transfer.
+/// Memory limit of the pooler for one huge transfer.
 const PEAK_MAX_STREAM: u64 = 64 * MIB;
-/// What it may take for all clients that stand still.
+/// Memory limit of the pooler for all stalled clients.
 const PEAK_MAX_STALLED: u64 = 256 * MIB;
 /// Clients that stop reading.
 const STALLED: usize = 1000;
-/// Clients of a burst, and how many statements of 1 KiB each of them prepares.
+/// Number of clients of a burst.
 const BURST_CLIENTS: usize = 50;
 const BURST_STATEMENTS: usize = 1000;
-/// What such a burst takes at least: its texts.
+/// Minimum of memory for such a burst: its texts.
 const BURST_MIN: u64 = 48 * MIB;
-/// What may be left of it; glibc's allocator keeps nearly all.
+/// Memory that may remain afterwards; with glibc's allocator nearly all of it would.
 const BURST_REST_MAX: u64 = 24 * MIB;
 /// Rows of 8 KiB in each of their results: 2 MiB, 2 GiB in all.
 const STALLED_ROWS: u32 = 256;
@@ -100,11 +100,11 @@ fn one_value_of_200_megabytes_needs_little_memory() -> Result<()> {
 #[test]
 fn gigabyte_copy_in_needs_little_memory() -> Result<()> {
     let line = format!("{}\n", "x".repeat(1023));
-    // 64 lines a message and one message a write: what libpq does with a large file.
+    // 64 lines per message and one message per write, as libpq does with a large file.
     let message = frontend::copy_data(line.repeat(64).as_bytes());
     through_the_pooler(|raw| {
         raw.query("create unlogged table sink (line text)")?;
-        // Every line is parsed and none kept.
+        // Every line is parsed and none is stored.
         raw.send(&frontend::query(
             "copy sink from stdin where length(line) <> 1023",
         ))?;
@@ -146,7 +146,7 @@ fn clients_that_stop_reading_need_little_memory() -> Result<()> {
         let peak = target.rss_peak()?;
         ensure!(peak < PEAK_MAX_STALLED, "the peak is {} MiB", peak / MIB);
     }
-    // Those who go on reading get every row.
+    // Clients that resume reading get every row.
     for raw in stalled.iter_mut().step_by(900) {
         let bytes = raw.skim_until_ready()?;
         ensure!(
@@ -157,7 +157,8 @@ fn clients_that_stop_reading_need_little_memory() -> Result<()> {
     Ok(())
 }
 
-/// Statements that nobody has any more: their memory goes back to the system, though other connections go on.
+/// Statements that no client has any more: their memory is returned to the system, although other connections
+/// continue.
 #[test]
 fn a_burst_of_prepared_statements_gives_its_memory_back() -> Result<()> {
     let _turn = one_at_a_time();
@@ -203,7 +204,8 @@ fn a_burst_of_prepared_statements_gives_its_memory_back() -> Result<()> {
     target.check_healthy()
 }
 
-/// These tests move gigabytes through the kernel's socket memory: side by side they would slow each other down.
+/// Lock for these tests, which move gigabytes through the kernel's socket memory and would slow each other
+/// down.
 fn one_at_a_time() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -245,7 +247,7 @@ fn stall(port: u16) -> Result<Raw> {
     Ok(raw)
 }
 
-/// Returns when the servers have not been able to send anything for two seconds.
+/// Waits until the servers have not been able to send for two seconds.
 fn wait_still(sent: &AtomicU64) -> Result<()> {
     let mut last = (0, weir_conformance::clock::now());
     wait_until("a standstill", Duration::from_secs(90), || {
@@ -257,7 +259,7 @@ fn wait_still(sent: &AtomicU64) -> Result<()> {
     })
 }
 
-/// A PostgreSQL of few words: a thousand real backends would need more memory than some machines have.
+/// A minimal PostgreSQL server: a thousand real backends would need more memory than some machines have.
 fn fake_server(sent: Arc<AtomicU64>) -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
@@ -265,7 +267,7 @@ fn fake_server(sent: Arc<AtomicU64>) -> Result<u16> {
         for stream in listener.incoming().flatten() {
             let sent = Arc::clone(&sent);
             let thread = thread::Builder::new().stack_size(128 * 1024);
-            // It ends when the pooler closes.
+            // The thread ends when the pooler closes.
             let served = thread.spawn(move || drop(serve(stream, &sent)));
             served.expect("a thread with a small stack can be had");
         }

@@ -1,4 +1,5 @@
-//! `metrics_listen`: what `/metrics`, `/healthz` and `/readyz` say of a running Weir, and that nobody who asks can hurt.
+//! `metrics_listen`: contents of `/metrics`, `/healthz` and `/readyz` of a running Weir; misbehaving requests do no
+//! harm.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -28,7 +29,7 @@ use weir_conformance::tls::Pki;
 use weir_conformance::tools;
 use weir_conformance::wait_until;
 
-/// Generous: the machine may be busy.
+/// Time limit, generous because the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Weir with a listener for monitoring.
@@ -44,7 +45,7 @@ impl Monitored {
         Ok(Self { weir, port })
     }
 
-    /// Status and body.
+    /// Requests a page; returns status and body.
     fn get(&self, path: &str) -> Result<(u16, String)> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -62,7 +63,7 @@ impl Monitored {
         Ok(body)
     }
 
-    /// The value of one sample, as the page names it.
+    /// Value of a sample, by its full name in the page.
     fn value(&self, sample: &str) -> Result<f64> {
         let page = self.page()?;
         let found = page.lines().find_map(|line| line.strip_prefix(sample));
@@ -70,7 +71,7 @@ impl Monitored {
         Ok(value.trim().parse()?)
     }
 
-    /// Waits until a page says something.
+    /// Waits until a page has this status and contains this text.
     fn wait(&self, path: &str, status: u16, text: &str) -> Result<()> {
         let mut last = None;
         wait_until(&format!("{status} {text}"), PATIENCE, || {
@@ -83,7 +84,7 @@ impl Monitored {
     }
 }
 
-/// Every metric of the page by its type, with the number of its samples.
+/// Metrics of the page by type, each with its number of samples.
 fn families(page: &str) -> Result<BTreeMap<String, (String, usize)>> {
     let mut families = BTreeMap::<String, (String, usize)>::new();
     for line in page.lines() {
@@ -108,7 +109,7 @@ fn families(page: &str) -> Result<BTreeMap<String, (String, usize)>> {
     Ok(families)
 }
 
-/// Words that name a metric of ours.
+/// Names of Weir's metrics in a text.
 fn names(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let ours = |word: &&str| word.starts_with("weir_") || word.starts_with("process_");
@@ -119,7 +120,8 @@ fn read(path: &str) -> Result<String> {
     fs::read_to_string(tools::workspace().join(path)).with_context(|| path.to_owned())
 }
 
-/// TLS, a pin, errors of both kinds, a notification, a pool that finds its size: something for every metric.
+/// Starts a setup with a value for every metric: TLS, a pin, errors of both kinds, a notification, a pool that
+/// determines its own size.
 fn lively(database: &str) -> Result<(Arc<Postgres>, Monitored, Raw)> {
     let postgres = Postgres::shared()?;
     postgres.create_database(database)?;
@@ -166,7 +168,7 @@ fn dashboard_and_alerts_name_only_what_is_exported() -> Result<()> {
     let (_postgres, monitored, _client) = lively("metrics_contrib")?;
     let page = monitored.page()?;
     let mut exported: BTreeSet<_> = families(&page)?.into_keys().collect();
-    // Series of histograms.
+    // Names of histogram series.
     exported.extend(names(&page));
     let dashboard = read("contrib/monitoring/grafana-dashboard.json")?;
     let parsed: serde_json::Value = serde_json::from_str(&dashboard)?;
@@ -183,7 +185,7 @@ fn dashboard_and_alerts_name_only_what_is_exported() -> Result<()> {
             "{file} names what is not there: {unknown:?}"
         );
     }
-    // Nothing that is measured goes unseen.
+    // Every metric is used by the dashboard or by an alert.
     let families = families(&page)?;
     let seen = names(&(dashboard + &alerts));
     let is_seen = |name: &&String| seen.iter().any(|seen| seen.starts_with(name.as_str()));
@@ -236,7 +238,7 @@ fn figures_are_what_happened() -> Result<()> {
     monitored.wait("/metrics", 200, &format!("{} 0", state("active")))
 }
 
-/// A server that answers SSLRequest with No while it is told to.
+/// Server that answers SSLRequest with N while `is_up` is set.
 fn answering(port: u16) -> Result<Arc<AtomicBool>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     let is_up = Arc::new(AtomicBool::new(true));
@@ -296,7 +298,7 @@ fn whoever_asks_and_does_not_go_on_is_closed_and_hurts_nobody() -> Result<()> {
     let mut slow = Vec::new();
     for n in 0..60 {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, monitored.port))?;
-        // Half a request, none, or garbage; what is refused at once may be reset already.
+        // Half a request, none, or garbage; a refused connection may be reset already.
         let start: &[u8] = [b"GET /metrics HT".as_slice(), b"", b"\x16\x03\x01"][n % 3];
         drop(stream.write_all(start));
         slow.push(stream);
@@ -320,7 +322,8 @@ fn whoever_asks_and_does_not_go_on_is_closed_and_hurts_nobody() -> Result<()> {
     monitored.weir.check_healthy()
 }
 
-/// No check of the machine: the processor time of a scrape is printed, and only a gross figure fails.
+/// Prints the processor time of a scrape; only a grossly wrong figure fails, since this is not a check of the
+/// machine.
 #[test]
 fn a_scrape_costs_little_with_hundreds_of_clients() -> Result<()> {
     const CLIENTS: usize = 300;
@@ -334,7 +337,7 @@ fn a_scrape_costs_little_with_hundreds_of_clients() -> Result<()> {
     let page = monitored.page()?;
     let before = process::cpu_ns(monitored.weir.pid())?;
     for scrape in 0..SCRAPES {
-        // Each past the time for which a page is kept, so that each is collected.
+        // Each request comes after the cached page has expired, so that each page is collected anew.
         let turns = "weir_worker_turns_total{worker=\"0\"}";
         let last = monitored.value(turns)?;
         wait_until("a fresh page", PATIENCE, || {

@@ -1,7 +1,8 @@
 //! The model of a PostgreSQL session against PostgreSQL: generated programs get the same replies from both.
 //!
-//! Masked: process ids in notifications, table and column numbers in row descriptions, and the fields of errors and
-//! notices other than severity, code and text. `WEIR_MODEL_SEED=n` runs one seed, `WEIR_MODEL_SEEDS=n` so many.
+//! Masked are process ids in notifications, table and column numbers in row descriptions, and the fields of errors
+//! and notices other than severity, code and text. `WEIR_MODEL_SEED=n` runs one seed, `WEIR_MODEL_SEEDS=n` the given
+//! number.
 
 use std::env;
 
@@ -20,7 +21,7 @@ use weir_testkit::reading::messages;
 use weir_testkit::say::Say;
 use weir_testkit::say::say;
 
-/// Of one session.
+/// Steps of one session.
 const STEPS: usize = 60;
 
 #[test]
@@ -49,7 +50,8 @@ fn the_model_answers_as_postgresql_does() -> Result<()> {
     Ok(())
 }
 
-/// What the simulator's clients say while others change the tables and views that their statements were resolved to.
+/// Covers statements of the simulator's clients, while other clients change the tables and views that the statements
+/// were resolved to.
 #[test]
 fn the_model_resolves_types_and_names_as_postgresql_does() -> Result<()> {
     let postgres = Postgres::start(&weir_conformance::postgres::Options::default())?;
@@ -78,7 +80,7 @@ fn the_model_resolves_types_and_names_as_postgresql_does() -> Result<()> {
     Ok(())
 }
 
-/// What two sessions say in turn.
+/// Steps of two sessions, in order.
 fn changes() -> Vec<(usize, Say)> {
     let insert = "INSERT INTO public.kind_0 VALUES ($1)";
     let returning = "INSERT INTO public.kind_0 VALUES ($1) RETURNING pg_typeof($1)::text";
@@ -128,7 +130,7 @@ fn changes() -> Vec<(usize, Say)> {
     steps
 }
 
-/// One session of the model beside one of PostgreSQL.
+/// Compares a session of the model with one of PostgreSQL.
 fn compare(port: u16, seed: u64) -> Result<()> {
     let mut dice = Dice::new(seed);
     let startup = startup(&mut dice);
@@ -185,7 +187,7 @@ fn converse(model: &mut Backend, step: &Step) -> Vec<String> {
     found.map(|message| shown(&message)).collect()
 }
 
-/// As many messages as the model gave; and no more, as far as a last exchange shows.
+/// Reads as many messages as the model sent; a final exchange shows if there are more.
 fn ask(real: &mut Raw, step: &Step, expected: &[String]) -> Result<Vec<String>> {
     real.send(&step.bytes)?;
     let mut got = Vec::new();
@@ -196,7 +198,7 @@ fn ask(real: &mut Raw, step: &Step, expected: &[String]) -> Result<Vec<String>> 
         let shown = shown(&message);
         let ends = message.tag == b'Z' || shown.starts_with("E(FATAL");
         got.push(shown);
-        // What follows a difference need not come.
+        // The messages after a difference may be missing.
         if ends && got.last() != Some(expected) {
             break;
         }
@@ -204,7 +206,7 @@ fn ask(real: &mut Raw, step: &Step, expected: &[String]) -> Result<Vec<String>> 
     Ok(got)
 }
 
-/// One message, without what differs from session to session.
+/// Formats a message without the parts that differ between sessions.
 fn shown(message: &Message) -> String {
     let tag = char::from(message.tag);
     match message.tag {
@@ -219,7 +221,7 @@ fn shown(message: &Message) -> String {
     }
 }
 
-/// Names, type, length, modifier and format of columns: not the table and the column's place in it.
+/// Names, type, length, modifier and format of columns, without table and column number.
 fn columns(body: &[u8]) -> String {
     let mut shown = Vec::new();
     let mut rest = body.get(2..).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Weir in operation, with two workers, against real PostgreSQL: addresses, limits, time limits, pool modes, settings
 //! that follow a client, reload, stop, console, fairness.
 //!
-//! The subject is always Weir's binary. What happens on the server is read from `pg_stat_activity`; every test has a
-//! database of its own to tell it by.
+//! The subject is always Weir's binary. Events on the server are read from `pg_stat_activity`, where each test has a
+//! database of its own.
 
 #[path = "operation/console.rs"]
 mod console;

@@ -1,4 +1,4 @@
-//! Clients side by side, and what they were told.
+//! Runs clients side by side and records their results.
 
 use std::env;
 use std::fmt::Debug;
@@ -15,7 +15,7 @@ pub const CLIENTS: usize = 6;
 const LONGEST: Duration = Duration::from_secs(120);
 const LONGEST_MEETING: Duration = Duration::from_secs(60);
 
-/// One client of a scenario, with its own lines.
+/// A client of a scenario, with its own lines of output.
 pub struct Client {
     pub number: usize,
     scenario: &'static str,
@@ -24,25 +24,25 @@ pub struct Client {
 }
 
 impl Client {
-    /// What the client was told at a step.
+    /// Records a client's result of a step.
     pub fn say(&mut self, step: &str, told: impl Debug) {
         let line = format!("{}[{}] {step}: {told:?}", self.scenario, self.number);
         self.lines.push(line);
     }
 
-    /// What may differ between runs.
+    /// Records a remark, which may differ between runs.
     pub fn remark(&mut self, text: &str) {
         self.lines.push(format!("# {text}"));
     }
 
-    /// Waits until every client is here.
+    /// Waits until every client has arrived here.
     pub async fn meet(&self) -> Result<()> {
         timeout(LONGEST_MEETING, self.barrier.wait()).await?;
         Ok(())
     }
 }
 
-/// Which scenarios run, and whether all went well.
+/// Selection of scenarios, and their overall result.
 pub struct Runs {
     pub good: bool,
     chosen: Vec<String>,
@@ -53,7 +53,7 @@ impl Runs {
         Self { good: true, chosen }
     }
 
-    /// Runs a scenario by all clients at a time.
+    /// Runs a scenario with all clients at the same time.
     pub async fn scenario<F, R>(&mut self, name: &'static str, steps: F)
     where
         F: Fn(Client) -> R,
@@ -108,7 +108,8 @@ pub fn variable(name: &str) -> String {
     env::var(name).unwrap_or_default()
 }
 
-/// Number of servers that a client can reach. A scenario that shows a change of servers asks until it has seen as many.
+/// Number of servers that a client can reach. A scenario about a change of servers repeats its query until it has
+/// seen this many.
 pub fn reachable_servers() -> usize {
     variable("TX_SERVERS").parse().unwrap_or(1)
 }

@@ -1,8 +1,8 @@
-//! Rust's drivers in transaction pooling: tokio-postgres or sqlx (the first argument), by their defaults.
+//! Rust's drivers in transaction pooling: tokio-postgres or sqlx (the first argument), with their defaults.
 //!
-//! Several clients run the same steps at the same time; what each of them was told is printed client by client. Lines
-//! that begin with # are remarks; FAIL marks what the program itself holds to be wrong. Further arguments: names of
-//! scenarios to leave out, each after a dash, or to run alone.
+//! Several clients run the same steps at the same time; the results are printed client by client. Lines that begin
+//! with # are remarks; FAIL marks results that the program itself considers wrong. Further arguments name scenarios
+//! to leave out, each after a dash, or to run alone.
 
 mod harness;
 mod tx_sqlx;

@@ -1,4 +1,5 @@
-//! sqlx: a cache of prepared statements on each connection, settings at the start of it, and a pool of its own.
+//! sqlx: caches prepared statements on each connection, sets parameters at its start, and has a pool of its
+//! own.
 
 use std::collections::HashSet;
 
@@ -36,7 +37,7 @@ pub async fn run(runs: &mut Runs) {
     );
 }
 
-/// By the PG* variables, which sqlx knows.
+/// Connects with the PG* variables, which sqlx reads.
 async fn connect() -> Result<PgConnection> {
     Ok(PgConnection::connect_with(&PgConnectOptions::new()).await?)
 }
@@ -183,7 +184,7 @@ async fn settings(client: &mut Client) -> Result<()> {
     ];
     for step in steps {
         execute(&mut conn, step.clone()).await?;
-        // DISCARD ALL took the statements away; the driver has to be told.
+        // DISCARD ALL dropped the statements without the driver's knowledge.
         if step == "discard all" {
             conn.close().await?;
             conn = PgConnection::connect_with(&options).await?;
@@ -207,7 +208,7 @@ async fn settings(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// after_connect gives settings, before_acquire asks for life.
+/// Uses after_connect for settings, and before_acquire for a check of the connection.
 async fn pools(client: &mut Client) -> Result<()> {
     let number = client.number;
     let pool: PgPool = PgPoolOptions::new()
@@ -256,7 +257,7 @@ impl<'row> sqlx::Decode<'row, sqlx::Postgres> for Mood {
     }
 }
 
-/// Types found by name under each client's own search_path.
+/// Looks types up by name, under each client's own search_path.
 async fn types(client: &mut Client) -> Result<()> {
     let mut conn = connect().await?;
     let schema = format!("types_{}", client.number);
@@ -348,7 +349,7 @@ async fn notifications(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// sqlx's own kind, which it uses for migrations.
+/// Uses sqlx's advisory locks, as its migrations do.
 async fn advisory_locks(client: &mut Client) -> Result<()> {
     let lock = sqlx::postgres::PgAdvisoryLock::new("conformance");
     let mut conn = connect().await?;

@@ -1,5 +1,5 @@
-//! tokio-postgres: every query is prepared under a name and closed when its statement is dropped; requests are sent
-//! ahead when several futures wait.
+//! tokio-postgres: prepares every query under a name and closes it when its statement is dropped. Requests are
+//! pipelined when several futures wait.
 
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -57,7 +57,7 @@ fn config() -> Result<Config> {
     Ok(config)
 }
 
-/// A connection and the notifications that it brings.
+/// Connects; also returns the notifications that the connection receives.
 async fn connect_with(config: &Config) -> Result<(Conn, mpsc::Receiver<String>)> {
     let (conn, mut connection) = config.connect(NoTls).await?;
     let (sender, receiver) = mpsc::channel(100);
@@ -151,7 +151,7 @@ async fn statements(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// Many requests under way on one connection, one of them wrong.
+/// Pipelines many requests on one connection, of which one fails.
 async fn sent_ahead(client: &mut Client) -> Result<()> {
     let conn = connect().await?;
     let number = i32::try_from(client.number)?;
@@ -224,7 +224,7 @@ async fn transactions(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// Portals bound in a transaction and read piece by piece, in turn.
+/// Binds portals in a transaction and reads them in pieces, by turns.
 async fn portals(client: &mut Client) -> Result<()> {
     let mut conn = connect().await?;
     let transaction = conn.transaction().await?;
@@ -310,7 +310,7 @@ async fn settings(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// The driver asks the server for types that it does not know, by statements it keeps.
+/// Lets the driver query the server for unknown types, with statements that it keeps.
 async fn types(client: &mut Client) -> Result<()> {
     let conn = connect().await?;
     let schema = format!("types_{}", client.number);

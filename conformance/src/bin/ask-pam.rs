@@ -1,6 +1,6 @@
 //! Asks PAM as Weir would and prints the outcome: `ask-pam SERVICE USER PASSWORD [REMOTE-HOST]`.
 //!
-//! A program of its own, because PAM's test wrapper has to be loaded before anything else.
+//! This is a separate program, because PAM's test wrapper must be loaded before any other code.
 
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
 

@@ -1,4 +1,4 @@
-//! A certificate authority that lives as long as a test: good certificates, and each kind of bad one.
+//! A certificate authority for one test: issues valid certificates, and each kind of invalid one.
 
 use std::net::IpAddr;
 use std::net::Ipv4Addr;
@@ -25,10 +25,10 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 
 use crate::clock;
 
-/// Years of certificates that are valid now.
+/// Years of validity of certificates that are valid now.
 const VALID: (i32, i32) = (2020, 2050);
 
-/// Which kind of key.
+/// Kind of key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// ECDSA on P-256, signed with SHA-256.
@@ -41,7 +41,7 @@ pub enum Key {
     Rsa,
 }
 
-/// What a certificate is for.
+/// Purpose of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
     /// The server's side of TLS.
@@ -50,7 +50,7 @@ pub enum Usage {
     Client,
 }
 
-/// What a certificate looks like.
+/// Contents of a certificate.
 #[derive(Clone, Debug)]
 pub struct Spec {
     common_name: String,
@@ -90,7 +90,7 @@ impl Spec {
         }
     }
 
-    /// One more DNS name.
+    /// Adds a DNS name.
     #[must_use]
     pub fn dns(mut self, name: &str) -> Self {
         let name = name.try_into().expect("the suites' names are ASCII");
@@ -98,35 +98,35 @@ impl Spec {
         self
     }
 
-    /// One more address.
+    /// Adds an address.
     #[must_use]
     pub fn ip(mut self, address: Ipv4Addr) -> Self {
         self.names.push(SanType::IpAddress(IpAddr::V4(address)));
         self
     }
 
-    /// Another kind of key.
+    /// Sets the kind of key.
     #[must_use]
     pub fn key(mut self, key: Key) -> Self {
         self.key = key;
         self
     }
 
-    /// Over since 2021.
+    /// Makes the certificate expire in 2021.
     #[must_use]
     pub fn expired(mut self) -> Self {
         self.not_after = year(2021);
         self
     }
 
-    /// Begins in 2049.
+    /// Makes the certificate valid from 2049 on.
     #[must_use]
     pub fn not_yet_valid(mut self) -> Self {
         self.not_before = year(2049);
         self
     }
 
-    /// Ends this many days from now, and some hours.
+    /// Makes the certificate expire in this number of days and some hours.
     #[must_use]
     pub fn days_left(mut self, days: u32) -> Self {
         let left = Duration::from_secs(u64::from(days) * 86_400 + 6 * 3_600);
@@ -154,7 +154,7 @@ impl Spec {
     }
 }
 
-/// The first of January.
+/// Time of the first of January of a year.
 fn year(year: i32) -> Duration {
     // Leap days do not matter here.
     let years = u64::try_from(year - 1970).unwrap_or_default();
@@ -164,7 +164,7 @@ fn year(year: i32) -> Duration {
 /// A certificate with its key.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// Certificate, in PEM; then those of the authorities in between, if any.
+    /// Certificate in PEM, followed by those of intermediate authorities, if any.
     pub certificate: String,
     /// Private key, PKCS #8 in PEM.
     pub key: String,
@@ -174,7 +174,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The certificate and those in between, in DER.
+    /// The certificate and the intermediate ones, in DER.
     #[must_use]
     pub fn chain(&self) -> Vec<CertificateDer<'static>> {
         self.chain.clone()
@@ -187,7 +187,7 @@ impl Identity {
     }
 }
 
-/// Issues certificates; its own is self-signed.
+/// Issuer of certificates; its own is self-signed.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -197,7 +197,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Makes one with this common name.
+    /// Creates an authority with this common name.
     ///
     /// # Errors
     /// When the cryptography fails.
@@ -205,7 +205,7 @@ impl Authority {
         Self::with(common_name, Key::Ecdsa)
     }
 
-    /// Makes one that signs by this kind of key.
+    /// Creates an authority that signs with this kind of key.
     ///
     /// # Errors
     /// When the cryptography fails.
@@ -246,7 +246,7 @@ impl Authority {
         })
     }
 
-    /// A list that revokes these certificates, in PEM.
+    /// Issues a list that revokes these certificates, in PEM.
     ///
     /// # Errors
     /// When the cryptography fails.

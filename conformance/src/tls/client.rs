@@ -1,4 +1,4 @@
-//! A TLS client that shows every step: by `SSLRequest` or directly, with or without ALPN, stopping where a test wants.
+//! A TLS client with separate steps: with `SSLRequest` or direct, with or without ALPN, stopping where a test wants.
 
 use std::io;
 use std::io::Read;
@@ -32,36 +32,36 @@ use super::provider;
 use crate::Raw;
 use crate::frontend;
 
-/// How long a read may take.
+/// Time limit of a read.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The protocol's name in ALPN (PostgreSQL manual, 55.2.11).
+/// Name of the protocol in ALPN (PostgreSQL manual, 55.2.11).
 pub const ALPN: &[u8] = b"postgresql";
 
-/// How to connect by TLS; each connection is made anew, without resumption unless asked for.
+/// TLS options for connections; each connection is new, without resumption unless asked for.
 #[derive(Clone, Debug)]
 pub struct Dial {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
-/// What a [`Dial`] is made from.
+/// Options of a [`Dial`].
 #[derive(Debug, Default)]
 pub struct Options<'a> {
-    /// Whom to trust; nobody named means no check at all.
+    /// Trusted authority; `None` disables the check of certificates.
     pub authority: Option<&'a Authority>,
-    /// What to show when asked for a certificate.
+    /// Certificate to present on request.
     pub identity: Option<&'a Identity>,
     /// Protocols to offer.
     pub alpn: &'a [&'a [u8]],
     /// Versions to offer; empty for 1.2 and 1.3.
     pub versions: &'a [&'static SupportedProtocolVersion],
-    /// Keep tickets and use them at the next connection of this [`Dial`].
+    /// Keeps tickets and uses them for the next connection of this [`Dial`].
     pub resumes: bool,
 }
 
 impl Dial {
-    /// Checks the certificate and that it is for `localhost`, offers what libpq offers.
+    /// Checks the certificate and its name `localhost`, and offers what libpq offers.
     ///
     /// # Errors
     /// When the cryptography fails.
@@ -86,7 +86,7 @@ impl Dial {
         })
     }
 
-    /// Any combination.
+    /// Creates a client with any combination of options.
     ///
     /// # Errors
     /// When the cryptography fails.
@@ -121,7 +121,7 @@ impl Dial {
         })
     }
 
-    /// The bytes of a `ClientHello`, record header and all.
+    /// Bytes of a `ClientHello`, including the record header.
     ///
     /// # Errors
     /// When the cryptography fails.
@@ -132,22 +132,22 @@ impl Dial {
         Ok(bytes)
     }
 
-    /// `SSLRequest`, the answer `S`, the handshake.
+    /// Sends `SSLRequest`, expects the answer `S`, and does the handshake.
     ///
     /// # Errors
-    /// When the answer is another one, or the handshake fails.
+    /// When the answer differs, or the handshake fails.
     pub fn request(&self, port: u16) -> Result<Raw> {
         self.upgrade(Raw::tcp(port, PATIENCE)?)
     }
 
-    /// As [`Dial::request`], on a connection on which nothing has been said.
+    /// Does the steps of [`Dial::request`] on an unused connection.
     ///
     /// # Errors
-    /// When the answer is another one than `S`, or the handshake fails.
+    /// When the answer is not `S`, or the handshake fails.
     pub fn upgrade(&self, mut raw: Raw) -> Result<Raw> {
         raw.send(&frontend::ssl_request())?;
         let mut answer = [0];
-        // Not from the buffered side: what follows belongs to TLS.
+        // Read from the socket, not from the buffer: later bytes belong to TLS.
         let mut stream = raw.stream();
         stream
             .read_exact(&mut answer)
@@ -158,7 +158,7 @@ impl Dial {
         self.handshake(raw.into_stream()?)
     }
 
-    /// TLS from the first byte on, as PostgreSQL 17 and later have it.
+    /// Connects with TLS from the first byte on, as in PostgreSQL 17 and later.
     ///
     /// # Errors
     /// When the handshake fails.
@@ -166,10 +166,10 @@ impl Dial {
         self.handshake(Raw::tcp(port, PATIENCE)?.into_stream()?)
     }
 
-    /// The handshake on a connected socket, whatever was said on it before.
+    /// Does the handshake on a connected socket, regardless of earlier messages.
     ///
     /// # Errors
-    /// When it fails; the error begins with `handshake`.
+    /// When the handshake fails; the error begins with `handshake`.
     pub fn handshake(&self, mut stream: TcpStream) -> Result<Raw> {
         let mut connection = self.connection()?;
         while connection.is_handshaking() {
@@ -180,7 +180,7 @@ impl Dial {
         Raw::from_tls(connection, stream, PATIENCE)
     }
 
-    /// As [`Dial::handshake`], giving up the connection for tests that look at it.
+    /// Creates the connection of a handshake, for tests that examine it.
     ///
     /// # Errors
     /// When the name or configuration is bad.
@@ -189,7 +189,7 @@ impl Dial {
         Ok(made?)
     }
 
-    /// Connects by `SSLRequest` and logs in by trust.
+    /// Connects with `SSLRequest` and logs in with method trust.
     ///
     /// # Errors
     /// When any step is refused.
@@ -199,7 +199,7 @@ impl Dial {
         Ok(raw)
     }
 
-    /// Cancels what another connection is running, inside TLS of its own.
+    /// Cancels the running query of another connection, through a TLS connection of its own.
     ///
     /// # Errors
     /// When the handshake fails.
@@ -211,7 +211,7 @@ impl Dial {
     }
 }
 
-/// The two halves of a TLS connection and its socket.
+/// TLS connection and its socket.
 #[derive(Debug)]
 pub(crate) struct TlsStream {
     pub(crate) connection: ClientConnection,
@@ -234,7 +234,7 @@ impl Write for TlsStream {
     }
 }
 
-/// Believes every certificate: for tests about something else.
+/// Accepts every certificate: for tests about other subjects.
 #[derive(Debug)]
 struct Gullible(Arc<CryptoProvider>);
 

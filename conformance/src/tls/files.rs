@@ -1,4 +1,4 @@
-//! Certificates and keys as files, with the owners and modes that PostgreSQL and libpq insist on.
+//! Certificates and keys as files, with the owners and modes that PostgreSQL and libpq require.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,26 +21,26 @@ use crate::tools;
 /// A certificate and its key on disk.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// PEM, readable by all.
+    /// File in PEM, readable by all.
     pub certificate: PathBuf,
-    /// PEM, readable by its owner.
+    /// File in PEM, readable by its owner only.
     pub key: PathBuf,
 }
 
-/// An authority, a stranger's authority, and a directory for what they issue.
+/// A trusted authority, a foreign one, and a directory for their certificates.
 #[derive(Debug)]
 pub struct Pki {
-    /// Whom both hops trust.
+    /// Authority that both sides trust.
     pub authority: Authority,
-    /// Whom nobody trusts.
+    /// Authority that no side trusts.
     pub stranger: Authority,
     directory: TempDir,
-    /// How many client hops were configured.
+    /// Number of client sides configured so far.
     hops: AtomicU32,
 }
 
 impl Pki {
-    /// Makes both authorities.
+    /// Creates both authorities.
     ///
     /// # Errors
     /// When the cryptography or the file system fails.
@@ -56,19 +56,19 @@ impl Pki {
         Ok(pki)
     }
 
-    /// The file of the trusted authority's certificate.
+    /// File of the trusted authority's certificate.
     #[must_use]
     pub fn ca_file(&self) -> PathBuf {
         self.directory.path().join("ca.crt")
     }
 
-    /// The file of the stranger's certificate.
+    /// File of the foreign authority's certificate.
     #[must_use]
     pub fn stranger_file(&self) -> PathBuf {
         self.directory.path().join("stranger.crt")
     }
 
-    /// Where the files are.
+    /// Directory of the files.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
@@ -82,7 +82,8 @@ impl Pki {
         self.write(name, &self.authority.issue(spec)?, Runner::Ourselves)
     }
 
-    /// Writes a certificate and its key over `NAME.crt` and `NAME.key`; the key belongs to who will run the reader.
+    /// Writes a certificate and its key over `NAME.crt` and `NAME.key`; the key belongs to the user that `reader`
+    /// runs as.
     ///
     /// # Errors
     /// When the file system refuses.
@@ -102,22 +103,23 @@ impl Pki {
     /// When the file system refuses.
     pub fn secret(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
         let path = self.directory.path().join(name);
-        // Nobody else may read it at any moment.
+        // At no moment may another user be able to read it.
         fs::write(&path, "")?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
         fs::write(&path, bytes).with_context(|| path.display().to_string())?;
         Ok(path)
     }
 
-    /// Settings of the client hop with a fresh server certificate, as lines of `[pgbouncer]`.
+    /// Settings of the client side with a new server certificate, as lines of `[pgbouncer]`.
     ///
     /// # Errors
     /// As [`Pki::issue`].
     pub fn client_hop(&self, mode: &str) -> Result<Vec<(&'static str, String)>> {
         let identity = self.authority.issue(&Spec::server())?;
-        // Tests that run at the same time share the directory; none may write over what another's pooler is about to read.
+        // Tests that run at the same time share the directory and must not overwrite files that another pooler will
+        // read.
         let name = format!("pooler-{}", self.hops.fetch_add(1, Ordering::Relaxed));
-        // PgBouncer runs as that user; Weir, as root, may read it too.
+        // PgBouncer runs as that user; Weir, running as root, can read the file, too.
         let files = self.write(&name, &identity, Runner::Postgres)?;
         Ok(vec![
             ("client_tls_sslmode", mode.to_owned()),
@@ -127,7 +129,7 @@ impl Pki {
         ])
     }
 
-    /// Settings of the server hop, as lines of `[pgbouncer]`.
+    /// Settings of the server side, as lines of `[pgbouncer]`.
     #[must_use]
     pub fn server_hop(&self, mode: &str) -> Vec<(&'static str, String)> {
         vec![
@@ -136,7 +138,7 @@ impl Pki {
         ]
     }
 
-    /// Lines of `postgresql.conf` that turn TLS on with a fresh certificate of this kind.
+    /// Lines of `postgresql.conf` that enable TLS with a new certificate of this kind.
     ///
     /// # Errors
     /// As [`Pki::issue`].

@@ -1,4 +1,4 @@
-//! The TLS side of a scripted server: what it shows, and what it asks for.
+//! TLS side of a scripted server: the certificate it presents and the one it requests.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::Identity;
 use super::client::ALPN;
 use super::provider;
 
-/// A server with this certificate that asks for none.
+/// Configuration of a server with this certificate that requests none.
 ///
 /// # Errors
 /// When the key does not fit the certificate.
@@ -21,7 +21,7 @@ pub fn config(identity: &Identity) -> Result<Arc<ServerConfig>> {
     with_versions(identity, rustls::ALL_VERSIONS)
 }
 
-/// As [`config`], for some versions of TLS only.
+/// Configuration like [`config`], for some versions of TLS only.
 ///
 /// # Errors
 /// As [`config`].
@@ -38,7 +38,7 @@ pub fn with_versions(
     Ok(Arc::new(config))
 }
 
-/// A server that demands a client certificate of this authority.
+/// Configuration of a server that requires a client certificate of this authority.
 ///
 /// # Errors
 /// As [`config`].

@@ -1,7 +1,7 @@
-//! A difference that is there is found, and one that is not there is not, however busy the machine is.
+//! A real difference is found and an absent one is not, however busy the machine is.
 //!
-//! What is asserted is a verdict and never a figure. The judged measure is CPU time per transaction, the one that holds
-//! where other programs take the machine away; that throughput is `~` on such a machine is as it should be.
+//! The test asserts a verdict and never a figure. The judged measure is CPU time per transaction, which is reliable
+//! even if other programs use the machine; throughput is rightly `~` then.
 
 use std::fs;
 use std::path::Path;
@@ -34,8 +34,8 @@ fn the_same_program_twice_is_noise_and_a_slowed_weir_is_found() {
     let (good, text) = bench(&arguments, directory.path());
     assert!(good && text.contains("0 of them failed"), "{text}");
 
-    // By the rule for all comparisons; with as few blocks as here the floor is as wide as what it was taken from, so
-    // that this is about the rule and its words rather than about luck.
+    // Checks the rule for all comparisons and its text. With this few blocks the noise floor is as wide as the data
+    // it was estimated from, so luck does not decide.
     let (good, report) = bench(&["report", "result"], directory.path());
     let flat = report.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
@@ -48,7 +48,7 @@ fn the_same_program_twice_is_noise_and_a_slowed_weir_is_found() {
         "{report}"
     );
 
-    // As two runs of which the second has a slower Weir.
+    // Presents the data as two runs of which the first has a slower Weir.
     let result = directory.path().join("result");
     part(&result, &directory.path().join("before"), SLOW);
     part(&result, &directory.path().join("after"), "weir-1");
@@ -77,7 +77,7 @@ fn the_same_program_twice_is_noise_and_a_slowed_weir_is_found() {
     assert!(slower > 100.0, "{compared}");
 }
 
-/// A result without the cells of `left_out`; the slowed Weir has the name of the other.
+/// Writes a result without the cells of `left_out`; the slowed Weir gets the name of the other.
 fn part(whole: &Path, part: &Path, left_out: &str) {
     fs::create_dir(part).unwrap();
     let mut run = json(&whole.join("run.json"));

@@ -1,4 +1,4 @@
-//! What the clients say. Each conversation starts with its login and says why it is there.
+//! Messages of the clients. Each conversation starts with its login, and its name says its purpose.
 
 #![allow(clippy::too_many_lines, reason = "flat lists of conversations")]
 
@@ -19,24 +19,24 @@ use weir_conformance::frontend::startup;
 use weir_conformance::frontend::sync;
 use weir_conformance::frontend::terminate;
 
-/// Tables are made once, so that oids in row descriptions agree between the runs.
+/// Creates tables once, so that oids in row descriptions agree between the runs.
 pub(crate) const SCHEMA: &str = "create table t (i int primary key, word text); \
      create table copied (i int, word text); \
      create function say(text) returns text language plpgsql as \
      $$ begin raise notice 'said %', $1; return $1; end $$";
 
-/// One thing a client does or waits for.
+/// An action of a client.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Bytes to write.
     Send(Vec<u8>),
-    /// Read until so many `ReadyForQuery` (or a FATAL error) have come.
+    /// Reads until this number of `ReadyForQuery` (or a FATAL error) has arrived.
     Ready(usize),
-    /// Read up to and including the next message with this tag.
+    /// Reads up to and including the next message with this tag.
     Through(u8),
-    /// The server closes without another byte.
+    /// Expects the server to close without another byte.
     Close,
-    /// The server closes; nobody is there to read what it says before.
+    /// Expects the server to close; earlier bytes are ignored.
     Vanish,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Conversation {
     pub(crate) steps: Vec<Step>,
 }
 
-/// A conversation that has not logged in yet.
+/// A conversation before its login.
 fn unborn(name: &'static str) -> Conversation {
     Conversation {
         name,
@@ -80,7 +80,7 @@ impl Conversation {
         self
     }
 
-    /// Messages that end in one `ReadyForQuery`.
+    /// Sends messages that lead to one `ReadyForQuery`.
     fn ask(self, messages: &[Vec<u8>]) -> Self {
         self.send(messages).ready(1)
     }
@@ -89,28 +89,28 @@ impl Conversation {
         self.ask(&[query(sql)])
     }
 
-    /// Says goodbye; the server closes in silence.
+    /// Sends Terminate; the server closes without a message.
     fn end(mut self) -> Self {
         self.steps.push(Step::Send(terminate()));
         self.steps.push(Step::Close);
         self
     }
 
-    /// Says goodbye at a moment when PostgreSQL complains about it.
+    /// Sends Terminate at a moment when PostgreSQL reports an error for it.
     fn vanish(mut self) -> Self {
         self.steps.push(Step::Send(terminate()));
         self.steps.push(Step::Vanish);
         self
     }
 
-    /// The server has said goodbye by a FATAL error.
+    /// Expects the server to close after its FATAL error.
     fn dead(mut self) -> Self {
         self.steps.push(Step::Close);
         self
     }
 }
 
-/// Every conversation.
+/// All conversations.
 pub(crate) fn all() -> Vec<Conversation> {
     [
         startups(),
@@ -580,7 +580,7 @@ fn copies() -> Vec<Conversation> {
         talk("copy in").query(empty).send(&[query(copy)]).through(b'G').ask(&[rows(), vec![copy_done()]].concat()).query("select * from copied").end(),
         talk("copy in without waiting").query(empty).ask(&[vec![query(copy)], rows(), vec![copy_done()]].concat()).query("select count(*) from copied").end(),
         talk("copy fail").query(empty).send(&[query(copy)]).through(b'G').ask(&[rows(), vec![copy_fail("changed my mind")]].concat()).query("select count(*) from copied").end(),
-        // COR-04: what still arrives after the error is dropped in silence.
+        // COR-04: messages that arrive after the error are dropped without a reply.
         talk("copy error, late data and done")
             .query(empty)
             .ask(&[vec![query(copy), copy_data(b"not a number\tx\n")], rows(), rows(), vec![copy_done()]].concat())

@@ -1,4 +1,4 @@
-//! Who may use the console, and for what.
+//! Users of the console and their permissions.
 
 use anyhow::Result;
 use anyhow::ensure;
@@ -18,7 +18,7 @@ fn the_same_user_of_the_system_is_an_administrator_without_a_password() -> Resul
     let mut stage = Stage::with("con_peer", |config| {
         config.set("unix_socket_dir", &directory)
     })?;
-    // Passwords are asked for from now on, over either family of sockets.
+    // From now on passwords are required, on both socket families.
     stage.weir.replace_file(
         &weir_conformance::Config::new()
             .set("unix_socket_dir", &directory)
@@ -46,7 +46,7 @@ fn the_same_user_of_the_system_is_an_administrator_without_a_password() -> Resul
     Ok(())
 }
 
-/// Whether a user of the console is asked for a proof (any AuthenticationRequest but Ok).
+/// True if a user of the console is asked for a proof (any AuthenticationRequest except Ok).
 fn is_asked(raw: &mut Raw, user: &str) -> Result<bool> {
     let login = [("user", user), ("database", "pgbouncer")];
     raw.send(&frontend::startup(frontend::VERSION_3_0, &login))?;

@@ -1,4 +1,4 @@
-//! Commands, seen from the clients' side.
+//! Effects of commands on clients.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use weir_conformance::frontend;
 use crate::support::Stage;
 use crate::support::ended;
 
-/// Gives an order, which is answered when `work` has called what it is given, and not before.
+/// Gives an order that must be answered only after `work` has called its argument, and not before.
 fn waits_for(
     admin: &mut Raw,
     order: &str,
@@ -147,7 +147,7 @@ fn kill_client_ends_one() -> Result<()> {
     let (mut one, mut other) = (stage.client()?, stage.client()?);
     one.query("begin")?;
     other.query("select 1")?;
-    // The one that has a server.
+    // The client that has a server.
     let clients = stage.admin.query_named("SHOW CLIENTS")?;
     let linked = clients
         .iter()

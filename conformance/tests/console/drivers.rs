@@ -1,4 +1,5 @@
-//! Every driver reads the console as it reads a database: by the extended protocol where it has a say.
+//! Every driver reads the console like a database, over the extended protocol if the driver can
+//! choose.
 
 use std::process::Command;
 
@@ -7,7 +8,7 @@ use weir_conformance::drivers;
 
 use crate::support::Stage;
 
-/// No driver's program may take longer.
+/// Time limit for a driver's program, in seconds.
 const SECONDS_MAX: &str = "60";
 
 #[test]

@@ -1,5 +1,5 @@
-//! Monitoring reads the console unchanged: the queries of pgbouncer_exporter and of check_postgres, and the columns that
-//! they read, by name.
+//! Monitoring tools read the console unchanged: the queries of pgbouncer_exporter and of check_postgres, and the
+//! columns that they read by name.
 
 use anyhow::Context;
 use anyhow::Result;
@@ -7,7 +7,7 @@ use anyhow::ensure;
 
 use crate::support::Stage;
 
-/// `pgbouncer_exporter`: a query, the columns that become labels, and those that become numbers.
+/// Queries of `pgbouncer_exporter`, each with the columns that become labels and those that become numbers.
 const EXPORTER: [(&str, &[&str], &[&str]); 3] = [
     (
         "SHOW DATABASES;",
@@ -70,7 +70,7 @@ const EXPORTER: [(&str, &[&str], &[&str]); 3] = [
     ),
 ];
 
-/// Of PgBouncer before 1.8; today's has none either.
+/// Column of PgBouncer before 1.8, which current versions do not have either.
 const LONG_GONE: &str = "total_requests";
 
 #[test]
@@ -136,13 +136,13 @@ fn the_exporter_reads_its_columns() -> Result<()> {
                 .with_context(|| format!("{sql}: {key} = {value}"))?;
         }
     }
-    // Its collector looks for the first number in it.
+    // The exporter looks for the first number in it.
     let version = stage.admin.query_one("SHOW VERSION;")?;
     ensure!(version.starts_with("PgBouncer 1."), "{version}");
     Ok(())
 }
 
-/// `check_postgres.pl --action=pgb_pool_*` and `pgbouncer_backends` read tables of psql, by the place of a column.
+/// `check_postgres.pl --action=pgb_pool_*` and `pgbouncer_backends` read tables of psql by the position of a column.
 #[test]
 fn checks_find_columns_in_their_places() -> Result<()> {
     let stage = Stage::new("con_checks")?;
@@ -160,7 +160,7 @@ fn checks_find_columns_in_their_places() -> Result<()> {
         .iter()
         .find(|row| row.first().is_some_and(|name| name == "con_checks"));
     let pool = pool.context("no pool")?;
-    // database, user, cl_active, cl_waiting: one client came and may have gone, nobody waits.
+    // Columns database, user, cl_active, cl_waiting: one client was there and may be gone, none waits.
     ensure!(
         pool.get(1).is_some_and(|user| user == "postgres"),
         "{pool:?}"
@@ -169,7 +169,7 @@ fn checks_find_columns_in_their_places() -> Result<()> {
         pool.get(3).is_some_and(|waiting| waiting == "0"),
         "{pool:?}"
     );
-    // maxwait, maxwait_us, pool_mode.
+    // Columns maxwait, maxwait_us, pool_mode.
     ensure!(pool.get(13).is_some_and(|wait| wait == "0"), "{pool:?}");
     ensure!(
         pool.get(15).is_some_and(|mode| mode == "transaction"),
@@ -187,7 +187,7 @@ fn checks_find_columns_in_their_places() -> Result<()> {
     Ok(())
 }
 
-/// What one transaction leaves behind is seen in the statistics, by the name of the database.
+/// The statistics show one transaction under the name of the database.
 #[test]
 fn statistics_grow() -> Result<()> {
     let mut stage = Stage::new("con_stats")?;

@@ -1,4 +1,4 @@
-//! What the tests of the console share.
+//! Helpers of the console's tests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use weir_conformance::Raw;
 use weir_conformance::Weir;
 use weir_conformance::wait_until;
 
-/// Generous: the machine may be busy.
+/// Time limit, generous because the machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One database of the shared cluster, Weir in front of it and nothing else, and an administrator.
+/// A database of the shared cluster, Weir in front of it, and an administrator's connection.
 pub(crate) struct Stage {
     pub(crate) weir: Weir,
     pub(crate) admin: Raw,
@@ -30,7 +30,7 @@ impl Stage {
         Self::with(database, |config| config)
     }
 
-    /// With a configuration that is changed.
+    /// Starts with a changed configuration.
     pub(crate) fn with(
         database: &'static str,
         change: impl FnOnce(Config) -> Config,
@@ -47,22 +47,22 @@ impl Stage {
         })
     }
 
-    /// Where the cluster listens.
+    /// Port of the cluster.
     pub(crate) fn postgres_port(&self) -> u16 {
         self.postgres.port()
     }
 
-    /// A client of the database.
+    /// Connects a client to the database.
     pub(crate) fn client(&self) -> Result<Raw> {
         self.weir.connect(self.database)
     }
 
-    /// Does something as an administrator.
+    /// Runs a command as an administrator.
     pub(crate) fn order(&mut self, sql: &str) -> Result<()> {
         self.admin.query(sql).map(drop)
     }
 
-    /// The error that a command gets.
+    /// Error of a command.
     pub(crate) fn refusal(&mut self, sql: &str) -> Result<String> {
         let messages = self.admin.ask(&weir_conformance::frontend::query(sql))?;
         let error = messages.iter().find(|message| message.tag == b'E');
@@ -70,12 +70,12 @@ impl Stage {
         Ok(error.error())
     }
 
-    /// A value of one row of a table, found by the value of its first column.
+    /// Value in a row of a table, found by the value of its first column.
     pub(crate) fn value(&mut self, sql: &str, first: &str, column: &str) -> Result<String> {
         value(&mut self.admin, sql, first, column)
     }
 
-    /// Waits until a table shows it.
+    /// Waits until a table shows this value.
     pub(crate) fn wait(&self, sql: &str, first: &str, column: &str, wanted: &str) -> Result<()> {
         let mut console = self.weir.connect("pgbouncer")?;
         let mut last = String::new();
@@ -86,7 +86,7 @@ impl Stage {
         .with_context(|| format!("last seen {last:?}"))
     }
 
-    /// Waits until the database has so many backends.
+    /// Waits until the database has this number of backends.
     pub(crate) fn wait_backends(&mut self, wanted: &str) -> Result<()> {
         let sql = format!(
             "select count(*) from pg_stat_activity where datname = '{}'",
@@ -101,7 +101,7 @@ impl Stage {
     }
 }
 
-/// Weir in front of one database.
+/// Configuration for one database.
 pub(crate) fn config(database: &str, port: u16) -> Config {
     Config::new().database(&format!("{database} = host=127.0.0.1 port={port}"))
 }
@@ -124,7 +124,7 @@ fn value(console: &mut Raw, sql: &str, first: &str, column: &str) -> Result<Stri
         .with_context(|| format!("no {column} in {sql}"))
 }
 
-/// The client is told why, and then the connection ends.
+/// Checks that the client receives this error and the connection then ends.
 pub(crate) fn ended(client: &mut Raw, wanted: &str) -> Result<()> {
     let messages = client.read_until_ready()?;
     let last = messages.last().context("nothing")?;

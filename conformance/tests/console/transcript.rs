@@ -1,4 +1,4 @@
-//! A session of psql with the console, as it looks.
+//! Transcript of a psql session with the console.
 
 use std::process::Command;
 
@@ -54,7 +54,7 @@ fn a_session_of_psql_looks_like_this() -> Result<()> {
     let mut psql = psql(weir.port(), "pgbouncer")?;
     psql.args(["-a", "-f", &script]);
     let words = std::iter::once(psql.get_program()).chain(psql.get_args());
-    // Errors belong to it, in their places.
+    // Errors belong to the transcript, in their places.
     let mut together = Command::new("sh");
     together.args(["-c", "exec \"$@\" 2>&1", "sh"]).args(words);
     let (output, _) = tools::run_any(&mut together)?;

@@ -5,7 +5,7 @@ use crate::probe::NAMES;
 use crate::program::Item;
 use crate::topics::Topic;
 
-/// Texts whose meaning depends on what is resolved when they are parsed.
+/// Statements whose meaning depends on names that are resolved at the Parse.
 const TYPED: [&str; 14] = [
     "insert into d1 values (7, $1)",
     "select count(*) from d1 where v = $1",
@@ -67,7 +67,7 @@ impl Generator {
         items
     }
 
-    /// A statement with a parameter, named most of the time, prepared when it was not, or anew.
+    /// Uses a statement with a parameter, usually named; prepares it if necessary, or again.
     pub(crate) fn typed(&mut self) -> Vec<Item> {
         let name = self.name();
         let mut items = Vec::new();
@@ -95,7 +95,7 @@ impl Generator {
         items
     }
 
-    /// Several batches at once, portals with limits, Flush in place of Sync.
+    /// Sends several batches at once, with portal limits, and Flush in place of Sync.
     pub(crate) fn pipeline(&mut self) -> Vec<Item> {
         let count = 2 + self.random.below(4);
         let mut items = Vec::new();
@@ -163,7 +163,7 @@ impl Generator {
         }
     }
 
-    /// A text of one statement, as the extended protocol wants it most of the time.
+    /// Text for the extended protocol, usually one statement.
     fn single(&mut self) -> String {
         if self.has(Topic::Types) && self.random.chance(30) {
             let texts = [
@@ -190,7 +190,7 @@ fn parse(name: &str, types: &[&str], sql: &str) -> Item {
     }
 }
 
-/// Bind, Describe and Execute by the unnamed portal.
+/// Bind, Describe and Execute of the unnamed portal.
 fn execution(statement: &str, values: &[Option<&str>]) -> Vec<Item> {
     let bind = Item::Bind {
         portal: String::new(),

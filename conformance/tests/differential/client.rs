@@ -1,4 +1,4 @@
-//! A client of either side, which acts in steps and remembers what it was told.
+//! Client of either side, which acts in steps and keeps what it received.
 
 use std::io::Read;
 use std::time::Duration;
@@ -16,25 +16,25 @@ use crate::program;
 use crate::program::Data;
 use crate::program::Item;
 
-/// Longest wait for any byte; longer than `query_wait_timeout` of the suite's pools.
+/// Time limit for any byte; longer than `query_wait_timeout` of the suite's pools.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Longest line that is shown and compared as it is.
+/// Maximum length of a line that is shown and compared unchanged.
 const LINE_MAX: usize = 2_000;
 
-/// Connection of a client, direct or by way of Weir.
+/// Connection of a client, direct or through Weir.
 #[derive(Debug)]
 pub(crate) struct Client {
     raw: Raw,
-    /// As last reported.
+    /// Parameters as last reported.
     pub(crate) parameters: Parameters,
-    /// Notifications that nobody has asked for yet.
+    /// Notifications that were not collected yet.
     heard: Vec<String>,
     /// Status of the last `ReadyForQuery`.
     status: u8,
-    /// Messages were sent behind the last Sync.
+    /// True if messages were sent after the last Sync.
     is_open: bool,
-    /// An error was answered, and the Sync that ends its batch was not sent yet.
+    /// True after an error until the Sync that ends its batch is sent.
     is_skipping: bool,
 }
 
@@ -66,7 +66,7 @@ impl Client {
         self.status == b'I' && !self.is_open
     }
 
-    /// True where a query can be answered by rows.
+    /// True if a query can return rows now.
     pub(crate) fn can_ask(&self) -> bool {
         matches!(self.status, b'I' | b'T') && !self.is_open
     }
@@ -87,7 +87,7 @@ impl Client {
         self.end()
     }
 
-    /// Sends a simple query and reads nothing. Inside of an open batch a Sync goes first.
+    /// Sends a simple query without reading the answer. An open batch is ended with a Sync first.
     pub(crate) fn begin(&mut self, sql: &str) -> Result<()> {
         if self.is_open {
             self.batch(&[Item::Sync])?;
@@ -96,12 +96,12 @@ impl Client {
         Ok(self.raw.send(&frontend::query(&program::expanded(sql)))?)
     }
 
-    /// Reads the answer to what [`Client::begin`] sent.
+    /// Reads the answer to the query of [`Client::begin`].
     pub(crate) fn end(&mut self) -> Result<Vec<String>> {
         self.read(1)
     }
 
-    /// True if a byte of an answer has come. Notices may come before the end of a query.
+    /// True if a byte of an answer has arrived. Notices may arrive before the end of a query.
     pub(crate) fn has_news(&self) -> Result<bool> {
         let stream = self.raw.stream();
         stream.set_nonblocking(true)?;
@@ -110,7 +110,7 @@ impl Client {
         Ok(peeked.is_ok())
     }
 
-    /// Asks for the end of the running query.
+    /// Sends a cancel request for the running query.
     pub(crate) fn cancel(&self, port: u16) -> Result<()> {
         self.raw.cancel(port)
     }
@@ -132,7 +132,7 @@ impl Client {
         self.read(1)
     }
 
-    /// Sends messages of the extended protocol at once and reads all that they are owed.
+    /// Sends messages of the extended protocol at once and reads all their replies.
     pub(crate) fn batch(&mut self, items: &[Item]) -> Result<Vec<String>> {
         let bytes: Vec<u8> = items.iter().flat_map(Item::encoded).collect();
         self.raw.send(&bytes)?;
@@ -172,7 +172,7 @@ impl Client {
         Ok(lines)
     }
 
-    /// Notifications that came since the last call, after waiting for at least so many.
+    /// Notifications since the last call; waits for at least this number.
     pub(crate) fn heard(&mut self, at_least: usize) -> Result<Vec<String>> {
         while self.heard.len() < at_least {
             let message = self.raw.read_message().context("no notification")?;
@@ -182,14 +182,14 @@ impl Client {
         Ok(std::mem::take(&mut self.heard))
     }
 
-    /// Ends politely and waits until the peer has closed.
+    /// Ends the session with Terminate and waits until the peer has closed.
     pub(crate) fn leave(mut self) {
-        // A connection that is gone already has ended, too.
+        // A connection that is already closed has ended, too.
         drop(self.raw.send(&frontend::terminate()));
         drop(self.raw.reader().read_to_end(&mut Vec::new()));
     }
 
-    /// Ends by RST.
+    /// Ends the connection with a RST.
     pub(crate) fn vanish(self) -> Result<()> {
         Ok(self.raw.reset()?)
     }
@@ -209,7 +209,7 @@ impl Client {
         Ok(lines)
     }
 
-    /// Keeps what may come at any time; gives a line for the rest.
+    /// Keeps messages that may arrive at any time; returns a line for all others.
     fn take(&mut self, message: &Message) -> Result<Option<String>> {
         match message.tag {
             b'S' => {
@@ -231,12 +231,12 @@ impl Client {
     }
 }
 
-/// Words in front of the number of a session's own schema.
+/// Words before the number of a session's own schema.
 const GIVEN: [&str; 2] = ["pg_temp_", "pg_toast_temp_"];
-/// Words in front of an oid in PostgreSQL's messages.
+/// Words before an oid in PostgreSQL's messages.
 const OIDS: [&str; 5] = ["OID ", "OID: ", "type ", "relation ", "function "];
 
-/// The line without numbers that PostgreSQL gives out by itself: of temporary schemas, and oids in errors.
+/// Removes numbers that PostgreSQL assigns itself: of temporary schemas, and oids in errors.
 fn normal(line: &str) -> String {
     let mut rest = line;
     let mut text = String::with_capacity(line.len());
@@ -255,7 +255,7 @@ fn normal(line: &str) -> String {
     text
 }
 
-/// A long line by its begin, its length and a hash.
+/// Replaces a long line by its beginning, its length and a hash.
 fn shortened(line: String) -> String {
     if line.len() <= LINE_MAX {
         return line;

@@ -1,4 +1,4 @@
-//! Programs that random runs have found, made short: each was answered in another way by an earlier Weir.
+//! Programs found by random runs, shortened: an earlier Weir answered each of them differently.
 
 /// Name and text of each program.
 pub(crate) const FOUND: &[(&str, &str)] = &[
@@ -374,7 +374,7 @@ pub(crate) const FOUND: &[(&str, &str)] = &[
     ),
 ];
 
-/// Programs with a fault of Weir that is not mended yet: name, text and fault. They are not played.
+/// Programs that show a fault of Weir which is not fixed yet: name, text and fault. They are not run.
 pub(crate) const NOT_YET: &[(&str, &str, &str)] = &[
     (
         "EXECUTE of a statement that cannot be parsed any more",

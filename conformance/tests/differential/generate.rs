@@ -17,7 +17,7 @@ use crate::statements;
 use crate::topics;
 use crate::topics::Topic;
 
-/// Steps of the longest program.
+/// Maximum of steps of a program.
 const STEPS_MAX: usize = 60;
 
 /// Pool sizes and numbers of workers.
@@ -26,7 +26,7 @@ const SIZES: [(u32, u32); 6] = [(1, 1), (1, 2), (2, 1), (2, 2), (3, 2), (3, 4)];
 /// Program of a seed.
 pub(crate) fn program(seed: u64, of: &[Topic]) -> Program {
     let mut random = Random::new(seed);
-    // Neighbours among the seeds begin alike.
+    // Consecutive seeds have similar first values.
     random.next_u64();
     let topics = topics::some(&mut random, of);
     let mut generator = Generator { random, topics };
@@ -57,7 +57,7 @@ impl Generator {
         let mut steps = Vec::new();
         let mut client = 0;
         while steps.len() < length {
-            // A client does a few things at a time, so that it gets somewhere.
+            // A client does several steps in a row, so that it reaches interesting states.
             if self.random.chance(45) {
                 client = self.random.below(count);
             }
@@ -87,7 +87,7 @@ impl Generator {
                 "-c search_path=one -c extra_float_digits=0",
                 "-c app.tenant=c -c statement_timeout=3h",
             ];
-            // RESET SESSION AUTHORIZATION ends such a role, as is documented.
+            // RESET SESSION AUTHORIZATION ends such a role, as documented.
             let resets = [Topic::Roles, Topic::Discard, Topic::Privileges];
             if !resets.iter().any(|topic| self.has(*topic)) {
                 options.push("-c role=ra -c work_mem=8MB");
@@ -97,7 +97,7 @@ impl Generator {
         start
     }
 
-    /// What a client does next, and perhaps what the administrator does.
+    /// Returns a client's next steps, sometimes also a step of the administrator.
     fn steps(&mut self, client: usize) -> Vec<Step> {
         let of_client = |act| Step {
             who: Some(client),
@@ -162,7 +162,7 @@ impl Generator {
         }
     }
 
-    /// The statement before the sleep tells nobody anything until the end.
+    /// Cancels a text. The statement before the sleep sends nothing to the client until the end.
     fn cancel(&mut self) -> Act {
         let mut texts = Vec::new();
         if self.random.chance(50) {
@@ -208,7 +208,7 @@ impl Generator {
         }
     }
 
-    /// Runs a text by the unnamed statement.
+    /// Runs a text with the unnamed statement.
     fn once(sql: &str) -> Vec<Item> {
         vec![
             Item::Parse {

@@ -1,19 +1,19 @@
-//! The few differences that the documentation names, and the topics whose faults are not mended yet.
+//! Differences that the documentation names, and topics whose faults are not fixed yet.
 
 use weir_conformance::answer::Answer;
 
 use crate::program::{self, Act, Item};
 
-/// Comparison of one step.
+/// Result of comparing one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Alike,
     Differs,
-    /// Documented; the sides have gone separate ways.
+    /// A documented difference, after which the sides cannot be compared further.
     Known(&'static str),
 }
 
-/// PostgreSQL's words for a statement whose columns have changed.
+/// PostgreSQL's message for a statement whose columns have changed.
 pub(crate) const OUTDATED: &str = "0A000 cached plan must not change result type";
 
 const SEQUENCE: &str = "currval and lastval may be refused (docs/internals/sequences.md)";
@@ -26,7 +26,7 @@ const UNNAMEABLE: &str = "a statement that cannot be parsed any more fails in fr
      (docs/internals/shared-names.md)";
 const GONE_NAME: &str = "EXECUTE does not find a statement that cannot be parsed any more (docs/internals/shared-names.md)";
 
-/// Notifications on channels that a client listens to in two ways.
+/// Difference in notifications on channels that a client listens to in two ways.
 pub(crate) const ORDER: &str = "what comes on a client's own server and on the listening connection may come in any order \
      (docs/concepts/listen-notify.md)";
 
@@ -34,7 +34,7 @@ const TAKEN: &str = "a setting whose privilege or role was taken away cannot be 
      the statement is refused and not run (docs/internals/session-state.md)";
 const GONE_ROLE: &str = "PostgreSQL itself goes on under the oid of a role that is gone";
 
-/// Weir learns that a start-up value is refused with the client's first statement.
+/// Weir learns with the client's first statement that a start-up value is refused.
 pub(crate) const LOGIN: &str = "a login that PostgreSQL refuses for a start-up value";
 
 const DESCRIBED: &str = "Describe of a statement that cannot be parsed any more is an error: PostgreSQL says so \
@@ -55,7 +55,7 @@ const INDIRECT: &str = "Describe of a FETCH or EXECUTE tells the columns of the 
 const ENDED: &str = "a text that deals with a statement by name, whose columns have changed, ends the connection \
      (docs/internals/shared-names.md)";
 
-/// SQLSTATEs of a statement that cannot be parsed any more.
+/// SQLSTATEs of a statement that can no longer be parsed.
 const MISSING: [&str; 7] = [
     "25P02", "42P01", "42703", "42704", "42804", "42883", "3F000",
 ];
@@ -63,7 +63,7 @@ const MISSING: [&str; 7] = [
 const CACHED: &str = "PostgreSQL itself may see within a transaction that a role was revoked, or not: \
      that depends on what its session has in its caches";
 
-/// SQLSTATEs with which a server refuses a setting that has been taken away.
+/// SQLSTATEs of a server's refusal of a setting that was taken away.
 const REFUSED: [&str; 4] = ["42501", "42704", "22023", "0LP01"];
 
 /// True if a statement of the administrator takes away what settings of clients may rest on.
@@ -71,7 +71,7 @@ pub(crate) fn is_risk(sql: &str) -> bool {
     sql.starts_with("revoke") || sql.starts_with("drop role") || sql.starts_with("alter role")
 }
 
-/// True if a step prepares what returns the columns of a cursor or another statement.
+/// True if a step prepares a FETCH or EXECUTE, which returns the columns of a cursor or another statement.
 pub(crate) fn prepares_indirect(act: &Act) -> bool {
     let is_indirect = |item: &Item| match item {
         Item::Parse { name, sql, .. } => {
@@ -83,20 +83,20 @@ pub(crate) fn prepares_indirect(act: &Act) -> bool {
     matches!(act, Act::Batch(items) if items.iter().any(is_indirect))
 }
 
-/// What came before a step.
+/// History of the program before a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Past {
-    /// A transaction or batch of the client's has begun.
+    /// True if a transaction or batch of the client is open.
     pub(crate) is_inside: bool,
     /// See [`is_risk`].
     pub(crate) is_at_risk: bool,
-    /// A client has prepared a FETCH or EXECUTE under a name.
+    /// True if a client has prepared a FETCH or EXECUTE under a name.
     pub(crate) has_indirect: bool,
-    /// A client has prepared a text of more than 32 KiB.
+    /// True if a client has prepared a text of more than 32 KiB.
     pub(crate) has_long: bool,
 }
 
-/// Judges two answers that are not alike.
+/// Judges two answers that differ.
 pub(crate) fn judge(act: &Act, (expected, found): (&Answer, &Answer), past: Past) -> Verdict {
     if is_described_alike(expected, found) || has_temporary_schema(expected, found) {
         return Verdict::Alike;
@@ -117,22 +117,22 @@ pub(crate) fn judge(act: &Act, (expected, found): (&Answer, &Answer), past: Past
     known.map_or(Verdict::Differs, Verdict::Known)
 }
 
-/// The first error that the other side does not have.
+/// First error that only this side has.
 fn error_of_one(one: &Answer, other: &Answer) -> Option<String> {
     let mut lines = one.lines.iter();
     let found = lines.find(|line| line.starts_with("E ") && !other.lines.contains(line));
     found.cloned()
 }
 
-/// Two answers that are not alike.
+/// Two answers that differ.
 struct Answers<'a> {
-    /// The step, in small letters.
+    /// Text of the step, in lower case.
     text: String,
     expected: &'a Answer,
     found: &'a Answer,
-    /// What PostgreSQL alone complains of.
+    /// Error of PostgreSQL alone.
     direct: Option<String>,
-    /// What Weir alone complains of.
+    /// Error of Weir alone.
     weir: Option<String>,
 }
 
@@ -145,7 +145,7 @@ impl Answers<'_> {
         self.direct.as_ref().is_some_and(|line| line.contains(what))
     }
 
-    /// Weir alone says that something is missing.
+    /// True if only Weir reports that an object is missing.
     fn is_missing(&self) -> bool {
         sqlstate(self.weir.as_ref()).is_some_and(|state| MISSING.contains(&state))
     }
@@ -171,7 +171,7 @@ impl Answers<'_> {
         (is_long && self.weir_says(" 26000 ")).then_some(UNREAD)
     }
 
-    /// Of texts that deal with statements by name.
+    /// Differences of texts that use statements by name.
     fn of_names(&self) -> Option<&'static str> {
         let runs_code = self.text.contains("parse") && self.text.contains("do $$");
         if runs_code && self.direct.is_none() && self.is_missing() {
@@ -190,7 +190,7 @@ impl Answers<'_> {
         self.text.contains("describe(83") || self.text.contains("ask(names")
     }
 
-    /// Of statements that return what others do. The answers differ in nothing but columns.
+    /// Differences of statements that return the results of others: only the columns differ.
     fn of_indirect(&self, past: Past) -> Option<&'static str> {
         let (expected, found) = (self.expected, self.found);
         let is_columns = |line: &str| line == "n" || line.starts_with("T ");
@@ -201,7 +201,7 @@ impl Answers<'_> {
         (past.has_indirect && self.describes() && is_alike).then_some(INDIRECT)
     }
 
-    /// Of statements of the protocol, whose objects have changed.
+    /// Differences of protocol statements whose objects have changed.
     fn of_changes(&self) -> Option<&'static str> {
         let describes = self.describes();
         let is_gone = |line: &String| line.contains(" XX000 cache lookup failed for type");
@@ -244,8 +244,8 @@ fn sqlstate(error: Option<&String>) -> Option<&str> {
     error?.split(' ').nth(2)
 }
 
-/// Judges notifications that are not alike. `is_split`: some of the client's LISTENs stood beside other statements, so that
-/// its server listens as well.
+/// Judges notifications that differ. `is_split` is true if some LISTENs of the client stood beside other statements,
+/// so that its server listens as well.
 pub(crate) fn judge_heard(expected: &[String], found: &[String], is_split: bool) -> Verdict {
     let sorted = |lines: &[String]| {
         let mut lines = lines.to_vec();
@@ -258,7 +258,8 @@ pub(crate) fn judge_heard(expected: &[String], found: &[String], is_split: bool)
     Verdict::Differs
 }
 
-/// The temporary schema that a server has made for an earlier client is there: PostgreSQL never drops it.
+/// True if only the temporary schema differs that a server has created for an earlier client: PostgreSQL never drops
+/// it.
 fn has_temporary_schema(expected: &Answer, found: &Answer) -> bool {
     let differing: Vec<_> = expected
         .lines
@@ -276,7 +277,8 @@ fn has_temporary_schema(expected: &Answer, found: &Answer) -> bool {
         })
 }
 
-/// PostgreSQL describes the parameters of a statement before it says that its columns have changed or cannot be had.
+/// True if Weir only omits the description of parameters: PostgreSQL sends it before it reports that a statement's
+/// columns have changed or cannot be determined.
 fn is_described_alike(expected: &Answer, found: &Answer) -> bool {
     let mut lines: Vec<&String> = Vec::new();
     for line in &expected.lines {

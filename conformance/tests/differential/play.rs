@@ -1,7 +1,7 @@
-//! Plays a program step by step on both sides and compares every answer.
+//! Runs a program step by step on both sides and compares every answer.
 //!
-//! A client that has no server and cannot get one, because others keep all of them, could only wait. So before it acts
-//! the first of the others lets go, on both sides: it ends its transaction, then its session state, then its connection.
+//! A client without a server could only wait if other clients keep all servers. So before it acts, the first of the
+//! others releases its server, on both sides: it ends its transaction, then its session state, then its connection.
 
 use std::time::Duration;
 
@@ -24,15 +24,15 @@ use crate::world::Side;
 use crate::world::Stage;
 use crate::world::World;
 
-/// Longest wait for a server that may be released by itself: it is being asked, or kept while nobody wants it.
+/// Time limit for a server that may be released by itself: it is being queried, or kept while no client waits.
 const RELEASE_WAIT: Duration = Duration::from_millis(40);
-/// Longest wait for a query to sleep or to end.
+/// Time limit for a query to sleep or to end.
 const SLEEP_WAIT: Duration = Duration::from_secs(20);
 
-/// Outcome of a program.
+/// Result of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// All steps were answered alike.
+    /// All answers were equal.
     Alike,
     /// Weir differed as documented, so the rest cannot be compared.
     Known(&'static str),
@@ -43,13 +43,13 @@ pub(crate) enum Outcome {
 /// First difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// Place of the step in the program; its length for what is compared at the end.
+    /// Index of the step in the program; the program's length for the final comparison.
     pub(crate) step: usize,
     /// All answers up to the difference.
     pub(crate) transcript: String,
 }
 
-/// Plays a program in databases of its own.
+/// Runs a program in databases of its own.
 pub(crate) fn play(world: &mut World, program: &Program) -> Result<Outcome> {
     let mut stage = world.stage(program.pool, program.workers)?;
     let mut play = Play {
@@ -94,21 +94,21 @@ struct Play<'a, 'b> {
     clients: Vec<Option<Pair>>,
     /// Start-up parameters of the clients.
     starts: Vec<Vec<(String, String)>>,
-    /// Client that acted last, who therefore can act again.
+    /// Client that acted last, which therefore can act again.
     last: Option<usize>,
-    /// The administrator has taken something away on which a client's settings may rest.
+    /// True if the administrator has taken away something that a client's settings may depend on.
     is_at_risk: bool,
-    /// A LISTEN stood beside other statements.
+    /// True if a LISTEN stood beside other statements.
     is_split: bool,
-    /// A client has prepared a FETCH or EXECUTE.
+    /// True if a client has prepared a FETCH or EXECUTE.
     has_indirect: bool,
-    /// A client has prepared a long text.
+    /// True if a client has prepared a long text.
     has_long: bool,
     transcript: Vec<String>,
 }
 
 impl Play<'_, '_> {
-    /// Plays until the sides differ; the place of the step, and in which way.
+    /// Runs steps until the sides differ; returns the index of the step and the kind of difference.
     fn all(&mut self) -> Result<(usize, Verdict)> {
         let program = self.program;
         for (place, step) in program.steps.iter().enumerate() {
@@ -123,11 +123,11 @@ impl Play<'_, '_> {
         Ok((program.steps.len(), self.end()?))
     }
 
-    /// Compares all sessions, what newcomers find, and all tables.
+    /// Compares all sessions, the state that new clients find, and all tables.
     fn end(&mut self) -> Result<Verdict> {
         let rollback = Act::Query(vec!["rollback".to_owned()]);
         let mut order: Vec<usize> = (0..self.clients.len()).collect();
-        // Whoever keeps a server first, so that nobody has to let go before being asked.
+        // Clients that keep a server come first, so that no client must release its server before it is compared.
         let sight = self.stage.sight()?;
         order.sort_by_key(|client| !self.holds(*client, &sight.pinned));
         for client in order {
@@ -152,12 +152,12 @@ impl Play<'_, '_> {
         self.tables()
     }
 
-    /// New clients on all servers find nothing of the old ones.
+    /// Checks that new clients on all servers find no state of earlier ones.
     fn newcomers(&mut self) -> Result<Verdict> {
         let begin = Act::Query(vec!["begin".to_owned()]);
         let count = usize::try_from(self.program.pool)?;
         let first = self.starts.first().context("no clients")?;
-        // The user, by whom the pool is found, and nothing else.
+        // Only the user, which determines the pool.
         let start: Vec<_> = first.iter().take(1).cloned().collect();
         self.starts = vec![start; count];
         self.clients = (0..count).map(|_| None).collect();
@@ -225,7 +225,7 @@ impl Play<'_, '_> {
         })
     }
 
-    /// Lets one client act, after others have made room.
+    /// Runs a client's step, after other clients have made room.
     fn turn(&mut self, client: usize, act: &Act, text: &str) -> Result<Verdict> {
         if let Act::Ask(part) = act
             && !self.can_ask(client, *part)
@@ -259,7 +259,7 @@ impl Play<'_, '_> {
         };
         let is_idle = pair.oracle.is_idle();
         match part {
-            // Describe of a name that is not there would end the transaction; channels are documented to differ in one.
+            // Describe of an unknown name would end the transaction; channels differ in a transaction, as documented.
             Part::Names | Part::Channels => is_idle,
             _ => pair.oracle.can_ask(),
         }
@@ -277,11 +277,11 @@ impl Play<'_, '_> {
                 .is_ok_and(|port| pinned.contains_key(&port))
     }
 
-    /// A client in whose favour all servers would have to be released, and what makes it do so.
+    /// Returns a client that must release its server so that `client` gets one, and the steps that make it do so.
     fn obstacle(&mut self, client: usize) -> Result<Option<(usize, Vec<Act>)>> {
         let pool = usize::try_from(self.program.pool)?;
         let mut sight = self.stage.sight()?;
-        // A server that is being asked about its state may turn out to be kept.
+        // A server whose state is being queried may turn out to be kept.
         let settled = wait_until("released servers", RELEASE_WAIT, || {
             sight = self.stage.sight()?;
             Ok(sight
@@ -323,7 +323,7 @@ impl Play<'_, '_> {
         Ok(Some((holder, acts)))
     }
 
-    /// Each user has a pool.
+    /// Returns a client's user; each user has a pool.
     fn user(&self, client: usize) -> Option<&(String, String)> {
         self.starts.get(client).and_then(|start| start.first())
     }
@@ -334,7 +334,7 @@ impl Play<'_, '_> {
         pinned.contains_key(&port) || pair.is_some_and(|pair| !pair.oracle.is_idle())
     }
 
-    /// Remembers what later differences may come of.
+    /// Records events that may cause later differences.
     fn note_past(&mut self, act: &Act, text: &str) {
         let lower = text.to_lowercase();
         self.is_split |=
@@ -343,10 +343,10 @@ impl Play<'_, '_> {
         self.has_long |= lower.contains("parse") && lower.contains("000}");
     }
 
-    /// Acts on both sides and compares.
+    /// Runs a step on both sides and compares.
     fn act(&mut self, client: usize, act: &Act, text: &str) -> Result<Verdict> {
         let before = match self.is_at_risk {
-            // Unless a client keeps a table to itself.
+            // Fails if a client has locked a table.
             true => self.stage.subject.content().ok(),
             false => None,
         };
@@ -415,7 +415,7 @@ impl Play<'_, '_> {
         Ok(verdict)
     }
 
-    /// Drops all names of a client, as drivers do when they are told that a statement is outdated.
+    /// Drops all statements of a client, as drivers do after an error about an outdated statement.
     fn prepare_anew(&mut self, client: usize) -> Result<Verdict> {
         let mut items: Vec<Item> = probe::NAMES
             .iter()
@@ -425,7 +425,7 @@ impl Play<'_, '_> {
         self.act(client, &Act::Batch(items), "(closes its statements)")
     }
 
-    /// The client's connections, made if it has none.
+    /// Returns the client's connections; connects if there are none.
     fn take(&mut self, client: usize) -> Result<Option<Pair>> {
         let start = self.starts.get(client).context("no such client")?;
         let place = self.clients.get_mut(client).context("no such client")?;
@@ -484,7 +484,7 @@ impl Play<'_, '_> {
     }
 }
 
-/// Answer of one side, and nothing heard yet.
+/// Answer of one side, and no notifications yet.
 fn attempt(client: &mut Client, side: &mut Side, act: &Act, marker: &str) -> (Answer, Vec<String>) {
     let lines = try_act(client, side, act, marker);
     let lines = lines.unwrap_or_else(|error| vec![format!("lost: {error:#}")]);

@@ -1,4 +1,4 @@
-//! Questions about the state of a session.
+//! Queries about the state of a session.
 
 use anyhow::Result;
 
@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::program::Item;
 use crate::program::Part;
 
-/// Settings that programs touch.
+/// Settings that programs change.
 pub(crate) const SETTINGS: [&str; 19] = [
     "app.tenant",
     "app.x",
@@ -29,16 +29,16 @@ pub(crate) const SETTINGS: [&str; 19] = [
     "role",
 ];
 
-/// Names that programs prepare by the protocol.
+/// Names that programs prepare with the protocol.
 pub(crate) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// Asks on one side.
+/// Queries a part of the state on one side.
 pub(crate) fn ask(client: &mut Client, part: Part) -> Result<Vec<String>> {
     let lines = match part {
         Part::Names => client.batch(&names())?,
         _ => client.simple(&question(part))?,
     };
-    // The names of the columns are always the same.
+    // The names of the columns are always equal.
     let told = lines
         .into_iter()
         .filter(|line| !line.starts_with("T ") || part == Part::Names);
@@ -62,13 +62,14 @@ fn question(part: Part) -> String {
     }
 }
 
-/// A setting that nobody has set is empty on a server where another client has set it: that is documented.
+/// Query for all settings. A custom setting that this client never set is empty on a server where another
+/// client has set it, as documented.
 fn settings() -> String {
     let columns = SETTINGS.map(|name| format!("nullif(current_setting('{name}', true), '')"));
     format!("select current_user, session_user, {}", columns.join(", "))
 }
 
-/// Each with a Sync of its own, for a name that is not there is an error.
+/// Describes each name with a Sync of its own, because an unknown name is an error.
 fn names() -> Vec<Item> {
     let items = NAMES.iter().flat_map(|name| {
         let describe = Item::Describe(b'S', (*name).to_owned());

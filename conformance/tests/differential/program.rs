@@ -1,4 +1,4 @@
-//! Programs: the steps of some clients and of an administrator, with a text form that can be read, kept and parsed.
+//! Programs: the steps of some clients and of an administrator, with a text form that can be read, stored and parsed.
 //!
 //! ```text
 //! pool 1 workers 2
@@ -21,17 +21,17 @@ use anyhow::Result;
 use anyhow::bail;
 use weir_conformance::frontend;
 
-/// Steps of some clients with one pool.
+/// Steps of some clients that share a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Program {
     pub(crate) pool: u32,
     pub(crate) workers: u32,
-    /// Start-up parameters of each client, its user among them.
+    /// Start-up parameters of each client, including its user.
     pub(crate) clients: Vec<Vec<(String, String)>>,
     pub(crate) steps: Vec<Step>,
 }
 
-/// Client that acts; none is the administrator.
+/// Client that acts; `None` is the administrator.
 pub(crate) type Who = Option<usize>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,21 +51,21 @@ pub(crate) enum Act {
     },
     Leave,
     Query(Vec<String>),
-    /// Cancel while nothing of the client runs.
+    /// Cancel request while no query of the client runs.
     Stray,
     Vanish,
 }
 
-/// Part of a session that can be asked for.
+/// Part of a session that can be queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Channels,
     Cursors,
     Locks,
-    /// Statements of the protocol, by Describe.
+    /// Statements of the protocol, queried with Describe.
     Names,
     Settings,
-    /// Statements of SQL.
+    /// Statements of SQL's PREPARE.
     Statements,
     Temporary,
 }
@@ -98,7 +98,7 @@ impl Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Data {
     pub(crate) rows: Vec<String>,
-    /// Ended by CopyFail.
+    /// True if it ends with CopyFail.
     pub(crate) fails: bool,
 }
 
@@ -153,7 +153,7 @@ impl Item {
     }
 }
 
-/// The text with `{y*1000}` in full, which keeps long texts readable.
+/// Expands `{y*1000}`, which keeps long texts readable.
 pub(crate) fn expanded(sql: &str) -> String {
     let Some((head, rest)) = sql.split_once("{y*") else {
         return sql.to_owned();
@@ -163,7 +163,7 @@ pub(crate) fn expanded(sql: &str) -> String {
     format!("{head}{filler}{}", expanded(tail))
 }
 
-/// Parameter types that programs declare; any other name is left to the server.
+/// Oids of parameter types that programs declare; any other name is left to the server.
 fn type_oid(name: &str) -> i32 {
     match name {
         "int4" => 23,
@@ -179,7 +179,7 @@ fn type_oid(name: &str) -> i32 {
 
 // === Text form ===
 
-/// Letter of a client.
+/// Name of a client: an upper-case character.
 pub(crate) fn letter(client: usize) -> char {
     char::from(b'A' + u8::try_from(client % 26).unwrap_or(0))
 }
@@ -268,7 +268,7 @@ impl fmt::Display for Item {
     }
 }
 
-/// The unnamed statement or portal is `-`.
+/// Text form of a name; `-` stands for the unnamed statement or portal.
 fn object(name: &str) -> &str {
     if name.is_empty() { "-" } else { name }
 }

@@ -1,4 +1,4 @@
-//! The tests: what was found before, then random programs for a while.
+//! Tests: the programs found before, then random ones for a time.
 
 #![allow(
     clippy::print_stderr,
@@ -31,10 +31,11 @@ use crate::topics;
 use crate::topics::Topic;
 use crate::world::World;
 
-/// Seeds of every run, before fresh ones.
+/// Number of fixed seeds at the beginning of every run.
 const FIXED: u64 = 60;
 
-/// Plays of a program whose difference did not come again, before it is reported as such.
+/// Maximum of repetitions of a program whose difference does not recur, before it is reported as
+/// such.
 const CONFIRMATIONS: usize = 3;
 
 #[test]
@@ -95,7 +96,7 @@ fn random_programs_are_answered_as_by_postgresql() -> Result<()> {
     })
 }
 
-/// The one program that is asked for.
+/// Program that the environment asks for, if any.
 fn wanted(topics: &[Topic]) -> Result<Option<Program>> {
     if let Ok(file) = env::var("DIFFERENTIAL_PROGRAM") {
         let text = fs::read_to_string(&file).context(file)?;
@@ -111,7 +112,7 @@ fn number(name: &str) -> Result<Option<u64>> {
     number.with_context(|| format!("{name} is not a number"))
 }
 
-/// Random programs of a while.
+/// A run of random programs.
 struct Run {
     topics: Vec<Topic>,
     length: Duration,
@@ -137,7 +138,8 @@ impl Run {
         })
     }
 
-    /// Plays on one pair of clusters until the time is over or enough was found; the faults.
+    /// Runs programs on one pair of clusters until the time is over or enough faults are found;
+    /// returns the faults.
     fn work(&self) -> Result<Vec<String>> {
         let mut world = World::start()?;
         let mut faults = Vec::new();
@@ -179,12 +181,12 @@ impl Run {
 
     fn is_over(&self) -> bool {
         let is_late = clock::since_1970().saturating_sub(self.begun) >= self.length;
-        // The fixed ones are for everybody.
+        // All threads share the fixed seeds.
         let has_fixed = self.played.load(Ordering::Relaxed) >= FIXED;
         (is_late && has_fixed) || self.faults.load(Ordering::Relaxed) >= self.faults_max
     }
 
-    /// Makes a program with a fault short, if the fault comes again at a Weir without a history.
+    /// Shortens a program with a fault, if the fault recurs with a fresh Weir.
     fn report(
         &self,
         world: &mut World,

@@ -1,4 +1,4 @@
-//! Makes a program that is answered in different ways as short as it gets: clients first, then steps, then statements.
+//! Shortens a program that shows a difference: clients first, then steps, then statements.
 
 use anyhow::Result;
 
@@ -9,7 +9,7 @@ use crate::program::Act;
 use crate::program::Program;
 use crate::world::World;
 
-/// Most programs that are tried.
+/// Maximum of programs to try.
 const TRIES_MAX: usize = 400;
 
 /// Shortest program found, with its fault.
@@ -54,7 +54,7 @@ impl Shrinker<'_> {
         Ok(true)
     }
 
-    /// Steps behind the difference have no part in it.
+    /// Removes the steps after the difference, which cannot contribute.
     fn cut_end(&mut self) -> Result<()> {
         let mut shorter = self.program.clone();
         shorter.steps.truncate(self.fault.step + 1);
@@ -72,7 +72,7 @@ impl Shrinker<'_> {
         self.keep(shorter).map(drop)
     }
 
-    /// Leaves out runs of steps, long ones first.
+    /// Removes runs of steps, long ones first.
     fn steps(&mut self) -> Result<()> {
         let mut size = self.program.steps.len().div_ceil(2);
         while size > 0 {
@@ -89,7 +89,7 @@ impl Shrinker<'_> {
         Ok(())
     }
 
-    /// Leaves out statements of texts, messages of batches and rows of copies.
+    /// Removes statements of texts, messages of batches and rows of copies.
     fn statements(&mut self) -> Result<()> {
         for place in (0..self.program.steps.len()).rev() {
             let count = self
@@ -108,7 +108,7 @@ impl Shrinker<'_> {
         Ok(())
     }
 
-    /// Leaves out start-up parameters and clients without a step.
+    /// Removes start-up parameters, and clients without a step.
     fn starts(&mut self) -> Result<()> {
         for client in (0..self.program.clients.len()).rev() {
             let count = self.program.clients.get(client).map_or(0, Vec::len);
@@ -142,10 +142,10 @@ fn parts(act: &Act) -> usize {
     }
 }
 
-/// Nothing is left empty: that is for the steps.
+/// Removes a part of a step, but never the last one: removing steps is done elsewhere.
 fn leave_out(act: &mut Act, part: usize) {
     match act {
-        // Replies are counted to the last message, which stays.
+        // Replies are counted up to the last message, which stays.
         Act::Batch(items) if part + 1 < items.len() => drop(items.remove(part)),
         Act::Cancel(texts) | Act::Query(texts) if texts.len() > 1 => drop(texts.remove(part)),
         Act::Copy { data, .. } => drop(data.rows.remove(part)),

@@ -3,7 +3,7 @@
 use crate::generate::Generator;
 use crate::topics::Topic;
 
-/// Settings that may stand in the start-up packet, and are reported.
+/// Settings that a start-up packet may have, and that are reported.
 pub(crate) const REPORTED: [(&str, [&str; 3]); 4] = [
     ("DateStyle", ["German", "SQL, DMY", "ISO, YMD"]),
     ("TimeZone", ["Asia/Tokyo", "America/New_York", "UTC"]),
@@ -37,7 +37,8 @@ const ROLES: [&str; 4] = ["ra", "rb", "rc", "none"];
 const SAVEPOINTS: [&str; 2] = ["x", "y"];
 
 impl Generator {
-    /// A statement of one of the program's topics, or one that shows in whose name it runs.
+    /// Returns a statement on one of the program's topics, or one that shows the current user and
+    /// settings.
     pub(crate) fn statement(&mut self) -> String {
         match self.random.below(100) {
             0..4 if self.has(Topic::Large) => return self.large(),
@@ -88,7 +89,7 @@ impl Generator {
         self.pick(&texts).to_owned()
     }
 
-    /// A statement whose outcome shows a lost or alien state.
+    /// Returns a statement whose result shows lost or foreign state.
     fn witness(&mut self) -> String {
         let texts = [
             "select note('step')",
@@ -105,7 +106,7 @@ impl Generator {
         self.pick(&texts).to_owned()
     }
 
-    /// Requests and answers that are longer than any buffer.
+    /// Returns requests and answers that are longer than any buffer.
     fn large(&mut self) -> String {
         let length = self.pick(&[8_000, 33_000, 70_000, 300_000]);
         match self.random.below(4) {
@@ -120,7 +121,7 @@ impl Generator {
         }
     }
 
-    /// A custom setting or one of PostgreSQL, and a value.
+    /// Returns a setting, custom or PostgreSQL's, and a value.
     fn setting(&mut self) -> (&'static str, String) {
         match self.random.below(10) {
             0..5 if self.has(Topic::Custom) => (self.pick(&CUSTOM), self.pick(&TENANTS).to_owned()),
@@ -135,10 +136,10 @@ impl Generator {
         }
     }
 
-    /// Any way to write a setting.
+    /// Returns a SET in any of its forms.
     pub(crate) fn assignment(&mut self) -> String {
         let (name, value) = self.setting();
-        // A list is not one quoted text.
+        // A list is not a single quoted text.
         let list = name == "search_path";
         let literal = if list {
             value.clone()
@@ -283,7 +284,7 @@ impl Generator {
         }
     }
 
-    /// For the administrator.
+    /// Returns a statement for the administrator.
     pub(crate) fn privilege(&mut self) -> String {
         let role = self.pick(&["ra", "rb", "rc"]);
         match self.random.below(9) {
@@ -327,7 +328,7 @@ impl Generator {
         self.pick(&texts).to_owned()
     }
 
-    /// What a server remembers and no catalogue shows.
+    /// Returns a statement about server state that no catalogue shows.
     fn seed(&mut self) -> String {
         let texts = [
             "select setseed(0.25); select random()",
@@ -340,7 +341,7 @@ impl Generator {
         self.pick(&texts).to_owned()
     }
 
-    /// Only forms that never wait: another client could not act meanwhile.
+    /// Returns a lock statement that never waits: no other client could act meanwhile.
     fn lock(&mut self) -> String {
         let key = self.random.below(3);
         match self.random.below(8) {
@@ -434,7 +435,8 @@ impl Generator {
         }
     }
 
-    /// SQL's statements share their names with those of the protocol.
+    /// Returns a statement about PREPARE. SQL's statements share their names with those of the
+    /// protocol.
     fn prepare(&mut self) -> String {
         let name = self.pick(&["a", "b", "q"]);
         match self.random.below(10) {
@@ -451,7 +453,7 @@ impl Generator {
         }
     }
 
-    /// Changes of tables, types and functions, by their owner or the administrator.
+    /// Returns a change of tables, types or functions, for their owner or the administrator.
     pub(crate) fn ddl(&mut self) -> String {
         let texts = [
             "alter table d1 alter column v type int using 1",

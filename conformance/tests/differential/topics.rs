@@ -4,20 +4,20 @@ use std::env;
 
 use weir_conformance::random::Random;
 
-/// Part of the language. A program is about some of them, so that its clients meet on the same ground.
+/// Part of the language. A program has a few topics, so that its clients interact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Topic {
     /// Cancels of running queries.
     Cancels,
     Copy,
     Cursors,
-    /// Settings of the application's own, as `app.x`.
+    /// Settings of the application, such as `app.x`.
     Custom,
-    /// Tables, types and functions that change, by clients and by the administrator.
+    /// Changes of tables, types and functions by clients and by the administrator.
     Ddl,
     /// DISCARD, DEALLOCATE and RESET ALL beside other statements.
     Discard,
-    /// Functions, procedures, views and triggers that set.
+    /// Functions, procedures, views and triggers that change settings.
     Functions,
     /// Long requests and answers.
     Large,
@@ -28,7 +28,7 @@ pub(crate) enum Topic {
     Pipelines,
     /// Statements of the protocol, named and unnamed.
     Prepared,
-    /// Roles and parameters that are taken away and given back.
+    /// Roles and parameters that are revoked and granted again.
     Privileges,
     Roles,
     Savepoints,
@@ -41,10 +41,10 @@ pub(crate) enum Topic {
     /// Start-up parameters.
     Startup,
     Temporary,
-    /// Rows that are shown by a setting.
+    /// Rows whose visibility depends on a setting.
     Tenants,
     Timeouts,
-    /// Parameters whose types are settled when a statement is parsed.
+    /// Parameters whose types are resolved when a statement is parsed.
     Types,
 }
 
@@ -82,10 +82,10 @@ impl Topic {
     }
 }
 
-/// Topics that are left out because Weir has a known fault there, with the fault.
+/// Topics that are left out because of a known fault in Weir, with the fault.
 pub(crate) const NOT_YET: &[(Topic, &str)] = &[];
 
-/// Topics of a run: all but those of `DIFFERENTIAL_WITHOUT=roles,types`; `DIFFERENTIAL_ONLY` names those to take.
+/// Topics of a run: all except those of `DIFFERENTIAL_WITHOUT=roles,types`, or only those of `DIFFERENTIAL_ONLY`.
 pub(crate) fn of_run() -> Vec<Topic> {
     let words = |name| env::var(name).ok().map(|text| text.to_lowercase());
     let without = words("DIFFERENTIAL_WITHOUT").unwrap_or_default();
@@ -98,7 +98,7 @@ pub(crate) fn of_run() -> Vec<Topic> {
     topics.filter(|topic| !listed(&without, *topic)).collect()
 }
 
-/// Some of the topics: few most of the time, all of them now and then.
+/// Selects some of the topics: usually few, occasionally all.
 pub(crate) fn some(random: &mut Random, of: &[Topic]) -> Vec<Topic> {
     if random.chance(10) {
         return of.to_vec();

@@ -1,4 +1,4 @@
-//! Two clusters alike, one for direct connections and one behind Weir, with a fresh database for each program.
+//! Two equal clusters, one for direct connections and one behind Weir, with a fresh database for each program.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -15,7 +15,7 @@ use weir_conformance::Weir;
 use weir_conformance::postgres;
 use weir_conformance::wait_until;
 
-/// Roles of both clusters, as they are at the beginning of each program.
+/// Resets the roles of both clusters to their state at the beginning of each program.
 const ROLES: &str = "
     do $$ declare r text; begin
       foreach r in array array['app', 'ra', 'rb', 'rc'] loop
@@ -30,17 +30,17 @@ const ROLES: &str = "
 
 const FIXTURE: &str = include_str!("fixture.sql");
 
-/// Programs that one process of Weir serves: each has a database, so each makes pools that stay.
+/// Maximum of programs per Weir process: each program has a database and so creates pools that stay.
 const PROGRAMS_MAX: u32 = 60;
 
-/// Longest wait for what happens by itself behind a client's back.
+/// Time limit for events that no client waits for.
 const WAIT: Duration = Duration::from_secs(15);
 
-/// Both clusters, and every Weir that was started in front of the second one.
+/// Both clusters, and each Weir that was started in front of the second one.
 pub(crate) struct World {
     oracle: Postgres,
     subject: Postgres,
-    /// By pool size and number of workers.
+    /// Poolers by pool size and number of workers.
     weirs: BTreeMap<(u32, u32), Pooler>,
     programs: u64,
 }
@@ -60,18 +60,18 @@ pub(crate) struct Stage<'a> {
     world: (&'a Postgres, &'a Postgres),
 }
 
-/// Where clients of one side connect to, and its administrator.
+/// Port for clients of one side, and its administrator's connection.
 pub(crate) struct Side {
     pub(crate) port: u16,
     pub(crate) admin: Raw,
 }
 
-/// State of the pooler that decides who can act.
+/// State of the pooler that decides which clients can act.
 #[derive(Debug)]
 pub(crate) struct Sight {
-    /// Ports of the clients that are pinned, with the reason.
+    /// Ports of the pinned clients, with the reason.
     pub(crate) pinned: BTreeMap<u16, String>,
-    /// Ports of the clients that have a server, zero for a server that is not idle and has no client.
+    /// Ports of the clients that have a server; zero for a server that is not idle and has no client.
     pub(crate) linked: Vec<u16>,
 }
 
@@ -80,7 +80,7 @@ impl World {
     pub(crate) fn start() -> Result<Self> {
         let options = postgres::Options {
             settings: vec![
-                // Nobody waits for another client of the program: the other one could not act.
+                // Clients must not wait for each other: the other client could not act meanwhile.
                 "lock_timeout = 200ms".to_owned(),
                 "deadlock_timeout = 30s".to_owned(),
                 "wal_level = minimal".to_owned(),
@@ -105,12 +105,12 @@ impl World {
         Ok(world)
     }
 
-    /// Forgets all of Weir's processes, so that the next program meets one without a history.
+    /// Stops all Weir processes, so that the next program runs on a fresh one.
     pub(crate) fn renew(&mut self) {
         self.weirs.clear();
     }
 
-    /// Makes the roles anew, a database for a program on both sides, and a Weir of this size.
+    /// Resets the roles; creates a database for a program on both sides, and a Weir of this size.
     pub(crate) fn stage(&mut self, pool: u32, workers: u32) -> Result<Stage<'_>> {
         self.programs += 1;
         let database = format!("p{}", self.programs);
@@ -148,7 +148,7 @@ impl World {
     }
 }
 
-/// Clients of Weir log in as `app`, who owns what programs change.
+/// Makes `app`, the user of clients, the owner of everything that programs change.
 const OWNERS: &str = "
     do $$ declare o text; begin
       for o in select format('alter table %s owner to app', c.oid::regclass)
@@ -159,7 +159,7 @@ const OWNERS: &str = "
       alter function f(int) owner to app; alter view w owner to app;
     end $$";
 
-/// Makes the roles anew and a database; its administrator.
+/// Resets the roles and creates a database; returns its administrator's connection.
 fn make(cluster: &Postgres, database: &str) -> Result<Raw> {
     let mut admin = Raw::connect(cluster.port(), "postgres")?;
     admin.query(ROLES).context("roles")?;
@@ -170,11 +170,11 @@ fn make(cluster: &Postgres, database: &str) -> Result<Raw> {
     Ok(admin)
 }
 
-/// Some sizes also evict statements all the time, or keep unnamed ones.
+/// Starts a Weir. Some sizes also evict statements all the time, or keep unnamed ones.
 fn pooler(postgres: u16, pool: u32, workers: u32) -> Result<Pooler> {
     let config = Config::to(postgres)
         .set("default_pool_size", &pool.to_string())
-        // As by default: `Config::new` turns these off for scripted servers.
+        // Default values: `Config::new` turns these off for scripted servers.
         .set("catalogue_refresh", "15")
         .set("role_check_delay", "1")
         .set("query_wait_timeout", "20")
@@ -199,7 +199,7 @@ fn pooler(postgres: u16, pool: u32, workers: u32) -> Result<Pooler> {
 }
 
 impl Stage<'_> {
-    /// Asks the pooler who has a server of this program's pool.
+    /// Queries the pooler for the clients that have a server of this program's pool.
     pub(crate) fn sight(&mut self) -> Result<Sight> {
         let console = &mut self.pooler.console;
         let of_ours = |row: &std::collections::HashMap<String, String>| {
@@ -231,7 +231,7 @@ impl Stage<'_> {
         })
     }
 
-    /// Waits until nothing of a client that has left runs on any server, on both sides.
+    /// Waits until no query of a departed client runs on any server, on both sides.
     pub(crate) fn settle(&mut self, in_transaction: usize) -> Result<()> {
         let sql = format!(
             "select count(*) from pg_stat_activity where datname = '{}' and state <> 'idle' \
@@ -247,7 +247,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Ends the program's database; fails if Weir has panicked.
+    /// Drops the program's database; fails if Weir has panicked.
     pub(crate) fn close(self) -> Result<()> {
         self.pooler.weir.check_healthy()?;
         let (database, clusters) = (self.database, self.world);

@@ -1,4 +1,4 @@
-//! Simple bind and search+bind: who is accepted, who is refused, and what is a fault of the directory.
+//! Simple bind and search+bind: accepted and refused users, and faults of the directory.
 
 use std::process::Command;
 
@@ -48,7 +48,7 @@ fn simple_bind_takes_the_right_password_only() -> Result<()> {
 fn an_empty_password_is_refused_where_the_server_would_take_it() -> Result<()> {
     let directory = Directory::shared()?;
     let port = directory.slapd.port();
-    // The server says yes to a name without a password.
+    // The server accepts a name without a password.
     let whoami = tools::require("ldapwhoami", "ldap-utils")?;
     tools::run(Command::new(whoami).args([
         "-x",
@@ -70,7 +70,7 @@ fn an_empty_password_is_refused_where_the_server_would_take_it() -> Result<()> {
 fn a_user_name_cannot_name_an_entry_elsewhere() -> Result<()> {
     let directory = Directory::shared()?;
     let options = direct(directory.slapd.port());
-    // uid=alice,ou=guests,ou=people exists and has this password.
+    // The entry uid=alice,ou=guests,ou=people exists and has this password.
     assert_eq!(ask(&options, "alice,ou=guests", "guest's secret"), WRONG);
     let guests = LdapOptions {
         suffix: Some(format!(",ou=guests,{PEOPLE}")),
@@ -80,7 +80,7 @@ fn a_user_name_cannot_name_an_entry_elsewhere() -> Result<()> {
         ask(&guests, "alice", "guest's secret"),
         Ok(Verdict::Accepted)
     );
-    // A name that needs its escapes gets in with them.
+    // A name that needs escapes is accepted with them.
     assert_eq!(
         ask(&options, "o,neil+1", "o,neil's secret"),
         Ok(Verdict::Accepted)
@@ -98,7 +98,7 @@ fn a_search_finds_exactly_one_user() -> Result<()> {
         ask(&options, "nobody", "bob's secret"),
         refused(Refusal::UnknownUser)
     );
-    // There are two.
+    // Two entries match.
     for password in ["alice's secret", "guest's secret"] {
         assert_eq!(
             ask(&options, "alice", password),
@@ -176,7 +176,8 @@ fn the_searcher_sees_what_others_do_not() -> Result<()> {
         ask(&anonymous, "dave", "dave's secret"),
         refused(Refusal::UnknownUser)
     );
-    // The options come from text, as in the HBA file: only there can the searcher's password be set.
+    // The options are parsed from text as in the HBA file, which is the only way to set the searcher's
+    // password.
     let (name, password) = SEARCHER;
     let text = |password: &str| {
         LdapOptions::parse(&format!(
@@ -191,7 +192,7 @@ fn the_searcher_sees_what_others_do_not() -> Result<()> {
         Ok(Verdict::Accepted)
     );
     assert_eq!(ask(&text(password)?, "dave", "alice's secret"), WRONG);
-    // The administrator's mistake, and said to be.
+    // Reported as the administrator's mistake.
     let told = ask(&text("not it")?, "dave", "dave's secret").unwrap_err();
     let DirectoryError::Server(failure) = &told else {
         panic!("{told}")

@@ -23,10 +23,10 @@ use weir_conformance::wait_until;
 use crate::support::Directory;
 use crate::support::PATIENCE;
 
-/// What `AuthenticationCleartextPassword` is numbered.
+/// Code of `AuthenticationCleartextPassword`.
 const CLEARTEXT: Option<i32> = Some(3);
 
-/// A pooler to the shared cluster that logs everybody in there as `postgres`.
+/// Configuration for the shared cluster, with `postgres` as the server user of all clients.
 fn config(postgres: &Postgres) -> Config {
     let port = postgres.port();
     Config::new()
@@ -38,7 +38,7 @@ fn simple_bind(port: u16) -> String {
     format!("ldapserver=127.0.0.1 ldapport={port} ldapprefix=\"uid=\" ldapsuffix=\",{PEOPLE}\"")
 }
 
-/// Logs in and asks something; what was refused, otherwise.
+/// Logs in and runs a query; otherwise returns the refusal.
 fn attempt(weir: &Weir, user: &str, password: &str) -> Result<()> {
     let mut raw = Raw::tcp(weir.port(), PATIENCE)?;
     let method = login::login(&mut raw, user, "postgres", password, Binding::No)?;
@@ -65,12 +65,12 @@ fn auth_type_ldap_by_simple_bind() -> Result<()> {
         .set("auth_ldap_options", &simple_bind(slapd.port()));
     let mut weir = Weir::start(&config)?;
     attempt(&weir, "alice", "alice's secret")?;
-    // The client learns nothing from the answer; the log tells the reasons apart.
+    // The client cannot see the reason in the answer; the log has it.
     let wrong = refusal(&weir, "alice", "bob's secret");
     assert_eq!(refusal(&weir, "nobody", "alice's secret"), wrong);
     assert_eq!(refusal(&weir, "alice,ou=guests", "guest's secret"), wrong);
     weir.wait_log("wrong password")?;
-    // Of one's own empty password one may know; the server would have taken it.
+    // A client may learn that its own password is empty; the server would have accepted it.
     refusal(&weir, "alice", "");
     slapd.stop()?;
     assert_eq!(refusal(&weir, "alice", "alice's secret"), wrong);
@@ -128,7 +128,7 @@ fn a_silent_directory_stops_nobody_else() -> Result<()> {
     let mut before = weir.connect("postgres")?;
     slapd.freeze()?;
     std::thread::scope(|scope| -> Result<()> {
-        // More than can be asked at once.
+        // More logins than the directory can be asked about at once.
         let logins: Vec<_> = (0..12)
             .map(|_| scope.spawn(|| attempt(&weir, "alice", "alice's secret")))
             .collect();
@@ -148,7 +148,7 @@ fn a_silent_directory_stops_nobody_else() -> Result<()> {
     weir.check_healthy()
 }
 
-/// Established connections to a port of 127.0.0.1, as the kernel sees them.
+/// Number of established connections to a port of 127.0.0.1, from the kernel's table.
 fn connections_to(port: u16) -> Result<usize> {
     let table = std::fs::read_to_string("/proc/net/tcp")?;
     let remote = format!("0100007F:{port:04X}");
@@ -172,7 +172,7 @@ fn auth_type_pam() -> Result<()> {
     assert_eq!(pam.asked(), "auth pgbouncer alice 127.0.0.1\n");
     let wrong = refusal(&weir, "alice", "bob's secret");
     refusal(&weir, "alice", "");
-    // The right password of an account that may not use this service.
+    // The password is right, but the account may not use this service.
     assert_eq!(refusal(&weir, "bob", "bob's secret"), wrong);
     assert!(!weir.log().contains("'s secret"), "{}", weir.log());
     weir.check_healthy()

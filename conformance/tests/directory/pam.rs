@@ -1,4 +1,4 @@
-//! PAM: authentication and account management, with what the modules are told.
+//! PAM: authentication and account management, and the values that modules receive.
 
 use std::path::Path;
 
@@ -114,7 +114,7 @@ fn a_broken_service_is_the_administrators_fault() -> Result<()> {
         &["../pgbouncer", "alice", "alice's secret"],
         "Err(Pam { service: ",
     );
-    // A service without a file falls to `other`, which on a sane system refuses.
+    // A service without a file uses `other`, which should refuse on every system.
     let told = pam.run(Path::new(ASK), &["nowhere", "alice", "alice's secret"])?;
     assert!(!told.contains("Accepted"), "{told}");
     Ok(())

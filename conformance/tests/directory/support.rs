@@ -1,4 +1,4 @@
-//! The directory that the tests share, and the options to ask it with.
+//! Directory that the tests share, and the options for it.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -23,7 +23,7 @@ use weir_directory::check_ldap;
 /// Longer than any answer takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A slapd with a certificate for 127.0.0.1 and `localhost`, and whom to trust.
+/// A slapd with a certificate for 127.0.0.1 and `localhost`, and the authority to trust.
 #[derive(Debug)]
 pub(crate) struct Directory {
     pub(crate) slapd: Slapd,
@@ -31,7 +31,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// The one that all tests share while any of them runs.
+    /// Returns the directory that all tests share while any of them runs.
     pub(crate) fn shared() -> Result<Arc<Self>> {
         static SHARED: Mutex<Weak<Directory>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,13 +55,13 @@ impl Directory {
         })
     }
 
-    /// Trusts the authority that made the server's certificate.
+    /// TLS options that trust the issuer of the server's certificate.
     pub(crate) fn tls(&self) -> Result<LdapTls> {
         Ok(LdapTls::from_ca_file(&self.pki.ca_file())?)
     }
 }
 
-/// `uid=USER` below the people, bound to directly.
+/// Options for a direct bind as `uid=USER` below the people.
 pub(crate) fn direct(port: u16) -> LdapOptions {
     LdapOptions {
         servers: vec!["127.0.0.1".to_owned()],
@@ -72,7 +72,7 @@ pub(crate) fn direct(port: u16) -> LdapOptions {
     }
 }
 
-/// `(uid=USER)` anywhere below the base, searched for anonymously.
+/// Options for an anonymous search for `(uid=USER)` anywhere below the base.
 pub(crate) fn searching(port: u16) -> LdapOptions {
     LdapOptions {
         servers: vec!["127.0.0.1".to_owned()],

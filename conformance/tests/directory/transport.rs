@@ -1,4 +1,5 @@
-//! Servers that are away, silent or false, and TLS: nothing is ever said to a server that could not prove itself.
+//! Servers that are away, silent or false, and TLS: no password is ever sent to a server that could not prove its
+//! identity.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -41,7 +42,7 @@ fn with_starttls(port: u16) -> LdapOptions {
     }
 }
 
-/// The failures of all servers, or a panic that shows what happened instead.
+/// Failures of all servers; panics with any other result.
 #[track_caller]
 fn unreachable(told: Result<Verdict, DirectoryError>) -> Vec<ServerFailure> {
     match told {
@@ -61,7 +62,7 @@ fn tls_from_the_first_byte_and_starttls_work() -> Result<()> {
         let told = ask_with(&tls, &options, "alice", "bob's secret");
         assert_eq!(told, Ok(Verdict::Refused(Refusal::WrongPassword)));
     }
-    // This server answers nobody in the clear: it was TLS indeed.
+    // This server accepts no request without TLS, so TLS was used before.
     let told = ask(&direct(port), "alice", "alice's secret").unwrap_err();
     let DirectoryError::Server(failure) = &told else {
         panic!("{told}")
@@ -148,7 +149,7 @@ fn a_missing_authority_file_is_told_when_it_is_needed() -> Result<()> {
 #[test]
 fn servers_are_asked_in_turn_until_one_answers() -> Result<()> {
     let directory = Directory::shared()?;
-    // The first is nobody, the second never says a word.
+    // The first port is closed, the second server never answers.
     let silent = TcpListener::bind("127.0.0.1:0")?;
     let options = LdapOptions {
         servers: vec![
@@ -162,7 +163,7 @@ fn servers_are_asked_in_turn_until_one_answers() -> Result<()> {
     let limit = Duration::from_secs(6);
     let told = check_ldap(&options, "alice", &password, limit, &LdapTls::system());
     assert_eq!(told, Ok(Verdict::Accepted));
-    // A refusal is final: the last server is not needed for it.
+    // A refusal is final: the last server is not asked.
     let options = LdapOptions {
         servers: vec![
             format!("127.0.0.1:{}", directory.slapd.port()),
@@ -201,7 +202,7 @@ fn all_servers_together_have_one_deadline() -> Result<()> {
         "{failures:?}"
     );
     assert!(took >= limit && took < limit * 15, "{took:?}");
-    // Silence during StartTLS and the handshake is silence as well.
+    // Silence during StartTLS and the handshake counts as silence, too.
     for options in [
         with_starttls(slapd.port()),
         over_tls(silent.local_addr()?.port()),
@@ -217,7 +218,7 @@ fn all_servers_together_have_one_deadline() -> Result<()> {
 fn a_server_that_talks_nonsense_is_no_panic() -> Result<()> {
     let directory = Directory::shared()?;
     let password = Secret::from("alice's secret");
-    // Well-formed BER of the wrong shapes, and plain noise.
+    // Well-formed BER of the wrong structure, and random bytes.
     let answers: [&'static [u8]; 4] = [
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
         b"\x30\x05\x02\x01\x01\x61\x00",

@@ -1,4 +1,4 @@
-//! Clients that vanish or misuse COPY: the server is cleaned or closed, and nobody else notices.
+//! Clients that vanish or misuse COPY: the server is cleaned or closed, and other clients do not notice.
 
 use anyhow::Context;
 use anyhow::Result;
@@ -23,7 +23,7 @@ fn vanish(raw: Raw, by_reset: bool) -> Result<()> {
     Ok(())
 }
 
-/// The next client of a pool of one gets its own answer, soon.
+/// Checks that the next client of a pool of one server soon gets its own answer.
 fn next_is_served(target: &Target, database: &str, token: &str) -> Result<()> {
     let begun = clock::now();
     let mut next = Raw::connect(target.port(), database)?;
@@ -34,7 +34,7 @@ fn next_is_served(target: &Target, database: &str, token: &str) -> Result<()> {
     Ok(())
 }
 
-/// How many backends of a database match a condition.
+/// Number of backends of a database that match a condition.
 fn backends(postgres: &Postgres, database: &str, condition: &str) -> Result<u32> {
     let sql = format!(
         "select count(*) from pg_stat_activity where datname = '{database}' and {condition}"
@@ -64,7 +64,7 @@ fn cor_01_a_client_that_vanishes_in_mid_query_leaves_nothing_behind() -> Result<
         for (number, sql) in queries.iter().enumerate() {
             let mut raw = Raw::connect(target.port(), "cor_01")?;
             raw.send(&frontend::query(sql))?;
-            // Sometimes it has begun to read.
+            // In some rounds it has begun to read.
             if round % 3 == 2 && !sql.contains("sleep") {
                 raw.read_message()?;
             }
@@ -101,7 +101,7 @@ fn cor_01_work_before_a_terminate_is_finished_or_given_up_in_time() -> Result<()
     raw.send(&frontend::query(
         "insert into sink select 'mine' from pg_sleep(0.3)",
     ))?;
-    // A client that leaves while it waits for a server (one is asked about its role and its database) is dropped.
+    // A client that leaves while it waits for a server (whose role and database are being checked) is dropped.
     wait_until("the server to work", SOON, || {
         let runs = "select count(*) from pg_stat_activity where state = 'active' and query like 'insert into sink%'";
         Ok(direct.query_one(runs)? == "1")
@@ -153,7 +153,7 @@ fn cor_02_a_client_that_vanishes_at_any_byte_of_a_batch_leaves_nothing_behind() 
     target.check_healthy()
 }
 
-/// A message that is passed on while it arrives cannot be taken back: its server is closed.
+/// A message that is forwarded while it arrives cannot be withdrawn: its server is closed.
 #[test]
 fn cor_02_a_client_that_vanishes_inside_a_streamed_message_costs_its_server() -> Result<()> {
     let postgres = Postgres::shared()?;
@@ -239,7 +239,7 @@ fn cor_04_late_copy_data_after_a_failed_copy_needs_no_server() -> Result<()> {
             "{}",
             support::describe(&answer)
         );
-        // The server is free already: another client has it while ours goes on sending.
+        // The server is free already: another client uses it while the first one keeps sending.
         let mut other = Raw::connect(target.port(), "cor_04")?;
         other.query("begin")?;
         for _ in 0..200 {
@@ -268,7 +268,7 @@ fn cor_05_a_sync_right_after_the_execute_of_a_copy_is_not_counted() -> Result<()
     ]
     .concat();
     for turn in 1..=3 {
-        // Directly first: PostgreSQL says what is right.
+        // Directly first: PostgreSQL's answer is the reference.
         for port in [postgres.port(), target.port()] {
             let mut raw = Raw::connect(port, "cor_05")?;
             raw.send(&batch)?;
@@ -357,8 +357,8 @@ fn cor_23_a_good_bye_inside_a_transaction_releases_its_locks() -> Result<()> {
     target.check_healthy()
 }
 
-/// COPY fails while a long message of its data is on its way. What Weir then asks the server about the client's state must
-/// not stand inside of that message: its rest would be read as messages.
+/// COPY fails while a long message of its data is being forwarded. Weir's own query about the client's state must not
+/// be sent inside that message: the server would read its rest as messages.
 #[test]
 fn cor_04_nothing_of_ours_stands_inside_of_late_copy_data() -> Result<()> {
     let (postgres, database) = (Postgres::shared()?, "cor_04_inside");
@@ -370,7 +370,7 @@ fn cor_04_nothing_of_ours_stands_inside_of_late_copy_data() -> Result<()> {
     let mut target = support::start(postgres.port(), &options)?;
     let mut raw = Raw::connect(target.port(), database)?;
     let mut other = Raw::connect(target.port(), database)?;
-    // The rest of the message is a message by itself.
+    // The rest of the message is itself a valid message.
     let mut data = vec![b'x'; 100_000];
     data.extend(frontend::query("create table smuggled ()"));
     let long = frontend::copy_data(&data);

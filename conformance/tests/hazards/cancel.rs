@@ -1,4 +1,4 @@
-//! Cancels: they reach the client's own statement, or nobody's.
+//! Cancel requests: they affect the client's own statement or none.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -26,7 +26,7 @@ use crate::support::Meter;
 
 const CANCELS: u32 = 1000;
 
-/// One client cancels its own short queries a thousand times; two others use the same server meanwhile.
+/// One client cancels its own short queries a thousand times, while two others use the same server.
 #[test]
 fn cor_24_a_late_cancel_never_hits_another_client() -> Result<()> {
     let postgres = Postgres::shared()?;
@@ -45,7 +45,7 @@ fn cor_24_a_late_cancel_never_hits_another_client() -> Result<()> {
         let served = bystander
             .join()
             .map_err(|_| anyhow!("a bystander panicked"))??;
-        // Most cancels meet their query in the queue and cost next to no time, so the turns are over soon.
+        // Most cancels find their query in the queue and take almost no time, so the rounds are over soon.
         ensure!(served > 3, "a bystander was served only {served} times");
     }
     let (cancelled, finished) = outcome?;
@@ -80,7 +80,7 @@ fn cancel_often(port: u16) -> Result<(u32, u32)> {
             "select '{token}', pg_sleep(0.000{sleep})"
         )))?;
         let answer = if random.chance(50) {
-            // The cancel goes first, but its end is waited for by another thread.
+            // The cancel request is sent first; another thread waits for its end.
             let (pid, secret) = raw.key.clone();
             let canceller = thread::spawn(move || -> Result<()> {
                 let mut second = Raw::tcp(port, Duration::from_secs(20))?;
@@ -165,7 +165,8 @@ fn cor_25_a_cancel_takes_a_waiting_client_out_of_the_queue() -> Result<()> {
     support::check_serves(&mut target)
 }
 
-/// Cancels with guessed keys, cut or oversized ones: closed without a word, nothing reaches a server.
+/// Cancel requests with guessed, truncated or oversized keys: the connection is closed without an answer,
+/// and no server receives anything.
 #[test]
 fn cor_24_wrong_cancel_keys_are_ignored() -> Result<()> {
     let server = Scripted::honest()?;
@@ -202,7 +203,8 @@ fn cor_24_wrong_cancel_keys_are_ignored() -> Result<()> {
     support::check_serves(&mut target)
 }
 
-/// A flood of cancels of one client neither delays the others nor takes the pool's connections.
+/// A flood of cancel requests of one client neither delays other clients nor uses up the pool's
+/// connections.
 #[test]
 fn cor_26_a_flood_of_cancels_delays_nobody() -> Result<()> {
     let postgres = Postgres::shared()?;

@@ -1,4 +1,4 @@
-//! The admin console and degenerate input.
+//! The admin console and malformed input.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ fn sec_28_degenerate_console_input_is_answered_and_harms_nothing() -> Result<()>
             raw = console(target.port())?;
         }
     }
-    // One of them was a KILL of everything, which pauses.
+    // One of the commands was a KILL of all databases, which pauses them.
     raw.query("resume")?;
     raw.query("show pools")?;
     meter.check_growth(8 * MIB)?;
@@ -72,8 +72,7 @@ fn sec_28_degenerate_console_input_is_answered_and_harms_nothing() -> Result<()>
     support::check_serves(&mut target)
 }
 
-/// PgBouncer refuses the extended protocol here; whatever is answered, it is one answer per request and the process
-/// lives.
+/// PgBouncer refuses the extended protocol here. Any answer is accepted: one per request, and the process survives.
 #[test]
 fn sec_28_the_extended_protocol_on_the_console_is_answered() -> Result<()> {
     let server = Scripted::honest()?;
@@ -99,7 +98,7 @@ fn sec_28_the_extended_protocol_on_the_console_is_answered() -> Result<()> {
         raw.read_until_ready()
             .with_context(|| format!("request {number}"))?;
         drop(raw);
-        // The console itself goes on.
+        // The console itself still works.
         console(target.port())?.query("show version")?;
     }
     support::check_serves(&mut target)

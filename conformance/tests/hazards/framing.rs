@@ -1,4 +1,4 @@
-//! Frames: how bytes are cut, what is too short, what is unknown, and that nothing is parsed after an error.
+//! Message framing: split bytes, short messages, unknown types, and that no bytes are parsed after an error.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::support::MIB;
 use crate::support::Meter;
 use crate::support::SMUGGLED;
 
-/// What a client may send after its login.
+/// Message types that a client may send after its login.
 const KNOWN: &[u8] = b"BCDEFHPQSXcdf";
 
 #[test]
@@ -51,10 +51,10 @@ fn sec_27_nothing_is_parsed_after_an_error() -> Result<()> {
                 raw.send(&[bytes.clone(), support::smuggled()].concat())?;
             } else {
                 raw.send(bytes)?;
-                // The second may find the connection closed.
+                // The second send may find the connection closed.
                 drop(raw.send(&support::smuggled()));
             }
-            // A message that PostgreSQL itself would judge may be passed on; it is cut at its own length all the same.
+            // A message that PostgreSQL itself would judge may be forwarded; it still ends at its own length.
             let is_passed_on = name.ends_with("holding a query") && matches!(bytes[0], b'P' | b'B');
             if is_passed_on {
                 drop(raw);
@@ -72,7 +72,7 @@ fn sec_27_nothing_is_parsed_after_an_error() -> Result<()> {
     support::check_serves(&mut target)?;
     for index in 0..server.connections() {
         let heard = server.heard(index);
-        // Not one passed-on message had it as a message of its own either.
+        // No forwarded bytes contain it as a separate message either.
         let own = frontend::query("select 'smuggled'");
         let at = heard.windows(own.len()).position(|window| window == own);
         let allowed = [
@@ -174,7 +174,7 @@ fn cor_30_unknown_message_types_are_refused_without_a_server() -> Result<()> {
     let meter = Meter::begin(&target)?;
     for tag in (0..=u8::MAX).filter(|tag| !KNOWN.contains(tag)) {
         for body in [&b""[..], b"xyz"] {
-            // The only server is taken: whoever needs one waits.
+            // The only server is in use, so a request that needs one waits.
             let mut raw = Raw::connect(target.port(), "postgres")?;
             let begun = clock::now();
             raw.send(&frontend::message(tag, body))?;
@@ -200,7 +200,7 @@ fn cor_30_unknown_message_types_are_refused_without_a_server() -> Result<()> {
     support::check_serves(&mut target)
 }
 
-/// Zero-length and short messages get PostgreSQL's own answer, or a FATAL 08P01: never silence, never a wrong answer.
+/// Empty and short messages get PostgreSQL's own answer or a FATAL 08P01: never silence, never a wrong answer.
 #[test]
 fn cor_30_short_messages_are_answered_and_leave_the_server_usable() -> Result<()> {
     let postgres = Postgres::shared()?;
@@ -215,7 +215,7 @@ fn cor_30_short_messages_are_answered_and_leave_the_server_usable() -> Result<()
                 .read_until_ready()
                 .with_context(|| format!("'{}' with {body:?}", tag as char))?;
             let is_error = support::codes(&answer).len() == 1;
-            // These are whole messages: an empty query, and Close or Describe or Execute of the unnamed.
+            // These are complete messages: an empty query, and Close, Describe or Execute of the unnamed object.
             let is_fine = matches!((tag, body), (b'Q', b"\0" | b"\0\0" | b"\0\0\0" | b"x"));
             ensure!(
                 is_error || is_fine,
@@ -250,14 +250,14 @@ fn cor_31_a_function_call_is_a_cycle_of_its_own() -> Result<()> {
             "{:?}",
             answer[0]
         );
-        // Not one of the database's own (from 16,384 on), which pin.
+        // An oid below 16,384, because the database's own functions pin the server.
         let error = raw.ask(&frontend::function_call(16_000, &[]))?;
         ensure!(
             support::tags(&error) == "EZ",
             "{}",
             support::describe(&error)
         );
-        // Longer than what is kept whole.
+        // Longer than any message that is buffered as a whole.
         let text = vec![b'x'; 300_000];
         let answer = raw.ask(&frontend::function_call(1257, &[&text]))?;
         ensure!(
@@ -266,7 +266,7 @@ fn cor_31_a_function_call_is_a_cycle_of_its_own() -> Result<()> {
             answer[0]
         );
     }
-    // The server went back: another client has its turn while the first stays connected.
+    // The server was released: another client is served while the first one stays connected.
     support::check_serves(&mut target)?;
     ensure!(raw.query_one("select 'same'")? == "same");
     Ok(())
@@ -348,7 +348,7 @@ fn sec_25_what_is_inside_rows_is_passed_on_untouched() -> Result<()> {
     support::check_serves(&mut target)
 }
 
-/// Rows whose insides do not add up: negative lengths, fewer columns than described, counts beyond the end.
+/// Rows with inconsistent contents: negative lengths, fewer columns than described, counts beyond the end.
 fn strange_reply() -> Vec<u8> {
     [
         scripted::row_description(),

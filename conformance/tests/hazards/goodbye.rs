@@ -1,4 +1,4 @@
-//! Clients that send a request and a Terminate, and close their socket: PostgreSQL executes the request.
+//! Clients that send a request and Terminate, then close their socket: PostgreSQL executes the request.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use weir_conformance::wait_until;
 
 use crate::support;
 
-/// For what nothing but a busy machine holds up.
+/// Time limit for actions that only a busy machine can delay.
 const SOON: Duration = Duration::from_secs(30);
 const CLIENTS: usize = 20;
 
-/// A client sends this and goes at once.
+/// Connects a client that sends this request and leaves at once.
 fn leave_behind(target: &Target, database: &str, request: &[u8]) -> Result<()> {
     let mut raw = Raw::connect(target.port(), database)?;
     raw.send(&[request, &frontend::terminate()].concat())?;
@@ -60,7 +60,7 @@ fn a_request_before_a_terminate_is_executed_by_whoever_waits_for_a_server() -> R
     target.check_healthy()
 }
 
-/// Before a client gets its server, that is asked about its role and the catalogue.
+/// Before a client gets its server, Weir queries that server's role and catalogue.
 #[test]
 fn a_request_before_a_terminate_is_executed_while_its_server_is_asked() -> Result<()> {
     let (postgres, database) = (Postgres::shared()?, "goodbye_asked");

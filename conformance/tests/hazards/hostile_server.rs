@@ -1,5 +1,5 @@
-//! Servers that lie: in their SCRAM, in their errors, in messages that nobody asked for. Clients get one FATAL in our
-//! words, or the server's bytes as they were; the process lives on.
+//! Servers that misbehave: in their SCRAM, in their errors, in unrequested messages. Clients receive a single FATAL
+//! from Weir, or the server's bytes unchanged; the process survives.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -25,8 +25,8 @@ use crate::support;
 use crate::support::MIB;
 use crate::support::Meter;
 
-/// A server that, in place of what follows the start-up packet, says variant `current` and then listens; without a
-/// variant it is honest.
+/// Starts a server that sends variant `current` in place of the messages after the start-up packet, and then reads;
+/// without a variant it conforms.
 fn liar(variants: Vec<Vec<u8>>, current: &Arc<AtomicUsize>) -> Result<Scripted> {
     let current = Arc::clone(current);
     Scripted::start(move |conversation| {
@@ -44,7 +44,7 @@ fn liar(variants: Vec<Vec<u8>>, current: &Arc<AtomicUsize>) -> Result<Scripted> 
     })
 }
 
-/// A client's login while its server lies: out within the bound, with a FATAL.
+/// Checks a client's login while its server misbehaves: it ends within the limit, with a FATAL.
 fn login_fails(port: u16) -> Result<()> {
     let begun = clock::now();
     let mut raw = Raw::tcp(port, SOON)?;
@@ -53,7 +53,7 @@ fn login_fails(port: u16) -> Result<()> {
         &[("user", "postgres"), ("database", "postgres")],
     ))?;
     let words = support::last_words(&mut raw)?;
-    // A server's own error may lack what an error should have (SEC-23): it counts all the same.
+    // A server's own error may lack required fields (SEC-23); it counts as an error all the same.
     let errors = words.iter().filter(|message| message.tag == b'E').count();
     ensure!(errors == 1, "{}", support::describe(&words));
     ensure!(words.iter().all(|message| message.tag != b'Z'), "let in");
@@ -65,7 +65,8 @@ fn login_fails(port: u16) -> Result<()> {
 fn sec_23_errors_with_missing_fields_during_a_servers_login_harm_nothing() -> Result<()> {
     let mut variants = errors();
     let honest = variants.len() + 1;
-    // A notice before anything else is legal (COR-19), silence after it is not the point: then the error.
+    // A notice before any other message is legal (COR-19); the silence after it is not tested here, so an error
+    // follows.
     variants.push([frontend::message(b'N', b""), scripted::error(&[])].concat());
     lies_in_login(variants, honest)
 }
@@ -179,7 +180,7 @@ fn sec_21_an_endless_row_during_a_servers_login_is_bounded() -> Result<()> {
     endless_in_login(b'D')
 }
 
-/// A hundred million bytes in one message of a login: refused early, neither kept nor looked at again and again.
+/// A hundred million bytes in one message of a login are refused early, neither stored nor scanned repeatedly.
 fn endless_in_login(tag: u8) -> Result<()> {
     let sent = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&sent);
@@ -202,7 +203,7 @@ fn endless_in_login(tag: u8) -> Result<()> {
     login_fails(target.port())?;
     let (cpu, peak) = (meter.cpu()?, target.rss_peak()? / MIB);
     let sent = sent.load(Ordering::SeqCst) >> 20;
-    // The client's attempts are several, and each may fill the sockets' buffers.
+    // The client's login makes several attempts, and each may fill the sockets' buffers.
     ensure!(
         cpu < Duration::from_secs(1) && peak < 48 && sent < 64,
         "{cpu:?} of processor time, a peak of {peak} MiB, {sent} MiB taken"
@@ -223,7 +224,7 @@ fn sec_21_a_server_that_reports_too_many_parameters_at_login_is_refused() -> Res
     let server = Scripted::start(move |conversation| {
         conversation.startup()?;
         conversation.send(&scripted::authentication_ok())?;
-        // It is closed long before the end.
+        // The connection is closed long before the end.
         drop(conversation.send(&names));
         Ok(conversation.read_to_close()?)
     })?;
@@ -261,7 +262,7 @@ fn sec_21_a_server_that_reports_too_many_parameters_later_is_closed() -> Result<
     support::check_serves(&mut target)
 }
 
-/// Fields of an error: none, each alone, duplicates, no end, codes that are not codes.
+/// Fields of an error: none, each alone, duplicates, unterminated, invalid codes.
 fn errors() -> Vec<Vec<u8>> {
     let all = [
         (b'S', "ERROR"),
@@ -332,7 +333,7 @@ fn sec_23_errors_with_missing_fields_in_answer_to_a_query_are_passed_on() -> Res
     support::check_serves(&mut target)
 }
 
-/// What no server says unasked.
+/// Messages that no server sends unrequested.
 fn unasked() -> Vec<Vec<u8>> {
     vec![
         scripted::row(b"foreign"),
@@ -352,11 +353,11 @@ fn unasked() -> Vec<Vec<u8>> {
     ]
 }
 
-/// An idle server says what nobody asked for: it is closed, and no client notices.
+/// An idle server sends an unrequested message: it is closed, and no client notices.
 #[test]
 fn sec_25_unasked_messages_of_an_idle_server_reach_nobody() -> Result<()> {
     for (number, bytes) in unasked().into_iter().enumerate() {
-        // A cut header may still become something legal; libpq too takes a lonely error for a notice.
+        // A truncated header may still become a legal message; libpq also treats a single error as a notice.
         let is_bearable = bytes == b"D" || bytes.starts_with(b"E");
         let go = Arc::new(AtomicUsize::new(0));
         let signal = Arc::clone(&go);
@@ -385,7 +386,7 @@ fn sec_25_unasked_messages_of_an_idle_server_reach_nobody() -> Result<()> {
                 .with_context(|| format!("lie {number}"))?;
         }
         wait_until("the lie", SOON, || Ok(go.load(Ordering::SeqCst) == 2))?;
-        // What was sent before these logins has arrived after them.
+        // After these logins the messages sent before them have arrived.
         for _ in 0..20 {
             drop(Raw::connect(target.port(), "elsewhere")?);
         }
@@ -400,7 +401,7 @@ fn sec_25_unasked_messages_of_an_idle_server_reach_nobody() -> Result<()> {
     Ok(())
 }
 
-/// The same right behind the last message of an answer: whoever asks next gets its own answer or a FATAL, no other.
+/// Unrequested messages directly after an answer: the next client gets its own answer or a FATAL, never another one.
 #[test]
 fn sec_25_unasked_messages_behind_an_answer_reach_nobody() -> Result<()> {
     for (number, bytes) in unasked().into_iter().enumerate() {
@@ -447,7 +448,8 @@ fn sec_25_unasked_messages_behind_an_answer_reach_nobody() -> Result<()> {
     Ok(())
 }
 
-/// Messages that fit no request, in the middle of an answer: one FATAL, then the end; the server is not used again.
+/// Messages that fit no request, in the middle of an answer: the client gets one FATAL and the connection ends; the
+/// server is not used again.
 #[test]
 fn sec_25_impossible_answers_end_the_session_with_one_error() -> Result<()> {
     let lies = [
@@ -489,7 +491,7 @@ fn sec_25_impossible_answers_end_the_session_with_one_error() -> Result<()> {
 
 const SASL: &[u8] = b"\0\0\0\x0aSCRAM-SHA-256\0\0";
 
-/// Reads our first SCRAM message and returns the client's nonce.
+/// Reads Weir's first SCRAM message and returns its nonce.
 fn scram_first(conversation: &mut Conversation) -> Result<String> {
     conversation.startup()?;
     conversation.send(&frontend::message(b'R', SASL))?;
@@ -539,7 +541,7 @@ fn sec_22_a_hostile_servers_first_scram_message_harms_nothing() -> Result<()> {
         let nonce = scram_first(conversation)?;
         let text = variant(&nonce, salt);
         let first = frontend::message(b'R', &[b"\0\0\0\x0b", text.as_bytes()].concat());
-        // A pooler that has heard enough closes before it has heard all.
+        // A pooler may close before it has received everything.
         if conversation.send(&first).is_err() {
             return Ok(());
         }
@@ -566,7 +568,7 @@ fn sec_22_a_hostile_servers_last_scram_message_harms_nothing() -> Result<()> {
         ),
         frontend::message(b'R', b"\0\0\0\x0ce=invalid-proof"),
         frontend::message(b'R', &[&b"\0\0\0\x0cv="[..], &[b'A'; 28_000]].concat()),
-        // The proof of the server's own identity left out.
+        // The server's own proof is missing.
         [
             scripted::authentication_ok(),
             scripted::parameters(),
@@ -633,7 +635,7 @@ fn scram_target(
     }
     current.store(honest, Ordering::SeqCst);
     meter.check_growth(4 * MIB)?;
-    // Two thousand million rounds of PBKDF2 would take minutes.
+    // Two billion rounds of PBKDF2 would take minutes.
     meter.check_cpu(Duration::from_secs(3))?;
     support::check_serves(&mut target)
 }

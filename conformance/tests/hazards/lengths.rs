@@ -1,4 +1,4 @@
-//! Lengths that lie: refused before anything is allocated, at every phase of a connection.
+//! False lengths: refused before memory is allocated, in every phase of a connection.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::support::SMUGGLED;
 const SMALL_MAX: u32 = 10_000;
 /// `PQ_LARGE_MESSAGE_LIMIT` of PostgreSQL: `MaxAllocSize - 1`.
 const LARGE_MAX: u32 = 0x3fff_fffe;
-/// Message types with the largest length word that PostgreSQL takes.
+/// Message types with the largest length that PostgreSQL accepts.
 const LIMITS: [(u8, u32); 13] = [
     (b'B', LARGE_MAX),
     (b'C', SMALL_MAX),
@@ -41,7 +41,7 @@ const LIMITS: [(u8, u32); 13] = [
 /// Lengths that no message may have.
 const NEVER: [u32; 7] = [0, 1, 3, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, 0xffff_ffff];
 
-/// A phase after the login, by what has been said.
+/// Phases after the login, with the statements that lead there.
 const PHASES: [(&str, &[&str]); 4] = [
     ("idle", &[]),
     ("in a transaction", &["begin"]),
@@ -53,7 +53,7 @@ const PHASES: [(&str, &[&str]); 4] = [
 fn sec_21_hostile_lengths_are_refused_at_every_phase_after_login() -> Result<()> {
     let server = Scripted::honest()?;
     let mut target = support::start(server.port(), &PoolOptions::default().pool_size(4))?;
-    // Buffers and tables reach their usual size.
+    // Lets buffers and tables reach their usual size.
     for (tag, length) in hostile().take(13) {
         refuse(&target, PHASES[0], tag, length)?;
     }
@@ -75,7 +75,7 @@ fn sec_21_hostile_lengths_are_refused_at_every_phase_after_login() -> Result<()>
     support::check_serves(&mut target)
 }
 
-/// Every type with every impossible length, its own limit plus one among them.
+/// Every message type with every impossible length, including one above its own limit.
 fn hostile() -> impl Iterator<Item = (u8, u32)> {
     LIMITS.into_iter().flat_map(|(tag, max)| {
         NEVER
@@ -167,7 +167,7 @@ fn sec_21_hostile_lengths_are_refused_during_authentication() -> Result<()> {
     Ok(())
 }
 
-/// A Bind's statement name is replaced by a longer one: the length must grow with it or the message be refused.
+/// A Bind's statement name is replaced by a longer one: the length must grow with it, or the message be refused.
 #[test]
 fn sec_20_a_rewritten_length_never_wraps() -> Result<()> {
     let server = Scripted::honest()?;
@@ -196,7 +196,7 @@ fn sec_20_a_rewritten_length_never_wraps() -> Result<()> {
         Ok(server.connections() > 0)
     })?;
     support::check_serves(&mut target)?;
-    // A connection that was accepted this moment, in place of one that was cut, has said nothing yet.
+    // A connection that was just accepted to replace a closed one has received nothing yet.
     let said: Vec<_> = (0..server.connections())
         .map(|index| (index, server.heard(index)))
         .filter(|(_, heard)| !heard.is_empty())
@@ -208,7 +208,7 @@ fn sec_20_a_rewritten_length_never_wraps() -> Result<()> {
     Ok(())
 }
 
-/// Every message that the server would cut out of these bytes is within PostgreSQL's limits, and none is the smuggled
+/// Checks that the server would split these bytes into messages within PostgreSQL's limits, none of them the smuggled
 /// one.
 fn check_frames(heard: &[u8]) -> Result<()> {
     let word = |at: usize| -> Option<u32> {
@@ -232,7 +232,7 @@ fn check_frames(heard: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// No length that a server declares is believed either.
+/// Lengths that a server declares are not trusted either.
 #[test]
 fn sec_20_hostile_lengths_of_a_server_cost_nothing() -> Result<()> {
     let server = Scripted::start(|conversation| {
@@ -241,7 +241,7 @@ fn sec_20_hostile_lengths_of_a_server_cost_nothing() -> Result<()> {
         let Some(request) = asked else {
             return Ok(());
         };
-        // "!" then the five bytes to say, in hexadecimal.
+        // "!" and then the five bytes to send, in hexadecimal.
         let text = String::from_utf8(request.body)?;
         let number = text.trim_matches(|letter| letter == '!' || letter == '\0');
         let bytes = u64::from_str_radix(number, 16)?.to_be_bytes();
@@ -267,7 +267,7 @@ fn hostile_reply(target: &mut Target, tag: u8, length: u32) -> Result<()> {
     raw.send(&frontend::query(&format!("!{tag:02x}{length:08x}")))?;
     support::refused(&mut raw, "08006")?;
     ensure!(meter.elapsed() < SOON, "took {:?}", meter.elapsed());
-    // What was declared is a thousand times as much; the log's lines and the allocator's habits need a little.
+    // The declared length is a thousand times as much; the log and the allocator need a little.
     meter.check_growth(4 * MIB)?;
     support::check_serves(target)
 }

@@ -1,4 +1,4 @@
-//! A client's login: every message in every state, and SCRAM with pieces missing.
+//! A client's login: every message in every state, and SCRAM with missing parts.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn sasl_initial(mechanism: &[u8], first: &[u8]) -> Vec<u8> {
     frontend::message(b'p', &[mechanism, b"\0", &length[..], first].concat())
 }
 
-/// Up to the server's first SCRAM message; returns its text.
+/// Logs in up to the server's first SCRAM message; returns its text.
 fn scram(target: &Target) -> Result<(Raw, String)> {
     let mut raw = login(target)?;
     raw.send(&sasl_initial(
@@ -47,7 +47,7 @@ fn scram(target: &Target) -> Result<(Raw, String)> {
     Ok((raw, text))
 }
 
-/// One FATAL, then the end.
+/// Checks for a single FATAL and then the end of the connection.
 fn check_out(raw: &mut Raw) -> Result<()> {
     let words = support::last_words(raw)?;
     match words.as_slice() {
@@ -93,7 +93,7 @@ fn sec_26_typed_messages_before_startup_are_refused() -> Result<()> {
     let mut target = support::start(server.port(), &weir_conformance::PoolOptions::default())?;
     for tag in 1..=u8::MAX {
         let mut raw = Raw::tcp(target.port(), Duration::from_secs(10))?;
-        // As a start-up packet its length is above 16 million.
+        // Read as a start-up packet, its length is above 16 million.
         raw.send(&frontend::message(tag, b"secret\0"))?;
         support::refused(&mut raw, "08P01").with_context(|| format!("type {tag}"))?;
     }
@@ -101,7 +101,8 @@ fn sec_26_typed_messages_before_startup_are_refused() -> Result<()> {
     support::check_serves(&mut target)
 }
 
-/// A second start-up packet, an encryption request or a cancel request inside the authentication is no such thing.
+/// A second start-up packet, an encryption request or a cancel request is not accepted as such during
+/// authentication.
 #[test]
 fn sec_26_a_second_startup_during_authentication_is_refused() -> Result<()> {
     let server = Scripted::honest()?;
@@ -157,7 +158,7 @@ fn sec_23_a_first_scram_message_with_pieces_missing_is_refused() -> Result<()> {
         b",,,,",
         b"=,=,=",
     ];
-    // The first login of all brings code and threads to life; what counts is what comes on top.
+    // The very first login initializes code and threads; only later growth counts.
     let mut raw = login(&target)?;
     raw.send(&sasl_initial(b"SCRAM-SHA-256", b"n"))?;
     check_out(&mut raw)?;
@@ -185,7 +186,7 @@ fn sec_23_a_first_scram_message_with_pieces_missing_is_refused() -> Result<()> {
         raw.send(&sasl_initial(mechanism, b"n,,n=,r=abc"))?;
         check_out(&mut raw).with_context(|| mechanism.escape_ascii().to_string())?;
     }
-    // Within the limit of a token: an answer or a refusal, nothing else.
+    // Within the limit of a token: an answer or a refusal, no third possibility.
     let mut raw = login(&target)?;
     raw.send(&sasl_initial(b"SCRAM-SHA-256", long.as_bytes()))?;
     ensure!(matches!(raw.read_message()?.tag, b'R' | b'E'));
@@ -219,7 +220,7 @@ fn sec_23_a_last_scram_message_with_pieces_missing_is_refused() -> Result<()> {
         |nonce, _| format!("c=biws,r={nonce},p=!!!!"),
         |nonce, proof| format!("c=biws,r={nonce}x,p={proof}"),
         |nonce, _| format!("c=biws,r={nonce},p={}", "A".repeat(60_000)),
-        // Well formed, and wrong.
+        // Well formed, but wrong.
         |nonce, proof| format!("c=biws,r={nonce},p={proof}"),
     ];
     // The first round starts the threads that derive keys.

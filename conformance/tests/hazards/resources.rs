@@ -1,4 +1,4 @@
-//! What a client can take: memory, time at the door, and open files. All of it comes back.
+//! Resources that a client can use up: memory, time for logging in, and open files. All of them are released again.
 
 use std::process::Command;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::support::Meter;
 
 /// Clients that do not read.
 const SLOW: u64 = 50;
-/// What one of them may cost.
+/// Maximum of memory per such client.
 const SLOW_MAX: u64 = 128 * 1024;
 
 #[test]
@@ -51,7 +51,7 @@ fn cor_41_clients_that_do_not_read_cost_little_memory() -> Result<()> {
         raw.send(&frontend::query("select 'big'"))?;
         slow.push(raw);
     }
-    // Others are served meanwhile.
+    // Other clients are served meanwhile.
     for _ in 0..50 {
         support::check_serves(&mut target)?;
     }
@@ -64,7 +64,7 @@ fn cor_41_clients_that_do_not_read_cost_little_memory() -> Result<()> {
     support::check_serves(&mut target)
 }
 
-/// How far a login goes before it stalls; the fifth is a whole start-up packet.
+/// Points at which a login stalls; the fifth is a complete start-up packet.
 fn login_stages() -> [Vec<u8>; 8] {
     let startup = frontend::startup(
         frontend::VERSION_3_0,
@@ -104,7 +104,7 @@ fn cor_42_clients_that_stall_in_their_login_are_shown_out() -> Result<()> {
     let pid = target.pid()?;
     let stages = login_stages();
     let startup = stages[4].clone();
-    // The port is open before everything else is: an answer says that the workers run.
+    // The port opens before the start is complete: an answer shows that the workers run.
     let mut first = Raw::tcp(target.port(), Duration::from_secs(10))?;
     first.send(&startup)?;
     first.read_message()?;
@@ -123,7 +123,7 @@ fn cor_42_clients_that_stall_in_their_login_are_shown_out() -> Result<()> {
         Duration::from_secs(6),
         || Ok(support::open_files(pid)? > files + 100),
     )?;
-    // Somebody who does not stall is asked for the password at once.
+    // A client that does not stall is asked for its password at once.
     let at = clock::now();
     let mut honest = Raw::tcp(target.port(), Duration::from_secs(10))?;
     honest.send(&startup)?;
@@ -136,7 +136,7 @@ fn cor_42_clients_that_stall_in_their_login_are_shown_out() -> Result<()> {
     );
     drop(honest);
     for (number, raw) in stalled.iter_mut().enumerate() {
-        // A byte now and then must not prolong the deadline.
+        // A byte now and then must not extend the deadline.
         if number % 8 == 2 {
             drop(raw.send(&[0]));
         }
@@ -158,7 +158,7 @@ fn cor_42_clients_that_stall_in_their_login_are_shown_out() -> Result<()> {
     target.check_healthy()
 }
 
-/// A login that trickles byte by byte ends at the same absolute deadline.
+/// A login that sends single bytes ends at the same absolute deadline.
 #[test]
 fn cor_42_a_trickling_login_ends_at_the_absolute_deadline() -> Result<()> {
     let server = Scripted::honest()?;
@@ -172,7 +172,7 @@ fn cor_42_a_trickling_login_ends_at_the_absolute_deadline() -> Result<()> {
     let mut raw = Raw::tcp(target.port(), Duration::from_millis(10))?;
     let begun = clock::now();
     for byte in startup {
-        // The read's time-out is the pace; what it waits for is the end.
+        // The read's time-out sets the pace; data or the end of the connection ends the loop.
         if raw.send(&[byte]).is_err() || raw.stream().peek(&mut [0]).is_ok() {
             break;
         }
@@ -215,11 +215,11 @@ fn cor_44_running_out_of_files_neither_spins_nor_lasts() -> Result<()> {
     let pid = target.pid()?;
     limit_files(pid, support::open_files(pid)? + 40)?;
     let mut crowd = Vec::new();
-    // Beyond the limit and within the listener's backlog.
+    // Beyond the limit, but within the listener's backlog.
     for _ in 0..150 {
         crowd.push(Raw::tcp(target.port(), Duration::from_secs(10))?);
     }
-    // A while at the limit: with nothing to do it must do nothing.
+    // Some time at the limit: without work the process must stay idle.
     let meter = Meter::begin(&target)?;
     let until = clock::now() + Duration::from_secs(2);
     wait_until("two seconds", Duration::from_secs(10), || {
@@ -238,7 +238,8 @@ fn cor_44_running_out_of_files_neither_spins_nor_lasts() -> Result<()> {
     Ok(())
 }
 
-/// No file left for a server connection: that is our trouble, not the server's. It must work again when files are free.
+/// No descriptor is left for a server connection. That is a shortage of Weir, not a fault of the server; connecting
+/// must work again when descriptors are free.
 #[test]
 fn cor_44_no_file_for_a_server_connection_does_not_mark_the_server_down() -> Result<()> {
     let server = Scripted::honest()?;
@@ -252,7 +253,7 @@ fn cor_44_no_file_for_a_server_connection_does_not_mark_the_server_down() -> Res
     let mut waiting = Raw::connect(target.port(), "postgres")?;
     let pid = target.pid()?;
     limit_files(pid, support::open_files(pid)?)?;
-    // The second server cannot be had now.
+    // The second server cannot be connected now.
     waiting.send(&frontend::query("select 'waited'"))?;
     let until = clock::now() + Duration::from_secs(1);
     wait_until("one second", Duration::from_secs(5), || {

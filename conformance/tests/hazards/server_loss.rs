@@ -1,4 +1,4 @@
-//! Servers that die: told once to whom it concerns, unnoticed by all others, and nothing is ever run twice.
+//! Servers that die: the affected client gets one error, no other client notices, and no statement runs twice.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use weir_conformance::wait_until;
 
 use crate::support;
 
-/// No message: the query is running.
+/// Tag for "no message": the query is running.
 const RUNNING: u8 = 0;
 
-/// Ends every backend of a database, and returns when their processes are gone.
+/// Ends every backend of a database; returns when their processes are gone.
 fn terminate_all(postgres: &Postgres, database: &str) -> Result<usize> {
     let mut raw = Raw::connect(postgres.port(), "postgres")?;
     let rows = raw.query(&format!(
@@ -41,7 +41,8 @@ fn terminate_all(postgres: &Postgres, database: &str) -> Result<usize> {
     Ok(pids.len())
 }
 
-/// Ways of being at work: the request, and the tag of the message after which the server is where it should be.
+/// Kinds of requests in progress: the request, and the tag of the message after which the server is in the
+/// wanted state.
 fn working() -> [(&'static str, Vec<u8>, u8); 7] {
     let batch = [
         frontend::parse("", "select 1", &[]),
@@ -161,7 +162,7 @@ fn cor_20_a_fatal_error_is_passed_on_unchanged_and_once() -> Result<()> {
     Ok(())
 }
 
-/// How a server dies.
+/// Ways in which a server dies.
 #[derive(Clone, Copy, Debug)]
 enum Death {
     Close,
@@ -223,7 +224,7 @@ fn cor_21_a_server_lost_in_mid_flight_is_one_error_and_no_second_try() -> Result
     Ok(())
 }
 
-/// Half a row is with the client already: an error inside of it would be taken for data.
+/// The client has received half a row: an error inside of it would be read as data.
 #[test]
 fn cor_21_no_error_is_written_into_a_cut_message() -> Result<()> {
     for length in [100_usize, 10_000, 50_000, 500_000] {
@@ -279,7 +280,7 @@ fn cor_21_a_server_lost_while_idle_is_replaced_in_silence() -> Result<()> {
             wait_until("the server's end", Duration::from_secs(5), || {
                 Ok(server.connections() - server.open() > round)
             })?;
-            // What happened before these logins is known after them.
+            // After these logins the earlier events are known to all workers.
             for _ in 0..4 {
                 drop(Raw::connect(target.port(), "elsewhere")?);
             }
@@ -324,7 +325,7 @@ fn cor_22_no_query_is_lost_to_servers_that_were_closed_while_idle() -> Result<()
     support::check_serves(&mut target)
 }
 
-/// The closing comes at the same moment as the next query: told as lost or served, never twice run.
+/// The close and the next query cross: the query fails or is executed, but never twice.
 #[test]
 fn cor_22_a_query_that_meets_the_closing_is_run_at_most_once() -> Result<()> {
     let runs = Arc::new(AtomicUsize::new(0));

@@ -65,7 +65,7 @@ fn sec_24_no_options_string_keeps_the_parser_busy() -> Result<()> {
         let mut raw = Raw::tcp(target.port(), Duration::from_secs(10))?;
         let parameters = [LOGIN[0], LOGIN[1], ("options", options)];
         raw.send(&frontend::startup(frontend::VERSION_3_0, &parameters))?;
-        // In or out: both are an answer.
+        // Accepted or refused: both are an answer.
         raw.read_until_ready()
             .with_context(|| format!("options {:.40}", options.escape_debug()))?;
         ensure!(
@@ -103,7 +103,7 @@ fn sec_26_long_names_are_refused_or_served_but_harm_nothing() -> Result<()> {
     support::check_serves(&mut target)
 }
 
-/// Startup packets that are not a list of pairs, or name somebody twice.
+/// Start-up packets that are not a list of pairs, or repeat a name.
 #[test]
 fn sec_29_malformed_startup_packets_are_refused() -> Result<()> {
     let server = Scripted::honest()?;
@@ -140,7 +140,8 @@ fn sec_29_malformed_startup_packets_are_refused() -> Result<()> {
     support::check_serves(&mut target)
 }
 
-/// What reaches the server is a list of pairs that holds what the client asked for and nothing else.
+/// The server's start-up packet is a list of pairs with the client's requested values and nothing
+/// else.
 #[test]
 fn sec_29_a_servers_startup_packet_holds_only_what_was_asked() -> Result<()> {
     let server = Scripted::honest()?;

@@ -1,4 +1,5 @@
-//! What the hazard tests share: starting the binary, reading last words, and measuring a process.
+//! Helpers of the hazard tests: start the binary, read the end of a connection, and measure a
+//! process.
 
 use std::fmt::Write as _;
 use std::io;
@@ -29,7 +30,7 @@ pub(crate) fn start(server: u16, options: &PoolOptions) -> Result<Target> {
     Target::start_kind(Kind::Weir, server, options)
 }
 
-/// Weir with an authentication file, and the directory that the file lives in.
+/// Weir with an authentication file, and the directory of that file.
 pub(crate) struct Guard {
     pub(crate) target: Target,
     _files: TempDir,
@@ -65,12 +66,12 @@ pub(crate) fn smuggled() -> Vec<u8> {
     frontend::query("select 'smuggled'")
 }
 
-/// A message head with any length, true or not.
+/// Message head with any length, right or wrong.
 pub(crate) fn head(tag: u8, length: u32) -> Vec<u8> {
     [&[tag][..], &length.to_be_bytes()].concat()
 }
 
-/// Everything up to the close, as messages.
+/// All messages up to the close.
 pub(crate) fn last_words(raw: &mut Raw) -> Result<Vec<Message>> {
     let mut messages = Vec::new();
     loop {
@@ -89,7 +90,7 @@ pub(crate) fn last_words(raw: &mut Raw) -> Result<Vec<Message>> {
     }
 }
 
-/// The connection ends with one FATAL of this SQLSTATE and nothing else.
+/// Checks that the connection ends with a single FATAL of this SQLSTATE.
 pub(crate) fn refused(raw: &mut Raw, code: &str) -> Result<String> {
     let words = last_words(raw)?;
     let [only] = words.as_slice() else {
@@ -105,12 +106,12 @@ pub(crate) fn refused(raw: &mut Raw, code: &str) -> Result<String> {
     Ok(only.field(b'M').unwrap_or_default())
 }
 
-/// The tags in a row, as `TDCZ`.
+/// Tags of the messages, such as `TDCZ`.
 pub(crate) fn tags(messages: &[Message]) -> String {
     messages.iter().map(|message| message.tag as char).collect()
 }
 
-/// Tags, and the text of errors.
+/// Tags of the messages, and texts of errors.
 pub(crate) fn describe(messages: &[Message]) -> String {
     let mut text = format!("[{}]", tags(messages));
     for message in messages {
@@ -127,7 +128,7 @@ pub(crate) fn codes(messages: &[Message]) -> Vec<String> {
     errors.filter_map(|error| error.field(b'C')).collect()
 }
 
-/// The process lives, has not panicked, and a new client is served.
+/// Checks that the process runs, has not panicked, and serves a new client.
 pub(crate) fn check_serves(target: &mut Target) -> Result<()> {
     target.check_healthy()?;
     let begun = clock::now();
@@ -135,7 +136,7 @@ pub(crate) fn check_serves(target: &mut Target) -> Result<()> {
     let value = raw
         .query_one("select 'served'")
         .context("a normal client's query")?;
-    // A scripted server echoes the text, a real one evaluates it.
+    // A scripted server returns the text, a real one evaluates it.
     ensure!(value.contains("served"), "a normal client got {value}");
     raw.terminate();
     ensure!(
@@ -146,9 +147,9 @@ pub(crate) fn check_serves(target: &mut Target) -> Result<()> {
     target.check_healthy()
 }
 
-/// Lets every worker greet somebody, so that later logins need no server.
+/// Lets every worker welcome a client, so that later logins need no server.
 pub(crate) fn warm_up(target: &Target) -> Result<()> {
-    // All at once: a lonely client would always meet the same worker.
+    // All at once: single clients would always be assigned to the same worker.
     let mut clients = Vec::new();
     for _ in 0..8 {
         clients.push(Raw::connect(target.port(), "postgres")?);
@@ -160,7 +161,7 @@ pub(crate) fn warm_up(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// What a process has taken since a moment.
+/// Resource usage of a process since a moment.
 pub(crate) struct Meter {
     pid: u32,
     rss: u64,
@@ -179,7 +180,7 @@ impl Meter {
         })
     }
 
-    /// Resident bytes more than at the beginning.
+    /// Growth of resident memory since the beginning, in bytes.
     pub(crate) fn growth(&self) -> Result<u64> {
         Ok(process::rss(self.pid)?.saturating_sub(self.rss))
     }
@@ -217,7 +218,7 @@ impl Meter {
     }
 }
 
-/// How many files a process has open.
+/// Number of files that a process has open.
 pub(crate) fn open_files(pid: u32) -> Result<usize> {
     Ok(std::fs::read_dir(format!("/proc/{pid}/fd"))?.count())
 }

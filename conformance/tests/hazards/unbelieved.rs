@@ -1,4 +1,4 @@
-//! What other poolers did in good faith and should not have: answer from memory, believe an address, judge a statement
+//! Mistakes of other poolers that trusted too much: answering from memory, trusting an address, judging a statement
 //! by its first word.
 
 use anyhow::Result;
@@ -52,7 +52,7 @@ fn sec_46_nobody_says_where_it_comes_from() -> Result<()> {
     ] {
         let mut raw = Raw::tcp(target.port(), SOON)?;
         raw.send(header)?;
-        // Its first bytes are no length of a start-up packet.
+        // Its first bytes are not the length of a start-up packet.
         let words = raw.read_to_close()?;
         ensure!(
             words.first() == Some(&b'E'),

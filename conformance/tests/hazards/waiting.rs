@@ -1,4 +1,5 @@
-//! Waiting for a server: failures in the middle of a batch, servers that refuse, and who is told what.
+//! Waiting for a server: failures in the middle of a batch, servers that refuse, and the errors that
+//! clients receive.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -28,7 +29,7 @@ fn batch() -> [Vec<u8>; 5] {
     ]
 }
 
-/// The only server is taken, and every worker knows how to greet.
+/// Setup in which the only server is in use, and every worker can welcome clients without one.
 fn taken(settings: &[&str]) -> Result<(Scripted, weir_conformance::Target, Raw)> {
     let server = Scripted::honest()?;
     let mut options = PoolOptions::default().pool_size(1);
@@ -119,7 +120,7 @@ fn cor_49_a_batch_cancelled_while_it_waits_is_skipped_up_to_its_sync() -> Result
     support::check_serves(&mut target)
 }
 
-/// A client of a kind that was greeted before is let in at once, whichever worker it meets.
+/// A client whose welcome is known is logged in at once, on any worker.
 #[test]
 fn cor_49_a_login_does_not_wait_for_a_busy_pool() -> Result<()> {
     let server = Scripted::honest()?;
@@ -139,7 +140,7 @@ fn cor_49_a_login_does_not_wait_for_a_busy_pool() -> Result<()> {
     support::check_serves(&mut target)
 }
 
-/// Only the first connection is let in; the others are refused with `code`.
+/// Server that accepts only the first connection and refuses the others with `code`.
 fn first_only(code: &'static str) -> Result<Scripted> {
     Scripted::start(move |conversation| {
         if conversation.index == 0 {
@@ -242,7 +243,7 @@ fn cor_50_refusals_for_good_are_told_at_once() -> Result<()> {
             ensure!(text.contains("refused by script"), "{text}");
             ensure!(begun.elapsed() < SOON, "took {:?}", begun.elapsed());
         }
-        // Not one attempt per client: the failure is remembered.
+        // Fewer attempts than clients: the failure is cached.
         let attempts = attempts.load(Ordering::SeqCst);
         ensure!(attempts <= 10, "{code}: {attempts} attempts for 20 clients");
         target.check_healthy()?;

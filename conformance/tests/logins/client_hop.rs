@@ -1,4 +1,4 @@
-//! Clients that log in to Weir: every `auth_type` with every kind of secret, and every way of being refused.
+//! Clients that log in to Weir: every `auth_type` with every kind of secret, and every kind of refusal.
 
 use anyhow::Context;
 use anyhow::Result;
@@ -18,22 +18,22 @@ use crate::support::outside;
 use crate::support::password;
 use crate::support::scram_first;
 
-/// What a wrong password is called, by the exchange.
+/// Error text for a wrong password, by method.
 fn wrong(auth_type: &str) -> &'static str {
     match auth_type {
         "plain" => "password authentication failed",
         "scram-sha-256" => "SASL authentication failed",
-        // By the kind of the stored secret.
+        // Depends on the kind of the stored secret.
         _ => " authentication failed",
     }
 }
 
-/// Three users with the same password, stored in three ways, on a server that trusts everybody.
+/// Starts with three users that have the same password, stored in three ways, and a server that trusts everybody.
 fn start(auth_type: &str) -> Result<(std::sync::Arc<Postgres>, Weir)> {
     let postgres = Postgres::shared()?;
     let mut raw = Raw::connect(postgres.port(), "postgres")?;
     let hash = raw.query_one(&format!("select 'md5' || md5('{PASSWORD}hashed')"))?;
-    // One role per test: they run side by side.
+    // One role per test, because tests run side by side.
     let role = format!("keeper_{}", auth_type.replace('-', "_"));
     raw.query(&format!("drop role if exists {role}"))?;
     raw.query(&format!(
@@ -56,7 +56,8 @@ fn start(auth_type: &str) -> Result<(std::sync::Arc<Postgres>, Weir)> {
     Ok((postgres, weir))
 }
 
-/// Right, wrong, empty and no password of each user; `works` says who may come in with the right one.
+/// Checks the right, a wrong, an empty and no password of each user; `works` names the users that the right one
+/// lets in.
 fn check_passwords(auth_type: &str, works: &[&str]) -> Result<()> {
     let (_postgres, mut weir) = start(auth_type)?;
     for user in ["plain", "hashed", "scram", "empty", "nobody"] {
@@ -80,7 +81,7 @@ fn check_passwords(auth_type: &str, works: &[&str]) -> Result<()> {
             "no password supplied",
         )?;
     }
-    // The name of the database is no way to ask who exists.
+    // The name of the database does not reveal which users exist.
     let refused = attempt(weir.port(), "plain", Some("incorrect horse"), "nowhere")?;
     outside("wrong password, no database", &refused, wrong(auth_type))?;
     if works.contains(&"plain") {
@@ -108,7 +109,7 @@ fn scram_takes_plain_secrets_and_verifiers_and_no_md5() -> Result<()> {
 #[test]
 fn md5_asks_a_user_with_a_verifier_for_scram() -> Result<()> {
     let (_postgres, weir) = start("md5")?;
-    // Somebody who does not exist is asked like one of those who do: which of them, chance decides (hazard SEC-49).
+    // An unknown user is asked like one of the known users, selected at random (hazard SEC-49).
     for (user, kinds) in [
         ("plain", &[5][..]),
         ("hashed", &[5]),
@@ -156,7 +157,7 @@ fn any_lets_in_everybody_where_the_user_is_forced() -> Result<()> {
     let output = attempt(weir.port(), "whoever", None, "shop")?;
     ensure!(output.contains("inside as postgres"), "{output}");
     drop(weir);
-    // Without a forced user, anybody could be anybody on the server: refused at the start or at the login.
+    // Without a forced user, clients could use any server user: refused at the start or at the login.
     let config = Config::new().database(&forced).database(&open);
     let mut weir = Weir::spawn(
         &config.set("auth_type", "any"),
@@ -171,7 +172,7 @@ fn any_lets_in_everybody_where_the_user_is_forced() -> Result<()> {
     outside("no forced user", &refused, "bouncer config error")
 }
 
-/// A login with a wrong proof; returns all that came, with numbers that have to differ left out.
+/// Logs in with a wrong proof; returns all messages, without numbers that must differ.
 fn observe(weir: &Weir, user: &str, method: u8) -> Result<Vec<Message>> {
     let (mut raw, asked) = begin(weir.port(), user, "shop")?;
     let kind = asked.body.get(3).copied();
@@ -190,7 +191,7 @@ fn observe(weir: &Weir, user: &str, method: u8) -> Result<Vec<Message>> {
         let proof = "A".repeat(43);
         let last = format!("c=biws,{nonce},p={proof}=");
         raw.send(&frontend::message(b'p', last.as_bytes()))?;
-        // Lengths and iterations stay, the values of nonce and salt go.
+        // Lengths and iterations stay; the values of nonce and salt are removed.
         let shape = text
             .split(',')
             .map(|part| match part.as_bytes().first() {
@@ -213,7 +214,7 @@ fn observe(weir: &Weir, user: &str, method: u8) -> Result<Vec<Message>> {
 #[test]
 fn an_unknown_user_looks_like_a_wrong_password() -> Result<()> {
     for (auth_type, method) in [("plain", 3), ("md5", 5), ("scram-sha-256", 10)] {
-        // Other roles than the tests above make.
+        // Roles other than those of the tests above.
         let (_postgres, weir) = start_for_observer(auth_type)?;
         let known = observe(&weir, "plain", method)?;
         let last = known.last().map(Message::error);
@@ -236,7 +237,7 @@ fn an_unknown_user_looks_like_a_wrong_password() -> Result<()> {
     Ok(())
 }
 
-/// As [`start`], without a verifier.
+/// Starts like [`start`], without a verifier.
 fn start_for_observer(auth_type: &str) -> Result<(std::sync::Arc<Postgres>, Weir)> {
     let postgres = Postgres::shared()?;
     let shop = format!(

@@ -1,4 +1,4 @@
-//! `weir run --upstream HOST:PORT`, with no file at all.
+//! `weir run --upstream HOST:PORT`, without a configuration file.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use weir_conformance::Weir;
 
 use crate::support::attempt;
 
-/// Local addresses that a process listens on by TCP, as the kernel prints them, for one port.
+/// Local addresses at which a TCP port is open, in the kernel's format.
 fn listening(port: u16) -> Result<Vec<String>> {
     let suffix = format!(":{port:04X}");
     let mut found = Vec::new();
@@ -31,7 +31,7 @@ fn an_upstream_is_all_it_needs() -> Result<()> {
     let postgres = Postgres::shared()?;
     let upstream = format!("127.0.0.1:{}", postgres.port());
     let mut weir = Weir::start_without_file(&["run", "--upstream", &upstream])?;
-    // 127.0.0.1 and ::1 as the kernel writes them.
+    // 127.0.0.1 and ::1 in the kernel's format.
     let loopback = ["0100007F", "00000000000000000000000001000000"];
     let listening = listening(weir.port())?;
     ensure!(
@@ -45,7 +45,7 @@ fn an_upstream_is_all_it_needs() -> Result<()> {
         let output = attempt(weir.port(), user, None, "postgres")?;
         ensure!(output.contains(&format!("inside as {user}")), "{output}");
     }
-    // Transaction pooling: two clients one after the other get the same server.
+    // Transaction pooling: two clients, one after the other, get the same server.
     let (mut first, mut second) = (weir.connect("postgres")?, weir.connect("postgres")?);
     let mode = weir.connect("pgbouncer")?.query_named("SHOW POOLS")?;
     let modes: Vec<_> = mode

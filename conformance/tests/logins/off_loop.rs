@@ -1,4 +1,4 @@
-//! Key derivation takes milliseconds; a worker's loop must not be where it happens.
+//! Key derivation takes milliseconds and must not happen in a worker's loop.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ use crate::support::scram_wrong;
 
 const LOGINS: usize = 100;
 
-/// Queries until told to stop; returns the longest time that one took.
+/// Runs queries until told to stop; returns the longest duration of one.
 fn query_until(raw: &mut Raw, stop: &AtomicBool) -> Result<Duration> {
     let mut slowest = Duration::ZERO;
     while !stop.load(Ordering::Relaxed) {
@@ -34,8 +34,8 @@ fn query_until(raw: &mut Raw, stop: &AtomicBool) -> Result<Duration> {
     Ok(slowest)
 }
 
-/// All logins come to where the keys are needed, and only then does anybody read; returns how long they took. The proofs
-/// are wrong, which nobody can say without the keys.
+/// Brings all logins to the point where keys are needed, before any answer is read; returns their total duration. The
+/// proofs are wrong, which only the keys can show.
 fn derive_all(port: u16) -> Result<Duration> {
     let mut logins = (0..LOGINS)
         .map(|login| Ok(begin(port, &format!("user{login}"), "postgres")?.0))
@@ -63,7 +63,7 @@ fn derive_all(port: u16) -> Result<Duration> {
 #[test]
 fn a_hundred_scram_logins_hold_up_no_query() -> Result<()> {
     let postgres = Postgres::shared()?;
-    // Another password each, or the cache would hide the work.
+    // Each user has a different password, because the cache would hide the work otherwise.
     let users: String = (0..LOGINS)
         .map(|user| format!("\"user{user}\" \"password {user}\"\n"))
         .collect();
@@ -74,8 +74,7 @@ fn a_hundred_scram_logins_hold_up_no_query() -> Result<()> {
         .set("auth_failure_delay", "0")
         .set("auth_failures_per_minute", "0")
         .env("WEIR_WORKERS", "1");
-    // A client without SCRAM code of its own comes in by trust; after a reload
-    // the others are asked for SCRAM.
+    // A client without SCRAM of its own logs in with method trust; after a reload the others need SCRAM.
     let weir = Weir::start(&config.clone().set("auth_type", "trust"))?;
     let mut raw = weir.connect("postgres")?;
     raw.query("select 1")?;
@@ -91,7 +90,7 @@ fn a_hundred_scram_logins_hold_up_no_query() -> Result<()> {
             .map_err(|_| anyhow!("the client panicked"))?;
         Ok::<_, anyhow::Error>((derived?, slowest?))
     })?;
-    // On the loop, all that time would have been one pause; off it, a query waits at most for the processor.
+    // In the loop, all that time would be one pause; outside of it a query only waits for a processor.
     ensure!(
         derived > Duration::from_millis(400),
         "the work is too small to show anything: {derived:?}"
@@ -115,7 +114,7 @@ fn derived_keys_are_kept() -> Result<()> {
         .set("auth_type", "scram-sha-256")
         .set("scram_iterations", "1000000");
     let weir = Weir::start(&config)?;
-    // libpq derives keys too, so what counts is Weir's own time.
+    // libpq derives keys, too, so only Weir's own processor time counts.
     let login = || -> Result<u64> {
         let before = process::cpu_ns(weir.pid())?;
         inside(

@@ -1,4 +1,4 @@
-//! Weir that logs in to PostgreSQL: every method with every source of the secret, and what clients hear when it fails.
+//! Weir's logins at PostgreSQL: every method with every source of the secret, and the clients' errors when they fail.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -19,7 +19,7 @@ use crate::support::outside;
 
 const METHODS: [&str; 4] = ["trust", "password", "md5", "scram"];
 
-/// The server with one role per method that these tests share while any of them runs.
+/// Server with one role per method, shared by these tests while any of them runs.
 fn server() -> Result<Arc<Postgres>> {
     static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,7 +31,7 @@ fn server() -> Result<Arc<Postgres>> {
     Ok(started)
 }
 
-/// All roles have the same password.
+/// Starts the server; all roles have the same password.
 fn start() -> Result<Postgres> {
     let mut options = Options::default();
     for (user, method) in [
@@ -159,7 +159,7 @@ fn scram_is_passed_through_when_the_verifier_is_the_same() -> Result<()> {
 fn scram_with_another_verifier_of_the_same_password_fails_clearly() -> Result<()> {
     let postgres = server()?;
     let users = line("u_other", &secret(&postgres, "u_other")?);
-    // The same password, another salt: the client gets in here and we cannot get in there.
+    // Same password, different salt: the client can log in to Weir, but Weir cannot log in to the server.
     let mut raw = Raw::connect(postgres.port(), "postgres")?;
     raw.query("set password_encryption = 'scram-sha-256'")?;
     raw.query(&format!("alter role u_other password '{PASSWORD}'"))?;
@@ -188,7 +188,7 @@ fn a_verifier_without_a_scram_login_is_of_no_use_and_said_to_be() -> Result<()> 
     outside("trust, then scram", &output, "no usable password is known")
 }
 
-/// What one client hears from Weir, and what it would hear from PostgreSQL.
+/// Error that a client gets from Weir, and the one that it would get from PostgreSQL.
 fn both(postgres: &Postgres, weir: &Weir, user: &str, database: &str) -> Result<(String, String)> {
     let tell = |port| -> Result<String> {
         let parameters = [("user", user), ("database", database)];
@@ -214,7 +214,7 @@ fn a_refused_login_is_told_in_the_servers_own_words() -> Result<()> {
     ] {
         let (ours, theirs) = both(&postgres, &weir, user, database)?;
         ensure!(theirs.contains(code), "the suite is wrong: {theirs}");
-        // The port of the connection is not part of it; everything else is.
+        // The connection's port is not part of the text; everything else is.
         ensure!(
             ours == theirs,
             "{user}, {database}: {ours:?}, not {theirs:?}"
@@ -226,7 +226,7 @@ fn a_refused_login_is_told_in_the_servers_own_words() -> Result<()> {
         text.contains("FATAL 28P01 password authentication failed for user \"u_scram\""),
         "{text:?}"
     );
-    // Trouble of one pool does not touch another one.
+    // A failure of one pool does not affect another one.
     let mut raw = weir.connect_as("u_trust", "postgres")?;
     ensure!(raw.query_one("select 1")? == "1");
     weir.check_healthy()

@@ -1,4 +1,4 @@
-//! What the login tests share: psql with a name and a password, and the first messages of a login by hand.
+//! Helpers of the login tests: psql with a name and a password, and the first messages of a login by hand.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use weir_conformance::psql::psql;
 use weir_conformance::raw::Message;
 use weir_conformance::tools;
 
-/// Generous: the machine may be busy.
+/// Time limit, generous because the machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) const PASSWORD: &str = "correct horse";
 
-/// Runs `select 'inside'` as somebody; `None` as the password sends none. Returns all output.
+/// Runs `select 'inside'` as this user; `None` sends no password. Returns all output.
 pub(crate) fn attempt(
     port: u16,
     user: &str,
@@ -31,7 +31,7 @@ pub(crate) fn attempt(
     Ok(tools::run_any(&mut psql)?.0)
 }
 
-/// Fails unless the attempt got in.
+/// Fails unless the attempt was accepted.
 pub(crate) fn inside(what: &str, output: &str) -> Result<()> {
     anyhow::ensure!(output.contains("inside as "), "{what}: {output}");
     Ok(())
@@ -44,7 +44,7 @@ pub(crate) fn outside(what: &str, output: &str, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Sends the startup message and returns what comes next.
+/// Sends the start-up message and returns the next message.
 pub(crate) fn begin(port: u16, user: &str, database: &str) -> Result<(Raw, Message)> {
     let mut raw = Raw::tcp(port, PATIENCE)?;
     let parameters = [("user", user), ("database", database)];
@@ -53,7 +53,7 @@ pub(crate) fn begin(port: u16, user: &str, database: &str) -> Result<(Raw, Messa
     Ok((raw, asked))
 }
 
-/// The first SCRAM message of a client.
+/// First SCRAM message of a client.
 pub(crate) fn scram_first(nonce: &str) -> Vec<u8> {
     let first = format!("n,,n=,r={nonce}");
     let length = u32::try_from(first.len()).unwrap_or(0).to_be_bytes();
@@ -63,7 +63,7 @@ pub(crate) fn scram_first(nonce: &str) -> Vec<u8> {
     )
 }
 
-/// The last SCRAM message of a client, in answer to the server's first, with a proof that nobody could have made.
+/// Last SCRAM message of a client, in answer to the server's first, with an invalid proof.
 pub(crate) fn scram_wrong(server_first: &Message) -> Vec<u8> {
     let text = String::from_utf8_lossy(server_first.body.get(4..).unwrap_or_default());
     let nonce = text.split(',').next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! The axes, and all their combinations that differ.
+//! Axes of the matrix, and all their combinations that differ.
 
 macro_rules! axis {
     ($(#[$doc:meta])* $name:ident { $($variant:ident),+ $(,)? }) => {
@@ -13,24 +13,24 @@ macro_rules! axis {
 }
 
 axis! {
-    /// The line of the file that is about the user.
+    /// Line of the file for this user.
     Method {
         Trust, TrustInClear, Reject, Password, Md5, Scram, ScramInTls, Cert, CertMap, Peer, PeerSelf, PeerMap,
     }
 }
 
 axis! {
-    /// What is stored for the user. `Expired` and `Null` exist in the table only.
+    /// Secret stored for the user. `Expired` and `Null` exist in the table only.
     Secret { Plain, Md5, Scram, Empty, Null, Expired, Unknown }
 }
 
 axis! {
-    /// Where it is stored.
+    /// Place of the secret.
     Source { File, Query }
 }
 
 axis! {
-    /// What the client asks for. The console lets in `admin_users`; others are not among them.
+    /// Database that the client asks for. The console accepts `admin_users` only.
     Database { Real, Console, ConsoleOfOthers, Missing }
 }
 
@@ -40,16 +40,16 @@ axis! {
 }
 
 axis! {
-    /// How the client comes.
+    /// Transport of the client.
     Transport { Unix, Tcp, Tls, OwnCertificate, OtherCertificate }
 }
 
 axis! {
-    /// What it answers when asked for a password.
+    /// Client's answer to a request for a password.
     Credential { Right, Wrong, Empty }
 }
 
-/// One login.
+/// A login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
     pub(crate) method: Method,
@@ -62,7 +62,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// All that can be told apart.
+    /// All cases that differ.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = Vec::new();
         for &method in Method::ALL {
@@ -102,7 +102,8 @@ impl Case {
             self.transport,
             Transport::OwnCertificate | Transport::OtherCertificate
         );
-        // There is one user of the name of who runs this, known by a plain secret in the file.
+        // Only one user has the name of the user that runs this test, with a plain secret in the
+        // file.
         let is_self = self.secret == Secret::Plain && self.source == Source::File;
         (self.source == Source::Query || !in_table_only)
             && (asks || self.credential == Credential::Right)
@@ -111,7 +112,7 @@ impl Case {
             && (self.method != Method::PeerSelf || is_self && self.database == Database::Real)
     }
 
-    /// The user's name says all that is stored about it.
+    /// Name of the user, which encodes everything that is stored for it.
     pub(crate) fn user(&self, myself: &str) -> String {
         if self.method == Method::PeerSelf {
             return myself.to_owned();

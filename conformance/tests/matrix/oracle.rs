@@ -1,4 +1,4 @@
-//! What has to happen in each case, from the documents alone; whatever no rule lets in is refused.
+//! Expected result of each case, from the documentation alone; every login that no rule accepts is refused.
 
 use crate::case::Case;
 use crate::case::Credential;
@@ -8,12 +8,13 @@ use crate::case::Method;
 use crate::case::Secret;
 use crate::case::Transport;
 
-/// True when the client is to be let in.
+/// True if the client must be accepted.
 pub(crate) fn lets_in(case: &Case) -> bool {
     is_admitted(case) && has_line(case) && is_known(case) && proves(case) && may_use(case)
 }
 
-/// `client_tls_sslmode`: `prefer` asks for nothing, `verify-full` for TLS and a certificate. Sockets are beside that.
+/// Applies `client_tls_sslmode`: `prefer` requires nothing, `verify-full` requires TLS and a certificate. Unix
+/// sockets are exempt.
 fn is_admitted(case: &Case) -> bool {
     match case.transport {
         Transport::Unix => true,
@@ -24,7 +25,7 @@ fn is_admitted(case: &Case) -> bool {
     }
 }
 
-/// The lines of the file: which kinds of connection each method was written for.
+/// Applies the lines of the file: each method is written for certain kinds of connections.
 fn has_line(case: &Case) -> bool {
     let is_local = case.transport == Transport::Unix;
     let is_tls = !is_local && case.transport != Transport::Tcp;
@@ -37,13 +38,13 @@ fn has_line(case: &Case) -> bool {
     }
 }
 
-/// Somebody of that name is in the file or the table, with or without a secret.
+/// True if a user of that name is in the file or the table, with or without a secret.
 fn is_known(case: &Case) -> bool {
     case.secret != Secret::Unknown
 }
 
 fn proves(case: &Case) -> bool {
-    // An empty password proves nothing, not even to an empty secret.
+    // An empty password proves nothing, even if the secret is empty.
     let knows = case.credential == Credential::Right;
     match case.method {
         Method::Trust | Method::TrustInClear => true,
@@ -55,13 +56,14 @@ fn proves(case: &Case) -> bool {
         }
         Method::Cert | Method::CertMap => case.transport == Transport::OwnCertificate,
         Method::PeerSelf | Method::PeerMap => true,
-        // Nobody on this machine has such a name.
+        // No user of this system has such a name.
         Method::Peer => false,
         Method::Reject => false,
     }
 }
 
-/// The console is for those in `admin_users`; a database that does not exist is for nobody.
+/// Applies the permissions of databases: only `admin_users` may use the console, and a missing database is always
+/// refused.
 fn may_use(case: &Case) -> bool {
     match case.database {
         Database::Real => true,

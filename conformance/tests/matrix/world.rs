@@ -1,4 +1,5 @@
-//! PostgreSQL with a table of users, four Weirs (two sources, two listener modes) with the same rules, and the clients.
+//! Setup: PostgreSQL with a table of users, four Weirs (two sources, two listener modes) with the same rules, and
+//! clients.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -35,16 +36,16 @@ use crate::case::Transport;
 const PASSWORD: &str = "correct horse";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How a login ended.
+/// Result of a login.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) is_in: bool,
     pub(crate) text: String,
 }
 
-/// All that the cases connect to and with.
+/// Servers, poolers and credentials of the cases.
 pub(crate) struct World {
-    // Dropped before what they lead to.
+    // Dropped before the processes they connect to.
     weirs: Vec<(Source, Listener, TempDir, Weir)>,
     _postgres: Postgres,
     dial: Dial,
@@ -140,7 +141,7 @@ impl World {
         Ok((directory, config))
     }
 
-    /// Connects, logs in, and asks something.
+    /// Connects, logs in, and runs a query.
     pub(crate) fn attempt(&self, case: &Case) -> Result<Outcome> {
         let found = self
             .weirs
@@ -169,7 +170,7 @@ impl World {
             }),
             Err(error) => {
                 let text = format!("{error:#}");
-                // Silence is no refusal.
+                // Silence is not a refusal.
                 ensure!(!text.contains("temporarily unavailable"), "{text}");
                 Ok(Outcome { is_in: false, text })
             }
@@ -199,20 +200,20 @@ fn converse(raw: &mut Raw, case: &Case, user: &str) -> Result<()> {
         Database::Real => raw.query_one("select 'inside'"),
         _ => raw.query_one("show version"),
     };
-    // Let in and then not served is neither.
+    // A client that is accepted but not served is neither in nor out.
     if let Err(error) = asked {
         bail!("temporarily unavailable: {error:#}");
     }
     Ok(())
 }
 
-/// All names of users for which a condition holds.
+/// Names of all users for which a condition holds.
 fn users(cases: &[Case], myself: &str, holds: impl Fn(&Case) -> bool) -> BTreeSet<String> {
     let chosen = cases.iter().filter(|case| holds(case));
     chosen.map(|case| case.user(myself)).collect()
 }
 
-/// The common name with which the user would get in by certificate.
+/// Common name with which the user would be accepted by certificate.
 fn certificate_name(case: &Case, myself: &str) -> String {
     match case.method {
         Method::Cert => case.user(myself),
@@ -221,7 +222,7 @@ fn certificate_name(case: &Case, myself: &str) -> String {
     }
 }
 
-/// One group of lines per method.
+/// Text of the HBA file, with one group of lines per method.
 fn hba(cases: &[Case], myself: &str) -> String {
     let mut text = "# made by the suite\n".to_owned();
     for &method in Method::ALL {
@@ -265,12 +266,12 @@ fn maps(cases: &[Case], myself: &str) -> String {
     text
 }
 
-/// What is stored for this user; `None` for NULL.
+/// Secret stored for this user; `None` for NULL.
 fn stored(case: &Case, user: &str) -> Option<String> {
     match case.secret {
         Secret::Plain | Secret::Expired => Some(PASSWORD.to_owned()),
         Secret::Md5 => Some(md5_secret(user, PASSWORD)),
-        // Few rounds: thousands of logins.
+        // Few iterations, because of the thousands of logins.
         Secret::Scram => Some(scram_secret(PASSWORD, b"sixteen letters.", 64)),
         Secret::Empty => Some(String::new()),
         Secret::Null | Secret::Unknown => None,

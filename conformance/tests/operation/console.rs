@@ -1,4 +1,4 @@
-//! The console tells the truth over both workers, and stops the process.
+//! Console output over both workers is correct, and the console can stop the process.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -22,7 +22,7 @@ use crate::support::send_all;
 
 type Table = Vec<HashMap<String, String>>;
 
-/// What psql shows for a command, as rows.
+/// Result of a command in psql, as rows.
 fn show(weir: &Weir, command: &str) -> Result<Table> {
     let mut psql = psql(weir.port(), "pgbouncer")?;
     let output = tools::run(psql.args(["-A", "-P", "footer=off", "-c", command]))?;
@@ -98,7 +98,7 @@ fn the_numbers_are_exact_when_nothing_moves() -> Result<()> {
     let lists = show(&weir, "SHOW LISTS")?;
     let item =
         |list: &str| -> Result<i64> { number(&row_of(lists.clone(), "list", list)?, "items") };
-    // The one who asks counts too.
+    // The client of this query counts, too.
     ensure!(item("used_clients")? == 11, "{lists:?}");
     ensure!(item("used_servers")? == 3, "{lists:?}");
     Ok(())
@@ -125,7 +125,7 @@ fn statistics_add_up_over_workers() -> Result<()> {
     Ok(())
 }
 
-/// What must hold at any moment.
+/// Checks the invariants of a pool that hold at any moment.
 fn check_pool(pool: &HashMap<String, String>, clients: i64, size: i64) -> Result<()> {
     let number = |key| number(pool, key);
     let servers = number("servers")?;
@@ -147,8 +147,8 @@ fn check_pool(pool: &HashMap<String, String>, clients: i64, size: i64) -> Result
 #[test]
 fn the_numbers_are_consistent_under_load() -> Result<()> {
     let server = Server::new("op_show_load")?;
-    // Several workers answer one after the other, and servers that move meanwhile are seen twice or not at all. What
-    // one worker says is exact.
+    // Several workers answer one after the other, so servers that move meanwhile are counted twice or not at all.
+    // The answer of a single worker is exact.
     let config = server
         .config()
         .set("default_pool_size", "4")

@@ -1,4 +1,4 @@
-//! What clients are told when something is wrong: PgBouncer's texts with PostgreSQL's codes, and not late.
+//! Error messages to clients: PgBouncer's texts with PostgreSQL's codes, and in time.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -27,7 +27,7 @@ use crate::support::took;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The words with which a connection that begins with these bytes ends.
+/// Error with which a connection that begins with these bytes ends.
 fn words(weir: &Weir, bytes: &[u8]) -> Result<String> {
     let mut raw = Raw::tcp(weir.port(), PATIENCE)?;
     raw.send(bytes)?;
@@ -86,7 +86,7 @@ fn refusals_at_the_door_are_in_pgbouncers_words() -> Result<()> {
         let words = words(&weir, &bytes)?;
         ensure!(words == wanted, "{words:?}, not {wanted:?}");
     }
-    // Who has not said its name has none in the log.
+    // A client that has not sent its name has none in the log.
     let log = weir.log();
     let anonymous = ": (nodb)/(nouser)@127.0.0.1:";
     ensure!(log.contains(anonymous), "{log}");
@@ -107,18 +107,18 @@ fn query_timeout_ends_who_still_waits() -> Result<()> {
     send_all(&mut clients[1..], "select 1")?;
     ended(&mut clients[1], "57014 query_timeout")?;
     took(begun, SECOND)?;
-    // The holder is in a transaction, not in a query.
+    // The client that holds the server is in a transaction, not in a query.
     clients[0].query("commit")?;
     weir.check_healthy()
 }
 
-/// What a client is told of a server that begins by this message.
+/// Error that a client gets if its server begins with this message.
 fn told_of(first: Option<Vec<u8>>, entry: &str) -> Result<String> {
     let server = Scripted::start(move |conversation| {
         conversation.startup()?;
         if let Some(first) = &first {
             conversation.send(first)?;
-            // Until the pooler has heard enough.
+            // Reads until the pooler closes.
             while conversation.read_message().is_ok() {}
         }
         Ok(())
@@ -168,11 +168,12 @@ fn a_server_that_cannot_be_had_is_described() -> Result<()> {
     Ok(())
 }
 
-/// A server that hangs up until it is let back; then logins take until so many are under way at once.
+/// A server that closes connections until it is enabled; then logins wait until a number of them run at
+/// once.
 struct Comeback {
     server: Scripted,
     is_up: Arc<AtomicBool>,
-    /// The most logins that were under way at once.
+    /// Maximum of simultaneous logins.
     most: Arc<AtomicUsize>,
 }
 
@@ -188,7 +189,7 @@ fn comeback() -> Result<Comeback> {
         if !up.load(Ordering::SeqCst) {
             return Ok(());
         }
-        // The first that gets through shows that the server is back.
+        // The first successful login shows that the server is back.
         if !first.swap(false, Ordering::SeqCst) {
             let now = under_way.fetch_add(1, Ordering::SeqCst) + 1;
             peak.fetch_max(now, Ordering::SeqCst);

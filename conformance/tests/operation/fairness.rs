@@ -1,4 +1,4 @@
-//! First come, first served, whichever worker a client is connected to, and whatever a client keeps its server for.
+//! First come, first served, on every worker, and whatever the reason for which a client keeps its server.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
@@ -34,7 +34,7 @@ fn the_queue_is_served_in_the_order_of_arrival() -> Result<()> {
         )?;
         let mut holder = weir.connect("op_fifo")?;
         let mut waiters = clients(&weir, "op_fifo", WAITERS)?;
-        // Not the order in which they were connected: that is the order of workers in turn.
+        // Not the order of connecting, which is the order of workers in turn.
         waiters.rotate_left(WAITERS / 3);
         waiters.swap(2, 11);
         waiters.swap(5, 6);
@@ -71,7 +71,7 @@ fn a_busy_client_does_not_overtake_one_that_waits() -> Result<()> {
                 .workers(workers)
                 .set("default_pool_size", "1"),
         )?;
-        // Four clients, all with the next query on its way as soon as the last is answered.
+        // Four clients, each with its next query sent as soon as the last one is answered.
         let mut counts = [0_u32; 4];
         let mut clients = clients(&weir, "op_fair", 4)?;
         let until = clock::now() + Duration::from_secs(1);
@@ -101,7 +101,7 @@ fn a_busy_client_does_not_overtake_one_that_waits() -> Result<()> {
     })
 }
 
-/// What a transaction does that gives its client a reason to keep the server.
+/// Statements that give a client a reason to keep its server.
 const REASONS: [&str; 4] = [
     "select lastval()",
     "select currval('made_id_seq')",
@@ -109,7 +109,7 @@ const REASONS: [&str; 4] = [
     "do $$ begin perform 1; end $$",
 ];
 
-/// How a client says a statement.
+/// Protocol for a statement.
 #[derive(Clone, Copy, Debug)]
 enum Protocol {
     Simple,
@@ -125,7 +125,7 @@ impl Protocol {
             Self::Simple => frontend::query(sql),
             Self::Extended => batch("", sql, true),
             Self::Prepared => {
-                // The statement's text is its name; close, so that each transaction prepares anew.
+                // The statement's text is its name; closed, so that each transaction prepares it again.
                 let mut bytes = batch(sql, sql, false);
                 bytes.extend(frontend::close(b'S', sql));
                 bytes.extend(frontend::sync());
