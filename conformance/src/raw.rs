@@ -30,7 +30,7 @@ use crate::tls::client::TlsStream;
 /// A text row; `None` is SQL NULL.
 pub type Row = Vec<Option<String>>;
 
-/// One message from the server.
+/// A message from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The tag byte, as `b'Z'`.

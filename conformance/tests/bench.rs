@@ -20,7 +20,7 @@ use serde_json::Value;
 use weir_conformance::TempDir;
 use weir_conformance::weir_bin;
 
-/// One block of short cells: the test checks that everything works, not the figures.
+/// Targets of a run with one block of short cells: the test checks that everything works, not the figures.
 const TARGETS: &str = "direct,weir-1,pgbouncer,haproxy,pgpool";
 
 fn command(arguments: &[&str], directory: &Path) -> Command {

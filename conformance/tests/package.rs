@@ -1,5 +1,5 @@
-//! The Debian package: built from Weir's binary, then installed into an empty root, started there, upgraded, removed and
-//! purged, by dpkg itself. The machine's own packages, accounts and services are never touched.
+//! The Debian package: built from Weir's binary, then installed into an empty root, started there, upgraded, removed
+//! and purged with dpkg itself. The packages, accounts and services of the machine are never touched.
 
 #[path = "package/root.rs"]
 mod root;
@@ -23,7 +23,7 @@ use weir_conformance::wait_until;
 
 use crate::root::Root;
 
-/// What a user meets; everything else in the package serves these.
+/// Files that users work with; everything else in the package serves these.
 const FILES: &[&str] = &[
     "etc/default/weir",
     "etc/weir/userlist.txt",
@@ -54,7 +54,7 @@ fn it_installs_whole_with_its_user_and_its_secrets_protected() -> Result<()> {
         let about = fs::metadata(root.path(file)).with_context(|| (*file).to_owned())?;
         ensure!(about.len() > 0, "{file} is empty");
     }
-    // Every file as the package has it, by its checksum; configuration too.
+    // Every file, also configuration, has the package's checksum.
     ensure!(root.dpkg(&["--verify", "weir"])?.is_empty());
     ensure!(
         root.dpkg(&["--status", "weir"])?
@@ -91,7 +91,7 @@ fn it_starts_with_the_configuration_it_comes_with() -> Result<()> {
     let root = Root::new()?;
     root.dpkg(&["--install", &package()?.first])?;
     let mut weir = root.start()?;
-    // The way into the console that the file describes.
+    // The access to the console that the file describes.
     let version = weir.console("SHOW VERSION")?;
     ensure!(version.contains("Weir"), "{version}");
     // AuthenticationSASL.
@@ -107,10 +107,10 @@ fn an_upgrade_keeps_what_was_changed() -> Result<()> {
     root.append("etc/weir/weir.toml", "# mine\n")?;
     root.append("etc/weir/userlist.txt", "\"ann\" \"secret\"\n")?;
     root.chmod("etc/weir/userlist.txt", "0600")?;
-    // Disabled by the administrator, so it stays so.
+    // Disabled by the administrator, so it stays disabled.
     fs::remove_file(root.path("etc/systemd/system/multi-user.target.wants/weir.service"))?;
 
-    // The second has other defaults in weir.toml and default/weir.
+    // The second version has other defaults in weir.toml and default/weir.
     root.dpkg(&["--force-confdef", "--install", &package.second])?;
     ensure!(root.dpkg(&["--status", "weir"])?.contains("Version: 99-1"));
     ensure!(root.read("etc/weir/weir.toml")?.ends_with("# mine\n"));
@@ -187,7 +187,7 @@ fn the_unit_is_sound_and_shuts_the_service_in() -> Result<()> {
         let said = root.systemd_analyze(&["verify", "--man=no", unit])?;
         ensure!(said.trim().is_empty(), "{said}");
     }
-    // In tenths: 2.0 of 10, where 10 is a service that may do everything.
+    // In tenths: 2.0 of 10, where 10 is a service with all rights.
     root.systemd_analyze(&[
         "security",
         "--offline=yes",
@@ -215,7 +215,7 @@ fn bash_completes_commands_and_flags() -> Result<()> {
     Ok(())
 }
 
-/// Two versions of the package, built once for all tests here.
+/// Two versions of the package, built once for all tests of this file.
 struct Package {
     first: String,
     second: String,
@@ -229,7 +229,7 @@ fn package() -> Result<&'static Package> {
 
 fn build() -> Result<Package> {
     tools::require("dpkg-shlibdeps", "dpkg-dev")?;
-    // Built afresh by each run, and left there.
+    // Built anew in each run, and kept afterwards.
     let at = &tools::cache_dir("package")?;
     fs::remove_dir_all(at)?;
     fs::create_dir(at)?;
@@ -257,7 +257,7 @@ fn only_package(directory: &Path) -> Result<PathBuf> {
     Ok(package)
 }
 
-/// The same package as version 99-1 with other defaults.
+/// Repacks the package as version 99-1 with other defaults.
 fn repack(from: &Path, work: &Path, to: &Path) -> Result<()> {
     tools::run(
         Command::new("dpkg-deb")
@@ -281,11 +281,11 @@ fn weir_says(arguments: &[&str]) -> Result<String> {
     tools::run(Command::new(weir_bin()?).args(arguments))
 }
 
-/// The accounts of the machine itself.
+/// Contents of the machine's own account files.
 fn account_files() -> Vec<Option<Vec<u8>>> {
     let files = ["/etc/passwd", "/etc/group"];
     files.map(|file| fs::read(file).ok()).into()
 }
 
-/// Longest wait for a start or a stop; a busy machine takes a while.
+/// Time limit for a start or a stop; a busy machine takes a while.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,4 +1,5 @@
-//! pgbench through the target: no error, no lost and no doubled transaction, at 1 to 1,000 clients over 20 servers.
+//! pgbench through the target: no errors, no lost and no repeated transactions, with 1 to 1,000 clients over 20
+//! servers.
 
 #![allow(
     clippy::indexing_slicing,
@@ -19,9 +20,9 @@ use weir_conformance::Target;
 use weir_conformance::postgres;
 use weir_conformance::tools;
 
-/// Servers in the pool.
+/// Number of servers in the pool.
 const POOL_SIZE: u32 = 20;
-/// pgbench's scale: as many branches, so that TPC-B is not only lock waits.
+/// pgbench's scale: enough branches that TPC-B is not dominated by lock waits.
 const SCALE: u32 = 20;
 
 #[test]
@@ -49,8 +50,8 @@ fn tpcb_extended() -> Result<()> {
     run_all(&[1, 50, 500, 1000], &["-M", "extended"])
 }
 
-/// pgbench 15 prepares with blocking calls: one that waited for a server would keep all transactions of its thread, and
-/// so their servers, waiting for itself. What is known to be good waits for none.
+/// pgbench 15 prepares with blocking calls. A client that waited for a server there would stall all transactions of
+/// its thread, which keep their servers, so it would wait for itself. These numbers of clients are known to work.
 #[test]
 fn tpcb_prepared() -> Result<()> {
     run_all(&[1, 20, 50, 500], &["-M", "prepared"])
@@ -98,7 +99,7 @@ fn initialise(postgres: &Postgres) -> Result<()> {
 }
 
 fn run(postgres: &Postgres, port: u16, clients: u32, options: &[&str]) -> Result<()> {
-    // -S, -C and the number of clients decide how much work is worth waiting for.
+    // -S, -C and the number of clients determine a reasonable amount of work.
     let reads_only = options.contains(&"-S");
     let total: u32 = if reads_only { 4000 } else { 1500 };
     let each = (total / clients).clamp(2, 500);
@@ -143,7 +144,7 @@ fn history(postgres: &Postgres) -> Result<i64> {
         .parse()?)
 }
 
-/// Every TPC-B transaction adds one amount to an account, a teller, a branch and the history.
+/// Checks the sums: every TPC-B transaction adds one amount to an account, a teller, a branch and the history.
 fn check_balance(postgres: &Postgres) -> Result<()> {
     let mut raw = Raw::connect(postgres.port(), "postgres")?;
     let sums = [
@@ -163,7 +164,7 @@ fn check_balance(postgres: &Postgres) -> Result<()> {
     Ok(())
 }
 
-/// pgbench with a limit of its own, so that a stuck run is an error and not a hang.
+/// pgbench with a time limit, so that a stuck run fails.
 fn pgbench(port: u16) -> Command {
     let mut command = Command::new("timeout");
     command.args([

@@ -1,8 +1,8 @@
-//! The poison test: 200 ill-behaved clients on 2 workers and 7 servers; nobody may see another's answer.
+//! The poison test: 200 misbehaving clients on 2 workers and 7 servers; no client may receive another's answer.
 //!
-//! Every row a client asks for carries its number and a sequence. Clients vanish by FIN and RST in the middle of
+//! Every row that a client requests carries its number and a sequence. Clients vanish by FIN and RST in the middle of
 //! requests and results, cancel, fail, leave transactions open and send half messages. `POISON_SECONDS` (default 120)
-//! says how long, `POISON_SEED` repeats the choices of an earlier run (its timing is the machine's).
+//! sets the duration, `POISON_SEED` repeats the choices of an earlier run (the timing depends on the machine).
 
 use std::env;
 use std::sync::Arc;
@@ -32,12 +32,12 @@ use weir_conformance::wait_until;
 #[path = "poison/client.rs"]
 mod client;
 
-/// Clients that misbehave at the same time.
+/// Number of clients that misbehave at the same time.
 const CLIENTS: u64 = 200;
-/// Servers they share.
+/// Number of servers that they share.
 const POOL_SIZE: u32 = 7;
 
-/// What all clients share.
+/// State that all clients share.
 #[derive(Debug)]
 struct Shared {
     port: u16,
@@ -121,7 +121,7 @@ fn start_clients(shared: &Arc<Shared>, seed: u64) -> Result<Vec<JoinHandle<()>>>
         .collect()
 }
 
-/// Connects, misbehaves, connects again, until told to stop or a fault is found.
+/// Connects, misbehaves and reconnects, until told to stop or a fault is found.
 fn run_client(shared: &Shared, number: u64, seed: u64) {
     let mut client = Client::new(shared.port, shared.kind, number, seed, None);
     while !shared.stop.load(Ordering::Relaxed) {
@@ -135,7 +135,7 @@ fn run_client(shared: &Shared, number: u64, seed: u64) {
                 .faults
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
-            // Ten tell enough; all clients stop.
+            // Ten faults are enough; all clients stop.
             if faults.len() < 10 {
                 faults.push(fault);
             }
@@ -156,7 +156,7 @@ fn watch(shared: &Shared, port: u16, length: Duration, target: &mut Target) -> R
         thread::park_timeout(Duration::from_millis(100));
         Ok(clock::now() >= end || shared.stop.load(Ordering::Relaxed))
     })?;
-    // A closed backend lives on for a moment while its successor starts.
+    // A closed backend still exists for a moment while its successor starts.
     let exact = target.kind() == Kind::Direct || backends_max <= u64::from(2 * POOL_SIZE);
     ensure!(
         exact,
@@ -172,7 +172,7 @@ fn backends(condition: &str) -> String {
     )
 }
 
-/// With all clients gone the pool has its servers, nobody's work, and its full capacity.
+/// Checks that after all clients have left the pool has its servers, none busy, and its full capacity.
 fn check_accounts(postgres: &Postgres, target: &Target) -> Result<()> {
     let mut watcher = Raw::connect(postgres.port(), "watch")?;
     wait_until("idle backends only", Duration::from_secs(30), || {
@@ -243,7 +243,7 @@ fn check_console(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Seven clients hold a transaction at the same time: the pool has not lost a place.
+/// Checks that seven clients can be in a transaction at the same time: the pool has lost no place.
 fn check_capacity(port: u16) -> Result<()> {
     let mut holders = Vec::new();
     let mut pids = Vec::new();

@@ -16,7 +16,7 @@ use weir_conformance::wait_until;
 
 /// Protocol 3.2.
 const VERSION_3_2: i32 = 196_610;
-/// The version that PostgreSQL reserves for testing negotiation.
+/// Version that PostgreSQL reserves for testing the negotiation.
 const VERSION_3_9999: i32 = 206_607;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Prepared statements against a real server: what clients may share, what DDL and silent losses do, and how names go.
+//! Prepared statements against a real server: sharing between clients, effects of DDL and silent losses, and names.
 
 #![allow(
     clippy::indexing_slicing,
@@ -19,7 +19,7 @@ use weir_conformance::frontend::parse;
 use weir_conformance::frontend::query;
 use weir_conformance::frontend::sync;
 
-/// A batch with its Sync.
+/// Messages followed by a Sync.
 fn batch(messages: &[Vec<u8>]) -> Vec<u8> {
     [messages.concat(), sync()].concat()
 }
@@ -28,7 +28,7 @@ fn run(name: &str) -> Vec<u8> {
     batch(&[bind("", name, &[]), describe(b'P', ""), execute("", 0)])
 }
 
-/// What a client hears, in one line: tags, columns, rows and errors.
+/// Answer of a client in one line: tags, columns, rows and errors.
 fn hear(client: &mut Raw, bytes: &[u8]) -> Result<String> {
     let mut heard = Vec::new();
     for message in client.ask(bytes)? {
@@ -70,7 +70,7 @@ impl World {
         Raw::connect_with(self.target.port(), &all)
     }
 
-    /// A client says this through the target and directly: it hears the same.
+    /// Runs a client's steps through the target and directly: the answers must be equal.
     fn same(&self, steps: &[Vec<u8>]) -> Result<()> {
         let mut direct = Raw::connect(self.postgres.port(), self.database)?;
         let mut through = self.client(&[])?;
@@ -113,7 +113,7 @@ fn cor_16_after_ddl_one_retry_is_enough_on_every_server() -> Result<()> {
         &mut client,
         &batch(&[parse("s", "select * from place", &[])]),
     )?;
-    // Both servers have it.
+    // Both servers have the statement.
     ensure!(hear(&mut client, &run("s"))?.contains("T(a)"));
     hear(&mut other, &query("begin"))?;
     ensure!(hear(&mut client, &run("s"))?.contains("T(a)"));
@@ -125,7 +125,7 @@ fn cor_16_after_ddl_one_retry_is_enough_on_every_server() -> Result<()> {
         failed == "E(ERROR 0A000 cached plan must not change result type) ZI",
         "{failed:?}"
     );
-    // As a driver does: closes it and prepares it anew, under another name.
+    // As a driver does: closes it and prepares it again under another name.
     let again = batch(&[
         close(b'S', "s"),
         parse("t", "select * from place", &[]),
@@ -194,7 +194,7 @@ fn cor_14_names_go_as_they_go_directly() -> Result<()> {
         query("discard all"),
         run("b"),
         batch(&[parse("b", "select 4", &[])]),
-        // A portal of the same name is another thing.
+        // A portal of the same name is independent.
         batch(&[
             bind("b", "b", &[]),
             close(b'S', "b"),
@@ -267,7 +267,8 @@ fn cor_16_a_row_is_never_read_by_an_old_description() -> Result<()> {
     let world = World::new("prepared_told", 2, "create table place as select 1 as a")?;
     let mut client = world.client(&[])?;
     let prepare = batch(&[parse("s", "select * from place", &[]), describe(b'S', "s")]);
-    // One server is taken when it is prepared, and the other one when it is run: that prepares it after the change.
+    // One server is in use at the Parse, the other at the execution, so that the second one prepares it after the
+    // change.
     let (mut first, mut other) = (world.client(&[])?, world.client(&[])?);
     hear(&mut first, &query("begin"))?;
     ensure!(hear(&mut client, &prepare)? == "1 t T(a) ZI");
@@ -280,7 +281,7 @@ fn cor_16_a_row_is_never_read_by_an_old_description() -> Result<()> {
         heard == "E(ERROR 0A000 cached plan must not change result type) ZI",
         "{heard:?}"
     );
-    // The server that had it does not return it either, and new clients are told anew.
+    // The server that had the old version does not return it either, and new clients get the new description.
     hear(&mut other, &query("commit"))?;
     let heard = hear(&mut other, &prepare)?;
     ensure!(heard == "1 t T(a,b) ZI", "{heard:?}");
@@ -307,7 +308,7 @@ fn cor_15_what_set_local_plans_is_for_nobody_else() -> Result<()> {
         let heard = hear(&mut local, &run("s"))?;
         ensure!(heard == r#"2 T(a) D([("1")]) C ZT"#, "{set}: {heard:?}");
         hear(&mut local, &query("commit"))?;
-        // One of them is on the same worker.
+        // One of these clients is on the same worker.
         let mut others = [world.client(&[])?, world.client(&[])?];
         for other in &mut others {
             let prepare = batch(&[parse("s", &place, &[]), describe(b'S', "s")]);
@@ -323,7 +324,7 @@ fn a_description_of_more_parameters_than_its_count_can_say_is_passed_on() -> Res
     let world = World::new("many_parameters", 1, "create table none ()")?;
     let mut direct = Raw::connect(world.postgres.port(), "many_parameters")?;
     let mut pooled = Raw::connect(world.target.port(), "many_parameters")?;
-    // PostgreSQL's count has 16 bits, and its list of types has no limit.
+    // PostgreSQL's count has 16 bits, but its list of types has no limit.
     for count in [65_535, 65_536, 65_537, 100_000] {
         let all: Vec<_> = (1..=count).map(|at| format!("${at}::int")).collect();
         let text = format!("select array[{}]", all.join(","));

@@ -1,4 +1,4 @@
-//! psql scripts give the same output through the target as from PostgreSQL itself; Ctrl-C cancels.
+//! psql scripts have the same output through the target and from PostgreSQL itself; Ctrl-C cancels.
 
 use std::fs;
 use std::io::BufRead;
@@ -66,7 +66,7 @@ fn interrupt_cancels_the_statement_and_keeps_the_connection() -> Result<()> {
     wait_for_sleep(postgres.port())?;
 
     terminal.write("\u{3}")?;
-    // Its result would come after half a minute without the cancel.
+    // Without the cancel the result would arrive after half a minute.
     terminal.read_past("canceling statement due to user request")?;
     terminal.write("select 'still ' || 'usable';\n")?;
     terminal.read_past("still usable")?;
@@ -76,7 +76,7 @@ fn interrupt_cancels_the_statement_and_keeps_the_connection() -> Result<()> {
     target.check_healthy()
 }
 
-/// psql on a pseudo terminal, because only there it goes on after Ctrl-C.
+/// psql on a pseudo terminal, because only there it continues after Ctrl-C.
 struct Terminal {
     child: Child,
     input: fs::File,
@@ -115,7 +115,7 @@ impl Terminal {
         Ok(self.input.flush()?)
     }
 
-    /// Reads lines until one holds `text`; the echo of what was typed never does. Bounded by `pg_sleep(30)`.
+    /// Reads lines until one contains `text`; the echo of the input never does. Bounded by `pg_sleep(30)`.
     fn read_past(&mut self, text: &str) -> Result<()> {
         let mut seen = String::new();
         while !seen.contains(text) {
@@ -180,7 +180,7 @@ fn transcript(port: u16, database: &str, name: &str) -> Result<String> {
     let log = scratch.path().join("transcript");
     let file = fs::File::create(&log)?;
     let mut psql = psql(port, database)?;
-    // Relative names, so that file names in messages are the same in both runs.
+    // Relative names, so that file names in messages are equal in both runs.
     psql.args(["-a", "-v", "out=object"])
         .current_dir(scratch.path());
     psql.stdin(fs::File::open(script)?)
@@ -191,7 +191,7 @@ fn transcript(port: u16, database: &str, name: &str) -> Result<String> {
     Ok(text.lines().map(mask).collect())
 }
 
-/// Hides what differs between two databases: oids that the server chose.
+/// Masks text that differs between two databases: oids that the server chose.
 fn mask(line: &str) -> String {
     match line.strip_prefix("lo_import ") {
         Some(_) => "lo_import OID\n".to_owned(),

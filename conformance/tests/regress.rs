@@ -1,6 +1,6 @@
-//! PostgreSQL's own regression suite through the target: its scripts must print what they print without a pooler.
+//! PostgreSQL's own regression suite through the target: its scripts must have the same output as without a pooler.
 //!
-//! `conformance/regress/run` does the work and can be used by hand; `docs/internals/regression-suite.md` tells more.
+//! `conformance/regress/run` does the work and can be used by hand; `docs/internals/regression-suite.md` has details.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,8 @@ use weir_conformance::TempDir;
 use weir_conformance::target;
 use weir_conformance::tools;
 
-/// One at a time, since what a loaded machine is slow with looks like a difference; the other ways to run it are for hand.
+/// Tests run one at a time, since slow results on a busy machine look like differences. The other modes are run by
+/// hand.
 #[test]
 fn suite_prints_the_same_in_transaction_mode() -> Result<()> {
     let directory = TempDir::new()?;
@@ -23,8 +24,8 @@ fn suite_prints_the_same_in_transaction_mode() -> Result<()> {
     if success {
         return Ok(());
     }
-    // The suite may be of another release than the server, where a mirror lacks the source. What it prints directly decides
-    // then: the same scripts fail, and print the same.
+    // Where a mirror lacks the source, the suite may belong to another release than the server. Its direct output
+    // then decides: the same scripts must fail with the same output.
     let direct = directory.path().join("direct");
     let (directly, _) = run(Kind::Direct, &["--output", &direct.to_string_lossy()])?;
     ensure!(
@@ -41,30 +42,30 @@ fn suite_prints_the_same_in_transaction_mode() -> Result<()> {
     Ok(())
 }
 
-/// Names of the scripts that printed something else than expected.
+/// Names of the scripts with unexpected output.
 fn failed(output: &str) -> Vec<&str> {
     let lines = output.lines();
     let names = lines.filter_map(|line| line.strip_prefix("failed: "));
     names.flat_map(str::split_whitespace).collect()
 }
 
-/// A run that always succeeds would say nothing.
+/// A run that always succeeds would prove nothing.
 #[test]
 fn a_script_that_prints_something_else_fails() -> Result<()> {
-    // Its output depends on tables that other tests make.
+    // Its output depends on tables that other tests create.
     let (output, success) = run(Kind::from_env()?, &["--tests", "select"])?;
     ensure!(!success, "{output}");
     ensure!(output.contains("failed: select\n"), "{output}");
     Ok(())
 }
 
-/// What the script prints, and whether it succeeded. One at a time: each keeps all processors busy.
+/// Output of the script, and true if it succeeded. One at a time, because each run uses all processors.
 fn run(kind: Kind, arguments: &[&str]) -> Result<(String, bool)> {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     tools::require("setpriv", "util-linux")?;
     let mut script = Command::new("setpriv");
-    // It stops what it has started when the suite is killed.
+    // It stops its processes when the suite is killed.
     script.args(["--pdeathsig", "TERM"]);
     script.arg(tools::workspace().join("conformance/regress/run"));
     match kind {

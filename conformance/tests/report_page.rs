@@ -1,6 +1,5 @@
-//! The report of `weir bench` as a person sees it: opened in Chromium without a network, in light and in dark, on a wide
-//! and on a narrow screen. What it shows is checked where it is made (`crates/lab/src/report`); here is checked that a
-//! browser shows it.
+//! The report of `weir bench` as a reader sees it: opened in Chromium without a network, in light and dark, on a wide
+//! and a narrow screen. `crates/lab/src/report` tests the content; this test checks that a browser displays it.
 
 #![allow(
     clippy::indexing_slicing,
@@ -26,7 +25,7 @@ use crate::browser::Browser;
 use crate::browser::Page;
 use crate::browser::Picture;
 
-/// What the page is, as JSON: sizes, and for each thing that is to be seen whether it can be.
+/// Properties of the page as JSON: sizes, and the visibility of each element.
 const LOOK: &str = r#"(() => {
     const shown = (element) => {
         const box = element.getBoundingClientRect();
@@ -69,7 +68,7 @@ const LOOK: &str = r#"(() => {
 const SCHEMES: [&str; 2] = ["light", "dark"];
 const WIDTHS: [u32; 2] = [1280, 400];
 
-/// Makes the report of a directory that is kept, with the real command.
+/// Makes the report of stored results with the real command.
 fn report() -> Result<TempDir> {
     let directory = TempDir::new()?;
     let kept = tools::workspace().join("crates/lab/testdata/page");
@@ -164,7 +163,7 @@ fn check(seen: &Value, width: u32) -> Result<()> {
     Ok(())
 }
 
-/// Nothing was asked for but the page itself, and nobody complained.
+/// Checks that only the page itself was requested, and that there were no errors.
 fn nothing_but(page: &Page<'_>, url: &str) -> Result<()> {
     let asked: Vec<&str> = page.requests().collect();
     ensure!(
@@ -176,7 +175,7 @@ fn nothing_but(page: &Page<'_>, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// Both are full of things in several colours, one is bright and the other is not.
+/// Checks that both pictures have many colours, and that only one is bright.
 fn look_different(light: &Picture, dark: &Picture) -> Result<()> {
     for picture in [light, dark] {
         ensure!(picture.colours > 50, "too few colours: {picture:?}");

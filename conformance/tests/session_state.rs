@@ -1,13 +1,14 @@
-//! Session state in transaction mode: what a client has set up is its own, stays its own, and is seen by nobody else.
+//! Session state in transaction mode: the state that a client has set up stays, and no other client sees it.
 //!
-//! Each script (`session_state/kinds`) is played by clients A and B first at PostgreSQL, with connections of their own,
-//! then at the target, with one server for both where the state follows its client and two where it pins; in the simple
-//! protocol, with unnamed and with named statements; and once more with every server replaced before each step (in one of
-//! the protocols; `SESSION_STATE_ALL=1` in all of them). Every answer, every reported setting and every SQLSTATE has to be
-//! the same, and no server may keep anything.
+//! Clients A and B run each script (`session_state/kinds`) first on PostgreSQL, with connections of their own, then
+//! on the target, with one server for both if the state follows its client and two if it pins. Each script runs in
+//! the simple protocol, with unnamed and with named statements; and once more with every server replaced before each
+//! step (in one of the protocols; `SESSION_STATE_ALL=1` in all of them). Every answer, every reported setting and
+//! every SQLSTATE must be equal, and no server may keep any state.
 //!
-//! `SESSION_STATE_ONLY=text` plays only the scripts whose name holds it. `SESSION_STATE_SEED` repeats a run of the random
-//! programs, `SESSION_STATE_SECONDS` (default 15) says how long the crowd is at work: 120 for the whole test.
+//! `SESSION_STATE_ONLY=text` runs only the scripts whose name contains the text. `SESSION_STATE_SEED` repeats a run
+//! of the random programs, `SESSION_STATE_SECONDS` (default 15) sets the duration of the crowd test: 120 for the
+//! whole test.
 
 #[path = "session_state/crowd.rs"]
 mod crowd;

@@ -1,5 +1,5 @@
-//! Names and types of prepared statements are resolved at each Parse: clients of a pool hear what clients with connections
-//! of their own hear, whatever DDL comes between, through the pooler or past it.
+//! Names and types of prepared statements are resolved at each Parse: clients of a pool get the answers of clients
+//! with connections of their own, whatever DDL runs in between, through the pooler or outside it.
 //!
 //! Each case runs twice, in two databases of one server: directly, and through a pool whose clients change servers.
 
@@ -24,7 +24,7 @@ use weir_conformance::frontend::parse;
 use weir_conformance::frontend::query;
 use weir_conformance::frontend::sync;
 
-/// Oids from here on are of objects that the test made, and differ between databases.
+/// First oid of objects that the test creates, which differ between databases.
 const OWN_OIDS: u32 = 16_384;
 
 fn batch(messages: &[Vec<u8>]) -> Vec<u8> {
@@ -36,7 +36,7 @@ fn run(name: &str, values: &[&str]) -> Vec<u8> {
     batch(&[bind("", name, &values), describe(b'P', ""), execute("", 0)])
 }
 
-/// Numbers of objects, which differ between databases, are left out of errors.
+/// Removes oids from errors, because they differ between databases.
 fn without_oids(text: &str) -> String {
     // Severity and code come first.
     let words = text.split(' ').enumerate().map(|(at, word)| {
@@ -49,7 +49,7 @@ fn without_oids(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// What a client hears, in one line: tags, parameter types, columns, rows and errors.
+/// Answer of a client in one line: tags, parameter types, columns, rows and errors.
 fn hear(client: &mut Raw, bytes: &[u8]) -> Result<String> {
     let mut heard = Vec::new();
     for message in client.ask(bytes)? {
@@ -72,22 +72,22 @@ fn hear(client: &mut Raw, bytes: &[u8]) -> Result<String> {
     Ok(heard.join(" "))
 }
 
-/// Who runs the DDL.
+/// Session that runs the DDL.
 #[derive(Debug, Clone, Copy)]
 enum By {
     /// A client of the pool.
     Client,
-    /// A connection that the pool knows nothing of.
+    /// A connection that the pool does not know.
     Elsewhere,
 }
 
-/// One database, with its clients.
+/// A database with its clients.
 struct Side {
     port: u16,
     database: String,
     clients: Vec<Raw>,
     ddl: Raw,
-    /// Keeps a server from the others.
+    /// Client that keeps a server busy.
     holder: Raw,
 }
 
@@ -100,7 +100,7 @@ impl Side {
     }
 }
 
-/// The same in both databases.
+/// Two equal databases, one direct and one behind the pool.
 struct Twins {
     direct: Side,
     through: Side,
@@ -109,7 +109,7 @@ struct Twins {
 }
 
 impl Twins {
-    /// Clients of one worker share what servers have prepared.
+    /// Creates both sides. Clients of one worker share the statements that servers have prepared.
     fn new(name: &str, servers: u32, workers: u32, schema: &str, by: By) -> Result<Self> {
         let postgres = Postgres::shared()?;
         let config = Config::to(postgres.port())
@@ -139,7 +139,7 @@ impl Twins {
         })
     }
 
-    /// Both sides hear the same; what that is.
+    /// Sends bytes on both sides; returns the answer, which must be equal.
     fn say(&mut self, client: usize, bytes: &[u8]) -> Result<String> {
         let wanted = hear(self.direct.client(client)?, bytes)?;
         let heard = hear(self.through.client(client)?, bytes)?;
@@ -151,7 +151,7 @@ impl Twins {
         Ok(wanted)
     }
 
-    /// On one server of the pool, then on another.
+    /// Sends bytes on one server of the pool, then on another.
     fn say_on_both(&mut self, client: usize, bytes: &[u8]) -> Result<()> {
         self.say(client, bytes)?;
         self.hold("begin")?;
@@ -182,9 +182,9 @@ struct Case {
     text: &'static str,
     values: &'static [&'static str],
     ddl: &'static str,
-    /// What it has left, or what it finds.
+    /// Query that shows the statement's effect or result.
     check: &'static str,
-    /// PostgreSQL settles what a statement means that was prepared before.
+    /// True if PostgreSQL itself determines the meaning of a statement that was prepared before.
     old_is_certain: bool,
 }
 
@@ -347,14 +347,14 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Clients that prepared before the DDL, after it, and in a transaction after it.
+/// Checks clients that prepared before the DDL, after it, and in a transaction after it.
 fn check(case: &Case, by: By, workers: u32) -> Result<()> {
     let name = format!("{}_{by:?}_{workers}", case.name).to_lowercase();
     let mut twins = Twins::new(&name, 2, workers, case.schema, by)?;
     let prepare = batch(&[parse("s", case.text, &[])]);
     let told = batch(&[parse("s", case.text, &[]), describe(b'S', "s")]);
     let use_it = run("s", case.values);
-    // Before: on both servers, by clients that go on, and by one that is described.
+    // Before: on both servers, by clients that continue, and by one that sends Describe.
     twins.say_on_both(0, &query("select 1"))?;
     twins.say(0, &prepare)?;
     twins.say_on_both(0, &use_it)?;
@@ -425,7 +425,7 @@ cases! {
     a_cast_that_was_made_is_used: "cast",
 }
 
-/// What a session makes temporary is seen by its own Parse, and by nobody else's.
+/// A temporary object is visible to the Parse of its own session only.
 #[test]
 fn two_temporary_tables_of_one_name_have_types_of_their_own() -> Result<()> {
     for servers in [1, 2] {
@@ -451,7 +451,7 @@ fn two_temporary_tables_of_one_name_have_types_of_their_own() -> Result<()> {
     Ok(())
 }
 
-/// A permanent table of the same name is not what a session means whose own Parse found its temporary one.
+/// A permanent table of the same name is not used by a session whose own Parse found its temporary one.
 #[test]
 fn a_temporary_table_hides_a_permanent_one_on_every_server() -> Result<()> {
     let schema = "create table t (v text)";
@@ -475,7 +475,7 @@ fn a_temporary_table_hides_a_permanent_one_on_every_server() -> Result<()> {
         if round % 2 == 1 {
             twins.hold("commit")?;
         }
-        // Who means the permanent one leaves copies of that on both servers.
+        // A client that refers to the permanent table leaves copies of that statement on both servers.
         twins.say_on_both(0, &run("s", &["permanent"]))?;
     }
     twins.say(2, &query("select v, count(*) from t group by 1"))?;

@@ -1,6 +1,7 @@
-//! TLS on both hops carries what the protocol carries: the same bytes, the same ends, the same tools.
+//! TLS on both sides carries the protocol unchanged: the same bytes, the same ends, the same tools.
 //!
-//! The steps run against any target: `CONFORMANCE_TARGET=direct` proves them on PostgreSQL's own TLS.
+//! The steps run against any target: `CONFORMANCE_TARGET=direct` validates them on PostgreSQL's own
+//! TLS.
 
 #[path = "tls/certificates.rs"]
 mod certificates;

@@ -1,7 +1,7 @@
 //! Hazards of TLS and of logging in, one test each, named by the hazard's number.
 //!
-//! Where PostgreSQL has the same duty, the steps run against any target (`CONFORMANCE_TARGET=direct` proves them); the
-//! others are about Weir's own binary.
+//! Steps that apply to PostgreSQL as well run against any target (`CONFORMANCE_TARGET=direct` validates them); the
+//! others are about Weir's binary.
 
 #[path = "tls_hazards/access.rs"]
 mod access;

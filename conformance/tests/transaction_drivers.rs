@@ -1,8 +1,8 @@
-//! Drivers by their defaults in transaction pooling, with more clients than servers: nothing they are told differs.
+//! Drivers with their defaults in transaction pooling, with more clients than servers: all their results are equal.
 //!
-//! The programs `tx_*` in `drivers/` run scenarios with six clients side by side and print what each was told. Every
-//! program runs twice, directly and through the target, and PostgreSQL's own answers are what is right. The target has
-//! two servers, and two more connections see to it that clients are served by now one, now the other.
+//! The programs `tx_*` in `drivers/` run scenarios with six clients side by side and print each client's results.
+//! Every program runs twice, directly and through the target; PostgreSQL's own answers are the reference. The target
+//! has two servers, and two more connections make clients change between them.
 
 #[path = "transaction_drivers/cluster.rs"]
 mod cluster;
@@ -24,7 +24,7 @@ use weir_conformance::PoolOptions;
 use weir_conformance::Target;
 use weir_conformance::drivers;
 
-/// No program may take longer; it is killed and its last steps shown.
+/// Time limit for a program in seconds; it is then killed and its last steps are shown.
 const SECONDS_MAX: &str = "400";
 /// Servers of the pool: fewer than clients.
 const SERVERS: u32 = 2;
@@ -122,16 +122,16 @@ fn rust(driver: &str) -> Result<()> {
     compare(driver, &program.to_string_lossy(), &[driver])
 }
 
-/// Runs a program directly and through the target and compares what its clients were told.
+/// Runs a program directly and through the target and compares the clients' results.
 fn compare(name: &str, program: &str, arguments: &[&str]) -> Result<()> {
     let cluster = Cluster::shared()?;
     let options = PoolOptions::default()
         .pool_size(SERVERS)
         .setting("query_wait_timeout = 100")
-        // Every start-up parameter is to have its effect; this line comes after the one that others need.
+        // Every start-up parameter must have its effect; this line overrides the one that other suites need.
         .setting("ignore_startup_parameters =");
     let mut target = Target::start_kind(Kind::from_env()?, cluster.port(), &options)?;
-    // Programs ask until they have seen so many, however seldom the machine lets the shaker run.
+    // Programs repeat their query until they have seen this many servers, however rarely the machine runs the shaker.
     let reachable = match target.kind() {
         Kind::Direct => 1,
         _ => SERVERS,

@@ -1,5 +1,5 @@
-//! `weir tune`: a short run through Weir, one that is stopped, and a watch, from the command line to the report; each on a
-//! real PostgreSQL.
+//! `weir tune`: a short run through Weir, an interrupted one, and a watch, from the command line to the report; each
+//! on a real PostgreSQL.
 
 #![allow(
     clippy::indexing_slicing,
@@ -25,7 +25,7 @@ fn command(line: &str, directory: &Path) -> Command {
         .arg("tune")
         .args(line.split_whitespace())
         .stdin(Stdio::null());
-    // What is not put away, and who is not stopped, is found by this.
+    // Reveals files that are not removed and processes that are not stopped.
     command.current_dir(directory).env("TMPDIR", directory);
     command
 }
@@ -45,7 +45,7 @@ fn finding(result: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(result.join("finding.json")).unwrap()).unwrap()
 }
 
-/// Runs until a cell is measured, and then does what Ctrl-C at a terminal does.
+/// Runs until a cell is measured, then does what Ctrl-C at a terminal does.
 fn interrupted(line: &str, directory: &Path) -> Output {
     let mut child = command(line, directory)
         .stdout(Stdio::piped())
@@ -70,13 +70,13 @@ fn interrupted(line: &str, directory: &Path) -> Output {
     }
 }
 
-/// How many of ours there are.
+/// Number of the tool's own databases.
 fn databases(cluster: &Cluster) -> String {
     let count = "SELECT count(*) FROM pg_database WHERE datname LIKE 'weir%'";
     cluster.query(USER, count).unwrap()
 }
 
-/// Directories of servers and poolers, and processes that have them in their command line.
+/// Directories of servers and poolers, and processes with such a directory in their command line.
 fn left_behind(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
@@ -112,12 +112,12 @@ fn a_run_through_weir_has_its_own_times_and_balanced_books_and_leaves_nothing_be
         assert!(spot["snapshots"].as_u64().unwrap() > 5);
         assert!(!spot["waits"].as_array().unwrap().is_empty());
         let pool = |part: &str| spot["pool"][part].as_f64().unwrap();
-        // Six clients are always somewhere, and no more of them hold a server than there are.
+        // The six clients are always in some state, and no more of them hold a server than there are servers.
         let held = pool("server") + pool("client");
         assert!(held <= connections * 1.1 && held > 0.0, "{spot}");
         assert!((2.0..=7.0).contains(&(held + pool("queue"))), "{spot}");
     }
-    // Three points for a few seconds: whatever is said, it is not said with confidence.
+    // Three points of a few seconds: no verdict can have high confidence.
     assert_ne!(series["judgement"]["verdict"]["confidence"], "high");
     let html = fs::read_to_string(result.join("report.html")).unwrap();
     assert_eq!(
@@ -173,7 +173,7 @@ fn a_watch_sees_the_sessions_that_are_there_and_says_that_it_saw_too_little() {
         cluster.address()
     ))
     .unwrap();
-    // Our own sessions are not counted, so this is somebody else's.
+    // The tool's own sessions are not counted, so this one belongs to another application.
     let mut held = Psql::connect(&address).unwrap();
     held.execute("SET application_name = 'shop'; BEGIN; SELECT 1")
         .unwrap();

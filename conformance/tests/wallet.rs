@@ -1,5 +1,5 @@
-//! The e-wallet of the lab on a real PostgreSQL: the published sizes to the kilobyte, and books that balance after a
-//! load, or say what is wrong.
+//! The lab's e-wallet on a real PostgreSQL: the published sizes to the kilobyte, and books that balance after a
+//! load, or name the violation.
 
 #![allow(
     clippy::indexing_slicing,
@@ -32,7 +32,7 @@ fn cluster() -> Cluster {
     Cluster::start(&Programs::find().unwrap(), Settings::new(20)).unwrap()
 }
 
-/// So many transactions of the mix by each of four clients; how many were transfers.
+/// Runs `each` transactions of the mix with each of four clients; returns the number of transfers.
 fn load(cluster: &Cluster, wallet: &Wallet, mode: Mode, address: &Address, each: u32) -> u64 {
     let directory = TempDir::new().unwrap();
     let scripts = wallet.scripts(mode).unwrap();
@@ -80,7 +80,7 @@ fn books_balance_after_either_load_and_tell_what_is_wrong() {
     };
     let mut store = Store::create(&address(&cluster), &wallet).unwrap();
     for mode in [Mode::Chatty, Mode::Pipelined] {
-        // Each begins with the same data again.
+        // Each mode begins with the same data.
         let address = store.restore().unwrap();
         let mut psql = Psql::connect(&address).unwrap();
         assert_eq!(wallet.books(&mut psql).unwrap().violations(Some(0)), []);
@@ -95,7 +95,7 @@ fn books_balance_after_either_load_and_tell_what_is_wrong() {
                 found: i64::try_from(transfers).unwrap(),
             }]
         );
-        // A commit that half got lost.
+        // A commit that was partly lost.
         psql.execute("UPDATE wallets SET balance = balance + 1 WHERE id = 1")
             .unwrap();
         let told = wallet.books(&mut psql).unwrap().violations(Some(transfers));
@@ -153,7 +153,7 @@ fn a_real_server_is_sampled_into_the_file_and_says_what_is_missing() {
     };
     let cell = database.begin_cell(run, &cell).unwrap();
     let collector = Collector::start(&what, &file, run, cell).unwrap();
-    // Long enough for two looks at the counters, which are taken twice a second.
+    // Long enough for two samples of the counters, which are taken twice a second.
     let mut sleeper = Psql::connect(&address(&cluster)).unwrap();
     sleeper.execute("SELECT pg_sleep(1.5)").unwrap();
     assert!(collector.stop().unwrap() > 5);

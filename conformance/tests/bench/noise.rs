@@ -48,7 +48,7 @@ fn the_same_program_twice_is_noise_and_a_slowed_weir_is_found() {
         "{report}"
     );
 
-    // Presents the data as two runs of which the first has a slower Weir.
+    // Presents the data as two runs of which the second has the slower Weir.
     let result = directory.path().join("result");
     part(&result, &directory.path().join("before"), SLOW);
     part(&result, &directory.path().join("after"), "weir-1");

@@ -26,7 +26,7 @@ use crate::support::Meter;
 
 const CANCELS: u32 = 1000;
 
-/// One client cancels its own short queries a thousand times, while two others use the same server.
+/// A single client cancels its own short queries a thousand times, while two others use the same server.
 #[test]
 fn cor_24_a_late_cancel_never_hits_another_client() -> Result<()> {
     let postgres = Postgres::shared()?;

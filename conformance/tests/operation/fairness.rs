@@ -136,7 +136,7 @@ impl Protocol {
         answer(client).map(drop)
     }
 
-    /// One transaction of client `number`.
+    /// Runs one transaction of client `number`.
     fn transaction(self, client: &mut Raw, number: i32, reason: &str) -> Result<()> {
         let insert = format!("insert into made (client) values ({number})");
         for sql in ["begin", &insert, reason, "commit"] {
@@ -158,7 +158,8 @@ fn batch(name: &str, sql: &str, ends: bool) -> Vec<u8> {
 
 const TABLE: &str = "drop table if exists made; create table made (id serial, client int)";
 
-/// Client 0 is the only one on its worker, so nobody waits there: it used to keep its server for as long as it went on.
+/// Client 0 is alone on its worker, so no client waits there: it used to keep its server for as long as it sent
+/// queries.
 #[test]
 fn whatever_a_client_keeps_its_server_for_who_waits_elsewhere_is_next() -> Result<()> {
     const MORE: usize = 20;
@@ -174,7 +175,7 @@ fn whatever_a_client_keeps_its_server_for_who_waits_elsewhere_is_next() -> Resul
         {
             direct.query(TABLE)?;
             let (busy, waiters) = clients.split_first_mut().context("clients")?;
-            // All have moved a sequence before: nobody is on trial.
+            // All have used a sequence before, so no client is on trial.
             for client in std::iter::once(&mut *busy).chain(waiters.iter_mut()) {
                 protocol.transaction(client, -1, reason)?;
                 protocol.transaction(client, -1, reason)?;
@@ -205,14 +206,14 @@ fn whatever_a_client_keeps_its_server_for_who_waits_elsewhere_is_next() -> Resul
                 .take(last)
                 .filter(|client| *client == "0")
                 .count();
-            // One is the transaction that they waited for.
+            // One of them is the transaction that they waited for.
             ensure!(overtaken <= 3, "{reason}, {protocol:?}: {order:?}");
         }
         weir.check_healthy()
     })
 }
 
-/// The issue's own loop: one client did 180,049 transactions while five others did none.
+/// Workload of the reported issue: one client did 180,049 transactions while five others did none.
 #[test]
 fn clients_that_read_sequences_without_end_all_get_their_turns() -> Result<()> {
     const CLIENTS: usize = 6;

@@ -1,4 +1,4 @@
-//! Where Weir connects to: several hosts, names, unix sockets.
+//! Destinations of server connections: several hosts, names, unix sockets.
 
 use std::net::TcpListener;
 
@@ -15,14 +15,14 @@ use crate::support::clients;
 use crate::support::refusal;
 use crate::support::send_all;
 
-/// Four clients in transactions at once, so that four servers are needed.
+/// Runs four clients in transactions at once, so that four servers are needed.
 fn check_four(weir: &Weir, server: &mut Server) -> Result<()> {
     let mut clients = clients(weir, "shop", 4)?;
     send_all(&mut clients, "begin; select 1")?;
     for client in &mut clients {
         answer(client)?;
     }
-    // One more may have been on its way when another became free.
+    // Another server may have been connecting when one became free.
     ensure!(server.count()? >= 4, "{} backends", server.count()?);
     for client in &mut clients {
         client.query("commit")?;
@@ -41,7 +41,7 @@ fn shop(server: &Server, host: &str, more: &str) -> Config {
 #[test]
 fn a_dead_host_is_passed_over() -> Result<()> {
     let mut server = Server::new("op_dead_host")?;
-    // Nobody listens on the first two.
+    // The first two hosts have no open port.
     for more in ["", "load_balance_hosts=disable"] {
         let config = shop(&server, "127.0.0.2,127.0.0.3,127.0.0.1", more);
         let mut weir = Weir::start(&config)?;

@@ -1,4 +1,4 @@
-//! SIGKILL under load: what the next process and the server make of it.
+//! SIGKILL under load: effects on the next process and on the server.
 
 use std::process::Child;
 use std::process::Command;
@@ -19,22 +19,23 @@ use weir_conformance::wait_until;
 use crate::support::PATIENCE;
 use crate::support::Server;
 
-/// From the start of the process to the first connection that is accepted, or a few times what the start before took: the
-/// machine may be busy with something else.
+/// Time limit from the start of the process to the first accepted connection. A multiple of the previous start's
+/// duration is also accepted, because the machine may be busy.
 const ACCEPTING_MAX: Duration = Duration::from_millis(200);
 const STARTS_MAX: u32 = 4;
-/// From the kill to the end of the last transaction that it left behind, or as many starts.
+/// Time limit from the kill to the end of the last orphaned transaction; a multiple of the start's duration is
+/// accepted, too.
 const ORPHANS_MAX: Duration = Duration::from_secs(1);
-/// The best of so many tries counts.
+/// Number of tries, of which the best counts.
 const TRIES: usize = 3;
 
-/// What one kill led to.
+/// Measurements of one kill.
 struct Killed {
-    /// How long the process that was killed took to start.
+    /// Time that the killed process took to start.
     first: Duration,
-    /// How long until the next one accepted.
+    /// Time until the next process accepted a connection.
     accepting: Duration,
-    /// How long until nothing of the last was left.
+    /// Time until no transaction of the killed process was left.
     orphans: Duration,
 }
 
@@ -45,7 +46,7 @@ impl Killed {
     }
 }
 
-/// pgbench's transactions, until it is dropped or its connections break.
+/// pgbench's load, until it is dropped or its connections break.
 struct Load(Child);
 
 impl Load {
@@ -76,7 +77,7 @@ impl Drop for Load {
     }
 }
 
-/// Transactions that are open in the database.
+/// Number of open transactions in the database.
 fn transactions(server: &mut Server) -> Result<usize> {
     let sql = format!(
         "select count(*) from pg_stat_activity where datname = '{}' and xact_start is not null",
@@ -85,7 +86,7 @@ fn transactions(server: &mut Server) -> Result<usize> {
     Ok(server.direct.query_one(&sql)?.parse()?)
 }
 
-/// One kill.
+/// Kills a process once and measures.
 fn killed(server: &mut Server, config: &Config) -> Result<Killed> {
     let begun = clock::now();
     let mut weir = Weir::start(config)?;
@@ -97,7 +98,7 @@ fn killed(server: &mut Server, config: &Config) -> Result<Killed> {
     wait_until("load", PATIENCE, || Ok(transactions(server)? > 3))?;
     let begun = clock::now();
     weir.kill()?;
-    // Nobody comes back through the old pgbench: what is open now is an orphan.
+    // The old pgbench cannot reconnect, so every open transaction is an orphan now.
     drop(load);
     wait_until("the end of all orphans", PATIENCE, || {
         Ok(transactions(server)? == 0)
@@ -148,7 +149,8 @@ fn after_sigkill_the_next_process_accepts_at_once_and_no_transaction_is_left() -
     bail!("too late: {}", told.join("; "))
 }
 
-/// The same address at once, though connections of the last process linger, and its socket file is still there.
+/// The next process can use the address at once, although connections of the last one linger and its socket file
+/// still exists.
 #[test]
 fn what_a_killed_process_leaves_is_no_obstacle() -> Result<()> {
     let server = Server::new("op_killed_file")?;

@@ -1,4 +1,4 @@
-//! When servers are closed, checked and replaced.
+//! Closing, checking and replacing of servers.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn server_lifetime_closes_old_servers_when_they_are_free() -> Result<()> {
     raw.query("begin")?;
     let second = raw.query_one("select pg_backend_pid()")?;
     ensure!(first != second);
-    // Older than its time, and in use.
+    // Older than its lifetime, but in use.
     raw.query("select pg_sleep(1.5)")?;
     ensure!(raw.query_one("select pg_backend_pid()")? == second);
     raw.query("commit")?;
@@ -57,7 +57,7 @@ fn a_server_lifetime_of_zero_closes_after_each_use() -> Result<()> {
     server.wait_count(0)
 }
 
-/// A table in which each check leaves a line, and how many lines it has after ten queries.
+/// Number of checks during ten queries, counted by a table to which each check adds a row.
 fn checks_of_ten(server: &Server, delay: &str, query: &str) -> Result<usize> {
     let mut inside = Raw::connect(server.postgres.port(), server.database)?;
     inside.query("drop table if exists checks; create table checks (pid int)")?;

@@ -24,7 +24,8 @@ use crate::support::refusal;
 use crate::support::send_all;
 use crate::support::took;
 
-/// Runs many short queries by all clients at once, and returns the most backends ever seen meanwhile.
+/// Runs many short queries with all clients at once; returns the maximum number of backends seen
+/// meanwhile.
 fn load(server: &mut Server, mut clients: Vec<Raw>, time: Duration) -> Result<usize> {
     let stop = AtomicBool::new(false);
     let until = clock::now() + time;
@@ -84,7 +85,7 @@ fn pool_size_of_a_database_holds_transactions_back() -> Result<()> {
         weir.wait_pool("op_db_pool_size", "cl_waiting", 6)?;
         ensure!(weir.pool_number("op_db_pool_size", "sv_active")? == 2);
         server.stays(2, Duration::from_millis(300))?;
-        // Whoever got one gives it back; so all are served in the end.
+        // Each client that got a server releases it, so all are served in the end.
         send_all(&mut clients, "commit")?;
         for client in &mut clients {
             answer(client)?;
@@ -121,7 +122,7 @@ fn max_db_connections_holds_over_two_pools_and_evicts_an_idle_server() -> Result
         for ann in &mut anns[..2] {
             answer(ann)?;
         }
-        // Both servers are idle and Ann's; Ben needs one.
+        // Both servers are idle in Ann's pool; Ben needs one.
         let begun = clock::now();
         let mut bens = connect("op_ben", 6)?;
         ensure!(bens[0].query_one("select current_user")? == "op_ben");
@@ -131,10 +132,10 @@ fn max_db_connections_holds_over_two_pools_and_evicts_an_idle_server() -> Result
             begun.elapsed()
         );
         server.wait_count(2)?;
-        // Both pools want all of it all the time: nobody starves, the limit holds.
+        // Both pools always want the whole limit: both are served, and the limit holds.
         let everybody: Vec<Raw> = anns.into_iter().chain(bens).collect();
         let most = load(&mut server, everybody, Duration::from_secs(1))?;
-        // A backend that was told to go may still be seen for a moment beside its successor.
+        // A backend that is closing may still be visible beside its successor.
         ensure!(most <= 4, "{most} backends");
         server.wait_count(2)?;
         weir.check_healthy()
@@ -206,7 +207,7 @@ fn max_user_connections_holds_over_two_databases() -> Result<()> {
         })?;
         let both = first.count()? + second.count()?;
         ensure!(both == 2, "{both} backends");
-        // Another user is not limited by that.
+        // The limit does not apply to another user.
         let mut other = weir.connect("op_max_user_1")?;
         ensure!(other.query_one("select 1")? == "1");
         send_all(&mut everybody, "commit")?;
@@ -230,13 +231,13 @@ fn min_pool_size_is_kept() -> Result<()> {
     for client in &mut clients {
         answer(client)?;
     }
-    // Not counted at once: one that was more than enough may just be leaving.
+    // Wait for the count, since a surplus backend may just be closing.
     server.wait_count(5)?;
     send_all(&mut clients, "commit")?;
     for client in &mut clients {
         answer(client)?;
     }
-    // The idle ones above it go, the others stay.
+    // Idle servers above the limit are closed, the others stay.
     server.wait_count(3)?;
     server.stays(3, Duration::from_millis(1500))?;
     let gone = server.pids()?;
@@ -280,7 +281,7 @@ fn the_reserve_is_used_after_reserve_pool_timeout_and_not_before() -> Result<()>
     })
 }
 
-/// So many try to come in at once; returns how many did, and what the others heard.
+/// Starts `count` logins at once; returns the accepted clients and the errors of the others.
 fn rush(weir: &Weir, user: &str, database: &str, count: usize) -> (Vec<Raw>, Vec<String>) {
     let logins: Vec<Result<Raw>> = thread::scope(|scope| {
         let logins: Vec<_> = (0..count)
@@ -296,7 +297,8 @@ fn rush(weir: &Weir, user: &str, database: &str, count: usize) -> (Vec<Raw>, Vec
     (inside, outside.into_iter().map(refusal).collect())
 }
 
-/// Exactly `limit` of twice as many come in; a place that becomes free is given away again.
+/// Checks that of twice `limit` clients exactly `limit` are accepted, and that a free place is used
+/// again.
 fn check_client_limit(config: &Config, user: &str, limit: usize, text: &str) -> Result<()> {
     let mut weir = Weir::start(config)?;
     let (mut inside, outside) = rush(&weir, user, "op_clients", limit * 2);
@@ -309,7 +311,7 @@ fn check_client_limit(config: &Config, user: &str, limit: usize, text: &str) -> 
         ensure!(client.query_one("select 1")? == "1");
     }
     inside.into_iter().for_each(Raw::terminate);
-    // It takes a moment until Weir has seen them go.
+    // Weir needs a moment to notice that they are gone.
     weir_conformance::wait_until("all places free again", crate::support::PATIENCE, || {
         Ok(rush(&weir, user, "op_clients", limit).0.len() == limit)
     })?;

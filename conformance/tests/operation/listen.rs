@@ -1,4 +1,4 @@
-//! Where Weir listens: unix sockets as files and as abstract names, IPv6.
+//! Addresses of clients: unix sockets as files and as abstract names, IPv6.
 
 use std::fs;
 use std::net::TcpListener;
@@ -16,7 +16,7 @@ use weir_conformance::tools;
 use crate::support::PATIENCE;
 use crate::support::Server;
 
-/// What psql prints for a query over this host.
+/// psql's output for a query over this host.
 fn ask(host: &str, port: u16, database: &str, sql: &str) -> Result<String> {
     let mut psql = psql(port, database)?;
     let output = tools::run(psql.args(["-h", host, "-At", "-c", sql]))?;
@@ -28,7 +28,7 @@ fn a_socket_file_has_the_mode_and_group_asked_for() -> Result<()> {
     let server = Server::new("op_unix")?;
     let directory = TempDir::new()?;
     let host = directory.path().to_string_lossy().into_owned();
-    // Root may give a file to any group, others to their own.
+    // Root may give a file to any group, other users only to their own.
     let own = fs::metadata(directory.path())?.gid();
     let (group, id) = match tools::is_root() {
         true => ("daemon".to_owned(), 1),

@@ -1,4 +1,4 @@
-//! Which lines the log has.
+//! Lines of the log.
 
 use anyhow::Result;
 use anyhow::ensure;
@@ -11,7 +11,7 @@ use crate::support::clients;
 use crate::support::refusal;
 use crate::support::send_all;
 
-/// The log after a login, a refused login, an end and a period of statistics.
+/// Log of a login, a refused login, a disconnect and a period of statistics.
 fn log(server: &Server, settings: &[(&str, &str)]) -> Result<String> {
     let config = server.config().set("stats_period", "1");
     let config = settings
@@ -62,7 +62,7 @@ fn statistics_are_logged_every_stats_period_unless_switched_off() -> Result<()> 
          in # B/s, out # B/s, xact # us, query # us, wait # us",
     )?;
     let quiet = Weir::start(&config.set("log_stats", "0"))?;
-    // Longer than one that logs them took for two.
+    // Longer than a Weir that logs them took for two.
     let count = || weir.log().matches("stats: ").count();
     let before = count();
     weir_conformance::wait_until("two more periods", PATIENCE, || Ok(count() >= before + 2))?;
@@ -91,7 +91,8 @@ fn verbose_adds_what_happens_in_between() -> Result<()> {
     Ok(())
 }
 
-/// Whether a text is like a pattern, in which `#` stands for digits, `%` for hexadecimal ones, `*` for anything.
+/// True if a text matches a pattern, in which `#` stands for digits, `%` for hexadecimal digits, `*` for any
+/// text.
 fn is_like(text: &str, pattern: &str) -> bool {
     let Some(first) = pattern.chars().next() else {
         return text.is_empty();
@@ -113,7 +114,7 @@ fn is_like(text: &str, pattern: &str) -> bool {
     }
 }
 
-/// Fails unless some line has the shape of PgBouncer's lines and says what the pattern says.
+/// Fails unless some line has the format of PgBouncer's lines and matches the pattern.
 fn says(log: &str, pattern: &str) -> Result<()> {
     let pattern = format!("#-#-# #:#:#.# * [#] {pattern}");
     ensure!(
@@ -127,7 +128,7 @@ fn says(log: &str, pattern: &str) -> Result<()> {
 fn the_main_lines_are_pgbouncers() -> Result<()> {
     let server = Server::new("op_logging_lines")?;
     let log = log(&server, &[])?;
-    // The period of statistics is over at the end at the latest.
+    // The period of statistics ends with the process at the latest.
     for line in [
         "LOG kernel file descriptor limit: # (hard: #); max_client_conn: 400, max expected fd use: #",
         "LOG listening on 127.0.0.1:#",
@@ -248,7 +249,7 @@ fn lines_that_repeat_are_limited_and_counted() -> Result<()> {
         "{left_out} and {}: {log}",
         lines.len()
     );
-    // Who came and went is written, however often.
+    // Connects and disconnects are always written.
     let came = log.matches("login attempt: db=other").count();
     ensure!(came == FAILURES, "{came}");
     Ok(())

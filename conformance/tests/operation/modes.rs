@@ -1,4 +1,4 @@
-//! Pool modes, and which of several idle servers is used.
+//! Pool modes, and the choice among several idle servers.
 
 use std::collections::HashSet;
 
@@ -82,7 +82,7 @@ fn session_pooling_waits_until_a_client_leaves() -> Result<()> {
         apart(sent)?;
     }
     for mut client in clients.drain(..).skip(1) {
-        // Each drop of the one before makes room; the first was dropped by `skip`.
+        // Each client is dropped before the next one needs the server; `skip` dropped the first.
         answer(&mut client)?;
     }
     ensure!(server.count()? == 1);
@@ -162,7 +162,7 @@ fn a_pool_mode_may_differ_by_database_and_user() -> Result<()> {
     ended(&mut fay, "0A000")
 }
 
-/// Opens three servers, then tells which ones six queries of one client meet.
+/// Opens three servers, then returns the ones that serve six queries of one client.
 fn met_by_six(server: &mut Server, round_robin: &str) -> Result<Vec<String>> {
     let config = server.config().set("server_round_robin", round_robin);
     let weir = Weir::start(&config.env("WEIR_WORKERS", "1"))?;

@@ -1,4 +1,4 @@
-//! Two Weirs behind one port: a cancel request finds its client wherever it comes in.
+//! Two Weirs behind one port: a cancel request finds its client, whichever of them receives it.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::support::Server;
 const CLIENTS: usize = 10;
 const ROUNDS: usize = 5;
 
-/// Queries that run. Each is told from the others by what was cancelled, which is exactly one at a time.
+/// Number of running queries. A drop by exactly one identifies the query that was cancelled.
 fn running(server: &mut Server) -> Result<usize> {
     let sql = format!(
         "select count(*) from pg_stat_activity where datname = '{}' and state = 'active' and query = '{SLEEP}'",
@@ -33,7 +33,7 @@ fn wait_running(server: &mut Server, wanted: usize) -> Result<()> {
     })
 }
 
-/// A cancel comes in on a port that both listen on; which of the two gets it is the kernel's choice.
+/// A cancel request arrives at a port on which both listen; the kernel chooses the process.
 #[test]
 fn a_cancel_lands_on_the_right_one_of_two_every_time() -> Result<()> {
     let mut server = Server::new("op_peers")?;
@@ -88,7 +88,7 @@ fn a_peer_that_is_gone_costs_nothing_but_the_cancel() -> Result<()> {
     let config = server.config().set("peer_id", "1");
     let weir = Weir::start(&config.peer("2 = host=@weir-nobody"))?;
     let mut client = weir.connect("op_peer_gone")?;
-    // A key of peer 2.
+    // Key of peer 2.
     let mut other = Raw::tcp(weir.port(), Duration::from_secs(10))?;
     other.send(&frontend::cancel_request(0x4002_0005, &[1, 2, 3, 3]))?;
     ensure!(other.read_to_close()?.is_empty());

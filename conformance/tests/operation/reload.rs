@@ -1,4 +1,4 @@
-//! Changing the configuration of a running Weir, and configurations that are wrong from the beginning.
+//! Changes of a running Weir's configuration, and configurations that are invalid from the start.
 
 use std::process::Command;
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn another_pool_size_takes_effect() -> Result<()> {
     send_all(&mut clients[1..], "begin; select 1")?;
     weir.wait_pool("op_reload", "cl_waiting", 3)?;
     weir.reload(&config.clone().set("default_pool_size", "3"))?;
-    // Those who wait get the new places without anybody giving one back.
+    // Waiting clients get the new places without a release by another client.
     weir.wait_pool("op_reload", "cl_waiting", 1)?;
     server.stays(3, Duration::from_millis(300))?;
     ensure!(shown(&weir, "default_pool_size")? == "3");
@@ -93,7 +93,8 @@ fn a_reload_drops_nobody() -> Result<()> {
     for client in &mut *others {
         client.send(&frontend::query("select 'done', pg_sleep(0.5)"))?;
     }
-    // Another port of the database: every server leads somewhere else now, and goes when it is free.
+    // Another address of the database: every server has the wrong destination now and is closed when it
+    // is free.
     let pids = server.pids()?;
     let elsewhere = weir_conformance::Config::new().database(&format!(
         "* = host=localhost port={}",
@@ -164,7 +165,7 @@ fn an_unknown_variable_is_a_mistake() -> Result<()> {
     Ok(())
 }
 
-/// Exit code 1, and on one line all of these.
+/// Expects exit code 1, and one line with all these texts.
 fn refuses(name: &str, text: &str, wanted: &[&str]) -> Result<()> {
     let mut weir = Weir::spawn_text(name, text)?;
     let status = weir.wait_exit(PATIENCE)?;
@@ -268,7 +269,7 @@ fn sighup_opens_the_log_file_again() -> Result<()> {
     Ok(())
 }
 
-/// Runs `weir check` on a file: what it prints, what it says besides, and whether the exit code was zero.
+/// Runs `weir check` on a file; returns its output, its errors, and true if the exit code was zero.
 fn check(directory: &TempDir, name: &str, text: &str) -> Result<(String, String, bool)> {
     let file = directory.write(name, text)?;
     let mut weir = Command::new(weir_bin()?);
@@ -290,7 +291,7 @@ fn check_prints_what_would_be_in_force_without_secrets() -> Result<()> {
     ensure!(printed.contains("pool_mode = \"transaction\""), "{printed}");
     ensure!(printed.contains("***"), "{printed}");
     ensure!(!printed.contains("hunter2") && !said.contains("hunter2"));
-    // What it prints is a file that it takes, and prints again.
+    // The output is a valid file, and checking it gives the same output.
     let (again, said, is_good) = check(&directory, "again.toml", &printed)?;
     ensure!(is_good, "{said}");
     let settings = |text: &str| -> Vec<String> {

@@ -1,6 +1,7 @@
-//! Reloads without end while clients work: good files take effect, bad ones change nothing, and nobody notices either.
+//! Continuous reloads while clients work: valid files take effect, invalid ones change nothing, and clients notice
+//! neither.
 //!
-//! A few seconds in CI; `RELOADS=1000` for so many, `SEED=n` to repeat a run.
+//! Takes a few seconds in CI; `RELOADS=1000` sets a number, `SEED=n` repeats a run.
 
 use std::fs::File;
 use std::io::Read;
@@ -24,11 +25,11 @@ use weir_conformance::wait_until;
 use crate::support::PATIENCE;
 use crate::support::Server;
 
-/// Without `RELOADS`.
+/// Duration without `RELOADS`.
 const TIME: Duration = Duration::from_secs(5);
 const CLIENTS: usize = 12;
 
-/// How many reloads the log tells of, good ones and bad ones.
+/// Numbers of successful and failed reloads in the log.
 struct Outcomes {
     file: File,
     unread: String,
@@ -59,7 +60,7 @@ impl Outcomes {
         Ok(())
     }
 
-    /// Waits for the next one; true if it was a good one.
+    /// Waits for the next outcome; true if the reload succeeded.
     fn next(&mut self) -> Result<bool> {
         let (done, failed) = (self.done, self.failed);
         wait_until("the outcome of a reload", PATIENCE * 3, || {
@@ -74,7 +75,7 @@ fn one_of<'a>(random: &mut Random, words: &[&'a str]) -> &'a str {
     words.get(random.below(words.len())).copied().unwrap_or("")
 }
 
-/// A good configuration: anything that clients in transactions may not notice.
+/// Returns a valid configuration: any change that clients in transactions must not notice.
 fn good(random: &mut Random, server: &Server, marker: u64) -> Config {
     let port = server.postgres.port();
     let host = one_of(random, &["127.0.0.1", "localhost"]);
@@ -124,7 +125,7 @@ fn good(random: &mut Random, server: &Server, marker: u64) -> Config {
     config
 }
 
-/// The same with a mistake, which may stand in another file.
+/// Adds a mistake to a configuration, possibly in another file.
 fn bad(random: &mut Random, config: Config) -> Config {
     match random.below(10) {
         0 => config.set("pool_mod", "session"),
@@ -144,7 +145,7 @@ fn bad(random: &mut Random, config: Config) -> Config {
     }
 }
 
-/// All that the console says about what is in force.
+/// Console output about the configuration in force.
 fn in_force(console: &mut Raw) -> Result<String> {
     let config = console.query("SHOW CONFIG")?;
     let databases = console.query_named("SHOW DATABASES")?;
@@ -166,7 +167,7 @@ fn in_force(console: &mut Raw) -> Result<String> {
     Ok(format!("{config:?}\n{rows:?}"))
 }
 
-/// One client: transactions, prepared statements and settings of its own, until told to stop.
+/// Runs one client with transactions, prepared statements and settings of its own, until told to stop.
 fn work(weir: &Weir, number: usize, stop: &AtomicBool, count: &AtomicU64) -> Result<()> {
     let mut raw = weir.connect("op_reloads")?;
     raw.query(&format!("set application_name = 'client {number}'"))?;
@@ -263,13 +264,13 @@ fn reload_all(
     }
 }
 
-/// By signal or from the console, whose answer to a bad file is an error.
+/// Reloads by signal or from the console, which answers an invalid file with an error.
 fn reload(weir: &Weir, console: &mut Raw, random: &mut Random, config: &Config) -> Result<()> {
     if random.chance(50) {
         return weir.reload(config);
     }
     weir.replace_file(config)?;
-    // Whether it went well is in the log, as after a signal.
+    // The log has the result, as after a signal.
     drop(console.query("RELOAD"));
     Ok(())
 }

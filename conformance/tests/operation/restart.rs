@@ -22,10 +22,10 @@ use crate::support::PATIENCE;
 
 const CLIENTS: usize = 12;
 const RESTARTS: u64 = 2;
-/// Until this restart nobody stops.
+/// Clients stop only after this restart.
 const OVER: u64 = u64::MAX;
 
-/// One client's view of the restarts: which errors it got, by SQLSTATE.
+/// Errors that one client received during the restarts, by SQLSTATE.
 type Errors = BTreeMap<String, u64>;
 
 /// PostgreSQL's texts with 57P03 before it accepts connections.
@@ -35,11 +35,12 @@ const NOT_NOW: [&str; 3] = [
     "in recovery mode",
 ];
 
-/// Something to recover, so that PostgreSQL is not ready at once.
+/// Creates work for the recovery, so that PostgreSQL is not ready at once.
 const WORK: &str = "create table if not exists work (id int, pad text); \
     insert into work select i, repeat('x', 200) from generate_series(1, 200000) i; delete from work";
 
-/// Asks, and comes back after every error, until the restarts are over and it has been served since.
+/// Runs queries and reconnects after every error, until the restarts are over and it has been served
+/// since.
 fn works(port: u16, served: &AtomicU64, phase: &AtomicU64, errors: &Mutex<Errors>) -> Result<()> {
     let note = |code: &str| {
         let mut errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +72,7 @@ fn works(port: u16, served: &AtomicU64, phase: &AtomicU64, errors: &Mutex<Errors
     }
 }
 
-/// Everybody was served since it was called.
+/// Waits until every client has been served since the call.
 fn wait_served(served: &[AtomicU64]) -> Result<()> {
     let before: Vec<_> = served.iter().map(|count| count.load(SeqCst)).collect();
     wait_until("all clients to be served", PATIENCE * 6, || {

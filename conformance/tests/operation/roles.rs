@@ -1,5 +1,5 @@
-//! Roles that are dropped and created again, and `ALTER ROLE/DATABASE … SET`, while servers of a pool are there: a client
-//! that logs in through Weir gets what a new connection would get.
+//! Roles that are dropped and created again, and `ALTER ROLE/DATABASE … SET`, while a pool has servers: a client that
+//! logs in through Weir gets the state of a new connection.
 
 use anyhow::Context;
 use anyhow::Result;
@@ -12,19 +12,19 @@ use weir_conformance::wait_until;
 use crate::support::PATIENCE;
 use crate::support::Server;
 
-/// Takes the role away with all that is granted to it, and makes it again with rights on the table.
+/// Drops the role with all its privileges, and creates it again with rights on the table.
 const AGAIN: &str = "drop owned by {role}; drop role {role}; create role {role} login; \
     create policy p on secrets to {role} using (true); grant select on secrets to {role}";
 
 struct Roles {
     server: Server,
-    /// The database as its owner.
+    /// Connection to the database as its owner.
     owner: Raw,
     role: &'static str,
 }
 
 impl Roles {
-    /// A table that only this role may read, row by row.
+    /// Creates a table that only this role may read, by row-level security.
     fn new(database: &'static str, role: &'static str) -> Result<Self> {
         let server = Server::new(database)?;
         let mut owner = Raw::connect(server.postgres.port(), database)?;
@@ -63,7 +63,7 @@ impl Roles {
     }
 }
 
-/// What a client may see of itself and of the rows that are its role's.
+/// Checks that a client sees its role and the rows of that role.
 fn is_whole(client: &mut Raw, role: &str) -> Result<()> {
     let seen = client.query_one("select current_user || ' ' || (select sum(id) from secrets)")?;
     ensure!(seen == format!("{role} 7"), "{seen}");
@@ -77,10 +77,10 @@ fn a_new_client_is_of_the_new_role() -> Result<()> {
     let mut before = roles.client(&weir)?;
     is_whole(&mut before, roles.role)?;
     roles.again()?;
-    // Row security shows an old role nothing, without an error.
+    // Row-level security shows no rows to a dropped role, without an error.
     let mut after = roles.client(&weir)?;
     is_whole(&mut after, roles.role)?;
-    // Whoever was there before is served by the same servers.
+    // The earlier client is served by the same servers.
     is_whole(&mut before, roles.role)?;
     Ok(())
 }
@@ -94,7 +94,7 @@ fn a_role_that_is_gone_shows_by_its_first_error() -> Result<()> {
         "select 1 from other",
     ] {
         let mut roles = Roles::new("op_role_sign", "role_sign")?;
-        // New clients are asked about once a day here: only the sign counts.
+        // Here servers are checked once a day for new clients, so only the error counts.
         let weir = roles.weir("86400")?;
         let mut client = roles.client(&weir)?;
         is_whole(&mut client, roles.role)?;
@@ -215,7 +215,7 @@ fn a_role_that_is_dropped_serves_nobody_new() -> Result<()> {
     roles
         .owner
         .query("drop owned by role_gone; drop role role_gone")?;
-    // A greeting that is known needs no server; the first query does.
+    // A cached welcome needs no server; the first query does.
     let refused = roles
         .client(&weir)
         .and_then(|mut new| new.query_one("select 1"));

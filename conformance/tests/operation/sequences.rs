@@ -1,4 +1,4 @@
-//! `sequence_values`: what `lastval()` and `currval()` find in a later transaction, and which servers that costs.
+//! `sequence_values`: results of `lastval()` and `currval()` in a later transaction, and the servers they cost.
 
 use anyhow::Result;
 use anyhow::ensure;
@@ -13,7 +13,7 @@ use crate::support::clients;
 const TABLE: &str = "create table made (id serial, client int)";
 const READ: &str = "select lastval()";
 
-/// A Weir with pools of `size` servers, and the database's table.
+/// Starts a Weir with pools of `size` servers, and creates the table.
 fn start(server: &Server, values: &str, size: usize) -> Result<Weir> {
     Raw::connect(server.postgres.port(), server.database)?.query(TABLE)?;
     let config = server.config().set("sequence_values", values);
@@ -25,7 +25,7 @@ fn insert(client: &mut Raw, number: usize) -> Result<()> {
     client.query(&sql).map(drop)
 }
 
-/// The value, or the error.
+/// Returns the value, or the error.
 fn read(client: &mut Raw, bytes: &[u8]) -> Result<String> {
     let messages = client.ask(bytes)?;
     let error = messages.iter().find(|message| message.tag == b'E');
@@ -41,7 +41,7 @@ fn pins(weir: &Weir) -> Result<usize> {
     Ok(weir.connect("pgbouncer")?.query("show pins")?.len())
 }
 
-/// The extended protocol, and a statement that is prepared first.
+/// Batches of the extended protocol, unprepared and with a statement that is prepared first.
 fn batches(sql: &str) -> [Vec<u8>; 3] {
     let extended = |name: &str| {
         let mut bytes = frontend::parse(name, sql, &[]);
@@ -61,7 +61,7 @@ fn sequence_values_learn_may_lose_the_first_read_of_an_application_and_no_other(
     let (ann, ben) = both.split_at_mut(1);
     let (ann, ben) = (&mut ann[0], &mut ben[0]);
     insert(ann, 1)?;
-    // Ben gets the server when Ann's trial is over, which no later read of hers can undo.
+    // Ben gets the server at the end of Ann's trial, which no later read of Ann can undo.
     ben.query("select 1")?;
     let lost = read(ann, &frontend::query(READ))?;
     ensure!(lost.contains("55000"), "{lost}");
@@ -71,7 +71,7 @@ fn sequence_values_learn_may_lose_the_first_read_of_an_application_and_no_other(
         ensure!(pins(&weir)? == 1);
     }
     ann.query("discard sequences")?;
-    // Ben's first read is none of the application's any more.
+    // Ben's first read is no longer the application's first.
     insert(ben, 2)?;
     ensure!(pins(&weir)? == 1);
     ensure!(read(ben, &frontend::query(READ))? == "4");
@@ -85,7 +85,7 @@ fn sequence_values_pin_loses_no_value() -> Result<()> {
     let mut all = clients(&weir, "op_pin", 3)?;
     let (holders, third) = all.split_at_mut(2);
     let third = &mut third[0];
-    // Others use both servers before and between.
+    // Other clients use both servers before and in between.
     third.query("select 1")?;
     insert(&mut holders[0], 0)?;
     for client in [&mut *third, &mut holders[1]] {
@@ -130,13 +130,13 @@ fn sequence_values_refuse_says_so_at_once_and_keeps_no_server() -> Result<()> {
             ann.query("deallocate all")?;
         }
     }
-    // A transaction fails as by any error.
+    // The error fails the transaction, as any error does.
     ann.query("begin")?;
     insert(ann, 1)?;
     ensure!(read(ann, &frontend::query(READ))? == text);
     ensure!(read(ann, &frontend::query("select 1"))?.contains("25P02"));
     ann.query("rollback")?;
-    // What needs no memory works.
+    // Statements that need no memory work.
     ensure!(
         !ann.query_one("insert into made (client) values (1) returning id")?
             .is_empty()

@@ -1,4 +1,4 @@
-//! Settings belong to a client: on every server its own, on none another's.
+//! Settings belong to a client: every server has the client's own, never another client's.
 
 use std::thread;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const PID: &str = "select pg_backend_pid()";
 #[test]
 fn what_one_client_sets_no_other_sees_and_it_keeps() -> Result<()> {
     let server = Server::new("op_set")?;
-    // One worker, so that we know which server is next: the warmest.
+    // One worker, so that the next server is known: the last one used.
     let config = server.config().env("WEIR_WORKERS", "1");
     let weir = Weir::start(&config.set("default_pool_size", "2"))?;
     let mut blocker = weir.connect("op_set")?;
@@ -44,7 +44,7 @@ fn what_one_client_sets_no_other_sees_and_it_keeps() -> Result<()> {
         ensure!(ben.query(SHOWN)? == before);
         ensure!(ann.query(SHOWN)? == anns);
     }
-    // On the other server, too, for both.
+    // Both clients' settings on the other server, too.
     blocker.query("begin")?;
     ensure!(blocker.query_one(PID)? == first);
     ensure!(blocker.query(SHOWN)? == before);
@@ -137,7 +137,7 @@ fn the_database_entry_sets_start_values_for_all() -> Result<()> {
     Ok(())
 }
 
-/// The values of everything that a client may bring along.
+/// Reads all settings that a client may bring along.
 const BROUGHT: &str = "select name, setting from pg_settings where name in ('statement_timeout', 'search_path', \
     'TimeZone', 'DateStyle', 'application_name', 'work_mem', 'lock_timeout', 'extra_float_digits', 'client_encoding', \
     'IntervalStyle') order by name";
@@ -241,7 +241,7 @@ fn an_invalid_startup_value_is_refused_in_postgresqls_words() -> Result<()> {
         ensure!(!theirs.is_empty(), "the suite is wrong: {more:?} is valid");
         ensure!(ours == theirs, "{more:?}: {ours:?}, not {theirs:?}");
     }
-    // The server is as good as before.
+    // The server still works as before.
     let mut raw = weir.connect("op_invalid")?;
     ensure!(raw.query_one("show timezone")? == "UTC");
     weir.check_healthy()

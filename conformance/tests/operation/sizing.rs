@@ -1,5 +1,5 @@
-//! A pool finds its own size on a real PostgreSQL: the limit moves up where more servers pay, and holds below its bound.
-//! And it lets clients go on that a pool of fixed size would leave waiting for each other.
+//! A pool determines its own size on a real PostgreSQL: the limit rises while more servers pay off, and stays within
+//! its bound. It also resolves stalls in which a pool of fixed size would leave clients waiting for each other.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
@@ -22,19 +22,19 @@ use crate::support::answer;
 use crate::support::clients;
 use crate::support::send_all;
 
-/// The quiet start, and a search on a machine that does other things too.
+/// Time limit for the quiet start and a search, on a machine that is busy with other work, too.
 const SEARCH_MAX: Duration = Duration::from_secs(45);
 const START: u64 = 2;
 const SIZE_MAX: u64 = 12;
 
-/// One that begins with `START` servers.
+/// Starts an adaptive pool with `START` servers.
 fn small_pool(server: &Server) -> Result<Weir> {
     let config = server.config().set("default_pool_size", "auto");
     let config = config.set("pool_size_start", &START.to_string());
     Weir::start(&config.set("pool_size_max", &SIZE_MAX.to_string()))
 }
 
-/// A column of the pool's row, as a number.
+/// Number in a column of the pool's row.
 fn figure(weir: &Weir, column: &str) -> Result<u64> {
     let rows = weir.connect("pgbouncer")?.query_named("SHOW POOL_SIZE")?;
     let row = rows.first().context("no pool finds its size")?;
@@ -43,7 +43,7 @@ fn figure(weir: &Weir, column: &str) -> Result<u64> {
     value.parse().with_context(|| format!("{column} = {value}"))
 }
 
-/// Servers mostly wait, so more of them bring more, up to the bound.
+/// Servers mostly wait, so more of them increase throughput, up to the bound.
 #[test]
 fn a_pool_finds_its_size_under_load_and_stays_within_its_bounds() -> Result<()> {
     let mut server = Server::new("op_sizing")?;
@@ -107,8 +107,8 @@ fn clients_that_wait_for_clients_in_the_queue_go_on() -> Result<()> {
     Ok(())
 }
 
-/// One server waits for its client, the other for that client's lock, and the client for somebody in the queue: from
-/// outside the second looks as if it worked.
+/// The first server waits for its client, the second for a lock of that client, and the client for a queued client.
+/// From outside the second server seems to work.
 #[test]
 fn a_stall_behind_a_row_lock_ends() -> Result<()> {
     let mut server = Server::new("op_stall_lock")?;

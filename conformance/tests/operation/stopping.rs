@@ -1,4 +1,4 @@
-//! Signals that end the process: what clients see, and the exit code.
+//! Signals that end the process: errors of clients, and the exit code.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::support::took;
 
 const GOODBYE: &str = "57P01 pooler is shutting down";
 
-/// Exit code 0 within the limit.
+/// Expects exit code 0 within the limit.
 fn exits_well(weir: &mut Weir, limit: Duration) -> Result<()> {
     let status = weir.wait_exit(limit)?;
     ensure!(status.code() == Some(0), "{status}\n{}", weir.log());
@@ -27,7 +27,8 @@ fn exits_well(weir: &mut Weir, limit: Duration) -> Result<()> {
     Ok(())
 }
 
-/// A client in a transaction, one that is idle, one that waits (pool size 1), all of this database.
+/// Starts three clients of this database: one in a transaction, one idle, one waiting (pool size
+/// 1).
 fn three(server: &Server, config: Config) -> Result<(Weir, Raw, Raw, Raw)> {
     let weir = Weir::start(&config.set("default_pool_size", "1"))?;
     let mut working = weir.connect(server.database)?;
@@ -120,6 +121,6 @@ fn sigquit_stops_at_once() -> Result<()> {
     weir.signal("QUIT")?;
     exits_well(&mut weir, SOON)?;
     ensure!(working.query("select 1").is_err());
-    // The transaction is not left open.
+    // The transaction does not stay open.
     server.wait_count(0)
 }

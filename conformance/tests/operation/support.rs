@@ -1,4 +1,4 @@
-//! What the operation tests share: a database, a view of its backends from beside Weir, and clients in bulk.
+//! Helpers of the operation tests: a database, direct access to its backends, and groups of clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use weir_conformance::frontend;
 use weir_conformance::raw::Message;
 use weir_conformance::wait_until;
 
-/// Numbers of workers with which limits and fairness are tested: one alone, fewer than the clients of most tests, more.
+/// Numbers of workers for tests of limits and fairness: one, fewer than most tests' clients, and more.
 pub(crate) const WORKERS: [usize; 3] = [1, 2, 4];
 
 /// Runs a test with each number of workers.
@@ -29,10 +29,10 @@ pub(crate) fn on_workers(mut test: impl FnMut(usize) -> Result<()>) -> Result<()
     Ok(())
 }
 
-/// Generous: the machine may be busy.
+/// Time limit, generous because the machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One database of the shared cluster, and a connection that looks at it without Weir.
+/// A database of the shared cluster, and a direct connection that observes it.
 pub(crate) struct Server {
     pub(crate) postgres: Arc<Postgres>,
     pub(crate) database: &'static str,
@@ -40,7 +40,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Makes the database afresh.
+    /// Creates the database anew.
     pub(crate) fn new(database: &'static str) -> Result<Self> {
         let postgres = Postgres::shared()?;
         postgres.create_database(database)?;
@@ -52,12 +52,12 @@ impl Server {
         })
     }
 
-    /// A configuration that leads here.
+    /// Configuration for this cluster.
     pub(crate) fn config(&self) -> Config {
         Config::to(self.postgres.port())
     }
 
-    /// Roles that may log in; they stay when they are there.
+    /// Creates roles that may log in, unless they exist; they are never dropped.
     pub(crate) fn roles(&mut self, names: &[&str]) -> Result<()> {
         for name in names {
             let sql = format!("select count(*) from pg_roles where rolname = '{name}'");
@@ -68,7 +68,7 @@ impl Server {
         Ok(())
     }
 
-    /// Backends of the database.
+    /// Number of the database's backends.
     pub(crate) fn count(&mut self) -> Result<usize> {
         Ok(self.pids()?.len())
     }
@@ -83,7 +83,7 @@ impl Server {
         Ok(rows.into_iter().flatten().flatten().collect())
     }
 
-    /// Waits until the database has so many backends.
+    /// Waits until the database has this number of backends.
     pub(crate) fn wait_count(&mut self, wanted: usize) -> Result<()> {
         let mut last = 0;
         wait_until(&format!("{wanted} backends"), PATIENCE, || {
@@ -93,7 +93,7 @@ impl Server {
         .with_context(|| format!("last seen {last}"))
     }
 
-    /// Waits until the database has so many backends, then fails unless it has so many each time we look, for some time.
+    /// Waits until the database has this number of backends, then fails unless the number stays for some time.
     pub(crate) fn stays(&mut self, wanted: usize, time: Duration) -> Result<()> {
         wait_until(&format!("{wanted} backends"), PATIENCE, || {
             Ok(self.count()? >= wanted)
@@ -116,12 +116,12 @@ impl Server {
     }
 }
 
-/// So many clients of one database.
+/// Connects `count` clients of one database.
 pub(crate) fn clients(weir: &Weir, database: &str, count: usize) -> Result<Vec<Raw>> {
     (0..count).map(|_| weir.connect(database)).collect()
 }
 
-/// Sends a query to each and reads nothing.
+/// Sends a query to each client without reading.
 pub(crate) fn send_all(clients: &mut [Raw], sql: &str) -> Result<()> {
     for client in clients {
         client.send(&frontend::query(sql))?;
@@ -129,7 +129,7 @@ pub(crate) fn send_all(clients: &mut [Raw], sql: &str) -> Result<()> {
     Ok(())
 }
 
-/// Reads the answer of a query that was sent, and fails when it is an error.
+/// Reads the answer of a query; fails if it is an error.
 pub(crate) fn answer(client: &mut Raw) -> Result<Vec<Message>> {
     let messages = client.read_until_ready()?;
     if let Some(error) = messages.iter().find(|message| message.tag == b'E') {
@@ -138,7 +138,7 @@ pub(crate) fn answer(client: &mut Raw) -> Result<Vec<Message>> {
     Ok(messages)
 }
 
-/// The next message is a FATAL with this beginning (`CODE text`), and then the connection ends.
+/// Expects a FATAL with this beginning (`CODE text`), and then the end of the connection.
 pub(crate) fn ended(client: &mut Raw, wanted: &str) -> Result<()> {
     let messages = client.read_until_ready()?;
     let last = messages.last().context("nothing")?;
@@ -151,22 +151,22 @@ pub(crate) fn ended(client: &mut Raw, wanted: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a login is refused with; empty if it is not.
+/// Error of a refused login; empty if it was accepted.
 pub(crate) fn refusal(login: Result<Raw>) -> String {
     login.err().map_or_else(String::new, |e| e.to_string())
 }
 
-/// Fails unless the time since then is at least the limit, and not much more.
+/// Fails unless the time since `begun` is at least the limit, and not much more.
 pub(crate) fn took(begun: Instant, limit: Duration) -> Result<()> {
     let time = begun.elapsed();
-    // Timers may be coarse, never early by more than that.
+    // Timers may be coarse, but never early by more than this.
     let early = limit.saturating_sub(Duration::from_millis(20));
     ensure!(time >= early, "after {time:?} already, not {limit:?}");
     ensure!(time < limit + SOON, "only after {time:?}, not {limit:?}");
     Ok(())
 }
 
-/// Waits until an arrival is well in the past: those closer together than 1 ms may change places between workers.
+/// Waits until an arrival is well in the past: workers may reorder arrivals less than 1 ms apart.
 pub(crate) fn apart(arrival: Instant) -> Result<()> {
     wait_until("a distance between arrivals", PATIENCE, || {
         Ok(arrival.elapsed() >= Duration::from_millis(20))

@@ -1,4 +1,5 @@
-//! Whoever hits a time limit is told which one, and the server is clean afterwards.
+//! A client that exceeds a time limit gets an error that names it, and the server is clean
+//! afterwards.
 
 use std::thread;
 use std::time::Duration;
@@ -50,7 +51,7 @@ fn query_wait_timeout_ends_the_one_who_waits() -> Result<()> {
     weir.check_healthy()
 }
 
-/// Each user has one limit, and does what breaks it; all at the same time.
+/// Each user has one limit and exceeds it, all at the same time.
 fn break_limits(weir: &Weir, database: &str) -> Result<()> {
     type Breaks = fn(&mut Raw) -> Result<()>;
     let cases: [(&str, &str, Breaks); 4] = [
@@ -104,7 +105,7 @@ fn time_limits_of_users_end_client_and_transaction() -> Result<()> {
         .user("op_idle = client_idle_timeout=1");
     let mut weir = Weir::start(&config)?;
     break_limits(&weir, "op_limits")?;
-    // Nothing goes on, nothing is left open, nothing was committed.
+    // No query runs, no transaction is open, and none was committed.
     weir_conformance::wait_until("an end of all work", PATIENCE, || {
         let busy = inside.query_one(
             "select count(*) from pg_stat_activity where datname = 'op_limits' and state <> 'idle' \
@@ -178,7 +179,7 @@ fn the_time_of_a_login_includes_the_wait_for_a_server() -> Result<()> {
     let weir = Weir::start(&config.set("default_pool_size", "1"))?;
     let mut holder = weir.connect("op_login_wait")?;
     holder.query("begin")?;
-    // Parameters that nobody had before: a server has to be asked.
+    // New parameter values, so a server must be queried.
     let mut raw = Raw::tcp(weir.port(), PATIENCE)?;
     let begun = clock::now();
     raw.send(&frontend::startup(
@@ -200,7 +201,7 @@ fn query_timeout_counts_for_the_extended_protocol() -> Result<()> {
     let config = server.config().set("query_timeout", "1");
     let mut weir = Weir::start(&config.set("default_pool_size", "1"))?;
     let mut raw = weir.connect("op_extended_timeout")?;
-    // Three queries that are short each are no long query.
+    // Three queries that are each short do not make a long one.
     for _ in 0..3 {
         raw.query("select pg_sleep(0.5)")?;
     }
@@ -216,7 +217,7 @@ fn query_timeout_counts_for_the_extended_protocol() -> Result<()> {
     )?;
     ended(&mut raw, "57014 query timeout")?;
     took(begun, SECOND)?;
-    // The server is free again at once: the query was cancelled.
+    // The query was cancelled, so the server is free again at once.
     let mut raw = weir.connect("op_extended_timeout")?;
     ensure!(raw.query_one("select 1")? == "1");
     ensure!(begun.elapsed() < SOON, "{:?}", begun.elapsed());

@@ -1,4 +1,4 @@
-//! The online upgrade: a new process takes sockets and clients, and nobody notices.
+//! The online upgrade: a new process takes over sockets and clients, and no client notices.
 
 use std::io::Read;
 use std::io::Write;
@@ -33,10 +33,10 @@ use crate::support::Server;
 
 /// Upgrades under load; `UPGRADES` sets another number.
 const UPGRADES: u32 = 3;
-/// Clients of each of two pgbenches.
+/// Number of clients of each of the two pgbench runs.
 const CLIENTS: u32 = 50;
 
-/// A Weir that is replaced again and again. The first process is the suite's child, the others are not.
+/// A Weir that is replaced repeatedly. The first process is a child of the suite, the others are not.
 struct Chain {
     first: Weir,
     pid: u32,
@@ -60,7 +60,7 @@ impl Chain {
         self.first.port()
     }
 
-    /// Upgrades, and returns what was printed; fails if that says so.
+    /// Upgrades and returns the output; fails if the upgrade failed.
     fn upgrade(&mut self) -> Result<String> {
         let (text, is_good) = self.try_upgrade()?;
         ensure!(is_good, "{text}\n{}", tools::tail(&self.first.log(), 40));
@@ -90,7 +90,7 @@ impl Drop for Chain {
     }
 }
 
-/// pgbench that reads, in one way of asking.
+/// Starts a pgbench that reads, in one query mode.
 fn pgbench(port: u16, database: &str, mode: &str) -> Result<std::process::Child> {
     tools::require("pgbench", "postgresql-15 (or postgresql-contrib)")?;
     let mut pgbench = Command::new("pgbench");
@@ -113,7 +113,8 @@ fn pgbench(port: u16, database: &str, mode: &str) -> Result<std::process::Child>
     Ok(pgbench.spawn()?)
 }
 
-/// pgbench with TLS, and a new connection for each transaction: these do not move, and end with the old process.
+/// Starts a pgbench with TLS and a new connection for each transaction; these do not move, and end with the old
+/// process.
 fn sealed_pgbench(port: u16, database: &str) -> Result<std::process::Child> {
     let mut pgbench = Command::new("pgbench");
     pgbench.args(["-h", "127.0.0.1", "-U", "postgres", "-n", "-S", "-C"]);
@@ -123,9 +124,9 @@ fn sealed_pgbench(port: u16, database: &str) -> Result<std::process::Child> {
     Ok(pgbench.spawn()?)
 }
 
-/// Ends it; what it said about errors, which is nothing but that it was told to end.
+/// Stops pgbench and returns its error output, which should contain only the stop.
 fn complaints(mut load: std::process::Child) -> Result<String> {
-    // It may have ended by itself: then it says why.
+    // If it has ended by itself, its output has the reason.
     let _ = load.kill();
     let output = load.wait_with_output()?;
     Ok(String::from_utf8_lossy(&output.stderr).into_owned())
@@ -144,7 +145,7 @@ fn rows(messages: &[Message]) -> Result<Vec<String>> {
     values.collect()
 }
 
-/// Upgrades so often as is asked for; what was said of each.
+/// Upgrades as many times as requested; returns the outputs.
 fn upgrade_often(chain: &mut Chain) -> Result<Vec<String>> {
     let count = std::env::var("UPGRADES").ok();
     let count = count.map_or(Ok(UPGRADES), |count| count.parse())?;
@@ -158,7 +159,7 @@ fn upgrade_often(chain: &mut Chain) -> Result<Vec<String>> {
     (0..count).map(one).collect()
 }
 
-/// A client that asks all the time, and notes how long an answer took.
+/// A client that sends queries continuously and measures the longest answer time.
 struct Probe {
     is_over: Arc<AtomicBool>,
     asking: JoinHandle<Result<Duration>>,
@@ -301,9 +302,9 @@ fn who_is_busy_or_holds_something_stays_until_that_is_over() -> Result<()> {
             tools::run_any(command.args(["upgrade", "--pid", &pid]))
         }
     });
-    // The first worker, which accepted for all, does so no more.
+    // The first worker, which accepted for all workers, has stopped accepting.
     chain.first.wait_log("worker 0: ")?;
-    // A new client lives in the next process, whose cancels of ours go to the old one.
+    // A new client belongs to the next process, which forwards cancel requests for the old one.
     let mut new = chain.connect("op_upgrade_busy")?;
     ensure!(new.query_one("select 1")? == "1");
     busy.send(&frontend::query("select pg_sleep(100)"))?;
@@ -346,14 +347,14 @@ fn a_next_process_that_does_not_start_changes_nothing() -> Result<()> {
     ensure!(chain.connect("op_upgrade_bad")?.query_one("select 1")? == "1");
     chain.first.check_healthy()?;
     wait_until("metrics again", PATIENCE, || Ok(says_healthy(port)))?;
-    // And once it is mended it goes.
+    // With the corrected file it succeeds.
     std::fs::write(&file, good)?;
     chain.upgrade()?;
     ensure!(client.query_one("show timezone")? == "MST");
     wait_until("metrics of the next", PATIENCE, || Ok(says_healthy(port)))
 }
 
-/// Whether somebody answers there, and well.
+/// True if the health page at this port answers positively.
 fn says_healthy(port: u16) -> bool {
     let ask = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;

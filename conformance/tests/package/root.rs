@@ -1,7 +1,7 @@
-//! An empty root that dpkg installs into, without entering it, and a Weir that runs in it.
+//! An empty root that dpkg installs into, without chroot for its scripts, and a Weir that runs in it.
 //!
-//! As root, Weir is locked into it by chroot, under the account that the package made. Otherwise `fakeroot` plays root
-//! for dpkg, and Weir runs beside it with the paths of the configuration turned to it.
+//! As root, Weir is confined to it by chroot, under the account that the package created. Otherwise `fakeroot`
+//! simulates root for dpkg, and Weir runs outside with the configuration's paths redirected.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,14 +22,14 @@ use weir_conformance::tools;
 use super::PATIENCE;
 use super::wait_until;
 
-/// An empty root.
+/// An empty root directory.
 pub(crate) struct Root {
     directory: TempDir,
     arguments: Vec<String>,
 }
 
 impl Root {
-    /// With dpkg's books, the account root and the directories that systemd owns.
+    /// Creates it with dpkg's database, the account root and the directories that systemd owns.
     pub(crate) fn new() -> Result<Self> {
         let directory = TempDir::new()?;
         let path = directory.path();
@@ -59,10 +59,10 @@ impl Root {
         }
         arguments.push("dpkg".to_owned());
         arguments.push(format!("--root={}", path.display()));
-        // Maintainer scripts run outside, with DPKG_ROOT; what the package depends on is not in here.
+        // Maintainer scripts run outside, with DPKG_ROOT; the package's dependencies are not installed here.
         arguments.push("--force-script-chrootless".to_owned());
         arguments.push("--force-depends".to_owned());
-        // Nothing here has to survive a power cut.
+        // Durability is not needed here.
         arguments.push("--force-unsafe-io".to_owned());
         Ok(Self {
             directory,
@@ -70,13 +70,13 @@ impl Root {
         })
     }
 
-    /// Runs dpkg on it and returns what it prints to its standard output.
+    /// Runs dpkg on the root; returns its standard output.
     pub(crate) fn dpkg(&self, arguments: &[&str]) -> Result<String> {
         let mut words = self.arguments.iter().map(String::as_str);
         let program = words.next().context("no program")?;
         let mut command = Command::new(program);
         command.args(words).args(arguments);
-        // useradd is in a directory that only root has on its path.
+        // useradd is in a directory that only root has in its PATH.
         let path = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
         let output = command.output()?;
@@ -93,7 +93,7 @@ impl Root {
         fs::read_to_string(self.path(file)).with_context(|| file.to_owned())
     }
 
-    /// Adds to a file, which is made if need be.
+    /// Appends to a file, creating it if necessary.
     pub(crate) fn append(&self, file: &str, text: &str) -> Result<()> {
         let path = self.path(file);
         let before = fs::read_to_string(&path).unwrap_or_default();
@@ -101,7 +101,7 @@ impl Root {
         Ok(fs::write(path, before + text)?)
     }
 
-    /// Permission bits.
+    /// Permission bits of a file.
     pub(crate) fn mode(&self, file: &str) -> Result<u32> {
         Ok(fs::metadata(self.path(file))?.permissions().mode() & 0o7777)
     }
@@ -111,7 +111,7 @@ impl Root {
         Ok(())
     }
 
-    /// User and group id of an account in it.
+    /// User and group id of an account in the root.
     pub(crate) fn ids(&self, name: &str) -> Result<(u32, u32)> {
         let passwd = self.read("etc/passwd")?;
         let fields = passwd
@@ -123,7 +123,7 @@ impl Root {
         Ok((id(2)?, id(3)?))
     }
 
-    /// Files and directories in it, without dpkg's books and the copies that useradd makes of the files it changes.
+    /// Files and directories in the root, without dpkg's database and useradd's backup copies.
     pub(crate) fn files(&self) -> Result<BTreeSet<String>> {
         let list = tools::run(
             Command::new("find")
@@ -143,7 +143,7 @@ impl Root {
         Ok(list.lines().map(str::to_owned).collect())
     }
 
-    /// Empty units and programs, where systemd-analyze wants to see that they exist.
+    /// Creates empty units and programs whose existence systemd-analyze checks.
     pub(crate) fn lay_out_for_systemd(&self) -> Result<()> {
         for unit in [
             "basic",
@@ -179,7 +179,8 @@ impl Root {
             std::os::unix::fs::chown(self.path("run/weir"), Some(user), Some(group))?;
             self.copy_libraries()?;
             env.push(("WEIR_CONFIG".to_owned(), "/etc/weir/weir.toml".to_owned()));
-            // Changing the user undoes what kills a child together with its parent; `timeout` stays and passes it on.
+            // Changing the user cancels the signal that kills a child with its parent; `timeout` stays and passes
+            // signals on.
             let identity = format!("--userspec={user}:{group}");
             command = ["timeout", "120", "chroot", &identity]
                 .map(str::to_owned)
@@ -209,7 +210,7 @@ impl Root {
         })
     }
 
-    /// The libraries that the package depends on, from this machine.
+    /// Copies the shared libraries of the binary from this machine.
     fn copy_libraries(&self) -> Result<()> {
         let list = tools::run(Command::new("ldd").arg(self.path("usr/bin/weir")))?;
         let words = list.split_whitespace().filter(|word| word.starts_with('/'));
@@ -230,7 +231,7 @@ pub(crate) struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Asks the console over the unix socket as the account that Weir runs as, without a password.
+    /// Runs a console command over the unix socket as the account of Weir, without a password.
     pub(crate) fn console(&self, command: &str) -> Result<String> {
         let mut psql = Command::new(tools::require("setpriv", "util-linux")?);
         if tools::is_root() {
@@ -253,7 +254,7 @@ impl Running<'_> {
         tools::run(&mut psql).with_context(|| self.process.log())
     }
 
-    /// How an unknown user has to log in over TCP: the number in the first answer.
+    /// Authentication method for an unknown user over TCP: the code in the first answer.
     pub(crate) fn method_for_nobody(&self) -> Result<Vec<u8>> {
         let parameters = [("user", "nobody"), ("database", "nothing")];
         let mut raw = Raw::tcp(self.port, PATIENCE)?;
@@ -263,7 +264,7 @@ impl Running<'_> {
         Ok(answer.body.into_iter().take(4).collect())
     }
 
-    /// Stops it as systemd does; it has to end well.
+    /// Stops Weir as systemd does; the exit must be successful.
     pub(crate) fn stop(&mut self) -> Result<()> {
         self.process.signal("TERM")?;
         let status = self.process.wait_exit(PATIENCE)?;

@@ -1,4 +1,4 @@
-//! One ill-behaved client: random requests whose answers it can tell from anybody else's.
+//! A misbehaving client: random requests whose answers it can distinguish from all others'.
 
 #![allow(
     clippy::indexing_slicing,
@@ -31,21 +31,21 @@ use weir_conformance::random::Random;
 use weir_conformance::raw::Message;
 use weir_conformance::tls::Dial;
 
-/// Before the first client comes.
+/// Runs before the first client connects.
 pub(crate) const SCHEMA: &str = "create database watch";
-/// Who all clients are: one user of one database, so one pool.
+/// Login of all clients: one user of one database, so one pool.
 pub(crate) const LOGIN: [(&str, &str); 2] = [("user", "postgres"), ("database", "postgres")];
 
-/// What a request left behind.
+/// State of the connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
-    /// The connection is idle and good.
+    /// The connection is idle and usable.
     GoOn,
-    /// The client was in the middle of something and goes away.
+    /// The client is in the middle of a request and must vanish.
     Vanish,
 }
 
-/// A client that comes and goes.
+/// A client that connects repeatedly.
 #[derive(Debug)]
 pub(crate) struct Client {
     port: u16,
@@ -54,7 +54,7 @@ pub(crate) struct Client {
     random: Random,
     sequence: u64,
     counted: u64,
-    /// How to begin TLS, if at all.
+    /// TLS options; `None` for clear text.
     dial: Option<Dial>,
 }
 
@@ -82,7 +82,7 @@ impl Client {
         self.sequence
     }
 
-    /// One connection from login to its end.
+    /// Runs one connection from login to its end.
     pub(crate) fn live_once(&mut self) -> Result<()> {
         if self.random.chance(5) {
             return self.half_login();
@@ -132,7 +132,7 @@ impl Client {
         going_on.map(|()| Then::GoOn).with_context(|| tag)
     }
 
-    /// Reads one answer; an error of the expected SQLSTATE is fine, any other a fault.
+    /// Reads one answer; an error of the expected SQLSTATE is accepted, any other is a fault.
     fn answer(&self, raw: &mut Raw, expected: &str) -> Result<Vec<Message>> {
         let messages = raw.read_until_ready()?;
         for message in messages.iter().filter(|message| message.tag == b'E') {
@@ -144,7 +144,7 @@ impl Client {
         Ok(messages)
     }
 
-    /// All first columns must be `tag`, `count` of them.
+    /// Checks that there are `count` rows whose first column is `tag`.
     fn expect_rows(&self, raw: &mut Raw, tag: &str, count: usize) -> Result<()> {
         let messages = self.answer(raw, "")?;
         let mut seen = 0;
@@ -176,7 +176,7 @@ impl Client {
             format!("select '{tag}' || repeat('.', {filler}) from generate_series(1, {count})");
         let bytes = query(&sql);
         if self.random.chance(20) {
-            // In two pieces with time between them.
+            // Sent in two pieces with a pause between them.
             let (first, second) = bytes.split_at(self.random.below(bytes.len()));
             raw.send(first)?;
             thread::park_timeout(Duration::from_millis(2));
@@ -236,7 +236,7 @@ impl Client {
         Ok(())
     }
 
-    /// All clients use the same few names, each for a statement of its own.
+    /// Uses named statements. All clients use the same few names, each for a different statement.
     fn named(&mut self, raw: &mut Raw, tag: &str) -> Result<()> {
         let name = format!("s{}", self.random.below(5));
         let sql = format!("select '{tag}' || $1::text");
@@ -294,7 +294,7 @@ impl Client {
 
     fn transaction(&mut self, raw: &mut Raw, tag: &str) -> Result<()> {
         self.begin(raw)?;
-        // A setting of the transaction shows whether it stayed on one server.
+        // A transaction-local setting shows that the transaction stays on one server.
         raw.send(&query(&format!("set local application_name = '{tag}'")))?;
         self.answer(raw, "")?;
         for _ in 0..self.random.below(4) {
@@ -328,7 +328,7 @@ impl Client {
 
     fn copy_in(&mut self, raw: &mut Raw, tag: &str) -> Result<()> {
         let count = self.random.below(200);
-        // A temporary table within one query: nothing is left for others to trip over.
+        // A temporary table within one query, so that no other client can see it.
         let sql = "begin; create temp table mine (t text) on commit drop; copy mine from stdin; \
                    select string_agg(distinct t, ',') from mine; commit";
         raw.send(&query(sql))?;
@@ -360,7 +360,8 @@ impl Client {
         if self.random.chance(70) {
             thread::park_timeout(Duration::from_millis(self.random.below(30).try_into()?));
         }
-        // A cancel that comes before the query has started is lost, with PostgreSQL itself too: so ask again.
+        // A cancel request that arrives before the query has started is lost, with PostgreSQL itself too, so
+        // it is repeated.
         self.cancel_until_answered(raw)?;
         self.answer(raw, "57014")?;
         let took = started.elapsed();
@@ -418,7 +419,7 @@ impl Client {
         Ok(Then::Vanish)
     }
 
-    /// The cancel may arrive when the server is already someone else's.
+    /// The cancel request may arrive when another client has the server.
     fn cancel_and_vanish(&self, raw: &mut Raw, tag: &str) -> Result<Then> {
         raw.send(&query(&format!("select '{tag}', pg_sleep(0.01)")))?;
         self.send_cancel(raw)?;

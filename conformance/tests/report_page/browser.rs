@@ -1,4 +1,5 @@
-//! Chromium by its own protocol, over a pair of pipes: no port, no library. Messages are JSON and end with a zero byte.
+//! Chromium through its DevTools protocol over a pair of pipes: no port, no library. Messages are JSON and end with a
+//! zero byte.
 
 use std::fs::File;
 use std::io::BufRead;
@@ -19,11 +20,11 @@ use serde_json::json;
 use weir_conformance::TempDir;
 use weir_conformance::tools;
 
-/// It speaks on descriptors 3 and 4; what it has to grumble goes to a file. It is killed if it hangs, and the shell goes
-/// with it.
+/// The protocol uses descriptors 3 and 4; the browser's log goes to a file. A hanging browser is killed together with
+/// the shell.
 const START: &str = r#"exec timeout -k 1 60 "$@" 3<&0 4>&1 0</dev/null 1>&2"#;
 
-/// Nothing of it may reach the network: no name is found, and its own services are off.
+/// Flags that keep the browser off the network: no name resolution, and its own services disabled.
 const FLAGS: [&str; 12] = [
     "--headless",
     "--remote-debugging-pipe",
@@ -39,13 +40,13 @@ const FLAGS: [&str; 12] = [
     "--host-resolver-rules=MAP * ~NOTFOUND",
 ];
 
-/// A browser of our own with an empty profile.
+/// A browser with an empty profile.
 pub(crate) struct Browser {
     child: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
     calls: u64,
-    /// What it told without being asked.
+    /// Events that arrived unasked.
     events: Vec<Value>,
     profile: TempDir,
 }
@@ -58,7 +59,7 @@ impl Browser {
         command.args(["-c", START, "sh"]).arg(program).args(FLAGS);
         command.arg(format!("--user-data-dir={}", profile.path().display()));
         if tools::is_root() {
-            // Its sandbox refuses to work for root. It opens a file of ours.
+            // Its sandbox does not work for root. The browser opens only the suite's own file.
             command.arg("--no-sandbox");
         }
         command.arg("about:blank").env("HOME", profile.path());
@@ -79,7 +80,7 @@ impl Browser {
         })
     }
 
-    /// A tab that tells what it does.
+    /// Opens a tab with events enabled.
     pub(crate) fn page(&mut self) -> Result<Page<'_>> {
         let target = self.call(None, "Target.createTarget", &json!({"url": "about:blank"}))?;
         let attach = json!({"targetId": target["targetId"], "flatten": true});
@@ -98,7 +99,7 @@ impl Browser {
         Ok(page)
     }
 
-    /// Closes it and waits for its end.
+    /// Closes the browser and waits for its end.
     pub(crate) fn stop(mut self) -> Result<()> {
         self.call(None, "Browser.close", &json!({}))?;
         let status = self.child.wait()?;
@@ -140,7 +141,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // `timeout` hands the signal on to its child; once it is over there is nobody to tell.
+        // `timeout` passes the signal on to its child; after its end there is no process to signal.
         if let (Ok(None), Ok(pid)) = (self.child.try_wait(), i32::try_from(self.child.id())) {
             let pid = rustix::process::Pid::from_raw(pid);
             let _ =
@@ -150,18 +151,18 @@ impl Drop for Browser {
     }
 }
 
-/// What can be said of a screenshot in a few numbers.
+/// Statistics of a screenshot.
 #[derive(Debug)]
 pub(crate) struct Picture {
-    /// How many there are.
+    /// Number of colours.
     pub(crate) colours: u64,
     /// Share of the pixels that are not the page's background.
     pub(crate) drawn: f64,
-    /// Mean, from 0 to 1.
+    /// Mean brightness, from 0 to 1.
     pub(crate) brightness: f64,
 }
 
-/// Takes the PNG apart. The browser is the one that can; a page of its own, for that of the report loads no picture.
+/// Decodes the PNG in the browser, on a page of its own, because the report's page may not load pictures.
 const MEASURE: &str = r#"(async () => {
     const image = new Image();
     image.src = "data:image/png;base64,PICTURE";
@@ -188,7 +189,8 @@ pub(crate) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Opens `url` on a screen so wide, by day or by night, and evaluates `script` when all is there.
+    /// Opens `url` on a screen of this width, in light or dark mode, and evaluates `script` when everything is
+    /// loaded.
     pub(crate) fn open(
         &mut self,
         url: &str,
@@ -198,7 +200,7 @@ impl Page<'_> {
     ) -> Result<Value> {
         let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         self.call("Emulation.setEmulatedMedia", &media)?;
-        // A narrow screen is a telephone's, which zooms out where a page is too wide.
+        // A narrow screen simulates a phone, which zooms out if a page is too wide.
         let screen =
             json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600});
         self.call("Emulation.setDeviceMetricsOverride", &screen)?;
@@ -210,7 +212,7 @@ impl Page<'_> {
         self.evaluate(script)
     }
 
-    /// Of what is on the screen, `background` being the page's colour.
+    /// Statistics of the visible page, with `background` as the page's colour.
     pub(crate) fn picture(&mut self, background: &Value) -> Result<Picture> {
         let background = background.as_str().context("no background")?;
         let taken = self.call("Page.captureScreenshot", &json!({"format": "png"}))?;
@@ -228,13 +230,13 @@ impl Page<'_> {
         })
     }
 
-    /// Everything that was asked for, in order.
+    /// URLs of all requests, in order.
     pub(crate) fn requests(&self) -> impl Iterator<Item = &str> {
         self.events("Network.requestWillBeSent")
             .filter_map(|event| event["params"]["request"]["url"].as_str())
     }
 
-    /// What the console says, and what failed.
+    /// Console messages and failures.
     pub(crate) fn complaints(&self) -> impl Iterator<Item = String> {
         let kinds = [
             "Log.entryAdded",

@@ -1,6 +1,8 @@
-//! 256 clients on 8 servers, each with a session of its own: whoever sees another's state, or misses its own, is a fault.
+//! 256 clients on 8 servers, each with a session of its own: a client that sees another's state, or misses its own,
+//! is a fault.
 //!
-//! `SESSION_STATE_SECONDS` says how long (default 6; 120 is the whole test), `SESSION_STATE_SEED` repeats the choices.
+//! `SESSION_STATE_SECONDS` sets the duration (default 6; 120 is the whole test), `SESSION_STATE_SEED` repeats the
+//! choices.
 
 use std::env;
 use std::sync::Mutex;
@@ -23,12 +25,12 @@ use crate::script::on_servers;
 use crate::world::Play;
 use crate::world::World;
 
-/// Clients at the same time.
+/// Number of simultaneous clients.
 const CLIENTS: u64 = 256;
-/// Servers that they share.
+/// Number of servers that they share.
 const SERVERS: u32 = 8;
 
-/// What all members share.
+/// State that all members share.
 #[derive(Debug, Default)]
 struct Shared {
     stop: AtomicBool,
@@ -42,7 +44,7 @@ fn nobody_in_a_crowd_sees_anothers_state_or_loses_its_own() -> Result<()> {
     let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
     let seconds = number("SESSION_STATE_SECONDS").unwrap_or(6);
     let seed = number("SESSION_STATE_SEED");
-    // Always the same without a wish; what follows from the order of things is random enough.
+    // The default seed is fixed; the order of events is random enough.
     let seed = seed.unwrap_or(1);
     eprintln!("SESSION_STATE_SEED={seed} SESSION_STATE_SECONDS={seconds}");
     let pools = [on_servers("crowd", SERVERS, "A simple: select 1")];
@@ -83,7 +85,7 @@ fn nobody_in_a_crowd_sees_anothers_state_or_loses_its_own() -> Result<()> {
     world.check_clean(&play, SERVERS)
 }
 
-/// Connects, works, connects again, until told to stop or a fault is found.
+/// Connects, works and reconnects, until told to stop or a fault is found.
 fn live(mut member: Member, shared: &Shared) {
     while !shared.stop.load(Ordering::Relaxed) {
         let outcome = member.live_once(&|| shared.stop.load(Ordering::Relaxed));
@@ -92,7 +94,7 @@ fn live(mut member: Member, shared: &Shared) {
         if let Err(error) = outcome {
             let faults = shared.faults.lock();
             let mut faults = faults.unwrap_or_else(PoisonError::into_inner);
-            // Ten tell enough; all clients stop.
+            // Ten faults are enough; all clients stop.
             if faults.len() < 10 {
                 faults.push(format!("{error:#}"));
             }

@@ -1,4 +1,5 @@
-//! One of a crowd: keeps a model of its own session, and compares it with what the server says.
+//! Member of the crowd: keeps a model of its own session, and compares it with the server's
+//! answers.
 
 #![allow(
     clippy::indexing_slicing,
@@ -16,12 +17,12 @@ use weir_conformance::random::Random;
 use crate::session::Protocol;
 use crate::session::Session;
 
-/// Longer than the queue may be.
+/// Time limit, longer than a client may be queued.
 const PATIENCE: Duration = Duration::from_secs(70);
-/// One in so many members listens to its channel all the time.
+/// Share of members that listen to their channel all the time: one in this number.
 const LISTENS: u64 = 8;
 
-/// The settings that a member has of its own, and the role.
+/// Settings of a member, and its role.
 const NAMES: [&str; 8] = [
     "application_name",
     "timezone",
@@ -34,7 +35,7 @@ const NAMES: [&str; 8] = [
 ];
 const ROLE: usize = 7;
 
-/// A role and a schema for each member.
+/// Creates a role and a schema for each member.
 pub(crate) fn fixture(clients: u64) -> String {
     format!(
         "do $$ begin for n in 0..{} loop
@@ -48,11 +49,11 @@ pub(crate) fn fixture(clients: u64) -> String {
     )
 }
 
-/// What the session's settings have to be.
+/// Expected settings of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Own([String; 8]);
 
-/// A client that comes and goes.
+/// A client that connects repeatedly.
 #[derive(Debug)]
 pub(crate) struct Member {
     port: u16,
@@ -61,15 +62,15 @@ pub(crate) struct Member {
     clients: u64,
     random: Random,
     requests: u64,
-    /// Makes each value that is set another one.
+    /// Makes each value unique.
     sequence: u64,
     start: Own,
     own: Own,
-    /// Behind the transaction, if one is open, and behind its savepoint.
+    /// Settings to restore after the open transaction and its savepoint.
     before: Vec<Own>,
 }
 
-/// How to end a connection.
+/// Ways to end a connection.
 enum End {
     Politely,
     Vanishing,
@@ -108,7 +109,7 @@ impl Member {
         std::mem::take(&mut self.requests)
     }
 
-    /// One connection from login to its end.
+    /// Runs one connection from login to its end.
     pub(crate) fn live_once(&mut self, is_over: &dyn Fn() -> bool) -> Result<()> {
         self.own = self.start.clone();
         self.before.clear();
@@ -136,7 +137,7 @@ impl Member {
         self.end(session)
     }
 
-    /// Takes role, schema, settings and names.
+    /// Sets role, schema, settings and names.
     fn settle(&mut self, session: &mut Session) -> Result<()> {
         let number = self.number;
         if self.random.chance(70) {
@@ -171,7 +172,7 @@ impl Member {
         self.check(session)
     }
 
-    /// Compares everything with the model.
+    /// Compares all settings with the model.
     fn check(&mut self, session: &mut Session) -> Result<()> {
         let columns = NAMES.map(|name| format!("coalesce(current_setting('{name}', true), '')"));
         let sql = format!("select {}", columns.join(", "));
@@ -225,7 +226,7 @@ impl Member {
         Ok(())
     }
 
-    /// Sets, sets back, fails, and ends in one way or the other.
+    /// Sets and resets settings, fails, and ends by commit or rollback.
     fn transaction(&mut self, session: &mut Session) -> Result<()> {
         self.run(session, "begin")?;
         self.before.push(self.own.clone());
@@ -262,7 +263,7 @@ impl Member {
         Ok(())
     }
 
-    /// The names of all clients are the same, what they stand for is not.
+    /// Uses prepared statements. All clients use the same names for different statements.
     fn prepared(&mut self, session: &mut Session) -> Result<()> {
         let argument = self.random.below(1000).to_string();
         let bind = frontend::bind("", "own", &[Some(argument.as_bytes())]);
@@ -302,7 +303,7 @@ impl Member {
         let number = self.number;
         let kept = self.own.0[ROLE].clone();
         if kept != "none" {
-            // Other roles may make none here.
+            // Other roles may not create temporary tables here.
             return Ok(());
         }
         self.run(
@@ -346,7 +347,7 @@ impl Member {
         self.run(session, "close c")
     }
 
-    /// To oneself, which is heard at once, or to somebody else.
+    /// Notifies itself, which must be delivered at once, or another member.
     fn notify(&mut self, session: &mut Session) -> Result<()> {
         self.sequence += 1;
         let (number, sequence) = (self.number, self.sequence);
@@ -378,18 +379,19 @@ impl Member {
         Ok(())
     }
 
-    /// Sets and, if that lasts, notes it.
+    /// Changes a setting and, if the change lasts, records it in the model.
     fn set(&mut self, session: &mut Session, place: usize, value: &str, local: bool) -> Result<()> {
         let verb = if local { "set local" } else { "set" };
         self.run(session, &format!("{verb} {}", assignment(place, value)))?;
-        // Outside of a transaction SET LOCAL does nothing; inside, this program does not use it.
+        // Outside of a transaction SET LOCAL has no effect; this program does not use it inside
+        // one.
         if !local {
             value.clone_into(&mut self.own.0[place]);
         }
         Ok(())
     }
 
-    /// A value that shows whose it is, as the server writes it.
+    /// Returns a value that identifies the member, in the server's format.
     fn value(&mut self, place: usize) -> String {
         self.sequence += 1;
         let (number, sequence) = (self.number, self.sequence);
@@ -409,7 +411,7 @@ impl Member {
         self.lines(session, sql).map(drop)
     }
 
-    /// The one row of a statement.
+    /// Returns the only row of a statement.
     fn one(&mut self, session: &mut Session, sql: &str) -> Result<String> {
         let lines = self.lines(session, sql)?;
         let mut rows = lines.iter().filter_map(|line| line.strip_prefix("D "));
@@ -441,13 +443,13 @@ impl Member {
             End::Vanishing
         };
         match self.random.below(4) {
-            // With an open transaction, or with something that pins.
+            // Leaves with an open transaction, or with state that pins.
             0 => self.run(&mut session, "begin")?,
             1 => self.run(
                 &mut session,
                 &format!("select pg_advisory_lock({})", self.number),
             )?,
-            // In the middle of a request.
+            // Leaves in the middle of a request.
             2 => session.send("select pg_sleep(0.01); set work_mem to '3333kB'")?,
             _ => {}
         }
@@ -462,7 +464,7 @@ impl Member {
 fn assignment(place: usize, value: &str) -> String {
     let name = NAMES[place];
     match place {
-        // Lists, not one name.
+        // Lists of names.
         2 | 5 => format!("{name} to {value}"),
         _ => format!("{name} to '{value}'"),
     }

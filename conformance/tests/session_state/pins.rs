@@ -1,4 +1,5 @@
-//! A pin is shown with its reason, keeps others waiting no longer than they are told, and ends.
+//! A pin is shown with its reason, delays other clients no longer than `query_wait_timeout`, and
+//! ends.
 
 use anyhow::Context;
 use anyhow::Result;
@@ -13,7 +14,7 @@ use crate::session::Session;
 use crate::world;
 use crate::world::World;
 
-/// A reason as it is shown, what gives it, what takes it.
+/// Each reason as it is shown, the statement that causes it, and the statement that ends it.
 const REASONS: [(&str, &str, &str); 10] = [
     (
         "temporary object",
@@ -39,14 +40,14 @@ const REASONS: [(&str, &str, &str); 10] = [
     ("temporary object", "create temp sequence s", "discard temp"),
 ];
 
-/// One pool of one server for each reason.
+/// A pool of one server for each reason.
 struct Pins {
     world: World,
     pinned: Vec<Session>,
 }
 
 impl Pins {
-    /// Each pool's server is kept by one client.
+    /// Starts with each pool's server kept by one client.
     fn new() -> Result<Self> {
         let pools: Vec<Script> = REASONS
             .iter()
@@ -73,7 +74,7 @@ impl Pins {
         Raw::connect(self.world.target("").0, "pgbouncer")
     }
 
-    /// The reasons of all pins, waited for, by the port of the client.
+    /// Waits for the reasons of all pins, by the client's port.
     fn wait_reasons(&self, wanted: impl Fn(usize) -> Option<&'static str>) -> Result<()> {
         let mut console = self.console()?;
         let mut last = Vec::new();
@@ -139,7 +140,7 @@ fn a_pin_is_shown_makes_others_wait_and_ends() -> Result<()> {
     Ok(())
 }
 
-/// What this suite looks for is there to be found: `off` does what other poolers do.
+/// The suite can find such faults: with `off` Weir behaves as other poolers do.
 #[test]
 fn without_tracking_the_scripts_find_leaks_and_losses() -> Result<()> {
     if world::is_direct()? {

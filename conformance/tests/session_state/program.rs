@@ -1,4 +1,4 @@
-//! What random programs are made of.
+//! Elements of random programs.
 
 #![allow(
     clippy::indexing_slicing,
@@ -14,12 +14,12 @@ use crate::script::Action;
 use crate::session::Protocol;
 use crate::session::Session;
 
-/// Run before all programs.
+/// Runs before all programs.
 pub(crate) const FIXTURE: &str = "
     do $$ begin create role reader; exception when duplicate_object or unique_violation then null; end $$;
     do $$ begin create role writer; exception when duplicate_object or unique_violation then null; end $$";
 
-/// Settings that programs touch, each with some values; the last two are no parameters of the start-up packet.
+/// Settings that programs change, each with some values; the last two are not allowed in the start-up packet.
 const SETTINGS: [(&str, [&str; 3]); 10] = [
     ("DateStyle", ["German", "SQL, DMY", "ISO, YMD"]),
     ("TimeZone", ["Asia/Tokyo", "America/New_York", "UTC"]),
@@ -39,7 +39,7 @@ const SETTINGS: [(&str, [&str; 3]); 10] = [
 /// Steps of two clients.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
-    /// With one server: whoever is in a transaction goes on until it is over.
+    /// With one server: a client in a transaction continues until the transaction ends.
     pub(crate) in_turns: bool,
     /// Start-up parameters of each client.
     pub(crate) starts: Vec<Vec<(String, String)>>,
@@ -61,12 +61,12 @@ impl fmt::Display for Program {
     }
 }
 
-/// What one client does.
+/// A step of one client.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) client: usize,
     act: Act,
-    /// Asks for all settings afterwards.
+    /// Reads all settings afterwards.
     pub(crate) probes: bool,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Step {
 enum Act {
     /// Several statements before one Sync.
     Pipeline(Vec<String>),
-    /// Leaves and comes again.
+    /// Disconnects and connects again.
     Renew,
     Run(String, Protocol),
 }
@@ -90,7 +90,7 @@ impl fmt::Display for Step {
 }
 
 impl Step {
-    /// Does it; what came of it.
+    /// Runs the step; returns the result.
     pub(crate) fn run(
         &self,
         session: &mut Session,
@@ -107,7 +107,7 @@ impl Step {
                 session.batch(&messages.collect::<Vec<_>>())
             }
             Act::Renew => {
-                // First, for the new one may need the server that the old one has.
+                // Ends the old connection first, because the new one may need its server.
                 session.say_good_bye();
                 Session::connect(port, database, start).map(|new| {
                     *session = new;
@@ -129,12 +129,12 @@ impl Step {
     }
 }
 
-/// What the client was last told of its settings.
+/// Settings that were last reported to the client.
 pub(crate) fn report(session: &Session) -> String {
     format!("told {:?}", session.parameters)
 }
 
-/// All settings that programs touch, as the server has them.
+/// Values on the server of all settings that programs change.
 pub(crate) fn probe(session: &mut Session) -> String {
     let columns = SETTINGS.map(|(name, _)| format!("nullif(current_setting('{name}', true), '')"));
     let sql = format!(
@@ -142,7 +142,7 @@ pub(crate) fn probe(session: &mut Session) -> String {
         columns.join(", ")
     );
     let shown = |lines: Vec<String>| {
-        // The names of the columns are always the same.
+        // The names of the columns are always equal.
         let lines = lines.into_iter().filter(|line| !line.starts_with("T "));
         lines.collect::<Vec<_>>().join(" / ")
     };
@@ -154,7 +154,7 @@ pub(crate) fn probe(session: &mut Session) -> String {
 pub(crate) fn random(random: &mut Random, in_turns: bool, steps_max: usize) -> Program {
     let count = 3 + random.below(steps_max - 3);
     let mut steps: Vec<Step> = (0..count).map(|_| step(random, in_turns)).collect();
-    // Ends with nobody in a transaction, and with everybody asked.
+    // Ends with no open transaction, and with all clients checked.
     for client in [0, 1, 0] {
         steps.push(Step {
             client,
@@ -197,7 +197,8 @@ fn step(random: &mut Random, in_turns: bool) -> Step {
     }
 }
 
-/// Statements of one transaction, or less if one fails; without what answers from a start-up value set back before.
+/// Statements of one transaction, ended early if one fails; without statements whose result depends on an earlier
+/// reset to a start-up value.
 fn pipeline(random: &mut Random) -> Vec<String> {
     let count = 1 + random.below(4);
     (0..count)
@@ -224,7 +225,7 @@ fn several(random: &mut Random) -> String {
     }
 }
 
-/// A block may pin, so it needs a server of its own.
+/// Returns a statement. A block may pin, so it is only used if each client can have a server.
 fn statement(random: &mut Random, in_turns: bool) -> String {
     let point = ["a", "b"][random.below(2)];
     match random.below(100) {
@@ -249,7 +250,7 @@ fn statement(random: &mut Random, in_turns: bool) -> String {
     }
 }
 
-/// What a block of plpgsql may hold.
+/// Content of a block of plpgsql.
 fn in_block(random: &mut Random) -> String {
     let (name, value) = value(random);
     format!("perform set_config('{name}', {value}, false)")
@@ -277,7 +278,7 @@ fn assignment(random: &mut Random) -> String {
     }
 }
 
-/// A list is not one quoted text.
+/// Builds a SET; a list is not one quoted text.
 fn set(verb: &str, name: &str, value: &str) -> String {
     if name == "search_path" {
         return format!("{verb} {name} to {}", value.trim_matches('\''));
@@ -285,7 +286,7 @@ fn set(verb: &str, name: &str, value: &str) -> String {
     format!("{verb} {name} to {value}")
 }
 
-/// A setting and a quoted value of it.
+/// Selects a setting and a quoted value for it.
 fn value(random: &mut Random) -> (&'static str, String) {
     let (name, values) = SETTINGS[random.below(SETTINGS.len())];
     (

@@ -1,7 +1,7 @@
 //! Random programs of two clients with one pool: settings, savepoints, errors, pipelines (COR-37).
 //!
-//! `SESSION_STATE_SEED` repeats a run. A program that goes another way at the target is made shorter while it still
-//! does, and printed.
+//! `SESSION_STATE_SEED` repeats a run. A program with a difference at the target is shortened as long as the
+//! difference stays, and printed.
 
 use std::env;
 
@@ -16,15 +16,15 @@ use crate::script::on_two_servers;
 use crate::session::Session;
 use crate::world::World;
 
-/// Programs of a run.
+/// Number of programs in a run.
 const PROGRAMS: u64 = 200;
-/// Steps of the longest program.
+/// Maximum of steps of a program.
 const STEPS_MAX: usize = 30;
-/// Tries to shorten a program that fails.
+/// Maximum of attempts to shorten a program.
 const SHORTER_MAX: usize = 300;
 
-/// Of a run without a wish: always the same, so that who changes nothing breaks nothing. This one has found a custom setting
-/// that was set again behind a DISCARD ALL and forgotten.
+/// Default seed, always the same, so that only changes of Weir can break the test. This one once found a custom
+/// setting that was set again after a DISCARD ALL and then lost.
 const SEED: u64 = 24_714_074_142;
 
 #[test]
@@ -60,7 +60,7 @@ fn cor_37_random_programs_of_two_clients_are_answered_as_by_postgresql() -> Resu
     Ok(())
 }
 
-/// Leaves out step after step as long as the program still goes another way.
+/// Removes single steps as long as the program still shows a difference.
 fn shortest(world: &World, mut program: Program, mut fault: String) -> Result<(Program, String)> {
     let mut tries = 0;
     let mut at = program.steps.len();
@@ -69,7 +69,7 @@ fn shortest(world: &World, mut program: Program, mut fault: String) -> Result<(P
         tries += 1;
         let mut shorter = program.clone();
         shorter.steps.remove(at);
-        // What an earlier try has left on a server is not this one's fault.
+        // State that an earlier attempt left on a server must not affect this one.
         world.close_servers()?;
         if let Some(found) = self::fault(world, &shorter)? {
             (program, fault) = (shorter, found);
@@ -79,7 +79,7 @@ fn shortest(world: &World, mut program: Program, mut fault: String) -> Result<(P
     Ok((program, fault))
 }
 
-/// Plays a program at both; where they differ, if they do.
+/// Runs a program on both sides; returns the difference, if there is one.
 fn fault(world: &World, program: &Program) -> Result<Option<String>> {
     let (oracle, database) = world.oracle();
     let expected = play(oracle, database, program, &[])?;
@@ -100,14 +100,14 @@ fn fault(world: &World, program: &Program) -> Result<Option<String>> {
     }))
 }
 
-/// What a client was told.
+/// Result that a client received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Told {
     client: usize,
     text: String,
 }
 
-/// Plays to the end, or to where the clients are told something else than `expected`.
+/// Runs to the end, or to the first result that differs from `expected`.
 fn play(port: u16, database: &str, program: &Program, expected: &[Told]) -> Result<Vec<Told>> {
     let mut sessions = Vec::new();
     for start in &program.starts {
@@ -115,7 +115,7 @@ fn play(port: u16, database: &str, program: &Program, expected: &[Told]) -> Resu
     }
     let mut told = Vec::new();
     for step in &program.steps {
-        // With one server it is the turn of whoever holds it.
+        // With one server the client that holds it acts.
         let busy = sessions.iter().position(|session| !session.is_idle());
         let client = busy.filter(|_| program.in_turns).unwrap_or(step.client);
         let mut texts = Vec::new();
@@ -147,14 +147,14 @@ fn play(port: u16, database: &str, program: &Program, expected: &[Told]) -> Resu
     Ok(told)
 }
 
-/// What new clients find on the servers of the pool.
+/// State that new clients find on the pool's servers.
 fn newcomers(port: u16, database: &str, program: &Program) -> Result<Vec<Told>> {
     let mut sessions = Vec::new();
     let mut told = Vec::new();
     let count = if program.in_turns { 1 } else { 2 };
     for client in 2..2 + count {
         let mut session = Session::connect(port, database, &[])?;
-        // Each has a server of its own.
+        // Each client has a server of its own.
         session.simple("begin")?;
         let text = format!("{client}, who is new: {}", program::probe(&mut session));
         told.push(Told { client, text });

@@ -1,4 +1,4 @@
-//! Scripts of two clients, one step per line, as a reader would write them on a whiteboard.
+//! Scripts of two clients, one step per line, in a form that is easy to read.
 //!
 //! ```text
 //! A connects: datestyle=German     logs in with these start-up parameters (else at the first step, with none)
@@ -28,7 +28,7 @@ use anyhow::Context;
 use anyhow::Result;
 use anyhow::bail;
 
-/// What a client does.
+/// Action of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Bind {
@@ -45,7 +45,7 @@ pub(crate) enum Action {
     HeardWhose,
     Hears,
     Leave,
-    /// The reason; none when the client is to be free.
+    /// Reason of the pin; empty if the client must be free.
     Pinned(String),
     Parse {
         name: String,
@@ -55,7 +55,7 @@ pub(crate) enum Action {
     Receive,
     Run {
         sql: String,
-        /// A SQLSTATE that is also right at the target.
+        /// SQLSTATE that is also correct at the target.
         refused: Option<String>,
     },
     Send(String),
@@ -64,12 +64,12 @@ pub(crate) enum Action {
     Vanish,
 }
 
-/// Who does what.
+/// A client and its action.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) client: char,
     pub(crate) action: Action,
-    /// As written.
+    /// Text as written in the script.
     pub(crate) text: String,
 }
 
@@ -77,24 +77,24 @@ pub(crate) struct Step {
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
     pub(crate) name: String,
-    /// Servers of the pool: one where the state follows its client, two where it pins.
+    /// Servers of the pool: one if the state follows its client, two if it pins.
     pub(crate) servers: u32,
-    /// Whether every step can be on new servers.
+    /// True if every step may be on new servers.
     pub(crate) moves: bool,
     pub(crate) steps: Vec<Step>,
 }
 
-/// All clients take turns on one server: their state has to follow them.
+/// All clients take turns on one server: their state must follow them.
 pub(crate) fn on_one_server(name: &str, text: &str) -> Script {
     script(name, 1, true, text)
 }
 
-/// A keeps its server, the others have another one.
+/// A keeps its server, the other clients use another one.
 pub(crate) fn on_two_servers(name: &str, text: &str) -> Script {
     script(name, 2, false, text)
 }
 
-/// A keeps the one server for some steps, and B waits for it.
+/// A keeps the only server for some steps, and B waits for it.
 pub(crate) fn waiting_for_one_server(name: &str, text: &str) -> Script {
     script(name, 1, false, text)
 }
@@ -119,7 +119,7 @@ fn script(name: &str, servers: u32, moves: bool, text: &str) -> Script {
 }
 
 fn step(line: &str) -> Result<Step> {
-    // A statement may hold colons; what stands before the first one never does.
+    // A statement may contain colons; the text before the first colon never does.
     let (head, rest) = line.split_once(':').unwrap_or((line, ""));
     let rest = rest.trim().replace('⏎', "\n");
     let words: Vec<&str> = head.split_whitespace().collect();
@@ -192,7 +192,7 @@ fn type_oid(name: &str) -> Result<i32> {
     })
 }
 
-/// `key=value` pairs, separated by semicolons.
+/// Parses `key=value` pairs separated by semicolons.
 fn pairs(text: &str) -> Result<Vec<(String, String)>> {
     let pairs = text
         .split(';')

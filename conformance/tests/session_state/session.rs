@@ -1,4 +1,4 @@
-//! A client that remembers what it was told: its settings, its notifications, its prepared names.
+//! A client that records its reported settings, its notifications and its prepared names.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use weir_conformance::raw::Message;
 
 use crate::script::Action;
 
-/// How long a client waits for any byte; longer than `query_wait_timeout` of the suite's pools.
+/// Time limit for any byte; longer than `query_wait_timeout` of the suite's pools.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How a script's plain statements are sent.
+/// Protocol for a script's plain statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// Prepared once under a name in a batch of its own, executed from then on.
+    /// Prepared once under a name in a separate batch, then executed.
     Named,
     Simple,
     /// Parse, Bind, Describe, Execute, Sync each time.
@@ -32,18 +32,18 @@ impl Protocol {
     pub(crate) const ALL: [Self; 3] = [Self::Simple, Self::Unnamed, Self::Named];
 }
 
-/// One connection.
+/// A connection.
 #[derive(Debug)]
 pub(crate) struct Session {
     raw: Raw,
-    /// As last reported.
+    /// Parameters as last reported.
     pub(crate) parameters: Parameters,
-    /// Sender's process id and text.
+    /// Notifications: the sender's process id and text.
     heard: VecDeque<(i32, String)>,
-    /// Texts prepared by this helper; the name is the place.
+    /// Texts prepared by this helper; the index is the name.
     named: Vec<String>,
     pending: Vec<u8>,
-    /// Of the last `ReadyForQuery`; `b'?'` while an answer is owed or after the end.
+    /// Status of the last `ReadyForQuery`; `b'?'` while an answer is outstanding or after the end.
     status: u8,
 }
 
@@ -53,7 +53,7 @@ impl Session {
         Self::connect_for(port, database, more, PATIENCE)
     }
 
-    /// As [`Session::connect`]; every answer may take as long as `patience`.
+    /// Connects like [`Session::connect`]; every answer may take as long as `patience`.
     pub(crate) fn connect_for(
         port: u16,
         database: &str,
@@ -84,22 +84,22 @@ impl Session {
         Ok(session)
     }
 
-    /// Our end of the connection.
+    /// Port of the client's end.
     pub(crate) fn port(&self) -> Result<u16> {
         Ok(self.raw.stream().local_addr()?.port())
     }
 
-    /// True when no transaction is open and no answer owed.
+    /// True if no transaction is open and no answer is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.status == b'I'
     }
 
-    /// The status byte of the last `ReadyForQuery`.
+    /// Status byte of the last `ReadyForQuery`.
     pub(crate) fn status(&self) -> u8 {
         self.status
     }
 
-    /// Does one step; a lost connection is an answer, too.
+    /// Runs one step; a lost connection counts as an answer.
     pub(crate) fn act(&mut self, action: &Action, protocol: Protocol) -> Answer {
         let lines = self.try_act(action, protocol).unwrap_or_else(|error| {
             self.status = b'?';
@@ -111,7 +111,7 @@ impl Session {
         }
     }
 
-    /// Ends politely.
+    /// Ends the session with Terminate.
     pub(crate) fn leave(self) {
         self.raw.terminate();
     }
@@ -121,18 +121,18 @@ impl Session {
         self.raw
     }
 
-    /// Ends politely, without closing the socket yet.
+    /// Sends Terminate without closing the socket yet.
     pub(crate) fn say_good_bye(&mut self) {
-        // A connection that is gone already has ended, too.
+        // A connection that is already closed has ended, too.
         drop(self.raw.send(&frontend::terminate()));
     }
 
-    /// Ends by RST.
+    /// Ends the connection with a RST.
     pub(crate) fn vanish(self) -> Result<()> {
         Ok(self.raw.reset()?)
     }
 
-    /// The rows of a simple query, one line each.
+    /// Rows of a simple query, one line each.
     pub(crate) fn rows(&mut self, sql: &str) -> Result<Vec<String>> {
         let lines = self.simple(sql)?;
         ensure!(
@@ -143,7 +143,7 @@ impl Session {
         Ok(rows.map(str::to_owned).collect())
     }
 
-    /// Runs a statement in a protocol; the lines of its answer.
+    /// Runs a statement in a protocol; returns the lines of its answer.
     pub(crate) fn run(&mut self, sql: &str, protocol: Protocol) -> Result<Vec<String>> {
         let lines = match protocol {
             Protocol::Named => self.named(sql)?,
@@ -172,7 +172,7 @@ impl Session {
         self.read()
     }
 
-    /// Sends a simple query and reads nothing.
+    /// Sends a simple query without reading the answer.
     pub(crate) fn send(&mut self, sql: &str) -> Result<()> {
         Ok(self.raw.send(&frontend::query(sql))?)
     }
@@ -188,7 +188,7 @@ impl Session {
         Ok(text)
     }
 
-    /// The notifications that have come with answers.
+    /// Notifications that arrived with answers.
     pub(crate) fn heard(&mut self) -> Vec<String> {
         self.heard.drain(..).map(|(_, text)| text).collect()
     }
@@ -256,7 +256,7 @@ impl Session {
         Ok(lines)
     }
 
-    /// Keeps what comes at any time; gives a line for the rest.
+    /// Keeps messages that may arrive at any time; returns a line for all others.
     fn take(&mut self, message: &Message) -> Result<Option<String>> {
         match message.tag {
             b'S' => {
@@ -278,7 +278,7 @@ impl Session {
     }
 }
 
-/// Bind, Describe and Execute of a statement by the unnamed portal.
+/// Bind, Describe and Execute of a statement through the unnamed portal.
 fn execution(statement: &str) -> Vec<u8> {
     let bind = frontend::bind("", statement, &[]);
     let describe = frontend::describe(b'P', "");

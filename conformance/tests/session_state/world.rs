@@ -1,7 +1,7 @@
-//! One cluster, two databases alike, and a pooler in front of one of them.
+//! A cluster with two equal databases, and a pooler in front of one of them.
 //!
-//! The other database is the oracle: each script is played there first, by connections of its own to PostgreSQL, and
-//! every answer at the target has to be the same.
+//! The other database is the oracle: each script runs there first, with direct connections to PostgreSQL, and every
+//! answer at the target must be equal.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -31,9 +31,9 @@ use crate::script::Step;
 use crate::session::Protocol;
 use crate::session::Session;
 
-/// What a connection without a history says of itself.
+/// Queries that describe a connection without history.
 const TRUTH: [&str; 8] = [
-    // A library brings settings along that a new connection does not have yet.
+    // A library adds settings that a new connection does not have yet.
     "select name, setting from pg_settings where name !~ '[.]' or setting <> boot_val order by 1",
     "select current_user, session_user, current_schemas(false)::text",
     "select locktype, mode from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()",
@@ -44,13 +44,13 @@ const TRUTH: [&str; 8] = [
     "select name from pg_cursors where name <> ''",
 ];
 
-/// For what the pooler does on its own.
+/// Time limit for background actions of the pooler.
 pub(crate) const WAIT: Duration = Duration::from_secs(15);
 
-/// Settings with which the pooler asks a server for its state after every transaction.
+/// Settings with which the pooler queries a server's state after every transaction.
 pub(crate) const ALWAYS_ASKED: &[(&str, &str)] = &[("session_state_check", "always")];
 
-/// The cluster that the tests of this suite share while any of them runs.
+/// Cluster that the tests of this suite share while any of them runs.
 pub(crate) fn cluster() -> Result<Arc<Postgres>> {
     static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,20 +67,20 @@ pub(crate) fn cluster() -> Result<Arc<Postgres>> {
     Ok(started)
 }
 
-/// True when the target is PostgreSQL itself.
+/// True if the target is PostgreSQL itself.
 pub(crate) fn is_direct() -> Result<bool> {
     Ok(Kind::from_env()? == Kind::Direct)
 }
 
-/// Plays every script in the three protocols at the target, with PostgreSQL as the oracle.
+/// Runs every script in the three protocols at the target, with PostgreSQL as the oracle.
 ///
-/// `fixture` is run in both databases before. The error tells of every script that went another way.
+/// `fixture` runs in both databases first. The error lists every script with a difference.
 pub(crate) fn check(kind: &str, fixture: &str, scripts: &[Script]) -> Result<()> {
     let mut world = World::start(kind, fixture, scripts, &[])?;
     world.check_all(kind, scripts)
 }
 
-/// As [`check`], with more settings of the pooler.
+/// Checks like [`check`], with additional settings of the pooler.
 pub(crate) fn check_with(
     kind: &str,
     fixture: &str,
@@ -91,19 +91,19 @@ pub(crate) fn check_with(
     world.check_all(kind, scripts)
 }
 
-/// A pair of databases, and perhaps a pooler.
+/// A pair of databases, and a pooler unless the target is direct.
 pub(crate) struct World {
     postgres: Arc<Postgres>,
     weir: Option<Weir>,
     oracle: String,
     subject: String,
     fixture: String,
-    /// The pooler's console, and PostgreSQL seen from beside the pooler.
+    /// Connections to the pooler's console and directly to PostgreSQL.
     watch: Option<RefCell<[Raw; 2]>>,
 }
 
 impl World {
-    /// Makes the databases and starts the pooler with a pool for each script and protocol.
+    /// Creates the databases and starts the pooler with a pool for each script and protocol.
     pub(crate) fn start(
         kind: &str,
         fixture: &str,
@@ -166,7 +166,7 @@ impl World {
         Ok(())
     }
 
-    /// Plays all scripts; the error holds every difference.
+    /// Runs all scripts; the error contains every difference.
     pub(crate) fn check_all(&mut self, kind: &str, scripts: &[Script]) -> Result<()> {
         let only = env::var("SESSION_STATE_ONLY").unwrap_or_default();
         let mut faults = Vec::new();
@@ -188,7 +188,7 @@ impl World {
                         moves,
                     };
                     if let Err(error) = self.check_one(script, &play) {
-                        // The script has not come to its end, where it tidies up.
+                        // The script was interrupted before its cleanup at the end.
                         self.make_databases()?;
                         faults.push(format!("== {name}: {error:#}"));
                     }
@@ -207,12 +207,12 @@ impl World {
         Ok(())
     }
 
-    /// The port and database where PostgreSQL itself answers.
+    /// Port and database of PostgreSQL itself.
     pub(crate) fn oracle(&self) -> (u16, &str) {
         (self.postgres.port(), &self.oracle)
     }
 
-    /// The port and database of the target's pool `alias`.
+    /// Port and database of the target's pool `alias`.
     pub(crate) fn target<'a>(&'a self, alias: &'a str) -> (u16, &'a str) {
         match &self.weir {
             Some(weir) => (weir.port(), alias),
@@ -220,7 +220,7 @@ impl World {
         }
     }
 
-    /// Only where no state pins can every step be on a new server.
+    /// True if every step can run on a new server, which requires that no state pins.
     fn can_move(&self, script: &Script) -> bool {
         self.weir.is_some() && script.moves
     }
@@ -261,7 +261,7 @@ impl World {
         outcome
     }
 
-    /// What PostgreSQL answers to each step.
+    /// PostgreSQL's answers to all steps.
     fn record(&self, script: &Script, protocol: Protocol) -> Vec<Answer> {
         let mut stage = Stage::new(self.postgres.port(), &self.oracle);
         let steps = script.steps.iter();
@@ -270,7 +270,7 @@ impl World {
         answers
     }
 
-    /// With all clients gone every server of the pool looks like a new connection.
+    /// Checks that after all clients have left every server of the pool looks like a new connection.
     pub(crate) fn check_clean(&self, play: &Play, servers: u32) -> Result<()> {
         let mut fresh = Session::connect(self.postgres.port(), &self.subject, &[])?;
         let expected = truth(&mut fresh)?;
@@ -300,14 +300,14 @@ impl World {
         Ok(())
     }
 
-    /// Ends the pooler's idle servers, and waits until it has noticed.
+    /// Closes the pooler's idle servers, and waits until it has noticed.
     pub(crate) fn close_servers(&self) -> Result<()> {
         let Some(watch) = &self.watch else {
             return Ok(());
         };
         let [console, watcher] = &mut *watch.borrow_mut();
         let mut servers = Vec::new();
-        // A server that is being asked for its state has not been released yet.
+        // A server whose state is being queried has not been released yet.
         let idle = wait_until("idle servers", WAIT, || {
             servers = states(console)?;
             Ok(servers.iter().all(|state| state == "idle"))
@@ -324,7 +324,7 @@ impl World {
     }
 }
 
-/// Of the pooler's servers.
+/// States of the pooler's servers.
 fn states(console: &mut Raw) -> Result<Vec<String>> {
     let servers = console.query_named("show servers")?.into_iter();
     Ok(servers
@@ -332,16 +332,16 @@ fn states(console: &mut Raw) -> Result<Vec<String>> {
         .collect())
 }
 
-/// One run of a script.
+/// A run of a script.
 pub(crate) struct Play {
     pub(crate) alias: String,
     protocol: Protocol,
-    /// Every step with nobody in a transaction is on new servers.
+    /// True if every step outside of transactions runs on new servers.
     moves: bool,
 }
 
 impl Play {
-    /// In the simple protocol, of the script in this place.
+    /// Run of the script with this number, in the simple protocol.
     pub(crate) fn simple(number: usize) -> Self {
         Self {
             alias: alias(number, Protocol::Simple),
@@ -351,12 +351,12 @@ impl Play {
     }
 }
 
-/// The clients of a script.
+/// Clients of a script.
 struct Stage<'a> {
     port: u16,
     database: &'a str,
     sessions: BTreeMap<char, Session>,
-    /// Of the pooler, to ask who is pinned.
+    /// Connection to the pooler's console, for reading pins.
     console: Option<Raw>,
 }
 
@@ -405,7 +405,7 @@ impl<'a> Stage<'a> {
         Ok(Answer::default())
     }
 
-    /// Waits until the pooler shows the client as pinned for a reason, or as free.
+    /// Waits until the pooler shows the client as pinned for this reason, or as free.
     fn check_pin(&mut self, step: &Step, reason: &str) -> Result<()> {
         let session = self.sessions.get(&step.client);
         let port = session.context("no such client")?.port()?.to_string();
@@ -427,7 +427,7 @@ impl<'a> Stage<'a> {
         self.sessions.remove(&step.client).context("no such client")
     }
 
-    /// What each client was last told of its settings is what they are.
+    /// Checks that the settings last reported to each client are in force.
     fn check_reported(&mut self) -> Result<()> {
         for (client, session) in &mut self.sessions {
             if !session.is_idle() {
@@ -476,7 +476,8 @@ fn refusal(step: &Step) -> Option<&str> {
     }
 }
 
-/// Every script is played once on new servers all the time, in one protocol or the other; in all of them by request.
+/// True if this run uses new servers all the time: every script does once, in one of the protocols; on request in
+/// all.
 fn shall_move(number: usize, protocol: Protocol, count: usize) -> bool {
     let all = env::var_os("SESSION_STATE_ALL").is_some();
     let chosen = Protocol::ALL.get(number % count.max(1));
@@ -487,7 +488,7 @@ fn alias(number: usize, protocol: Protocol) -> String {
     format!("s{number}_{protocol:?}").to_lowercase()
 }
 
-/// A script without a plain statement is the same in all of them.
+/// Protocols to run a script in; a script without plain statements is the same in all of them.
 fn protocols(script: &Script) -> &'static [Protocol] {
     let plain = |step: &Step| matches!(step.action, Action::Run { .. });
     if script.steps.iter().any(plain) {

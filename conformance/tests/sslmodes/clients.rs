@@ -1,4 +1,4 @@
-//! Drivers in every `sslmode` at listeners in every mode: in clear, in TLS, or refused.
+//! Drivers in every `sslmode` at listeners in every mode: clear text, TLS, or refused.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ use weir_conformance::tls::Pki;
 use weir_conformance::tls::Spec;
 use weir_conformance::tools;
 
-/// Modes of the listener, the last for clients that show a certificate.
+/// Modes of the listener; the last one is for clients with a certificate.
 const LISTENERS: [&str; 7] = [
     "disable",
     "allow",
@@ -39,7 +39,7 @@ const LISTENERS: [&str; 7] = [
     "verify-full+cert",
 ];
 
-/// All listeners, for all tests of this program.
+/// All listeners, shared by all tests of this program.
 struct World {
     pki: Pki,
     client: Files,
@@ -112,7 +112,7 @@ impl World {
         Ok(())
     }
 
-    /// PostgreSQL as each listener: `label=port/database`.
+    /// PostgreSQL in the role of each listener: `label=port/database`.
     fn direct(&self) -> Vec<String> {
         let (clear, strict) = (self.clear.cluster().port(), self.strict.cluster().port());
         let target = |mode: &&str| match *mode {
@@ -128,7 +128,7 @@ impl World {
             .collect()
     }
 
-    /// Weir as each listener in front of one version.
+    /// Weir in the role of each listener, in front of one version.
     fn through(&self, version: u32) -> Result<Vec<String>> {
         let target = |mode: &&str| {
             let (plain, certificate) = mode
@@ -151,7 +151,7 @@ impl World {
         for name in ["PGSSLMODE", "PGUSER", "PGDATABASE", "PGHOST", "PGPORT"] {
             command.env_remove(name);
         }
-        // No certificate from somebody's home directory.
+        // Prevents the use of a certificate from a home directory.
         command.env("HOME", self.pki.directory());
     }
 }
@@ -189,7 +189,7 @@ fn table(output: &str) -> Result<String> {
     Ok(lines.join("\n") + "\n")
 }
 
-/// Runs a driver against PostgreSQL itself and, unless that is all, through Weir.
+/// Runs a driver against PostgreSQL itself and, unless the target is direct, through Weir.
 fn check(run: impl Fn(&World, &[String]) -> Result<String>, wanted: &Expect) -> Result<()> {
     let world = World::shared()?;
     let direct = run(&world, &world.direct()).context("directly")?;
@@ -336,7 +336,7 @@ fn pgjdbc_in_every_sslmode() -> Result<()> {
     let classpath = drivers::java("Sslmodes.java")?;
     let run = |world: &World, targets: &[String]| {
         let mut java = Command::new("java");
-        // Where it looks for a certificate of its own.
+        // Directory where Java looks for a certificate.
         java.arg(format!("-Duser.home={}", world.pki.directory().display()));
         java.args(["-Xmx256m", "-cp", &classpath, "Sslmodes"]);
         run_program(world, &mut java, targets)

@@ -1,6 +1,6 @@
-//! SEC-05: each mode of the server hop with each answer to `SSLRequest`.
+//! SEC-05: each mode of the server side with each answer to `SSLRequest`.
 //!
-//! The idea is that of PostgreSQL's own test of its client (`005_negotiate_encryption`): one table of outcomes.
+//! The design is that of PostgreSQL's own client test (`005_negotiate_encryption`): one table of outcomes.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const MODES: [&str; 6] = [
     "verify-full",
 ];
 
-/// What the server says to `SSLRequest`.
+/// Server's answer to `SSLRequest`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reply {
     Good,
@@ -57,7 +57,7 @@ const REPLIES: [(Reply, &str); 9] = [
     (Reply::Flood, "64 KiB"),
 ];
 
-/// Serves in clear whoever begins in clear; answers `SSLRequest` as told.
+/// Serves clients that begin in clear text; answers `SSLRequest` as given.
 fn script(
     conversation: &mut Conversation,
     reply: Reply,
@@ -101,7 +101,7 @@ fn script(
     conversation.serve()
 }
 
-/// The outcome, and what the client was told if it was refused.
+/// Outcome, and the client's error if it was refused.
 fn outcome(pki: &Pki, mode: &str, reply: Reply) -> Result<(String, String)> {
     let config = match reply {
         Reply::Good => Some(tls::server::config(&pki.authority.issue(&Spec::server())?)?),
@@ -153,7 +153,7 @@ fn outcome(pki: &Pki, mode: &str, reply: Reply) -> Result<(String, String)> {
     Ok((text, told))
 }
 
-/// `allow` is `prefer`, as in PgBouncer; libpq would begin in clear.
+/// `allow` equals `prefer`, as in PgBouncer; libpq would begin in clear text.
 #[test]
 fn sec_05_each_answer_of_a_server_in_each_mode() -> Result<()> {
     let pki = Pki::new()?;
@@ -167,7 +167,7 @@ fn sec_05_each_answer_of_a_server_in_each_mode() -> Result<()> {
         for mode in MODES {
             let (cell, text) = outcome(&pki, mode, reply)?;
             write!(table, " {cell:<17}")?;
-            // The strictest mode says what the others say too.
+            // The errors of the strictest mode include those of the others.
             if mode == "verify-full" && !text.is_empty() {
                 writeln!(told, "{name}: {text}")?;
             }

@@ -1,5 +1,5 @@
-//! Certificates on both hops are read again at RELOAD: new connections use the new ones, live ones go on, a bad file
-//! changes nothing. About Weir only.
+//! RELOAD reads the certificates of both sides again: new connections use the new ones, open ones continue, and a
+//! bad file changes nothing. This suite is about Weir only.
 
 use std::fs;
 use std::path::Path;
@@ -24,9 +24,9 @@ use weir_conformance::wait_until;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Weir with a certificate of its own on each hop, in front of a PostgreSQL that wants one.
+/// Weir with a certificate of its own on each side, in front of a PostgreSQL that requires one.
 struct World {
-    // Weir goes first.
+    // Weir is dropped first.
     weir: Weir,
     _postgres: Postgres,
     pki: Pki,
@@ -71,7 +71,7 @@ impl World {
         dial.login(self.weir.port(), user, database)
     }
 
-    /// The certificate that a new client sees.
+    /// Certificate that a new client sees.
     fn seen(&self) -> Result<CertificateDer<'static>> {
         let raw = Dial::new(&self.pki.authority)?.request(self.weir.port())?;
         let tls = raw.tls().context("TLS")?;
@@ -79,7 +79,7 @@ impl World {
         Ok(first.context("no certificate")?.clone().into_owned())
     }
 
-    /// Reloads through the console, which answers before it is done; the log tells how it went.
+    /// Reloads through the console, which answers before the reload is done; the log has the result.
     fn reload(&self) -> Result<()> {
         let count = |log: String| log.matches("reload done").count();
         let before = count(self.weir.log());
@@ -90,11 +90,11 @@ impl World {
         })
     }
 
-    /// Reloads with something wrong in a file, which the log has to name.
+    /// Reloads with a bad file, which the log must name.
     fn reload_in_vain(&self, path: &Path) -> Result<()> {
         let before = self.weir.log().len();
         let mut console = self.login("postgres", "pgbouncer")?;
-        // An error is welcome, but not promised.
+        // An error is accepted, but not required.
         drop(console.query("RELOAD"));
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let mut log = String::new();
@@ -105,7 +105,7 @@ impl World {
         .with_context(|| format!("the log does not name {name}: {log}"))
     }
 
-    /// Rows of `SHOW TLS` of a hop.
+    /// Rows of `SHOW TLS` for one side.
     fn shown(&self, hop: &str) -> Result<Vec<std::collections::HashMap<String, String>>> {
         let rows = self
             .login("postgres", "pgbouncer")?
@@ -118,7 +118,7 @@ impl World {
 
     fn days_left(&self, hop: &str) -> Result<i64> {
         let rows = self.shown(hop)?;
-        // Besides our own there are those of the authorities.
+        // The table also has the authorities' certificates.
         let own = ["listener.crt", "shown.crt"];
         let is_own = |file: &String| own.iter().any(|name| file.ends_with(name));
         let row = rows.iter().find(|row| row.get("file").is_some_and(is_own));
@@ -150,7 +150,7 @@ fn new_clients_see_the_new_certificate_and_live_ones_go_on() -> Result<()> {
     );
     let second = world.pki.authority.issue(&Spec::server().days_left(200))?;
     world.pki.write("listener", &second, Runner::Ourselves)?;
-    // Not before we are told.
+    // The file is not read before the reload.
     ensure!(
         world.seen()? == world.first.chain()[0],
         "read without a reload"
@@ -165,7 +165,7 @@ fn new_clients_see_the_new_certificate_and_live_ones_go_on() -> Result<()> {
         world.shown("client")?
     );
     live.query("insert into kept values (1); commit")?;
-    // By signal too.
+    // A signal works, too.
     let third = world.pki.authority.issue(&Spec::server().days_left(10))?;
     world.pki.write("listener", &third, Runner::Ourselves)?;
     world.weir.signal("HUP")?;
@@ -192,7 +192,7 @@ fn new_servers_see_the_new_certificate_and_live_ones_go_on() -> Result<()> {
         .issue("shown", &Spec::client("shown").days_left(60))?;
     world.reload()?;
     wait_until("the new certificate", PATIENCE, || {
-        // The first server is held by the transaction, so this is another one.
+        // The transaction holds the first server, so this is another one.
         let mut raw = world.login("shown", "postgres")?;
         raw.query("begin")?;
         Ok(serial(&mut raw)? != old)
@@ -210,7 +210,7 @@ fn new_servers_see_the_new_certificate_and_live_ones_go_on() -> Result<()> {
     world.weir.check_healthy()
 }
 
-/// Half a renewal, garbage, nothing at all: everything stays as it was, and the log names the file.
+/// Half a renewal, garbage, a missing file: nothing changes, and the log names the file.
 #[test]
 fn a_bad_file_keeps_the_old_certificate_and_says_so() -> Result<()> {
     let mut world = World::start()?;
@@ -259,7 +259,7 @@ fn another_authority_counts_from_the_reload_on() -> Result<()> {
     let ours = fs::read(world.pki.ca_file())?;
     fs::write(world.pki.ca_file(), world.pki.stranger.pem())?;
     world.reload()?;
-    // The server's certificate is no longer of an authority that we trust.
+    // The server's certificate is no longer issued by a trusted authority.
     wait_until("the refusal", PATIENCE, || {
         let mut raw = world.login("postgres", "postgres");
         Ok(raw
@@ -276,7 +276,7 @@ fn another_authority_counts_from_the_reload_on() -> Result<()> {
     world.weir.check_healthy()
 }
 
-/// A configuration that cannot work is refused at the start, with the file's name.
+/// An invalid configuration is refused at the start; the error names the file.
 #[test]
 fn a_start_with_a_bad_file_is_refused() -> Result<()> {
     let pki = Pki::new()?;

@@ -1,4 +1,4 @@
-//! What goes through TLS comes out as it went in: whole results by their digest, COPY, pipelines, records of any size.
+//! Data passes through TLS unchanged: whole results by their digest, COPY, pipelines, records of any size.
 
 use std::io;
 use std::io::Read;
@@ -18,7 +18,7 @@ use crate::support::check_server_hop;
 
 const CHUNK: usize = 64 * 1024;
 
-/// Reads `count` replies from both at the same pace; fails where they differ. Returns their length.
+/// Reads `count` replies from both sides at the same pace; fails if they differ. Returns their length.
 fn compare_replies(wanted: &mut Raw, got: &mut Raw, count: usize) -> Result<u64> {
     let mut length = 0;
     let mut left = count;
@@ -45,7 +45,7 @@ fn compare_replies(wanted: &mut Raw, got: &mut Raw, count: usize) -> Result<u64>
     Ok(length)
 }
 
-/// Sends the same bytes to PostgreSQL in clear and to the target in TLS; the replies must be the same.
+/// Sends the same bytes to PostgreSQL in clear text and to the target through TLS; the replies must be equal.
 fn compare(server: &Server, through: &mut Raw, bytes: &[u8], ready: usize) -> Result<u64> {
     let mut beside = server.beside()?;
     beside.send(bytes)?;
@@ -64,7 +64,7 @@ fn results_of_one_row_to_a_hundred_megabytes_arrive_whole() -> Result<()> {
     let mut target = server.target(PoolOptions::default())?;
     let mut raw = server.dial()?.login(target.port(), "postgres", "tls")?;
     check_server_hop(&mut raw)?;
-    // Around the borders of a TLS record (16 KiB), and one row of 16 MB.
+    // Sizes around the limit of a TLS record (16 KiB), and one row of 16 MB.
     for (count, width) in [
         (0, 1),
         (1, 1),
@@ -111,7 +111,7 @@ fn requests_of_any_size_arrive_whole() -> Result<()> {
     target.check_healthy()
 }
 
-/// Records of one byte, and of sizes that never meet the borders of messages.
+/// Records of one byte, and of sizes that never coincide with messages.
 #[test]
 fn records_need_not_meet_the_borders_of_messages() -> Result<()> {
     let server = Server::shared()?;
@@ -138,7 +138,7 @@ fn records_need_not_meet_the_borders_of_messages() -> Result<()> {
             beside.send(&batch)?;
             let mut raw = dial.login(target.port(), "postgres", "tls")?;
             for piece in batch.chunks(size) {
-                // Each send is flushed as a record of its own.
+                // Each send is flushed as a separate record.
                 raw.send(piece)?;
             }
             compare_replies(&mut beside, &mut raw, 3)
@@ -160,7 +160,7 @@ fn pipelines_of_a_thousand_requests_are_answered_in_order() -> Result<()> {
         bytes.extend(frontend::bind("", "", &[Some(value.as_bytes())]));
         bytes.extend(frontend::execute("", 0));
         if number % 7 == 0 {
-            // An error ends its part of the pipeline only.
+            // An error ends only its own part of the pipeline.
             bytes.extend(frontend::parse("", "select nonsense", &[]));
         }
         bytes.extend(frontend::sync());
@@ -191,10 +191,10 @@ fn copy_goes_both_ways() -> Result<()> {
     );
     let sum = raw.query_one("select count(distinct n) || ' ' || sum(length(t)) from copied")?;
     ensure!(sum == "50000 49500000", "{sum}");
-    // In order: scans that run side by side begin at different pages.
+    // Sorted, since concurrent scans begin at different pages.
     let sorted = "copy (select * from copied order by n) to stdout";
     raw.send(&frontend::query(sorted))?;
-    // That database takes nothing but TLS.
+    // That database accepts only TLS.
     let beside = server.postgres.port();
     let mut beside = server.dial()?.login(beside, "postgres", "tls")?;
     beside.send(&frontend::query(sorted))?;
@@ -210,7 +210,7 @@ fn copy_goes_both_ways() -> Result<()> {
     target.check_healthy()
 }
 
-/// A client that reads slowly holds up its own server, not the pooler's memory or the others.
+/// A slow reader delays only its own server; the pooler's memory and other clients are not affected.
 #[test]
 fn a_reader_that_stops_holds_up_nobody_else() -> Result<()> {
     let server = Server::shared()?;

@@ -1,4 +1,4 @@
-//! How TLS connections end: with a good-bye inside TLS where there is time for one, and cleanly where there is none.
+//! Ends of TLS connections: with close_notify if there is time for it, and cleanly if there is none.
 
 use std::io::Read;
 use std::net::Shutdown;
@@ -17,7 +17,7 @@ use crate::support::Server;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The stream ends by TLS's own `close_notify`: nobody on the way can have cut it short.
+/// Checks that the stream ends with TLS's `close_notify`, which proves that it was not truncated.
 fn ends_with_close_notify(raw: &mut Raw) -> Result<()> {
     let mut rest = [0; 64];
     let read = raw.reader().read(&mut rest);
@@ -39,7 +39,7 @@ fn a_polite_end_is_answered_by_close_notify() -> Result<()> {
 fn last_words_are_followed_by_close_notify() -> Result<()> {
     let server = Server::shared()?;
     let mut target = server.target(PoolOptions::default())?;
-    // A refused login, and a broken conversation.
+    // A refused login, and a protocol violation.
     let mut raw = server.dial()?.request(target.port())?;
     let parameters = [("user", "nobody_at_all"), ("database", "tls")];
     raw.send(&frontend::startup(frontend::VERSION_3_0, &parameters))?;
@@ -60,7 +60,7 @@ fn last_words_are_followed_by_close_notify() -> Result<()> {
     target.check_healthy()
 }
 
-/// How a client goes away in the middle of something.
+/// Ways in which a client leaves in the middle of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leave {
     CloseNotify,
@@ -88,7 +88,7 @@ fn leave(mut raw: Raw, how: Leave) -> Result<()> {
             raw.stream().shutdown(Shutdown::Write)?;
             raw.read_to_close()?;
         }
-        // Says good-bye, and waits for us to close the socket.
+        // Sends close_notify, and waits for Weir to close the socket.
         Leave::CloseNotifyAlone => {
             raw.tls_mut().context("TLS")?.send_close_notify();
             raw.send(&[])?;
@@ -96,11 +96,11 @@ fn leave(mut raw: Raw, how: Leave) -> Result<()> {
         }
         Leave::Fin => drop(raw),
         Leave::HalfRecord => {
-            // The head of a record of application data that never comes.
+            // The head of a record of application data that never arrives.
             let mut socket = raw.stream();
             std::io::Write::write_all(&mut socket, &[23, 3, 3, 1, 0, 7])?;
             raw.stream().shutdown(Shutdown::Write)?;
-            // An alert may come before the end.
+            // An alert may arrive before the end.
             drop(raw.read_to_close());
         }
         Leave::Reset => raw.reset()?,
@@ -112,7 +112,7 @@ fn leave(mut raw: Raw, how: Leave) -> Result<()> {
     Ok(())
 }
 
-/// Nobody holds the lock of `taken`, and a new client is served.
+/// Checks that the lock of `taken` is free, and that a new client is served.
 fn is_free(server: &Server, target: &Target, what: &str) -> Result<()> {
     let mut beside = server
         .dial()?
@@ -148,7 +148,7 @@ fn a_client_that_vanishes_in_tls_leaves_nothing_behind() -> Result<()> {
         reading.send(&frontend::query(sql))?;
         reading.reader().read_exact(&mut [0; 10_000])?;
         if how == Leave::CloseNotify || how == Leave::ShutdownWrite || how == Leave::HalfRecord {
-            // These wait for the end, so they would read the result.
+            // These modes wait for the end, so they would read the result.
             leave(reading, Leave::Reset)?;
         } else {
             leave(reading, how)?;

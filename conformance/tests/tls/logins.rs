@@ -1,4 +1,4 @@
-//! Proofs that need TLS: SCRAM bound to the connection, and certificates, on both hops.
+//! Authentication that needs TLS: SCRAM bound to the connection, and certificates, on both sides.
 
 use anyhow::Context;
 use anyhow::Result;
@@ -56,7 +56,7 @@ impl Strict {
     }
 }
 
-/// The server of each kind of certificate, asked in each version of TLS.
+/// Tests a server with each kind of certificate, in each version of TLS.
 #[test]
 fn scram_is_offered_bound_to_the_connection() -> Result<()> {
     for key in [Key::Ecdsa, Key::Ecdsa384, Key::Rsa] {
@@ -129,7 +129,7 @@ fn servers_that_want_a_certificate_get_ours() -> Result<()> {
     ensure!(raw.query_one("select current_user")? == "shown");
     let sql = "select client_dn from pg_stat_ssl where pid = pg_backend_pid()";
     ensure!(raw.query_one(sql)? == "/CN=shown");
-    // The certificate is not that of this user, and the password alone is not enough.
+    // The certificate belongs to another user, and the password alone is not enough.
     let refused = weir.connect_as("twofold", "postgres").err();
     let text = refused.map(|error| error.to_string()).unwrap_or_default();
     ensure!(text.contains("FATAL 28"), "{text:?}");

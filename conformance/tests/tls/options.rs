@@ -1,4 +1,5 @@
-//! Options of both hops do what they say: versions, ciphers, direct TLS, overrides per database, no TLS on unix sockets.
+//! Options of both sides have their effect: versions, ciphers, direct TLS, overrides per database, no TLS on unix
+//! sockets.
 
 use std::io::Read;
 use std::time::Duration;
@@ -73,7 +74,7 @@ fn versions_and_ciphers_of_the_client_hop_are_those_of_the_file() -> Result<()> 
         let clients = console.query_named("SHOW CLIENTS")?;
         let shown = clients.first().and_then(|client| client.get("tls"));
         let shown = shown.context("no column tls")?;
-        // OpenSSL's name or the standard's: the same cipher.
+        // OpenSSL's name or the standard's, for the same cipher.
         let same = shown.replace(
             "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
             "ECDHE-RSA-CHACHA20-POLY1305",
@@ -122,7 +123,7 @@ fn the_server_hop_can_be_set_for_each_database() -> Result<()> {
     weir.check_healthy()
 }
 
-/// PostgreSQL 18 takes it; 15 does not know what it is, which is a refusal and nothing else.
+/// PostgreSQL 18 accepts direct TLS; 15 does not know it, which must be reported as a refusal.
 #[test]
 fn the_server_hop_can_begin_with_tls_at_once() -> Result<()> {
     let pki = Pki::new()?;
@@ -138,7 +139,7 @@ fn the_server_hop_can_begin_with_tls_at_once() -> Result<()> {
                 ensure!(works, "PostgreSQL 15 cannot do this");
                 crate::support::check_server_hop(&mut raw)?;
                 raw.send(&frontend::query("select pg_sleep(60)"))?;
-                // The cancel begins in the same way; until it meets the query it is repeated.
+                // The cancel request begins in the same way; it is repeated until it meets the query.
                 raw.stream()
                     .set_read_timeout(Some(Duration::from_millis(200)))?;
                 weir_conformance::wait_until("the cancel", Duration::from_secs(10), || {
@@ -173,9 +174,9 @@ fn unix_sockets_have_no_tls() -> Result<()> {
     let mut answer = [0];
     raw.reader().read_exact(&mut answer)?;
     ensure!(answer == *b"N", "{}", answer.escape_ascii());
-    // And none is demanded.
+    // TLS is not required either.
     raw.login(&[("user", "postgres"), ("database", "pgbouncer")])?;
-    // TLS at once is no start-up packet.
+    // A ClientHello is not a start-up packet.
     let mut raw = Raw::unix(sockets.path(), weir.port(), patience)?;
     raw.send(&Dial::new(&pki.authority)?.hello()?)?;
     ensure!(raw.read_until_ready().is_err() || raw.read_to_close()?.is_empty());

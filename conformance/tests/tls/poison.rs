@@ -1,4 +1,5 @@
-//! Fifty ill-behaved clients in TLS on four servers: nobody sees another's answer. The long run is suite `poison`.
+//! Fifty misbehaving clients with TLS on four servers: no client receives another's answer. The long run is suite
+//! `poison`.
 
 use std::sync::Arc;
 use std::sync::Mutex;

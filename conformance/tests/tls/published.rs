@@ -1,5 +1,5 @@
-//! The configurations of published comparisons run as they are, but for ports and the places of files, and carry the
-//! load that was published: P1 and P2 with TLS on both hops, P4 without.
+//! The configurations of published comparisons run unchanged, except for ports and file locations, under the
+//! published load: P1 and P2 with TLS on both sides, P4 without.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const P4: &str = include_str!("published/p4.ini");
 const PATIENCE: Duration = Duration::from_secs(10);
 const PASSWORD: &str = "published";
 
-/// A server with pgbench's tables and a user that logs in by password, and Weir with one of the files.
+/// A server with pgbench's tables and a user with a password, and Weir with one of the files.
 struct Bench {
     server: Arc<Server>,
     weir: Weir,
@@ -77,7 +77,7 @@ impl Bench {
         Ok(())
     }
 
-    /// What the console says of an option.
+    /// Value of an option in the console.
     fn shown(&self, key: &str) -> Result<String> {
         let mut check = psql(self.weir.port(), "bench")?;
         check
@@ -87,7 +87,7 @@ impl Bench {
         Ok(tools::run(&mut check)?.trim().to_owned())
     }
 
-    /// How many servers use TLS, and how many do not.
+    /// Number of servers with TLS, and without.
     fn servers(&self) -> Result<(i64, i64)> {
         let sql = "select count(*) filter (where ssl), count(*) filter (where not ssl) from pg_stat_activity \
                    join pg_stat_ssl using (pid) where usename = 'bench'";
@@ -98,7 +98,7 @@ impl Bench {
     }
 }
 
-/// Database, user, tables.
+/// Creates database, user and tables.
 fn prepare(server: &Server) -> Result<()> {
     tools::require("pgbench", "postgresql-15 (or postgresql-contrib)")?;
     server.postgres.create_database("bench")?;
@@ -112,7 +112,7 @@ fn prepare(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// One after the other: the servers of both are those of one user.
+/// Runs one after the other, because both have the servers of the same user.
 #[test]
 fn published_configurations_run_as_they_are() -> Result<()> {
     let server = Server::shared()?;
@@ -132,7 +132,7 @@ fn p1_and_p2_run_over_tls_in_every_protocol() -> Result<()> {
     }
     let (tls, plain) = bench.servers()?;
     ensure!((1..=50).contains(&tls) && plain == 0, "{tls} and {plain}");
-    // TLS is required of clients, too.
+    // Clients must use TLS, too.
     bench.sslmode = "disable";
     let refused = bench.shown("select 1").err().map(|error| error.to_string());
     let refused = refused.unwrap_or_default();
@@ -146,7 +146,7 @@ fn p4_runs_without_tls() -> Result<()> {
         Ok(bench.servers()? == (0, 0))
     })?;
     bench.pgbench(&["-c", "100", "-M", "simple", "-S"])?;
-    // This server offers TLS, which the default of server_tls_sslmode takes.
+    // This server offers TLS, which the default of server_tls_sslmode accepts.
     let (tls, plain) = bench.servers()?;
     ensure!((1..=10).contains(&tls) && plain == 0, "{tls} and {plain}");
     ensure!(bench.shown("select 1")? == "1");

@@ -1,4 +1,5 @@
-//! What the TLS tests share: PostgreSQL with TLS, the target with TLS on both hops, and a client that checks it.
+//! Helpers of the TLS tests: PostgreSQL with TLS, the target with TLS on both sides, and a client that verifies
+//! it.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -17,7 +18,7 @@ use weir_conformance::tls::Dial;
 use weir_conformance::tls::Pki;
 use weir_conformance::tls::Spec;
 
-/// PostgreSQL that takes nothing but TLS over TCP, except for database `postgres`.
+/// PostgreSQL that accepts only TLS over TCP, except for database `postgres`.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) postgres: Postgres,
@@ -25,7 +26,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// One for all tests of this program.
+    /// Server that all tests of this program share.
     pub(crate) fn shared() -> Result<Arc<Self>> {
         static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -36,7 +37,7 @@ impl Server {
         let options = postgres::Options {
             max_connections: 300,
             settings: pki.postgres(&Spec::server())?,
-            // The tests' own looks from beside; all that goes through the target is in `tls`.
+            // For the tests' own direct connections; everything through the target uses `tls`.
             hba: vec![
                 "hostnossl tls all 127.0.0.1/32 reject".to_owned(),
                 "host bench bench 127.0.0.1/32 password".to_owned(),
@@ -50,7 +51,7 @@ impl Server {
         Ok(server)
     }
 
-    /// The target with TLS on both hops.
+    /// Starts the target with TLS on both sides.
     pub(crate) fn target(&self, options: PoolOptions) -> Result<Target> {
         let options = options
             .settings(self.pki.client_hop("require")?)
@@ -58,25 +59,25 @@ impl Server {
         Target::start(&self.postgres, &options)
     }
 
-    /// A client that checks the target's certificate.
+    /// Client that verifies the target's certificate.
     pub(crate) fn dial(&self) -> Result<Dial> {
         Dial::new(&self.pki.authority)
     }
 
-    /// From beside, in clear.
+    /// Direct connection in clear text.
     pub(crate) fn beside(&self) -> Result<Raw> {
         Raw::connect(self.postgres.port(), "postgres")
     }
 }
 
-/// The session's server connection is inside TLS: PostgreSQL says so itself.
+/// Checks with PostgreSQL's own statistics that the session's server connection uses TLS.
 pub(crate) fn check_server_hop(raw: &mut Raw) -> Result<()> {
     let sql = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
     ensure!(raw.query_one(sql)? == "t", "the server hop is in clear");
     Ok(())
 }
 
-/// True when the target is Weir or PgBouncer.
+/// True if the target is Weir or PgBouncer.
 pub(crate) fn is_pooler(target: &Target) -> bool {
     target.kind() != Kind::Direct
 }

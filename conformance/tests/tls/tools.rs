@@ -1,4 +1,4 @@
-//! psql and pgbench with `sslmode=verify-full` on the client hop and `server_tls_sslmode = verify-full` behind.
+//! psql and pgbench with `sslmode=verify-full` for clients and `server_tls_sslmode = verify-full` for servers.
 
 use std::process::Command;
 
@@ -58,7 +58,8 @@ fn pgbench_loses_nothing_in_tls() -> Result<()> {
     pgbench(server.postgres.port(), &["-i", "-q", "-s", "10"])?;
     let mut transactions = 0;
     for mode in ["simple", "extended", "prepared"] {
-        // pgbench 15 prepares with blocking calls inside transactions: no more clients than servers then.
+        // pgbench 15 prepares with blocking calls inside transactions, so it must not have more clients than
+        // servers then.
         let clients = if mode == "prepared" { 10 } else { 40 };
         let (count, each) = (clients.to_string(), "50");
         let output = pgbench(

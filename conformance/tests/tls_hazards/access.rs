@@ -1,4 +1,5 @@
-//! Rights are checked at each command (SEC-44), and do not leak with a server (SEC-50).
+//! Permissions are checked at each command (SEC-44), and roles do not pass to other clients with a
+//! server (SEC-50).
 
 use anyhow::Result;
 use anyhow::ensure;
@@ -10,7 +11,7 @@ use weir_conformance::frontend;
 
 use crate::support::refusal;
 
-/// All that changes something, spelt in several ways.
+/// Commands that change something, in several spellings.
 const CHANGES: [&str; 24] = [
     "RELOAD",
     "reload;",
@@ -71,7 +72,7 @@ fn sec_44_those_who_may_look_may_not_touch() -> Result<()> {
     weir.check_healthy()
 }
 
-/// RESET ALL would leave both: they are not settings that it resets.
+/// RESET ALL would keep both: they are not among the settings it resets.
 #[test]
 fn sec_50_a_role_does_not_go_to_the_next_session() -> Result<()> {
     let postgres = Postgres::start(&Default::default())?;
@@ -89,7 +90,7 @@ fn sec_50_a_role_does_not_go_to_the_next_session() -> Result<()> {
         first.terminate();
         let mut second = weir.connect("postgres")?;
         let got = second.query_one(who)?;
-        // The same server, or the test shows nothing.
+        // The server must be the same, otherwise the test proves nothing.
         ensure!(got == format!("postgres postgres {pid}"), "{change}: {got}");
     }
     weir.check_healthy()

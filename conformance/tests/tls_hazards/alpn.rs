@@ -1,4 +1,4 @@
-//! A TLS client of another protocol reaches no parser (SEC-08).
+//! Bytes of a TLS client of another protocol reach no parser (SEC-08).
 
 use anyhow::Context;
 use anyhow::Result;
@@ -11,7 +11,7 @@ use weir_conformance::tls::client::Options;
 use crate::support::Front;
 use crate::support::last_words;
 
-/// True when a login inside TLS works.
+/// True if a login inside TLS works.
 fn works(front: &Front, direct: bool, alpn: &[&[u8]]) -> Result<bool> {
     for versions in [&[&rustls::version::TLS12][..], &[&rustls::version::TLS13]] {
         let dial = Dial::with(&Options {
@@ -62,7 +62,7 @@ fn sec_08_direct_tls_needs_the_protocols_name() -> Result<()> {
     Ok(())
 }
 
-/// A server that has no TLS on offer does not begin it because somebody else does.
+/// A server without TLS does not begin a handshake at the request of a client.
 #[test]
 fn sec_08_direct_tls_to_a_listener_without_tls_is_closed() -> Result<()> {
     let postgres = weir_conformance::Postgres18::start(&Default::default())?;

@@ -1,5 +1,5 @@
-//! Secrets that a server is asked for: no longer than they are valid (SEC-42), and asked by nobody's rules but ours
-//! (SEC-43). With a real PostgreSQL, whose answer is the point.
+//! Secrets fetched from a server: used no longer than they are valid (SEC-42), and queried only under Weir's own
+//! settings (SEC-43). Uses a real PostgreSQL, because its answers matter.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const WITH_END: &str = "select rolname, rolpassword, rolvaliduntil from pg_catal
      where rolname = $1 and rolcanlogin";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Logs in at the database `pool`, whose servers everybody may use.
+/// Logs in at the database `pool`, whose servers every user may use.
 fn attempt(weir: &Weir, user: &str, password: &str) -> Result<()> {
     let mut raw = Raw::tcp(weir.port(), PATIENCE)?;
     login(&mut raw, user, "pool", password, Binding::No)?;
@@ -58,7 +58,8 @@ fn sec_42_a_secret_works_as_long_as_it_is_valid() -> Result<()> {
         beside.query(&sql)?;
     }
     beside.query(&format!("create role locked nologin password '{PASSWORD}'"))?;
-    // Without a cache; with one that asks when the end is; with one whose query tells it by a third column.
+    // Without a cache; with a cache that queries the end of validity; with a query that returns it in a third
+    // column.
     for (case, ttl, query) in [
         ("each", "0", None),
         ("kept", "60", None),
@@ -69,7 +70,7 @@ fn sec_42_a_secret_works_as_long_as_it_is_valid() -> Result<()> {
             config = config.set("auth_query", query);
         }
         let weir = Weir::start(&config)?;
-        // Twice: the second answer may come out of the cache.
+        // Twice, because the second answer may come from the cache.
         for _ in 0..2 {
             for (user, _, wanted) in ends {
                 let got = attempt(&weir, user, PASSWORD);
@@ -80,7 +81,7 @@ fn sec_42_a_secret_works_as_long_as_it_is_valid() -> Result<()> {
                 "a role without login got in"
             );
         }
-        // One that ends while it is in the cache.
+        // A user whose validity ends while it is in the cache.
         let end = "to_char(now() + interval '8 seconds', 'YYYY-MM-DD HH24:MI:SS.US')";
         let end = beside.query_one(&format!("select {end}"))?;
         let name = format!("ending_{case}");
@@ -123,7 +124,7 @@ fn sec_42_a_changed_secret_counts_at_once_without_a_cache() -> Result<()> {
     Ok(())
 }
 
-/// A schema in which everything that the query could touch is the attacker's.
+/// Creates a schema in which the attacker controls everything that the query could use.
 fn lay_trap(beside: &mut Raw) -> Result<()> {
     let secret = scram_secret(PASSWORD, b"sixteen letters.", 64);
     beside.query("create schema evil; create table evil.sprung (how text)")?;
@@ -201,7 +202,7 @@ fn sec_43_nothing_of_the_client_reaches_the_connection_that_asks() -> Result<()>
     );
     let log = postgres.log().to_lowercase();
     let asked: Vec<&str> = log.lines().filter(|line| line.contains("authid")).collect();
-    // The trap itself, then each question.
+    // The trap itself, then each query.
     ensure!(asked.len() > 10, "the questions are not in the log");
     let marked: Vec<_> = asked
         .iter()

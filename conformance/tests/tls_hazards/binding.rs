@@ -1,4 +1,4 @@
-//! Channel binding: bound where it can be, never talked out of it, on both hops (SEC-62, SEC-63, SEC-22).
+//! Channel binding: used whenever possible and never downgraded, on both sides (SEC-62, SEC-63, SEC-22).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ const PLAIN: &str = "SCRAM-SHA-256";
 const PLUS: &str = "SCRAM-SHA-256-PLUS";
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A login of `bound` at the console with this exchange; true when it got in.
+/// Logs in as `bound` at the console with this exchange; true if it was accepted.
 fn gets_in(mut raw: Raw, scram: &Scram<'_>) -> Result<bool> {
     let login = [("user", "bound"), ("database", "pgbouncer")];
     raw.send(&frontend::startup(frontend::VERSION_3_0, &login))?;
@@ -53,7 +53,7 @@ fn gets_in(mut raw: Raw, scram: &Scram<'_>) -> Result<bool> {
     Ok(true)
 }
 
-/// RFC 5802, parts 5 and 6: the header and the data must be what the other side sees.
+/// RFC 5802, parts 5 and 6: header and data must match what the other side sees.
 #[test]
 fn sec_63_headers_that_do_not_fit_the_offer_are_refused() -> Result<()> {
     let pki = Pki::new()?;
@@ -68,7 +68,7 @@ fn sec_63_headers_that_do_not_fit_the_offer_are_refused() -> Result<()> {
     let bound = end_point(&dial.request(weir.port())?)?;
     let point = "p=tls-server-end-point,,";
     let unique = "p=tls-unique,,";
-    // Mechanism, header, header repeated, data, whether it works in TLS, whether in clear.
+    // Mechanism, header, repeated header, data, result in TLS, result in clear text.
     let none = Vec::new;
     let table = [
         (PLAIN, "n,,", "n,,", none(), true, true),
@@ -101,7 +101,7 @@ fn sec_63_headers_that_do_not_fit_the_offer_are_refused() -> Result<()> {
     weir.check_healthy()
 }
 
-/// What a fake server asks a pooler for.
+/// Authentication that a fake server requests from a pooler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ask {
     Trust,
@@ -113,7 +113,7 @@ enum Ask {
 
 const ASKS: [Ask; 5] = [Ask::Trust, Ask::Password, Ask::Md5, Ask::Scram, Ask::Both];
 
-/// Asks; answers the first SCRAM message by an error that repeats mechanism and header.
+/// Requests it; answers the first SCRAM message with an error that repeats mechanism and header.
 fn interview(conversation: &mut Conversation, ask: Ask) -> Result<()> {
     conversation.startup()?;
     let sasl = |names: &str| message(b'R', &[&10_i32.to_be_bytes(), names.as_bytes()].concat());
@@ -135,11 +135,11 @@ fn interview(conversation: &mut Conversation, ask: Ask) -> Result<()> {
         }
         _ => "a password".to_owned(),
     };
-    // Kept as what this conversation failed with.
+    // Recorded as the error of this conversation.
     bail!("got {head}")
 }
 
-/// What Weir sends to a server that asks so, or how it refuses to send anything.
+/// Message that Weir sends to a server with this request, or its refusal.
 fn interviewed(
     identity: &Identity,
     authority: &Authority,
@@ -198,11 +198,11 @@ fn sec_62_a_server_cannot_talk_us_out_of_channel_binding() -> Result<()> {
                     ("require", Ask::Both, true) | ("prefer", Ask::Both, true) => {
                         "SCRAM-SHA-256-PLUS p=tls-server-end-point"
                     }
-                    // As libpq: binding on offer where there is nothing to bind to is somebody's doing.
+                    // As in libpq: an offer of binding without TLS indicates an attack.
                     (_, Ask::Both, false) | ("require", ..) => "refused",
                     (_, Ask::Trust, _) => "trusted",
                     (_, Ask::Password | Ask::Md5, _) => "a password",
-                    // `y`: could have, but was not offered. A server that did offer it now knows of the downgrade.
+                    // `y`: supported, but not offered. A server that did offer it detects the downgrade.
                     ("prefer", Ask::Scram, true) => "SCRAM-SHA-256 y",
                     _ => "SCRAM-SHA-256 n",
                 };
@@ -216,7 +216,7 @@ fn sec_62_a_server_cannot_talk_us_out_of_channel_binding() -> Result<()> {
     Ok(())
 }
 
-/// RFC 5929, part 4.1: a certificate whose signature has no hash of its own has no `tls-server-end-point`.
+/// RFC 5929, part 4.1: a certificate whose signature has no hash has no `tls-server-end-point`.
 #[test]
 fn sec_62_certificates_without_an_end_point_cannot_be_bound_to() -> Result<()> {
     let authority = Authority::with("Ed25519", Key::Ed25519)?;
@@ -229,7 +229,7 @@ fn sec_62_certificates_without_an_end_point_cannot_be_bound_to() -> Result<()> {
         Ask::Both,
     )?;
     ensure!(require == "refused", "{require}");
-    // PostgreSQL itself offers no PLUS with such a certificate; a server that does gets it in no other way either.
+    // PostgreSQL itself offers no PLUS with such a certificate; a server that does gets the same answer.
     let prefer = interviewed(
         &identity,
         &authority,
@@ -256,7 +256,7 @@ fn sec_62_certificates_without_an_end_point_cannot_be_bound_to() -> Result<()> {
     Ok(())
 }
 
-/// The client side of SEC-62: a client that demands binding meets a listener whose certificate has none.
+/// Client side of SEC-62: a client that requires binding meets a listener whose certificate does not support it.
 #[test]
 fn sec_62_a_listener_offers_only_what_it_can_keep() -> Result<()> {
     let authority = Authority::with("Ed25519", Key::Ed25519)?;
@@ -284,7 +284,8 @@ fn sec_62_a_listener_offers_only_what_it_can_keep() -> Result<()> {
     Ok(())
 }
 
-/// Answers of a hostile server to the first SCRAM message, in TLS with binding (those in clear are in suite `hazards`).
+/// Answers of a hostile server to the first SCRAM message, in TLS with binding (suite `hazards` has those in clear
+/// text).
 #[test]
 fn sec_22_a_hostile_servers_scram_in_tls_harms_nothing() -> Result<()> {
     let salt = BASE64_STANDARD.encode([7; 16]);
@@ -322,7 +323,7 @@ fn sec_22_a_hostile_servers_scram_in_tls_harms_nothing() -> Result<()> {
             let nonce = text.rsplit("r=").next().unwrap_or_default();
             let reply = script.replace("{nonce}", nonce);
             conversation.send(&message(b'R', &[&[0, 0, 0, 11], reply.as_bytes()].concat()))?;
-            // A proof for an answer like these would be one too many.
+            // Weir must not send a proof after answers like these.
             let proof = conversation.read_message()?;
             bail!("proof {}", proof.body.escape_ascii())
         })?;
@@ -353,7 +354,7 @@ fn sec_22_a_hostile_servers_scram_in_tls_harms_nothing() -> Result<()> {
     Ok(())
 }
 
-/// PostgreSQL itself, with every kind of key, and binding demanded.
+/// Uses PostgreSQL itself, with every kind of key, and binding required.
 #[test]
 fn sec_62_real_servers_are_bound_to() -> Result<()> {
     for key in [Key::Ecdsa, Key::Rsa] {
@@ -376,7 +377,7 @@ fn sec_62_real_servers_are_bound_to() -> Result<()> {
         let mut weir = Weir::start(&config)?;
         let mut raw = weir.connect_as("bound", "postgres")?;
         ensure!(raw.query_one("select current_user")? == "bound");
-        // The server trusts this one, which is just what `require` does not accept.
+        // The server trusts this user without a proof, which `require` does not accept.
         let text = refusal(weir.connect_as("postgres", "postgres"));
         ensure!(text.contains("FATAL"), "{text:?}");
         weir.check_healthy()?;

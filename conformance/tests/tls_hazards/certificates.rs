@@ -1,4 +1,4 @@
-//! Which certificates of a server are believed in which mode (SEC-10).
+//! Acceptance of server certificates by mode (SEC-10).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use weir_conformance::tls::Pki;
 use weir_conformance::tls::Spec;
 use weir_conformance::tls::authority::Usage;
 
-/// All kinds, the right one first.
+/// All kinds of certificates, the right one first.
 fn identities(pki: &Pki) -> Result<Vec<(&'static str, Identity)>> {
     let ours = |spec: Spec| pki.authority.issue(&spec);
     let server = |name: &str| Spec::new(name, Usage::Server);
@@ -68,7 +68,7 @@ fn outcome(pki: &Pki, server: &Scripted, mode: &str, host: &str, crl: &str) -> R
     })
 }
 
-/// As libpq: a common name counts where there are no alternative names, and never for an address.
+/// As in libpq: a common name counts only without alternative names, and never for an address.
 #[test]
 fn sec_10_verify_full_believes_the_right_name_only() -> Result<()> {
     let pki = Pki::new()?;
@@ -117,7 +117,7 @@ fn sec_10_verify_full_believes_the_right_name_only() -> Result<()> {
     Ok(())
 }
 
-/// The other hop: of the clients' certificates a listener takes exactly one.
+/// Client side: of the clients' certificates a listener accepts exactly one.
 #[test]
 fn sec_10_a_listener_believes_exactly_one_kind_of_client_certificate() -> Result<()> {
     let pki = Pki::new()?;

@@ -1,4 +1,5 @@
-//! Bytes that come in clear before the handshake never count, on either hop (SEC-01, SEC-02, SEC-03).
+//! Bytes received in clear text before the handshake never count, on either side (SEC-01, SEC-02,
+//! SEC-03).
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -28,7 +29,7 @@ use crate::support::weir_before;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A whole session that would leave a table behind.
+/// A complete session that would create a table.
 fn attack() -> Vec<u8> {
     let login = [("user", "postgres"), ("database", "postgres")];
     [
@@ -44,12 +45,12 @@ fn answer(stream: &mut &TcpStream) -> Result<u8> {
     Ok(answer[0])
 }
 
-/// Goes on as an honest client would: handshake, then whatever comes.
+/// Continues like a conforming client: handshake, then any answer.
 fn go_on(dial: &Dial, raw: Raw) -> Result<()> {
     let Ok(mut raw) = dial.handshake(raw.into_stream()?) else {
         return Ok(());
     };
-    // PostgreSQL 15 does the handshake and then says inside it what was wrong.
+    // PostgreSQL 15 does the handshake and then reports the error inside it.
     check_refused(&last_words(&mut raw))
 }
 
@@ -88,7 +89,7 @@ fn sec_01_bytes_in_the_segment_of_the_ssl_request_end_the_connection() -> Result
     Ok(())
 }
 
-/// The same, cut in two at every byte, with and without waiting for the answer.
+/// Sends the bytes in two pieces, split at every position, with and without waiting for the answer.
 #[test]
 fn sec_01_bytes_behind_the_ssl_request_never_count_wherever_they_are_cut() -> Result<()> {
     let mut front = Front::start("prefer")?;
@@ -100,7 +101,7 @@ fn sec_01_bytes_behind_the_ssl_request_never_count_wherever_they_are_cut() -> Re
         raw.send(first)?;
         let waits = cut >= 8 && cut % 2 == 0;
         if waits {
-            // An answer means that the request has been taken from the socket by itself.
+            // An answer shows that the request was read from the socket alone.
             drop(answer(&mut raw.stream()));
         }
         drop(raw.send(second));
@@ -108,7 +109,7 @@ fn sec_01_bytes_behind_the_ssl_request_never_count_wherever_they_are_cut() -> Re
             go_on(&dial, raw).with_context(|| format!("cut at {cut}"))?;
             continue;
         }
-        // Whatever comes back in clear is an alert of TLS or an error, and then the end.
+        // Any clear-text answer is a TLS alert or an error, followed by the end.
         let rest = raw.read_to_close().unwrap_or_default();
         let is_alert = rest.first().is_none_or(|byte| *byte == 21);
         let is_error = rest.windows(5).any(|window| window == b"FATAL");
@@ -144,7 +145,8 @@ fn sec_01_bytes_in_the_segment_of_the_gssenc_request_end_the_connection() -> Res
     Ok(())
 }
 
-/// What a man in the middle would add behind the server's `S`: a whole login and an answer.
+/// Messages that a man in the middle would insert after the server's `S`: a whole login and an
+/// answer.
 fn forged() -> Vec<u8> {
     [
         authentication_ok(),
@@ -171,7 +173,7 @@ fn sec_02_bytes_behind_the_servers_s_reach_nobody() -> Result<()> {
                     conversation.send(&[b"S".to_vec(), forged()].concat())?;
                 } else {
                     conversation.send(b"S")?;
-                    // The ClientHello is on its way; what comes now is no record.
+                    // The ClientHello has been sent; these bytes are not a TLS record.
                     conversation.send(&forged())?;
                 }
                 conversation.begin_tls(&config)?;

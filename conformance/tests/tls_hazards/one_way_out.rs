@@ -1,4 +1,4 @@
-//! Every connection to a server is as protected as the first (SEC-04).
+//! Every connection to a server has the same protection as the first (SEC-04).
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ use crate::support::server_tls;
 const PATIENCE: Duration = Duration::from_secs(20);
 const STORED: &str = "from the query";
 
-/// Two text columns, `name` and `secret`.
+/// RowDescription of two text columns, `name` and `secret`.
 fn two_columns() -> Vec<u8> {
     let mut body = b"\0\x02".to_vec();
     for name in [&b"name\0"[..], b"secret\0"] {
@@ -48,7 +48,7 @@ fn user_row() -> Vec<u8> {
     message(b'D', &body)
 }
 
-/// Honest, but answers the extended protocol as `auth_query` wants, is slow to answer `sleep`, and hangs up on `bye`.
+/// Conforms, but answers the extended protocol as `auth_query` expects, answers `sleep` slowly, and closes on `bye`.
 fn serve(conversation: &mut Conversation) -> Result<()> {
     loop {
         let request = conversation.read_message()?;
@@ -90,14 +90,14 @@ fn sec_04_every_connection_to_a_server_is_inside_verified_tls() -> Result<()> {
         login(&mut raw, user, database, password, Binding::No)?;
         Ok(raw)
     };
-    // The login, a query, and the check before the next.
+    // The login, a query, and the check before the next query.
     let mut raw = connect("postgres", "first", "secret")?;
     raw.query("select 'one'")?;
     raw.query("select 'two'")?;
     // A user that only the server knows.
     let mut asked = connect("asked", "first", STORED).context("auth_query")?;
     asked.query("select 'three'")?;
-    // A cancel.
+    // A cancel request.
     let before = server.connections();
     raw.send(&frontend::query("sleep"))?;
     wait_until("the query's arrival", PATIENCE, || {
@@ -107,12 +107,12 @@ fn sec_04_every_connection_to_a_server_is_inside_verified_tls() -> Result<()> {
     wait_until("the cancel's arrival", PATIENCE, || {
         Ok(server.connections() > before)
     })?;
-    // The server hangs up; the next query needs a new connection.
+    // The server closes; the next query needs a new connection.
     let mut again = connect("postgres", "second", "secret")?;
     drop(again.query("bye"));
     let mut again = connect("postgres", "second", "secret")?;
     again.query("select 'four'")?;
-    // Several hosts, and servers that nobody asked for.
+    // Several hosts, and servers opened without a client.
     connect("postgres", "hosts", "secret")?.query("select 'five'")?;
     connect("postgres", "busy", "secret")?.query("select 'six'")?;
     wait_until(
@@ -129,7 +129,7 @@ fn sec_04_every_connection_to_a_server_is_inside_verified_tls() -> Result<()> {
     weir.check_healthy()
 }
 
-/// Each connection has asked for TLS, done the handshake, and said nothing else in clear.
+/// Checks that each connection has requested TLS, done the handshake, and sent nothing else in clear text.
 fn check_all_secure(server: &Scripted) -> Result<()> {
     wait_until("all handshakes", PATIENCE, || {
         let mut all = 0..server.connections();
@@ -147,7 +147,7 @@ fn check_all_secure(server: &Scripted) -> Result<()> {
     Ok(())
 }
 
-/// Without the certificate's check none of them comes through: the same steps, and nothing but handshakes that fail.
+/// Runs the same steps with a certificate that fails verification: only failing handshakes occur.
 #[test]
 fn sec_04_a_server_that_cannot_be_verified_is_told_nothing() -> Result<()> {
     let pki = Pki::new()?;
@@ -179,7 +179,7 @@ fn sec_04_a_server_that_cannot_be_verified_is_told_nothing() -> Result<()> {
     weir.check_healthy()
 }
 
-/// After a reload with other TLS settings `auth_query` still asks inside TLS, on a connection made under the new ones.
+/// After a reload with other TLS settings `auth_query` still uses TLS, on a connection made with the new settings.
 #[test]
 fn sec_04_a_reload_leaves_no_question_in_clear() -> Result<()> {
     let pki = Pki::new()?;
@@ -213,7 +213,7 @@ fn sec_04_a_reload_leaves_no_question_in_clear() -> Result<()> {
     weir.check_healthy()
 }
 
-/// Where in the sources a connection is opened.
+/// Finds the places in the sources where a connection is opened.
 fn places(directory: &Path, found: &mut Vec<String>) -> Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -226,7 +226,7 @@ fn places(directory: &Path, found: &mut Vec<String>) -> Result<()> {
             continue;
         }
         let text = fs::read_to_string(&path)?;
-        // Tests at a file's end do as they like.
+        // Tests at the end of a file are exempt.
         let code = text
             .split("#[cfg(test)]\nmod tests")
             .next()
@@ -247,8 +247,8 @@ fn places(directory: &Path, found: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// One constructor for all sockets that lead to a server; the others named here lead elsewhere, but for `ready.rs`, which
-/// asks by an SSLRequest whether anybody answers, and never says anything else.
+/// A single constructor makes all sockets to servers. The other places named here lead elsewhere, except `ready.rs`,
+/// which only sends an SSLRequest to see if a server answers.
 #[test]
 fn sec_04_sockets_to_servers_are_made_in_one_place() -> Result<()> {
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Encryption asked for again and again, or inside itself (SEC-06), and renegotiated or resumed (SEC-09).
+//! Encryption requested repeatedly, or inside itself (SEC-06), and renegotiated or resumed (SEC-09).
 
 use std::io::Read;
 use std::io::Write;
@@ -28,7 +28,7 @@ use crate::support::last_words;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Sends packets one by one, each after the answer to the one before; returns the answers.
+/// Sends packets one by one, each after the answer to the previous one; returns the answers.
 fn ask_each(raw: &Raw, packets: &[Vec<u8>]) -> Vec<u8> {
     let mut answers = Vec::new();
     let mut stream = raw.stream();
@@ -48,7 +48,7 @@ fn ask_each(raw: &Raw, packets: &[Vec<u8>]) -> Vec<u8> {
 #[test]
 fn sec_06_each_encryption_is_asked_for_at_most_once() -> Result<()> {
     let begun = clock::now();
-    // Without TLS on offer, so that both are answered by `N` and the conversation could go on for ever. (Debian's
+    // Without TLS, so that both are answered with `N` and the conversation could continue endlessly. (Debian's
     // PostgreSQL 15 offers GSS encryption; this 18 does not.)
     let postgres = Postgres18::start(&Default::default())?;
     let mut plain = Target::start(postgres.cluster(), &PoolOptions::default())?;
@@ -68,7 +68,7 @@ fn sec_06_each_encryption_is_asked_for_at_most_once() -> Result<()> {
             }
         }
     }
-    // All in one segment: not even the second is looked at.
+    // All in one segment: only the first one is processed.
     let mut raw = Raw::tcp(plain.port(), PATIENCE)?;
     drop(raw.send(&ssl.repeat(10_000)));
     let all = raw.read_to_close()?;
@@ -91,7 +91,7 @@ fn sec_06_no_encryption_is_asked_for_inside_tls() -> Result<()> {
     let dial = Dial::new(&front.pki.authority)?;
     for packet in [frontend::ssl_request(), frontend::gssenc_request()] {
         for direct in [false, true] {
-            // PostgreSQL 18 says `N` to an SSLRequest inside direct TLS, and goes on.
+            // PostgreSQL 18 answers `N` to an SSLRequest inside direct TLS, and continues.
             if direct && front.target.kind() == Kind::Direct {
                 continue;
             }
@@ -110,7 +110,7 @@ fn sec_06_no_encryption_is_asked_for_inside_tls() -> Result<()> {
             check_refused(&words).with_context(|| format!("direct {direct}"))?;
         }
     }
-    // A ClientHello inside TLS is no packet at all.
+    // A ClientHello inside TLS is not a packet.
     let mut raw = dial.request(front.port())?;
     raw.send(&dial.hello()?)?;
     check_refused(&last_words(&mut raw))?;

@@ -1,4 +1,5 @@
-//! Secrets are in no log at any level, no table of the console, no error and no output of the tools (SEC-44, SEC-68).
+//! Secrets appear in no log at any level, no table of the console, no error and no output of the tools (SEC-44,
+//! SEC-68).
 
 use std::fmt::Write as _;
 use std::fs;
@@ -39,7 +40,7 @@ const QUERIED: &str = "seeded-queried-4b6f";
 const TYPED: &str = "seeded-typed-aa12";
 const SALT: &[u8] = b"salt of the seed";
 
-/// Everything that must stay inside, with the name under which a find is reported.
+/// All secrets, each with the name for reporting a find.
 struct Secrets(Vec<(String, String)>);
 
 impl Secrets {
@@ -76,7 +77,7 @@ impl Secrets {
         secrets
     }
 
-    /// As it is, in base64 and in hexadecimal.
+    /// Adds a secret as it is, in base64 and in hexadecimal.
     fn add(&mut self, name: &str, bytes: &[u8]) {
         if let Ok(text) = std::str::from_utf8(bytes) {
             self.0.push((name.to_owned(), text.to_owned()));
@@ -96,7 +97,7 @@ impl Secrets {
         ));
     }
 
-    /// Fails when a text holds one of them.
+    /// Fails if a text contains a secret.
     fn check(&self, place: &str, text: &str) -> Result<()> {
         for (name, secret) in &self.0 {
             let Some(at) = text.find(secret.as_str()) else {
@@ -140,7 +141,7 @@ fn config(postgres: &Postgres, strict: &Postgres, pki: &Pki) -> Result<Config> {
         .userlist(&users))
 }
 
-/// Logins of everybody with right and wrong passwords, in clear and in TLS; each outcome's text.
+/// Logs in all users with right and wrong passwords, in clear text and in TLS; returns the text of each outcome.
 fn knock(weir: &Weir, dial: &Dial) -> Result<String> {
     let mut texts = String::new();
     let right = [
@@ -170,7 +171,7 @@ fn knock(weir: &Weir, dial: &Dial) -> Result<String> {
     Ok(texts)
 }
 
-/// All commands that the console lists, and some with mistakes in them.
+/// Runs all commands that the console lists, and some with mistakes.
 fn ask_console(weir: &Weir, user: &str, password: &str) -> Result<String> {
     let mut raw = Raw::tcp(weir.port(), Duration::from_secs(20))?;
     login(&mut raw, user, "pgbouncer", password, Binding::No).context("the console")?;
@@ -207,7 +208,7 @@ fn ask_console(weir: &Weir, user: &str, password: &str) -> Result<String> {
     Ok(texts)
 }
 
-/// A configuration with a mistake on the line of each secret.
+/// Variants of a configuration with a mistake on the line of each secret.
 fn with_mistakes(good: &str) -> Vec<String> {
     let spoil = |from: &str, to: &str| good.replace(from, to);
     vec![
@@ -232,7 +233,7 @@ fn with_mistakes(good: &str) -> Vec<String> {
     ]
 }
 
-/// At some levels nothing says that it is up.
+/// Starts Weir without relying on the log, since at some levels it has no line about the start.
 fn start(config: &Config) -> Result<Weir> {
     let port = tools::free_port()?;
     let weir = Weir::spawn(config, port)?;

@@ -1,4 +1,5 @@
-//! What these tests share: a target with TLS on its client hop, a fake server with TLS, and last words.
+//! Helpers of these tests: a target with TLS for clients, a fake server with TLS, and reading the end
+//! of a connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ enum Cluster {
     V18(Postgres18),
 }
 
-/// A target that takes TLS from those who ask.
+/// A target that accepts TLS from clients that request it.
 #[derive(Debug)]
 pub(crate) struct Front {
     pub(crate) pki: Pki,
@@ -37,14 +38,14 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// In front of PostgreSQL 15.
+    /// Starts in front of PostgreSQL 15.
     pub(crate) fn start(client_mode: &str) -> Result<Self> {
         let pki = Pki::new()?;
         let postgres = Postgres::start(&options(&pki)?)?;
         Self::before(pki, Cluster::V15(postgres), client_mode)
     }
 
-    /// In front of PostgreSQL 18, which as a direct target knows direct TLS.
+    /// Starts in front of PostgreSQL 18, which as a direct target supports direct TLS.
     pub(crate) fn start_18(client_mode: &str) -> Result<Self> {
         let pki = Pki::new()?;
         let postgres = Postgres18::start(&options(&pki)?)?;
@@ -63,7 +64,7 @@ impl Front {
         })
     }
 
-    /// From beside, in clear.
+    /// Direct connection in clear text.
     pub(crate) fn beside(&self) -> Result<Raw> {
         Raw::connect(self.postgres.inner().port(), "postgres")
     }
@@ -72,7 +73,7 @@ impl Front {
         self.target.port()
     }
 
-    /// Waits until the log says something: a thread of its own writes it.
+    /// Waits until the log contains a text: a separate thread writes it.
     pub(crate) fn wait_log(&self, text: &str) -> Result<()> {
         weir_conformance::wait_until(text, Duration::from_secs(10), || {
             Ok(self.log().contains(text))
@@ -80,7 +81,7 @@ impl Front {
         .with_context(|| self.log())
     }
 
-    /// What the subject has logged.
+    /// Log of the target.
     pub(crate) fn log(&self) -> String {
         match self.target.kind() {
             Kind::Direct => self.postgres.inner().log(),
@@ -105,12 +106,12 @@ fn options(pki: &Pki) -> Result<postgres::Options> {
     })
 }
 
-/// A good server's side of TLS.
+/// TLS configuration of a trusted server.
 pub(crate) fn server_tls(pki: &Pki) -> Result<Arc<ServerConfig>> {
     tls::server::config(&pki.authority.issue(&Spec::server())?)
 }
 
-/// Weir in front of a fake server, with this mode on the server hop.
+/// Weir in front of a fake server, with this mode for the server side.
 pub(crate) fn weir_before(pki: &Pki, port: u16, mode: &str) -> Result<Weir> {
     let config = Config::to(port)
         .set_all(pki.server_hop(mode))
@@ -118,7 +119,7 @@ pub(crate) fn weir_before(pki: &Pki, port: u16, mode: &str) -> Result<Weir> {
     Weir::start(&config)
 }
 
-/// Everything up to the close.
+/// All messages up to the close.
 pub(crate) fn last_words(raw: &mut Raw) -> Vec<Message> {
     let mut messages = Vec::new();
     while let Ok(message) = raw.read_message() {
@@ -127,7 +128,7 @@ pub(crate) fn last_words(raw: &mut Raw) -> Vec<Message> {
     messages
 }
 
-/// The words hold at most one error, nothing that follows a login, and no row.
+/// Checks that the messages have at most one error, no message of a completed login, and no row.
 pub(crate) fn check_refused(words: &[Message]) -> Result<()> {
     let good = match words {
         [] => true,
@@ -138,7 +139,7 @@ pub(crate) fn check_refused(words: &[Message]) -> Result<()> {
     Ok(())
 }
 
-/// What a login is refused with; empty if it is not.
+/// Error of a refused login; empty if it was accepted.
 pub(crate) fn refusal(login: Result<Raw>) -> String {
     login
         .err()

@@ -1,4 +1,4 @@
-//! Those who stall, guess or flood pay for it themselves (SEC-07, SEC-66, SEC-67).
+//! Clients that stall, guess or flood are limited without effect on others (SEC-07, SEC-66, SEC-67).
 
 use std::net::Ipv4Addr;
 use std::net::TcpStream;
@@ -33,7 +33,7 @@ fn open_files(pid: u32) -> Result<usize> {
     Ok(std::fs::read_dir(format!("/proc/{pid}/fd"))?.count())
 }
 
-/// Waits until the process has no more files open than this.
+/// Waits until the process has at most this number of open files.
 fn wait_files(pid: u32, most: usize) -> Result<()> {
     let mut last = 0;
     wait_until("closed files", PATIENCE, || {
@@ -43,14 +43,14 @@ fn wait_files(pid: u32, most: usize) -> Result<()> {
     .with_context(|| format!("{last} files, not {most}"))
 }
 
-/// The time below which all but one in twenty are.
+/// 95th percentile of the times.
 fn p95(mut times: Vec<Duration>) -> Duration {
     times.sort();
     let rank = times.len() * 95 / 100;
     times.get(rank).copied().unwrap_or_default()
 }
 
-/// So many sockets that send this and nothing more.
+/// Opens `count` sockets that send these bytes and nothing more.
 fn stall(port: u16, bytes: &[u8], count: usize) -> Result<Vec<Raw>> {
     (0..count)
         .map(|_| {
@@ -78,7 +78,8 @@ fn sec_07_thousands_that_stall_in_the_handshake_are_closed_in_time() -> Result<(
     let hello = dial.hello()?;
     let request = frontend::ssl_request();
     let half = hello.get(..hello.len() / 2).context("half a ClientHello")?;
-    // At SSLRequest; at the first byte of the ClientHello, behind the request or at once; in its middle.
+    // Stalls at SSLRequest; at the first byte of the ClientHello, after the request or at once; in its
+    // middle.
     let mut stalled = stall(weir.port(), &request, 1000)?;
     for bytes in [&[22][..], half, &[]] {
         stalled.extend(stall(weir.port(), bytes, 300)?);
@@ -97,7 +98,7 @@ fn sec_07_thousands_that_stall_in_the_handshake_are_closed_in_time() -> Result<(
     }
     let (count, p95) = (times.len(), p95(times));
     ensure!(p95 < SOON, "{count} logins, p95 {p95:?}");
-    // Some go on sending single bytes: the deadline is not moved by that.
+    // Some keep sending single bytes, which does not extend the deadline.
     for raw in stalled.iter_mut().rev().take(300) {
         drop(raw.send(&[0]));
     }
@@ -113,7 +114,7 @@ fn sec_07_thousands_that_stall_in_the_handshake_are_closed_in_time() -> Result<(
     weir.check_healthy()
 }
 
-/// Sends a cancel with this key from an address; reads nothing.
+/// Sends a cancel request with this key from an address, without reading.
 fn cancel(source: Ipv4Addr, port: u16, pid: i32, key: &[u8]) -> Result<TcpStream> {
     let mut raw = Raw::tcp_from(source, port, PATIENCE)?;
     raw.send(&frontend::cancel_request(pid, key))?;
@@ -167,7 +168,7 @@ fn sec_66_guessed_cancel_keys_hit_nobody() -> Result<()> {
         raw.stream().set_nonblocking(false)?;
     }
     wait_files(weir.pid(), baseline + 8)?;
-    // The limit counts per source: a right cancel from elsewhere comes through.
+    // The limit applies per source: a correct cancel request from another address succeeds.
     let mut sleeper = sleepers.pop().context("a sleeper")?;
     let (pid, key) = sleeper.key.clone();
     let at = clock::now();
@@ -182,7 +183,7 @@ fn sec_66_guessed_cancel_keys_hit_nobody() -> Result<()> {
     weir.check_healthy()
 }
 
-/// Keys are no numbers that count up: those of two clients have nothing in common.
+/// Keys are not sequential: those of two clients have nothing in common.
 #[test]
 fn sec_66_cancel_keys_do_not_follow_one_another() -> Result<()> {
     let postgres = Postgres::shared()?;
@@ -206,7 +207,7 @@ fn sec_66_cancel_keys_do_not_follow_one_another() -> Result<()> {
     Ok(())
 }
 
-/// One login; how long it took, and whether it got in.
+/// Logs in once; returns the duration, and true if it was accepted.
 fn attempt(source: Ipv4Addr, port: u16, password: &str) -> Result<(Duration, bool)> {
     let at: Instant = clock::now();
     let mut raw = Raw::tcp_from(source, port, PATIENCE)?;
@@ -214,17 +215,18 @@ fn attempt(source: Ipv4Addr, port: u16, password: &str) -> Result<(Duration, boo
     Ok((at.elapsed(), outcome.is_ok()))
 }
 
-/// Sooner than any answer that is held back, and late enough for a busy machine.
+/// Below the delay of a held-back answer, and enough for a busy machine.
 const QUICK: Duration = Duration::from_secs(3);
 
 #[test]
 fn sec_67_failed_logins_are_delayed_for_their_source_only() -> Result<()> {
-    // No key derivation: thirty of them on the client's side would make everybody wait.
+    // No key derivation: thirty of them on the client side would delay all logins.
     let config = Config::to(1)
         .set("auth_type", "plain")
         .set("admin_users", "victim")
         .set("auth_failure_delay", "4")
-        // One in half a minute: what a busy machine takes for this test gives nothing back.
+        // One per half minute: however long a busy machine takes for this test, no allowance is
+        // restored.
         .set("auth_failures_per_minute", "2")
         .userlist(&format!("\"victim\" \"{PASSWORD}\"\n"));
     let mut weir = Weir::start(&config)?;
@@ -239,13 +241,13 @@ fn sec_67_failed_logins_are_delayed_for_their_source_only() -> Result<()> {
         !is_in && time >= Duration::from_millis(3900),
         "a wrong password: in {is_in} after {time:?}"
     );
-    // A sprayer with thirty hands.
+    // An attacker with thirty connections.
     let sprayers: Vec<_> = (0..30)
         .map(|number| {
             thread::spawn(move || attempt(Ipv4Addr::LOCALHOST, port, &format!("guess {number}")))
         })
         .collect();
-    // Meanwhile the victim logs in from elsewhere as quickly as ever.
+    // Meanwhile the victim logs in from another address without delay.
     let mut times = Vec::new();
     for _ in 0..10 {
         let (time, is_in) = attempt(SECOND, port, PASSWORD)?;
@@ -256,10 +258,10 @@ fn sec_67_failed_logins_are_delayed_for_their_source_only() -> Result<()> {
     ensure!(slowest < QUICK, "the victim waits {slowest:?}");
     for sprayer in sprayers {
         let (time, is_in) = sprayer.join().map_err(|_| anyhow!("panicked"))??;
-        // Held back, or not even looked at because there have been too many.
+        // Delayed, or refused unchecked because there were too many.
         ensure!(!is_in, "a guess got in after {time:?}");
     }
-    // The sprayer has used up its allowance: the right password at the next guess is no use either.
+    // The attacker has used up its allowance: even the right password is refused now.
     let (time, is_in) = attempt(Ipv4Addr::LOCALHOST, port, PASSWORD)?;
     ensure!(!is_in, "in after {time:?}");
     let (time, is_in) = attempt(SECOND, port, PASSWORD)?;

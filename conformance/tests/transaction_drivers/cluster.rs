@@ -1,4 +1,4 @@
-//! The cluster of this suite: with prepared transactions, which are off by default.
+//! Cluster of this suite: with prepared transactions, which are off by default.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use anyhow::Result;
 use weir_conformance::Postgres;
 use weir_conformance::postgres::Options;
 
-/// Gives away the one cluster that all tests of the suite share while any of them runs.
+/// Access to the cluster that all tests of the suite share while any of them runs.
 pub(crate) struct Cluster;
 
 impl Cluster {

@@ -1,7 +1,7 @@
-//! Makes clients change their server, again and again.
+//! Makes clients change their server repeatedly.
 //!
-//! Of the pool's two servers one is always held by a transaction of the shaker; before it gives one back it has taken
-//! the other. Whoever asks for a server thus finds in turn one and the other free.
+//! A transaction of the shaker always holds one of the pool's two servers; it takes the other before it releases the
+//! first. A client that needs a server thus finds the two free by turns.
 
 use std::mem;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) struct Shaker {
 }
 
 impl Shaker {
-    /// Begins, in the pool of user `postgres` and this database.
+    /// Starts the shaker in the pool of user `postgres` and this database.
     ///
     /// # Errors
     /// When the target refuses the login.
@@ -33,7 +33,7 @@ impl Shaker {
         Ok(Self { ended, thread })
     }
 
-    /// Ends it; returns how often servers changed.
+    /// Stops the shaker; returns the number of changes.
     ///
     /// # Errors
     /// When the target failed one of its statements.
@@ -49,7 +49,7 @@ fn shake((mut holds, mut takes): (Raw, Raw), ended: &AtomicBool) -> Result<u64> 
     let mut count = 0;
     holds.query("begin")?;
     while !ended.load(Ordering::Relaxed) {
-        // Between two changes the clients get some work done.
+        // Between two changes the clients can work.
         takes.query("begin; select pg_sleep(0.002)")?;
         holds.query("commit")?;
         mem::swap(&mut holds, &mut takes);

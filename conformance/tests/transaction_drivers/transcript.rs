@@ -1,4 +1,4 @@
-//! What the clients of a program were told, scenario by scenario.
+//! Results of a program's clients, scenario by scenario.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use anyhow::bail;
 use anyhow::ensure;
 use weir_conformance::tools;
 
-/// Differing lines shown of each scenario and side.
+/// Maximum of differing lines shown per scenario and side.
 const LINES_SHOWN: usize = 6;
 
 /// The output of one run.
@@ -18,17 +18,17 @@ const LINES_SHOWN: usize = 6;
 pub(crate) struct Transcript {
     /// Lines by the name of their scenario, in order.
     scenarios: BTreeMap<String, Vec<String>>,
-    /// The most servers that one client saw.
+    /// Maximum of servers that one client saw.
     servers: Option<u32>,
     succeeded: bool,
     errors: String,
 }
 
 impl Transcript {
-    /// Runs a program to its end; the name of its database does not count.
+    /// Runs a program to its end; masks the name of its database.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the program cannot be started.
     pub(crate) fn of(command: &mut Command, database: &str) -> Result<Self> {
         let output = command
             .output()
@@ -60,16 +60,16 @@ impl Transcript {
         }
     }
 
-    /// The most servers that one client saw, if the program looked.
+    /// Maximum of servers that one client saw, if the program counted them.
     #[must_use]
     pub(crate) fn servers(&self) -> Option<u32> {
         self.servers
     }
 
-    /// Fails when the program itself found something wrong, or said next to nothing.
+    /// Checks that the program found no errors itself and had enough output.
     ///
     /// # Errors
-    /// As said.
+    /// When it found an error or printed almost nothing.
     pub(crate) fn check_good(&self) -> Result<()> {
         let failed: Vec<&String> = self
             .scenarios
@@ -84,7 +84,7 @@ impl Transcript {
         Ok(())
     }
 
-    /// Fails with what differs, this one being right.
+    /// Fails with the differences, this transcript being the reference.
     ///
     /// # Errors
     /// When anything differs.
@@ -108,7 +108,7 @@ impl Transcript {
     }
 }
 
-/// Lines of one side at whose place the other has something else.
+/// Lists lines of one side that the other side does not have.
 fn only_in(report: &mut String, these: &[String], others: &[String], side: &str) -> Result<()> {
     let differing = these.iter().filter(|line| !others.contains(line));
     let mut count = 0;

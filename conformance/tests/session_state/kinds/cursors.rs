@@ -1,4 +1,4 @@
-//! Cursors: those that outlive their transaction pin.
+//! Cursors: the ones that outlive their transaction pin.
 
 use anyhow::Result;
 

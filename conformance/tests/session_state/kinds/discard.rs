@@ -1,4 +1,4 @@
-//! DISCARD and its parts: the client's own state ends, nobody else's.
+//! DISCARD and its variants: they end the client's own state and no other client's.
 
 #![expect(clippy::too_many_lines, reason = "a flat table of scripts")]
 

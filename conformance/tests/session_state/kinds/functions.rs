@@ -1,4 +1,5 @@
-//! Settings made by functions: by name in the text, hidden in a body, in every place a call can stand.
+//! Settings changed by functions: by name in the text, hidden in a body, at every place where a call
+//! may stand.
 
 #![expect(clippy::too_many_lines, reason = "a flat table of scripts")]
 
@@ -123,7 +124,7 @@ fn set_config_follows() -> Result<()> {
 
 #[test]
 fn set_config_is_seen_wherever_a_call_can_stand() -> Result<()> {
-    // Code whose text is not in the statement may set anything: the client may be pinned for it.
+    // Code whose text is not in the statement may change any setting: the client may be pinned for it.
     let hidden = |name: &str, set: &str| {
         on_two_servers(
             name,
@@ -210,7 +211,7 @@ fn a_cursor_that_sets_follows_when_it_is_fetched() -> Result<()> {
     check("fetched", "", &scripts)
 }
 
-/// What a server reports cannot hide in a body.
+/// Changes of reported settings cannot be hidden in a body.
 #[test]
 fn a_reported_setting_made_by_a_function_is_always_seen() -> Result<()> {
     let scripts = [

@@ -1,4 +1,4 @@
-//! State that a server cannot be asked for: it pins by what the text says.
+//! State that cannot be queried from a server: it pins according to the statement's text.
 
 use anyhow::Result;
 
@@ -187,7 +187,7 @@ fn a_library_is_loaded_for_its_own_client() -> Result<()> {
     check("library", "", &scripts)
 }
 
-/// Functions of PostgreSQL and its extensions with memories that no catalogue shows.
+/// Functions of PostgreSQL and its extensions with state that no catalogue shows.
 #[test]
 fn other_functions_with_a_memory_pin() -> Result<()> {
     let scripts = [
@@ -223,7 +223,7 @@ fn other_functions_with_a_memory_pin() -> Result<()> {
     check("memory", fixture, &scripts)
 }
 
-/// With `session_state_check = always` the server is asked after every transaction.
+/// With `session_state_check = always` the server is queried after every transaction.
 #[test]
 fn a_setting_hidden_in_a_function_is_found_by_asking() -> Result<()> {
     let scripts = [
@@ -271,7 +271,7 @@ fn a_setting_hidden_in_a_function_is_found_by_asking() -> Result<()> {
     check_with("asked", fixture, ALWAYS_ASKED, &scripts)
 }
 
-/// A setting of the application's own is in no catalogue: its function has to be named.
+/// A setting of the application is in no catalogue: its function must be listed.
 #[test]
 fn a_function_on_the_list_pins() -> Result<()> {
     let scripts = [

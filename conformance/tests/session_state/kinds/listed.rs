@@ -1,4 +1,4 @@
-//! `pg_prepared_statements`: the client's own statements, under its own names, and nobody else's.
+//! `pg_prepared_statements`: the client's own statements under its own names, and no others.
 
 #![expect(clippy::too_many_lines, reason = "a flat table of scripts")]
 
@@ -9,7 +9,7 @@ use crate::script::on_two_servers;
 use crate::script::waiting_for_one_server;
 use crate::world::check;
 
-/// All columns but the time and the counts of plans, which are those of the server's copy.
+/// All columns except the time and the counts of plans, which belong to the server's copy.
 const FIXTURE: &str = "create table t(a int, b text); create table altered(a int); \
     create view listed as select name, statement from pg_prepared_statements; \
     create function names() returns setof text language sql as 'select name from pg_prepared_statements order by 1'; \
@@ -122,7 +122,8 @@ fn pg_prepared_statements_lists_the_clients_own() -> Result<()> {
              A: copy (select name from pg_prepared_statements order by 1) to stdout
              B: explain (costs off) select 1 from pg_prepared_statements",
         ),
-        // A Parse for which no server is free, as while they are replaced, is resolved at its first use.
+        // A Parse for which no server is free, as during their replacement, is resolved at its first
+        // use.
         waiting_for_one_server(
             "columns have changed",
             &"A parse a: select * from altered

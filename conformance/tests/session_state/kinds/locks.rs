@@ -1,4 +1,4 @@
-//! Advisory locks: those of the session pin, counted as PostgreSQL counts them.
+//! Advisory locks: session locks pin, and are counted as PostgreSQL counts them.
 
 #![expect(clippy::too_many_lines, reason = "a flat table of scripts")]
 

@@ -1,4 +1,5 @@
-//! LISTEN and NOTIFY: each hears what it listens to, once, in order, and nobody else does (COR-17).
+//! LISTEN and NOTIFY: each client receives the notifications of its channels once, in order, and no
+//! other client does (COR-17).
 
 #![expect(clippy::too_many_lines, reason = "a flat table of scripts")]
 

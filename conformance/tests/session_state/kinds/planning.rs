@@ -1,4 +1,4 @@
-//! Statements whose meaning depends on settings: the same text is not the same statement (COR-15, COR-16).
+//! Statements whose meaning depends on settings: equal texts may be different statements (COR-15, COR-16).
 
 #![expect(clippy::too_many_lines, reason = "a flat table of scripts")]
 
@@ -141,7 +141,7 @@ fn cor_15_a_statement_belongs_to_its_role() -> Result<()> {
     check("planned_for_role", FIXTURE, &scripts)
 }
 
-/// A literal is read when the statement is parsed, by the settings of that moment.
+/// A literal is interpreted at the Parse, with the settings of that moment.
 #[test]
 fn cor_15_a_statement_belongs_to_the_settings_it_was_parsed_under() -> Result<()> {
     let two = |name: &str, ours: &str, theirs: &str, probe: &str| {

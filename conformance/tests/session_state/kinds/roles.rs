@@ -1,4 +1,4 @@
-//! Who a session is.
+//! Roles and session users.
 
 #![expect(clippy::too_many_lines, reason = "a flat table of scripts")]
 

@@ -6,7 +6,7 @@ use crate::script::Script;
 use crate::script::on_one_server;
 use crate::world::check;
 
-/// Set by A and by B to different values, asked for in turn, and given back.
+/// A and B set different values, read them by turns, and reset them.
 fn taken_in_turns(name: &str, ours: &str, theirs: &str, probe: &str) -> Script {
     on_one_server(
         name,
@@ -157,7 +157,8 @@ fn a_setting_takes_effect_where_it_belongs() -> Result<()> {
     check("effects", "create table t(a int)", &scripts)
 }
 
-/// That a name was once set stays known to the server, in PostgreSQL after a rollback as well: an empty text.
+/// A server remembers that a custom name was once set, in PostgreSQL after a rollback as well: it then reads
+/// as empty.
 #[test]
 fn settings_of_the_applications_own_follow() -> Result<()> {
     let scripts = [

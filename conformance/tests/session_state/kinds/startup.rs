@@ -1,4 +1,4 @@
-//! What a client gave at start-up: RESET returns to it (COR-38).
+//! Start-up values of a client: RESET returns to them (COR-38).
 
 #![expect(clippy::too_many_lines, reason = "a flat table of scripts")]
 

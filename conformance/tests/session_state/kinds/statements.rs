@@ -321,7 +321,7 @@ fn sql_prepare_is_each_clients_own() -> Result<()> {
     check("sql_prepare", "create table t(a int)", &scripts)
 }
 
-/// Nothing of it outlives its transaction, so B has the same server in between.
+/// No state outlives its transaction, so B uses the same server in between.
 #[test]
 fn sql_deals_with_statements_of_the_protocol() -> Result<()> {
     let scripts = [
@@ -632,7 +632,7 @@ fn portals_live_as_long_as_their_transaction() -> Result<()> {
     check("portals", "", &scripts)
 }
 
-/// A pool's cache of statements is shared; what is wrong with one client's copy is nobody else's trouble.
+/// The pool's cache of statements is shared; an invalid copy of one client does not affect others.
 #[test]
 fn more_statements_than_a_server_may_keep() -> Result<()> {
     let mut text = String::new();

@@ -10,7 +10,7 @@ use crate::script::on_two_servers;
 use crate::script::waiting_for_one_server;
 use crate::world::check;
 
-/// A makes an object; B does not have it; A has it; A drops it.
+/// A creates an object; B does not see it; A sees it; A drops it.
 fn made(name: &str, make: &str, probe: &str, drop: &str) -> Script {
     on_two_servers(
         name,
@@ -236,7 +236,7 @@ fn temporary_objects_keep_their_rows() -> Result<()> {
     check("rows", "", &scripts)
 }
 
-/// One server is enough where nothing outlives the transaction.
+/// A single server is enough if nothing outlives the transaction.
 #[test]
 fn temporary_objects_within_a_transaction_do_not_pin() -> Result<()> {
     let scripts = [

@@ -1,4 +1,5 @@
-//! Ways to say whose rows a session sees: the row-level security of most applications goes by a setting of their own.
+//! Ways to select the rows that a session sees: the row-level security of most applications depends on a custom
+//! setting.
 
 use anyhow::Result;
 use anyhow::ensure;
@@ -72,10 +73,10 @@ const FIXTURE: &str = "
     create function app_undone(text) returns text language plpgsql set app.tenant = 'x' as
       $$ begin return set_config('app.tenant', $1, false); end $$";
 
-/// The tenant of a session, or an empty text.
+/// Reads the tenant of a session, or an empty text.
 const SEEN: &str = "select coalesce(current_setting('app.tenant', true), '')";
 
-/// Settings by name, and how a client gets there. The state follows its client.
+/// Settings with a visible name, and the client's statements. The state follows its client.
 const FOLLOWS: &[(&str, &str)] = &[
     ("set", "A: set app.tenant = 'A'"),
     ("set_config", "A: select set_config('app.tenant', 'A', false)"),
@@ -178,7 +179,7 @@ const FOLLOWS: &[(&str, &str)] = &[
     ("a rollback", "A simple: begin; select app_login('A'); rollback"),
 ];
 
-/// The name is known to nobody before it happens: the client keeps its server.
+/// The name is unknown before the statement runs: the client keeps its server.
 const PINS: &[(&str, &str)] = &[
     (
         "a name as an argument",
@@ -235,7 +236,7 @@ fn a_tenant_is_found_by_asking_always() -> Result<()> {
     check_with("tenants_asked", FIXTURE, ALWAYS_ASKED, &all)
 }
 
-/// `RESET ALL` and `DISCARD ALL` leave no setting, whatever its name.
+/// `RESET ALL` and `DISCARD ALL` reset all settings, whatever their names.
 #[test]
 fn a_setting_of_an_unknown_name_can_be_given_up() -> Result<()> {
     let scripts = ["reset all", "discard all"].map(|reset| {
@@ -255,7 +256,7 @@ fn a_setting_of_an_unknown_name_can_be_given_up() -> Result<()> {
     check("tenants_given_up", FIXTURE, &scripts)
 }
 
-/// What somebody else defines is seen by looking again (`catalogue_refresh`).
+/// A function defined by another session is found when the catalogue is read again (`catalogue_refresh`).
 #[test]
 fn a_function_made_elsewhere_is_found_by_looking() -> Result<()> {
     if is_direct()? {
@@ -281,7 +282,7 @@ fn a_function_made_elsewhere_is_found_by_looking() -> Result<()> {
     Ok(())
 }
 
-/// A server that refuses our question is asked again, for the same names.
+/// If a server refuses Weir's query, it is repeated with the same names.
 #[test]
 fn a_name_stays_in_the_question_until_it_is_answered() -> Result<()> {
     let fixture = "

@@ -1,4 +1,5 @@
-//! Settings and transactions: what a rollback takes back is taken back, and nothing else (COR-37).
+//! Settings and transactions: a rollback undoes exactly the settings that it undoes in PostgreSQL
+//! (COR-37).
 
 #![expect(clippy::too_many_lines, reason = "a flat table of scripts")]
 
@@ -227,7 +228,7 @@ fn set_local_ends_with_its_transaction() -> Result<()> {
     check("set_local", "", &scripts)
 }
 
-/// Several statements in one message are one transaction, unless they say otherwise.
+/// Several statements in one message are one transaction, unless they contain transaction commands.
 #[test]
 fn cor_37_implicit_transactions_are_transactions() -> Result<()> {
     let scripts = [
