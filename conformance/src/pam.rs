@@ -98,7 +98,7 @@ impl Pam {
             ("PAM_WRAPPER", "1".to_owned()),
             ("PAM_WRAPPER_SERVICE_DIR", path("services")),
             ("PAM_WRAPPER_RUNTIME_DIR", path("runtime")),
-            // Its own messages would appear between the program's lines.
+            // Otherwise the wrapper's messages would appear between the program's lines.
             ("PAM_WRAPPER_USE_SYSLOG", "1".to_owned()),
         ];
         pairs.map(|(key, value)| (key.to_owned(), value)).into()

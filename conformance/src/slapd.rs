@@ -1,6 +1,6 @@
 //! A real OpenLDAP server (Debian: `slapd`) with a few users, in a directory of its own.
 //!
-//! It is configured with the careless default of many servers: a bind with a name and no password succeeds (RFC 4513
+//! The server has a careless default of many installations: a bind with a name and no password succeeds (RFC 4513
 //! section 5.1.2 calls it unauthenticated).
 
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! The same client bytes produce the same reply bytes from PostgreSQL directly and through the target.
+//! Equal client bytes produce equal reply bytes from PostgreSQL directly and through the target.
 //!
 //! Each conversation runs once directly (the oracle), then through the target in one piece per step, byte by byte and
 //! cut at random (COR-28). Masked are: `BackendKeyData`, process ids in notifications, and file, line and routine of

@@ -52,7 +52,7 @@ fn failed(output: &str) -> Vec<&str> {
 /// A run that always succeeds would prove nothing.
 #[test]
 fn a_script_that_prints_something_else_fails() -> Result<()> {
-    // Its output depends on tables that other tests create.
+    // The output of this script depends on tables that other tests create.
     let (output, success) = run(Kind::from_env()?, &["--tests", "select"])?;
     ensure!(!success, "{output}");
     ensure!(output.contains("failed: select\n"), "{output}");
@@ -65,7 +65,7 @@ fn run(kind: Kind, arguments: &[&str]) -> Result<(String, bool)> {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     tools::require("setpriv", "util-linux")?;
     let mut script = Command::new("setpriv");
-    // It stops its processes when the suite is killed.
+    // The script stops its processes when the suite is killed.
     script.args(["--pdeathsig", "TERM"]);
     script.arg(tools::workspace().join("conformance/regress/run"));
     match kind {

@@ -73,7 +73,7 @@ impl Dial {
         })
     }
 
-    /// As [`Dial::new`], with a client certificate.
+    /// Creates a client like [`Dial::new`], with a certificate of its own.
     ///
     /// # Errors
     /// When the cryptography fails.

@@ -52,7 +52,7 @@ fn sec_46_nobody_says_where_it_comes_from() -> Result<()> {
     ] {
         let mut raw = Raw::tcp(target.port(), SOON)?;
         raw.send(header)?;
-        // Its first bytes are not the length of a start-up packet.
+        // The first bytes are not the length of a start-up packet.
         let words = raw.read_to_close()?;
         ensure!(
             words.first() == Some(&b'E'),

@@ -59,7 +59,7 @@ impl Browser {
         command.args(["-c", START, "sh"]).arg(program).args(FLAGS);
         command.arg(format!("--user-data-dir={}", profile.path().display()));
         if tools::is_root() {
-            // Its sandbox does not work for root. The browser opens only the suite's own file.
+            // Chromium's sandbox does not work for root. The browser opens only the suite's own file.
             command.arg("--no-sandbox");
         }
         command.arg("about:blank").env("HOME", profile.path());

@@ -194,7 +194,7 @@ fn copy_goes_both_ways() -> Result<()> {
     // Sorted, since concurrent scans begin at different pages.
     let sorted = "copy (select * from copied order by n) to stdout";
     raw.send(&frontend::query(sorted))?;
-    // That database accepts only TLS.
+    // Database `tls` accepts only TLS.
     let beside = server.postgres.port();
     let mut beside = server.dial()?.login(beside, "postgres", "tls")?;
     beside.send(&frontend::query(sorted))?;

@@ -225,8 +225,8 @@ fn sec_67_failed_logins_are_delayed_for_their_source_only() -> Result<()> {
         .set("auth_type", "plain")
         .set("admin_users", "victim")
         .set("auth_failure_delay", "4")
-        // One per half minute: however long a busy machine takes for this test, no allowance is
-        // restored.
+        // Allows one failure per half minute: however long a busy machine takes for this test, no
+        // allowance is restored.
         .set("auth_failures_per_minute", "2")
         .userlist(&format!("\"victim\" \"{PASSWORD}\"\n"));
     let mut weir = Weir::start(&config)?;

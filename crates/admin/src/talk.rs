@@ -32,9 +32,9 @@ pub(crate) struct Talk {
 
 /// Protocol by which a statement was requested.
 enum Asked {
-    /// By Query.
+    /// Query message.
     Simply,
-    /// By Execute of this portal, with a maximum of rows; 0 or less means all.
+    /// Execute of this portal, with a maximum of rows; 0 or less means all.
     ByPortal(Vec<u8>, i32),
 }
 

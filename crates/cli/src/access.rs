@@ -106,7 +106,8 @@ fn unbuilt(method: &str) -> Option<&'static str> {
     }
 }
 
-/// Finds a rule that needs roles, if no database has an `auth_user` to look them up.
+/// Finds a rule that needs roles, if neither the global settings nor any database have an `auth_user` to look them
+/// up.
 fn needs_roles(hba: &Hba, settings: &Settings) -> Option<AccessError> {
     let asks = !settings.global.auth_user.is_empty()
         || settings

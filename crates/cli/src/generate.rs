@@ -61,7 +61,7 @@ fn completions(shell: Shell) -> String {
 /// A manual page.
 struct Page {
     file: String,
-    /// In roff.
+    /// Text in roff.
     text: String,
 }
 

@@ -7,7 +7,7 @@ use std::ops::{AddAssign, Sub};
 pub struct Counters {
     /// Leases: how many times a client was given a server.
     pub server_assignments: u64,
-    /// Completed transactions.
+    /// Transactions that ended.
     pub transactions: u64,
     /// Answered requests: a Query, or the messages up to a Sync.
     pub queries: u64,

@@ -9,7 +9,8 @@ use std::ops::{AddAssign, Sub};
 
 /// Buckets per power of two.
 const PARTS: usize = 4;
-/// Exponent at which the last bucket begins: all values from 2^34 microseconds (five hours) on share that bucket.
+/// Exponent of the first power of two without a bucket of its own: values from 2^34 microseconds (five hours) on
+/// share the last bucket.
 const EXPONENT_MAX: u32 = 34;
 /// Number of buckets: one each for 0, 1, 2 and 3, then four for each power of two.
 const BUCKETS: usize = PARTS * (EXPONENT_MAX as usize - 1);

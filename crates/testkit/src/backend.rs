@@ -79,10 +79,10 @@ pub const REPORTED: [(&str, &str); 3] = [
 /// Time at which replies leave the server. PostgreSQL buffers them as long as it can; a peer must not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Output {
-    /// At Flush, ErrorResponse, ReadyForQuery, CopyInResponse and the end of the session.
+    /// Sends at Flush, ErrorResponse, ReadyForQuery, CopyInResponse and the end of the session.
     #[default]
     Buffered,
-    /// Immediately.
+    /// Sends immediately.
     Immediate,
 }
 

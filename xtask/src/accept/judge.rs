@@ -455,7 +455,7 @@ pub(super) mod tests {
         let found = noise(&all, Mix::Chatty).unwrap();
         assert!((found.plain - expected).abs() < 1e-9 && found.even.is_none());
         assert!(found.is_too_much());
-        // That third run met a faster machine, as the probe says; the others did not.
+        // According to the probe that third run met a faster machine; the others did not.
         for record in &mut all {
             let slowness = if record.pair == Some(20) && record.block == 1 {
                 4.9

@@ -68,7 +68,8 @@ impl Load {
     /// after about half of the time.
     ///
     /// # Errors
-    /// If pgbench is missing or fails (the error has its output), on an interrupt, or if the run is too short for a window.
+    /// If pgbench is missing or fails (the error has its output), on an interrupt, or if the run is too short to have a
+    /// window.
     pub(super) fn run(
         &self,
         pgbench: &Path,
