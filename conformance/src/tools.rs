@@ -91,7 +91,7 @@ pub fn is_root() -> bool {
 /// Unused port on loopback, different at each call in this process.
 ///
 /// Ports are below the range that the kernel assigns to outgoing connections (`ip_local_port_range` begins at
-/// 32768): a client might take a port of that range before the server that is to listen on it has started.
+/// 32768). Otherwise a client might take the port before the server that is to listen on it has started.
 ///
 /// # Errors
 /// When none is free.

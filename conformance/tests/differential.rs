@@ -2,10 +2,10 @@
 //! compared.
 //!
 //! A program runs one step at a time, each step on PostgreSQL first and then on Weir, on two clusters with the same
-//! content: in transaction pooling, with one to three servers and one to four workers. Each answer must be equal:
-//! messages, rows, tags, errors, the status in `ReadyForQuery`, reported settings and notifications. So must each
-//! session, as far as queries can show it, the state that new clients find on the servers, and at the end every row
-//! of every table. `differential/known.rs` lists the differences that the documentation names.
+//! content. Weir does transaction pooling with one to three servers and one to four workers. Each answer must be
+//! equal: messages, rows, tags, errors, the status in `ReadyForQuery`, reported settings and notifications. Queries
+//! also compare each session, the state that new clients find on the servers, and at the end every row of every
+//! table. `differential/known.rs` lists the differences that the documentation names.
 //!
 //! | variable | meaning |
 //! |---|---|

@@ -1,10 +1,10 @@
 //! Session state in transaction mode: the state that a client has set up stays, and no other client sees it.
 //!
 //! Clients A and B run each script (`session_state/kinds`) first on PostgreSQL, with connections of their own, then
-//! on the target, with one server for both if the state follows its client and two if it pins. Each script runs in
-//! the simple protocol, with unnamed and with named statements; and once more with every server replaced before each
-//! step (in one of the protocols; `SESSION_STATE_ALL=1` in all of them). Every answer, every reported setting and
-//! every SQLSTATE must be equal, and no server may keep any state.
+//! on the target. There they have one server if the state follows its client, and two if it pins. Each script runs in
+//! the simple protocol, with unnamed and with named statements. It runs once more with every server replaced before
+//! each step, in one of the protocols (`SESSION_STATE_ALL=1`: in all of them). Every answer, every reported setting
+//! and every SQLSTATE must be equal, and no server may keep any state.
 //!
 //! `SESSION_STATE_ONLY=text` runs only the scripts whose name contains the text. `SESSION_STATE_SEED` repeats a run
 //! of the random programs, `SESSION_STATE_SECONDS` (default 15) sets the duration of the crowd test: 120 for the

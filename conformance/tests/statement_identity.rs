@@ -1,4 +1,4 @@
-//! Names and types of prepared statements are resolved at each Parse: clients of a pool get the answers of clients
+//! Names and types of prepared statements are resolved at each Parse. Clients of a pool get the answers of clients
 //! with connections of their own, whatever DDL runs in between, through the pooler or outside it.
 //!
 //! Each case runs twice, in two databases of one server: directly, and through a pool whose clients change servers.

@@ -82,7 +82,7 @@ fn session_pooling_waits_until_a_client_leaves() -> Result<()> {
         apart(sent)?;
     }
     for mut client in clients.drain(..).skip(1) {
-        // Each client is dropped before the next one needs the server; `skip` dropped the first.
+        // Dropping a client makes room for the next one; `skip` dropped the first.
         answer(&mut client)?;
     }
     ensure!(server.count()? == 1);

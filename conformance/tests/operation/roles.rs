@@ -1,5 +1,5 @@
-//! Roles that are dropped and created again, and `ALTER ROLE/DATABASE … SET`, while a pool has servers: a client that
-//! logs in through Weir gets the state of a new connection.
+//! Roles that are dropped and created again, and `ALTER ROLE/DATABASE … SET`, while a pool has servers. A client that
+//! logs in through Weir must get the state of a new connection.
 
 use anyhow::Context;
 use anyhow::Result;

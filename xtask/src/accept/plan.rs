@@ -134,8 +134,8 @@ impl Plan {
         (block * mixes * u64::from(self.blocks)).div_ceil(60)
     }
 
-    /// Makes the job of one run. Both runs of a pair last equally long: an event that affects the server once in
-    /// 20 s is in the tail of every long run and of few short ones.
+    /// Makes the job of one run. Both runs of a pair last equally long. The reason: an event once in 20 s is in
+    /// the tail of every long run, but of few short ones.
     pub(super) fn job(&self, mix: Mix, size: Size, seed: u64, is_paired: bool) -> Job {
         let (total, measured) = match is_paired {
             false => (WARM_UP + self.fixed_seconds, self.fixed_seconds),

@@ -8,7 +8,7 @@
 //! run ("steal"). A processor that works at full speed for half of the time counts as half as fast.
 //!
 //! A second guest on the same core takes up to half of the throughput of independent operations, but little from sums
-//! that depend on each other; a slower clock takes from both alike. So there are two kinds of work with equal weight.
+//! that depend on each other. A slower clock takes from both alike. So there are two kinds of work with equal weight.
 //! Memory accesses, far and near, were tried: they explain less of the loads' variation, and add nothing to these
 //! two.
 

@@ -1,6 +1,5 @@
 //! A copy of the tree to put faults into, with a build directory of its own. The work tree's build directory cannot
-//! be used: cargo names artifacts by the path inside the workspace, so that a faulty library would be taken for the
-//! real one.
+//! be used: cargo names artifacts by the path inside the workspace. A faulty library would be taken for the real one.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
 //! Manual pages of section 1: one for the program and one per command. clap_mangen writes them, except the text
-//! after the help; a paragraph with a heading there becomes a section.
+//! after the help. A paragraph with a heading there becomes a section.
 
 use std::io;
 
