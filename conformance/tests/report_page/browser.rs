@@ -1,5 +1,5 @@
-//! Chromium through its DevTools protocol over a pair of pipes: no port, no library. Messages are JSON and end with a
-//! zero byte.
+//! Chromium through its debugging protocol over a pair of pipes: no port, no library. Messages are JSON and end with
+//! a zero byte.
 
 use std::fs::File;
 use std::io::BufRead;

@@ -1,4 +1,4 @@
-//! Ends of TLS connections: with close_notify if there is time for it, and cleanly if there is none.
+//! Ends of TLS connections: with `close_notify` if there is time for it, and cleanly if there is none.
 
 use std::io::Read;
 use std::net::Shutdown;
