@@ -1,4 +1,4 @@
-//! What the pool answers and what it asks of the engine.
+//! Answers of the pool to the engine, and actions that the pool asks of it.
 
 use crate::moment::{ClientId, ServerId};
 use crate::shared::ConnectToken;
@@ -7,33 +7,33 @@ use crate::shared::ConnectToken;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Checkout {
-    /// Granted, but unused for longer than `check_delay`: run the check first (state "tested"), then
-    /// call `test_passed`, or `closed` and `checkout_since` when it failed.
+    /// Granted, but the server was unused for longer than `check_delay`. Run the check first (state "tested"), then
+    /// call `test_passed`, or `closed` and `checkout_since` if it failed.
     Check(ServerId),
     /// Logins to the server have been failing and no server is connected: fail the client now.
     FailFast,
-    /// The server is the client's.
+    /// The server is assigned to the client.
     Granted(ServerId),
-    /// The client waits; the ticket takes it out of the queue again.
+    /// The client waits; the ticket removes it from the queue again.
     Queued(Ticket),
 }
 
-/// What becomes of a server that has just become free.
+/// Next step for a server that has just become free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Checkin {
-    /// It belongs to this client now: the longest waiter here.
+    /// The server is assigned to this client, the longest waiter of this lane.
     Assigned(ClientId),
-    /// As `Assigned`, but it was unused for longer than `check_delay`: check it first. Only from `adopt`.
+    /// As `Assigned`, but the server was unused for longer than `check_delay`: check it first. Only from `adopt`.
     AssignedCheck(ClientId),
     /// Close it, then call `closed`.
     Close(CloseReason),
-    /// Another lane's client has waited longer: `detach` it and send the parcel to that lane.
+    /// A client of another lane has waited longer: `detach` the server and send it to that lane.
     HandOver {
         /// The lane whose waiter is served.
         lane: usize,
     },
-    /// It waits for the next client.
+    /// The server waits for the next client.
     Idle,
 }
 
@@ -45,14 +45,14 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Since when the client has been waiting.
+    /// Moment since which the client has been waiting.
     #[must_use]
     pub const fn since(self) -> crate::moment::Moment {
         self.since
     }
 }
 
-/// Why a server is closed. `Display` is PgBouncer's log text.
+/// Reason for which a server is closed. `Display` is PgBouncer's log text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CloseReason {
@@ -65,41 +65,41 @@ pub enum CloseReason {
     /// `server_lifetime`.
     #[error("server lifetime over")]
     Lifetime,
-    /// RECONNECT or a reload made connections of before obsolete.
+    /// RECONNECT or a reload made older connections obsolete.
     #[error("obsolete connection")]
     Obsolete,
     /// PAUSE.
     #[error("pause mode")]
     Paused,
-    /// The pool found that it needs far fewer.
+    /// The pool needs far fewer servers than it has.
     #[error("more servers than the pool needs")]
     Surplus,
-    /// The pool was made smaller.
+    /// The pool size was lowered.
     #[error("too many servers in the pool")]
     TooMany,
 }
 
-/// How a login to PostgreSQL failed; decides who hears of it (hazard COR-50).
+/// Kind of a failed login to PostgreSQL; decides which pools and clients are affected (hazard COR-50).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// Our own shortage (file descriptors, memory): the host is not to blame; a short pause.
+    /// Weir lacks file descriptors or memory: the host is not to blame, so only a short pause follows.
     Local,
     /// The host cannot be reached or refuses the connection.
     Refused,
-    /// The host answered, and will not have this user or database (28xxx, 3D000): this pool only.
+    /// The host answered, and rejects this user or database (28xxx, 3D000). Only this pool is affected.
     Rejected,
-    /// The host answered that it cannot take a login now (starting up, shutting down, too many clients): it will pass.
-    /// Waiters keep waiting while logins back off, and those who come meanwhile wait with them.
+    /// The host answered that it cannot take a login now: it starts up, shuts down, or has too many clients. Waiters
+    /// and new clients keep waiting while logins back off, because the condition passes.
     Temporary,
     /// `server_connect_timeout`.
     Timeout,
 }
 
-/// Why a waiting client is failed.
+/// Reason for which a waiting client is failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// No server can be had: logins fail and none is connected. The caller adds the last error.
+    /// No server is available: logins fail and none is connected. The caller adds the last error.
     #[error("server login has been failing")]
     ServerDown,
     /// `query_wait_timeout`.
@@ -107,7 +107,7 @@ pub enum WaitError {
     Timeout,
 }
 
-/// Which limit is full of other pools' servers.
+/// Limit that is full of other pools' servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// `max_db_connections`.
@@ -116,22 +116,22 @@ pub enum Scope {
     User,
 }
 
-/// Something the engine must do. Drain with `poll` after each command.
+/// Task for the engine. Drain with `poll` after each command.
 #[derive(Debug)]
 #[must_use]
 pub enum Action {
-    /// The limit on assigned servers has let this waiting client have this server. If `check`, it was unused for
-    /// longer than `check_delay`: check it first.
+    /// Assigns an idle server to a waiting client, as the limit on assigned servers now allows it. If `check`, the
+    /// server was unused for longer than `check_delay`: check it first.
     Assign {
         /// The client; it has left the queue.
         client: ClientId,
         /// The server.
         server: ServerId,
-        /// Whether it has to be checked.
+        /// True if the server has to be checked first.
         check: bool,
     },
-    /// Ask this lane for an idle server: there, `asked`; back here, `adopt` if one came, and in
-    /// every case `ask_answered`.
+    /// Ask this lane for an idle server: call `asked` there. Back here, call `adopt` if a server came, and
+    /// `ask_answered` in every case.
     Ask {
         /// The lane to ask.
         lane: usize,
@@ -140,13 +140,13 @@ pub enum Action {
     Close {
         /// The server.
         server: ServerId,
-        /// Why.
+        /// Reason for the log.
         reason: CloseReason,
     },
     /// Open a server connection: `connect_started`, or `connect_abandoned` if it cannot be tried.
     Connect(ConnectToken),
-    /// Only this limit refuses: find the shard with the oldest `coldest_idle` among the other pools
-    /// in scope and call `evict` there.
+    /// Only this limit refuses a new server. Find the shard with the oldest `coldest_idle` among the other pools in
+    /// scope, and call `evict` there.
     Evict {
         /// The limit that is full.
         scope: Scope,
@@ -155,7 +155,7 @@ pub enum Action {
     Fail {
         /// The client.
         client: ClientId,
-        /// Why.
+        /// Reason for the error message.
         error: WaitError,
     },
     /// Tell this client that it is being queued; it stays in the queue.
@@ -163,15 +163,15 @@ pub enum Action {
         /// The client.
         client: ClientId,
     },
-    /// A client waits, and the client of this server keeps it only while nobody does ([`Shard::keep`]): check the server
-    /// in, or call `reclaim_refused` if its client has gone on with it.
+    /// A client waits, and this server is kept by a client that has no transaction on it ([`Shard::keep`]). Check the
+    /// server in, or call `reclaim_refused` if its client has started to use it again.
     ///
     /// [`Shard::keep`]: crate::Shard::keep
     Reclaim {
         /// The server.
         server: ServerId,
     },
-    /// A place that somebody was refused has been released: call `retry` on every shard that has
-    /// waiters, on all workers and in all pools, this one included.
+    /// A place that a shard was refused has been released. Call `retry` on every shard that has waiters, on all workers
+    /// and in all pools, this one included.
     WakeOthers,
 }

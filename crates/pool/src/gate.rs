@@ -1,4 +1,4 @@
-//! How fast new logins may knock at one host: a cap on logins in the making, and back-off after failures.
+//! Limits on new logins at one host: a cap on logins in progress, and back-off after failures.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,31 +13,31 @@ use crate::random::Random;
 /// The pause after the first failed login; doubled by each further failure up to `login_retry`.
 pub const LOGIN_BACKOFF_MIN: Duration = Duration::from_millis(50);
 
-/// Logins that may be tried at once while the last one failed. One that gets no answer must not keep us from noticing
-/// that the host is back.
+/// Maximum number of concurrent logins while the last one failed. More than one is allowed, because a login without an
+/// answer must not keep Weir from noticing that the host is back.
 pub const PROBES_MAX: usize = 4;
 
-/// One PostgreSQL instance as seen by everybody who wants to log in there.
+/// A PostgreSQL instance, shared by all pools that log in there.
 ///
-/// While the last login failed, a new one is tried after each pause, whether or not those of before have ended, and few
-/// at once: a host that comes back is found soon and not trampled (hazard COR-43). Per host, not per pool; a wrong
-/// password concerns only its pool.
+/// After a failed login, a new one is tried after each pause, even if earlier ones have not ended, and few run at once.
+/// So a host that comes back is found soon and is not overloaded (hazard COR-43). The back-off is per host, not per
+/// pool; a wrong password concerns only its pool.
 #[derive(Debug)]
 pub struct HostGate {
     logins: Quota,
-    /// No attempt before this moment.
+    /// No login starts before this moment; 0 = no pause.
     until: AtomicU64,
-    /// Failed episodes since the last success.
+    /// Failures since the last success; logins that fail together count once.
     failures: AtomicU32,
-    /// When the last of these was counted.
+    /// When the last of these failures was counted.
     failed_at: AtomicU64,
-    /// The pause after it, in microseconds.
+    /// The pause after that failure, in microseconds.
     pause: AtomicU64,
-    /// When the host last answered a login, be it with "not now": it can be reached.
+    /// When the host last answered a login, even with an error: it was reachable then.
     answered_at: AtomicU64,
 }
 
-/// Why the gate refuses.
+/// Reason for which the gate refuses a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GateShut {
     Busy,
@@ -45,7 +45,7 @@ pub(crate) enum GateShut {
 }
 
 impl HostGate {
-    /// A gate that lets `logins_max` logins be in the making at once; 0 = unlimited.
+    /// A gate that admits `logins_max` concurrent logins; 0 = unlimited.
     #[must_use]
     pub const fn new(logins_max: usize) -> Self {
         let logins = Quota::new(logins_max);
@@ -64,20 +64,20 @@ impl HostGate {
         self.logins.set_max(logins_max);
     }
 
-    /// Logins in the making now.
+    /// Number of logins in progress.
     #[must_use]
     pub fn logins(&self) -> usize {
         self.logins.used()
     }
 
-    /// The moment before which nobody tries, after failures.
+    /// Moment before which no login starts after a failure.
     #[must_use]
     pub fn closed_until(&self) -> Option<Moment> {
         let until = self.until.load(SeqCst);
         (until != 0).then_some(Moment(until))
     }
 
-    /// Whether a login could start now; if not, asks to be told when one ends.
+    /// Checks that a login could start now. If the gate is busy, marks it so that the end of a login is reported.
     pub(crate) fn look(&self, now: Moment) -> Result<(), GateShut> {
         self.peek(now).or_else(|shut| {
             if shut == GateShut::Busy {
@@ -115,7 +115,7 @@ impl HostGate {
         self.logins.try_take_below(ceiling)
     }
 
-    /// While logins fail, the next one is tried a pause after this one began.
+    /// Delays the next login while logins fail: it starts one pause after this one began.
     fn pace(&self, now: Moment) {
         if self.is_failing() {
             let pause = Duration::from_micros(self.pause.load(SeqCst));
@@ -123,7 +123,7 @@ impl HostGate {
         }
     }
 
-    /// A login that began at `started` failed for a reason that lies with the host.
+    /// Records that a login begun at `started` failed for a reason that lies with the host.
     pub(crate) fn failed(
         &self,
         started: Moment,
@@ -146,17 +146,17 @@ impl HostGate {
         self.until.store(now.plus(pause).0, SeqCst);
     }
 
-    /// Records that the host answered a login, whatever it said.
+    /// Records that the host answered a login, with success or an error.
     pub(crate) fn answered(&self, now: Moment) {
         self.answered_at.fetch_max(now.0, SeqCst);
     }
 
-    /// True if the host has answered a login since this moment: what was found out before it is out of date.
+    /// True if the host has answered a login since this moment: results of earlier logins are out of date.
     pub(crate) fn has_answered_since(&self, moment: Moment) -> bool {
         self.answered_at.load(SeqCst) > moment.0
     }
 
-    /// A login succeeded; true if that ends a time of failures.
+    /// Records that a login succeeded. Returns true if that ends a series of failures.
     pub(crate) fn succeeded(&self) -> bool {
         self.until.store(0, SeqCst);
         self.failures.swap(0, SeqCst) > 0
@@ -180,7 +180,7 @@ impl HostGate {
     }
 }
 
-/// One login in the making. Ends with the login, whatever its outcome.
+/// A login in progress. Ends with the login, whatever its outcome.
 #[derive(Debug)]
 #[must_use]
 pub struct Connecting {
@@ -188,7 +188,7 @@ pub struct Connecting {
 }
 
 impl Connecting {
-    /// Ends the login; true if somebody waits for the gate.
+    /// Ends the login. Returns true if a shard waits for the gate.
     pub(crate) fn release(mut self) -> bool {
         self.gate.take().is_some_and(|gate| gate.logins.give_back())
     }

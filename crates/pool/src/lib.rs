@@ -1,8 +1,8 @@
-//! Who gets which server when: queue, limits, lifetimes. Pure: no socket, clock, thread or source of
-//! randomness; time and a seed are arguments, and the only thing shared between workers is atomics.
+//! Assigns servers to clients: queue, limits, lifetimes. Pure: no socket, clock, thread or source of randomness. Time
+//! and a seed are arguments; workers share nothing but atomics.
 //!
-//! A pool is what one user may use of one database. Each worker that has clients of the pool holds one
-//! [`Shard`]: its lane. All shards of a pool share one [`Shared`].
+//! A pool is the set of servers that one user may use of one database. Each worker that has clients of the pool holds
+//! one [`Shard`]: its lane. All shards of a pool share one [`Shared`].
 //!
 //! ```text
 //!     worker 0            worker 1            worker 2
@@ -19,18 +19,19 @@
 //!     Quota database    Quota user         HostGate            shared with other pools
 //! ```
 //!
-//! - **Assigned servers** can be limited apart from open ones ([`Shared::set_limit`]): beyond the limit clients wait
-//!   beside idle servers; a lower limit takes nothing away. Idle ones beyond [`Shared::set_enough`] go sooner than others.
-//! - **Limits are exact.** A server exists only with a [`Permit`], which holds a place in the pool, the
-//!   database and the user limit, taken by compare-and-swap, all or none. It travels with the server.
-//! - **The longest waiter is served first.** In a lane by the queue; across lanes a free server goes
-//!   to another lane's waiter if that one is older by more than [`FAIRNESS_GRACE`].
-//! - **A client may keep a free server** while nobody waits on any lane ([`Shard::keep`]); [`Action::Reclaim`] asks for it
-//!   back.
-//! - **No wake-up is lost.** Every "announce, then look" pair is ordered by SeqCst; `shared.rs` and
-//!   [`Quota`] argue it, the simulator in `tests/` tries it.
-//! - **The hot path** is a check-out with an idle server here and the check-in after it: one look into a
-//!   hash table, a push or pop, one atomic load per other lane; no lock, no allocation.
+//! - **Assigned servers** can be limited apart from open ones ([`Shared::set_limit`]). Beyond the limit clients wait
+//!   even beside idle servers; a lower limit takes no server away. Idle servers beyond [`Shared::set_enough`] are
+//!   closed sooner than others.
+//! - **Limits are exact.** A server exists only with a [`Permit`], which holds a place in the pool, the database and
+//!   the user limit. The places are taken by compare-and-swap, all or none. The permit travels with the server.
+//! - **The longest waiter is served first.** Within a lane the queue ensures it. Across lanes, a free server goes to
+//!   another lane's waiter if that waiter is older by more than [`FAIRNESS_GRACE`].
+//! - **A client may keep a free server** while no client waits on any lane ([`Shard::keep`]). [`Action::Reclaim`] takes
+//!   it back.
+//! - **No wakeup is lost.** Every "announce, then look" pair is ordered by SeqCst. `shared.rs` and [`Quota`] give the
+//!   argument; the simulator in `tests/` tests it.
+//! - **The hot path** is a check-out with an idle server in the same lane, and the check-in after it. It costs one hash
+//!   lookup, a push or pop, and one atomic load per other lane; no lock, no allocation.
 //!
 //! The engine calls a command, acts on its answer, and drains [`Shard::poll`]:
 //!
@@ -57,9 +58,9 @@
 //! assert_eq!(shard.checkin(now, ServerId(7)), Checkin::Idle);
 //! ```
 //!
-//! What the engine owes the pool: every action is answered; every message between lanes arrives, or is
-//! given back (`lost`, `connect_abandoned`); `closed` is called for each server before its shard goes;
-//! after raising a limit, `retry` on every shard.
+//! Duties of the engine: perform every action; deliver every message between lanes or return it (`lost`,
+//! `connect_abandoned`); call `closed` for each server before its shard is dropped; after raising a limit, call `retry`
+//! on every shard.
 
 mod action;
 mod atomic;

@@ -1,9 +1,9 @@
-//! Servers that a lane can give to others, as it publishes them.
+//! Servers that a lane can give to other lanes, in the form in which it publishes them.
 
 use crate::moment::Moment;
 
-/// Servers that a lane can give to others, in one word: since when the longest-idle or longest-kept one is free, to 2 µs,
-/// and in the lowest bit whether a client keeps one.
+/// Servers that a lane can give to others, packed into one word. The word holds the moment since which the longest-idle
+/// or longest-kept server is free, to 2 µs. Its lowest bit says if a client keeps one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offer(u64);
 
@@ -13,32 +13,32 @@ impl Offer {
 
     const KEEPS: u64 = 1;
 
-    /// Since when the longest-idle and the longest-kept server are free.
+    /// Packs the moments since which the longest-idle and the longest-kept server are free.
     pub(crate) fn new(idle: Option<Moment>, kept: Option<Moment>) -> Self {
         let since = idle.into_iter().chain(kept).min();
         since.map_or(Self::NONE, |since| {
-            // One less than NONE, for NONE means something else.
+            // Stays below NONE, which means that there is no server.
             let since = since.0.min(Self::NONE.0 - 2) & !Self::KEEPS;
             Self(since | u64::from(kept.is_some()))
         })
     }
 
-    /// Since when the server is free that has been so longest; None if there is none.
+    /// Moment since which the longest-free server is free; None if there is none.
     pub(crate) fn since(self) -> Option<Moment> {
         (self != Self::NONE).then_some(Moment(self.0 & !Self::KEEPS))
     }
 
-    /// True if a client keeps one.
+    /// True if a client keeps a server that it can give back.
     pub(crate) fn keeps(self) -> bool {
         self != Self::NONE && self.0 & Self::KEEPS != 0
     }
 
-    /// The offer in the word that lanes share.
+    /// Unpacks the offer from the word that lanes share.
     pub(crate) const fn from_word(word: u64) -> Self {
         Self(word)
     }
 
-    /// The word that lanes share.
+    /// Packs the offer into the word that lanes share.
     pub(crate) const fn word(self) -> u64 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Values that pass between a lane and its engine: leave to connect, and servers on their way to other lanes.
+//! Values that pass between a lane and its engine: permission to connect, and servers in transfer to other lanes.
 
 use crate::gate::Connecting;
 use crate::moment::Moment;
@@ -8,7 +8,7 @@ use crate::shared::Promise;
 use crate::shared::Seat;
 use crate::shared::Transit;
 
-/// Leave to open one server connection. Goes back by `connect_started` or `connect_abandoned`.
+/// Permission to open one server connection. Goes back by `connect_started` or `connect_abandoned`.
 #[derive(Debug)]
 #[must_use]
 pub struct ConnectToken {
@@ -17,7 +17,7 @@ pub struct ConnectToken {
     pub(crate) started: Moment,
 }
 
-/// A server on its way from one lane to another. Goes to `adopt`, or to `lost` if it cannot arrive.
+/// A server in transfer from one lane to another. Goes to `adopt`, or to `lost` if it cannot arrive.
 #[derive(Debug)]
 #[must_use]
 pub struct Parcel {

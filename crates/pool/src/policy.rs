@@ -1,4 +1,4 @@
-//! What one pool is allowed and told to do. A reload replaces the whole policy; nothing mutates one.
+//! Settings of one pool. A reload replaces the whole policy; nothing mutates one.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Policy {
     /// `pool_size`: server connections; 0 = unlimited.
     pub size: usize,
-    /// `min_pool_size`: keep at least so many while the pool has clients.
+    /// `min_pool_size`: number of servers to keep open while the pool has clients.
     pub min: usize,
     /// `reserve_pool_size`: more places for clients that waited `reserve_timeout`; 0 = none.
     pub reserve: usize,
@@ -15,27 +15,27 @@ pub struct Policy {
     pub reserve_timeout: Duration,
     /// `server_lifetime`: an unused server older than this is closed. Zero: after every use. None: never.
     pub lifetime: Option<Duration>,
-    /// `server_idle_timeout`: a server unused for so long is closed. None: never.
+    /// `server_idle_timeout`: a server unused for this long is closed. None: never.
     pub idle_timeout: Option<Duration>,
-    /// `server_check_delay`: a server unused for so long is checked before reuse. Zero: always.
+    /// `server_check_delay`: a server unused for this long is checked before reuse. Zero: always.
     pub check_delay: Duration,
-    /// `query_wait_timeout`: a client waiting so long is failed. None: never.
+    /// `query_wait_timeout`: a client waiting for this long is failed. None: never.
     pub wait_timeout: Option<Duration>,
-    /// `query_wait_notify`: a client waiting so long is told so, once. None: never.
+    /// `query_wait_notify`: a client waiting for this long gets one notice. None: never.
     pub wait_notify: Option<Duration>,
-    /// `server_login_retry`: how long new clients fail fast after a failed login, and the longest
-    /// pause between login attempts.
+    /// `server_login_retry`: time for which new clients fail fast after a failed login, and the longest pause between
+    /// login attempts.
     pub login_retry: Duration,
     /// `server_round_robin`: use the server that was unused longest instead of the warmest.
     pub round_robin: bool,
-    /// Count assigned servers against [`Shared::set_limit`](crate::Shared::set_limit).
+    /// Counts assigned servers against [`Shared::set_limit`](crate::Shared::set_limit).
     pub limits_assigned: bool,
-    /// Keep `min` servers even without clients (a database with a forced user).
+    /// Keeps `min` servers even without clients (a database with a forced user).
     pub keep_min_without_clients: bool,
 }
 
 impl Policy {
-    /// The most servers this policy ever allows: size plus reserve; `usize::MAX` when unlimited.
+    /// Maximum number of servers that this policy ever allows: size plus reserve; `usize::MAX` when unlimited.
     #[must_use]
     pub fn ceiling(&self) -> usize {
         if self.size == 0 {
@@ -45,7 +45,7 @@ impl Policy {
         }
     }
 
-    /// The reserve that can really be used: none when its timeout is zero.
+    /// The reserve that can be used: 0 if its timeout is zero.
     pub(crate) fn usable_reserve(&self) -> usize {
         if self.reserve_timeout.is_zero() {
             0

@@ -8,18 +8,19 @@ use crate::moment::Moment;
 use crate::shared::HEADS_PUBLISHED;
 use crate::shared::Line;
 
-/// How far the search for published heads goes past waiters that have left.
+/// Maximum number of entries searched for heads to publish, those of waiters that have left included.
 const SCAN_MAX: usize = 32;
 
 #[derive(Debug)]
 struct Waiter {
     ticket: Ticket,
     client: ClientId,
-    /// Left from the middle of the queue; skipped and swept later.
+    /// The waiter left from the middle of the queue; its entry is skipped and removed later.
     gone: bool,
 }
 
-/// Ordered by ticket. **Invariant:** the first entry is never gone; `gone` counts the entries that are.
+/// Waiters of one lane, ordered by ticket. **Invariant:** the first entry is never gone; `gone` counts entries that
+/// are.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiters: VecDeque<Waiter>,
@@ -57,7 +58,7 @@ impl Queue {
         Some(waiter.client)
     }
 
-    /// Takes a waiter out; false if it is no longer there.
+    /// Removes a waiter; false if it is no longer in the queue.
     pub(crate) fn forget(&mut self, ticket: Ticket) -> bool {
         let Ok(place) = self
             .waiters
@@ -73,7 +74,7 @@ impl Queue {
         }
         self.gone += 1;
         self.drop_gone_heads();
-        // Sweeping costs what the leavers since the last sweep have paid for.
+        // Amortised: a sweep costs no more than the departures since the last sweep.
         if self.gone > self.waiters.len() / 2 {
             self.waiters.retain(|waiter| !waiter.gone);
             self.gone = 0;
@@ -81,7 +82,7 @@ impl Queue {
         true
     }
 
-    /// The next waiter that has waited since `due` or longer and has not been told.
+    /// Returns the next waiter that has waited since `due` or longer and has not been told.
     pub(crate) fn notify(&mut self, due: Moment) -> Option<ClientId> {
         let (ticket, client) = self.unnotified()?;
         if ticket.since > due {
@@ -99,12 +100,12 @@ impl Queue {
         self.waiters.is_empty()
     }
 
-    /// Since when the longest waiter waits.
+    /// Moment since which the longest waiter waits.
     pub(crate) fn head_since(&self) -> Option<Moment> {
         self.waiters.front().map(|waiter| waiter.ticket.since)
     }
 
-    /// Since when the waiter at this place (0 = longest) waits.
+    /// Moment since which the waiter at this place (0 = longest) waits.
     pub(crate) fn since_at(&self, place: usize) -> Option<Moment> {
         let mut alive = self.waiters.iter().filter(|waiter| !waiter.gone);
         alive.nth(place).map(|waiter| waiter.ticket.since)

@@ -1,4 +1,4 @@
-//! One exact limit shared by all workers. Atomics only; nothing here waits.
+//! An exact limit shared by all workers. Atomics only; nothing here waits.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use crate::atomic::Ordering::SeqCst;
 
 /// A limit (pool, database, user, clients, logins) and how much of it is used.
 ///
-/// **Invariant:** a place is taken by compare-and-swap against the limit, so `used` never exceeds
-/// `max` except after `max` was lowered; then nobody enters until enough have left.
+/// **Invariant:** a place is taken by compare-and-swap against the limit. `used` exceeds `max` only by the reserve, by
+/// places taken whatever the limit, or after `max` was lowered; then no place is given until enough have come back.
 #[derive(Debug)]
 pub struct Quota {
     max: AtomicUsize,
     used: AtomicUsize,
-    /// Somebody was refused and waits to be told of the next release.
+    /// A shard was refused and wants to be told of the next release.
     starved: AtomicBool,
 }
 
@@ -72,38 +72,39 @@ impl Quota {
         max == 0 || self.used() < max.saturating_add(extra)
     }
 
-    /// Asks to be told of the next release. Look again afterwards: either the second look sees the
-    /// released place, or the releaser sees the mark. Both use SeqCst, so one of the two holds.
+    /// Asks for a wakeup at the next release. Look again afterwards: either the second look sees the released place, or
+    /// the releaser sees the mark. Both use SeqCst, so one of the two holds.
     pub(crate) fn starve(&self) {
         self.starved.store(true, SeqCst);
     }
 
-    /// Returns a place; true if somebody asked to be told.
+    /// Returns a place. True if a shard asked for a wakeup.
     #[must_use]
     pub(crate) fn give_back(&self) -> bool {
         self.give_back_silently();
         self.take_starved()
     }
 
-    /// Whether somebody asked to be told; from now on nobody has.
+    /// Clears the request for a wakeup. True if there was one.
     #[must_use]
     pub(crate) fn take_starved(&self) -> bool {
         self.starved.load(SeqCst) && self.starved.swap(false, SeqCst)
     }
 
-    /// Takes a place whatever the limit: for what is there already.
+    /// Takes a place whatever the limit, for an object that exists already.
     pub(crate) fn take_anyway(&self) {
         self.used.fetch_add(1, SeqCst);
     }
 
-    /// Returns a place if more are taken than the limit allows; true if it did. As often as it takes, and no oftener.
+    /// Returns a place if more are taken than the limit allows; true if it did. Concurrent calls return the surplus
+    /// exactly.
     pub(crate) fn give_back_surplus(&self) -> bool {
         let max = self.max();
         let fewer = |used: usize| (max != 0 && used > max).then(|| used - 1);
         self.used.fetch_update(SeqCst, SeqCst, fewer).is_ok()
     }
 
-    /// Returns a place where nobody can be told. The mark stays, so that the next release tells.
+    /// Returns a place where no shard can be told. The mark stays, so that the next release wakes the waiters.
     pub(crate) fn give_back_silently(&self) {
         let before = self.used.fetch_sub(1, SeqCst);
         debug_assert!(before > 0, "a place is returned that was never taken");
@@ -116,7 +117,7 @@ impl Quota {
     }
 }
 
-/// One place in a [`Quota`], returned on drop. For limits nobody queues for (client limits).
+/// A place in a [`Quota`], returned on drop. For limits without a queue (client limits).
 #[derive(Debug)]
 #[must_use]
 pub struct Entered {

@@ -18,7 +18,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A span in `0..=span`.
+    /// Returns a random span in `0..=span`.
     pub(crate) fn up_to(&mut self, span: Duration) -> Duration {
         let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX - 1);
         Duration::from_micros(self.next() % micros.saturating_add(1).max(1))

@@ -1,4 +1,4 @@
-//! One lane of a pool: the servers and waiters of one worker. See the crate page for the picture.
+//! A lane of a pool: the servers and waiters of one worker. See the crate page for a picture.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -38,30 +38,30 @@ pub use count::Counts;
 pub use count::Violation;
 pub use seats::Usage;
 
-/// How often a shard that is refused by the database or user limit asks for an eviction again.
+/// Interval at which a shard that the database or user limit refuses asks for an eviction again.
 pub const EVICT_RETRY: Duration = Duration::from_millis(100);
 
-/// The pause after a login that our own shortage prevented.
+/// Pause after a login that failed for lack of local resources.
 pub const LOCAL_FAILURE_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often the filling up to `min_pool_size` is tried again when it was refused.
+/// Interval at which filling up to `min_pool_size` is tried again after a refusal.
 pub const MIN_SIZE_RETRY: Duration = Duration::from_millis(333);
 
-/// A server's lifetime is longer than the configured one by up to 1/10, so that closes are spaced.
+/// A server's lifetime exceeds the configured one by up to 1/10, so that closes are spread out.
 pub const LIFETIME_SPREAD: u32 = 10;
 
-/// Servers that were left idle together are closed over the following 1/10 of `server_idle_timeout`.
+/// Servers that became idle together are closed over the following 1/10 of `server_idle_timeout`.
 pub const IDLE_SPREAD: u32 = 10;
 
-/// How long a server may be idle of which a pool with a limit on assigned servers has more than
-/// [enough](Shared::set_enough), unless `server_idle_timeout` is shorter: the load may change its mind.
+/// Idle time after which a server beyond [enough](Shared::set_enough) is closed, in a pool that limits assigned
+/// servers. A shorter `server_idle_timeout` wins. The delay is there because the load may rise again.
 pub const SURPLUS_IDLE: Duration = Duration::from_secs(5);
 
-/// Surplus servers of a worker are closed so far apart: the end of a backend that has much of shared_buffers mapped takes
-/// a processor of the host for some milliseconds, and nobody waits for it. At 4 ms it is 1 % of one processor.
+/// Interval at which a worker closes surplus servers. The end of a backend that maps much of shared_buffers takes some
+/// milliseconds of a processor of the host, and no client waits for it. At 4 ms each, that is 1 % of one processor.
 pub const SURPLUS_SPACING: Duration = Duration::from_millis(500);
 
-/// One worker's part of a pool.
+/// Part of a pool that belongs to one worker.
 ///
 /// Commands (`checkout`, `checkin`, …) come from the engine; after each one, drain [`Shard::poll`]
 /// until it returns None. Call [`Shard::tick`] at [`Shard::next_tick`], which any command can change.
@@ -86,29 +86,29 @@ pub struct Shard {
     servers: HashMap<ServerId, Entry, BuildHasherDefault<IdHasher>>,
     /// Idle servers with the moment they became idle, longest idle first.
     idle: VecDeque<(ServerId, Moment)>,
-    /// Kept servers with the moment since when, longest first.
+    /// Kept servers with the moment they became kept, longest kept first.
     kept: VecDeque<(ServerId, Moment)>,
     queue: Queue,
     actions: VecDeque<Action>,
-    /// A place was released that somebody is waiting for.
+    /// A place was released that another shard waits for.
     wake: bool,
-    /// What the other lanes have been told.
+    /// State of the queue as published to the other lanes.
     announced: Line,
     announced_idle: Offer,
-    /// Connect tokens that the engine has not answered, or not even seen.
+    /// Connect tokens that the engine has not answered or not yet polled.
     tokens: usize,
     /// Servers in state `Connecting`.
     connecting: usize,
-    /// An ask is out and has not been answered.
+    /// An `Action::Ask` has not been answered yet.
     asking: bool,
     clients: usize,
     /// The latest moment seen; commands without a time use it.
     last: Moment,
-    /// No login of this lane before this: our own shortage.
+    /// No login of this lane starts before this moment, for lack of local resources.
     local_pause: Moment,
     /// When the queue was last served.
     served_at: Moment,
-    /// When to try again to grow; NEVER = somebody will call `retry`.
+    /// When to try again to grow; NEVER = wait for a call of `retry`.
     grow_at: Moment,
     /// The limit that refused the last attempt to grow.
     refusal: Option<Refusal>,
@@ -116,9 +116,9 @@ pub struct Shard {
     min_at: Moment,
     /// The earliest end of a lifetime that has not been acted upon.
     next_expiry: Moment,
-    /// No server is closed for being idle before this.
+    /// No server is closed for being idle before this moment.
     unused_after: Moment,
-    /// Servers with a seat; counted only where these are limited.
+    /// Number of servers with a seat; counted only if assigned servers are limited.
     seated: usize,
     usage: Usage,
 }
@@ -127,15 +127,15 @@ pub struct Shard {
 struct Entry {
     state: State,
     permit: Permit,
-    /// From the first completed login on.
+    /// Set once the login is complete.
     alive: Option<Connected>,
-    /// While it is assigned, where that is limited.
+    /// Held while the server is assigned, if assigned servers are limited.
     seat: Option<Seat>,
-    /// When its login began.
+    /// When the server's login began.
     started: Moment,
-    /// The end of its lifetime; NEVER = none.
+    /// The end of the server's lifetime; NEVER = none.
     expires: Moment,
-    /// When a client last let go of it: since then nobody knows whether it lives.
+    /// When a client last released the server: since then nothing has shown that it is alive.
     used_at: Moment,
 }
 
@@ -145,15 +145,15 @@ enum State {
     Closing,
     Connecting(Connecting),
     Idle,
-    /// Free, and left with its client while nobody waits.
+    /// Free, but left with its client while no client waits.
     Kept,
     Leaving(Promise),
     Testing,
 }
 
 impl Shard {
-    /// The shard of `lane` (`0..shared.lanes()`); one shard per lane at a time. The seed spreads
-    /// lifetimes and back-off.
+    /// Creates the shard of `lane` (`0..shared.lanes()`); one shard per lane at a time. The seed spreads lifetimes and
+    /// back-off.
     #[must_use]
     pub fn new(shared: Arc<Shared>, policy: Arc<Policy>, lane: usize, seed: u64) -> Self {
         debug_assert!(lane < shared.lanes(), "the lane exists");
@@ -188,7 +188,7 @@ impl Shard {
         }
     }
 
-    /// What to do next; None when there is nothing left. Drain after each command.
+    /// Returns the next action; None if there is nothing left. Drain after each command.
     pub fn poll(&mut self, now: Moment) -> Option<Action> {
         self.see(now);
         if std::mem::take(&mut self.wake) {
@@ -222,10 +222,10 @@ impl Shard {
         self.last = self.last.max(now);
     }
 
-    /// Publishes the queue if it changed; a claim that shrank frees lanes that deferred to it.
+    /// Publishes the queue if it changed. If its claim shrank, wakes the lanes that deferred to it.
     fn announce_wait(&mut self) {
         if self.shared.lanes() == 1 {
-            // Nobody listens, and nobody can defer to us.
+            // There is no other lane to read it or to defer to this one.
             return;
         }
         let unmet = self.unmet();
@@ -253,7 +253,7 @@ impl Shard {
         }
     }
 
-    /// Waiters that no login in the making and no server on its way is meant for.
+    /// Number of waiters that no login in progress and no server in transfer is meant for.
     fn unmet(&self) -> usize {
         let waiting = self.queue.len();
         if waiting == 0 {
@@ -270,7 +270,7 @@ impl Shard {
 }
 
 impl Drop for Shard {
-    /// A lane without a shard neither waits nor has anything to give.
+    /// Publishes that this lane has neither waiters nor servers to give.
     fn drop(&mut self) {
         self.shared.announce_wait(self.lane, &Line::EMPTY);
         self.shared.announce_idle(self.lane, Offer::NONE);
@@ -280,8 +280,8 @@ impl Drop for Shard {
     }
 }
 
-/// Server numbers come from our own counters, so nobody can choose colliding ones: one multiplication
-/// spreads them well enough and is far cheaper than SipHash.
+/// Server numbers come from Weir's own counters, so no peer can choose colliding ones. One multiplication spreads them
+/// well enough and is far cheaper than SipHash.
 #[derive(Debug, Default)]
 struct IdHasher(u64);
 

@@ -1,16 +1,16 @@
-//! What all lanes of one pool share: atomics, and the tokens that stand for what they count.
+//! State that all lanes of one pool share: atomics, and the tokens that stand for what they count.
 //!
-//! # Why no wake-up is lost
+//! # Why no wakeup is lost
 //!
-//! A lane that gets a free server first announces it (`announce_idle`), then looks for waiters
-//! (`promise_oldest`). A lane that gets a waiter first announces it (`announce_wait`), then looks for
-//! idle servers (`coldest_lane`). All four use SeqCst, so in every interleaving at least one of the
-//! two sees the other: the server is handed over, or it is asked for. A lane may skip a waiter only
-//! when as many servers are promised to that lane as it has waiters; a promise ends either with the
-//! server's arrival or with `WakeOthers`, and both make the lane look again.
+//! A lane that gets a free server first announces it (`announce_idle`), then looks for waiters (`promise_oldest`). A
+//! lane that gets a waiter first announces it (`announce_wait`), then looks for idle servers (`coldest_lane`). All four
+//! use SeqCst, so in every interleaving at least one of the two sees the other: the server is handed over, or it is
+//! asked for. A lane may skip a waiter only if as many servers are reserved for that waiter's lane (`Promise`) as it
+//! has waiters. A reservation ends either with the server's arrival or with `WakeOthers`, and both make the lane look
+//! again.
 //!
-//! A server that its client keeps while nobody waits (`Shard::keep`) is announced in the same word and looks for waiters
-//! in the same order.
+//! A server that its client keeps while no client waits (`Shard::keep`) is announced in the same word, and its lane
+//! looks for waiters in the same order.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -33,21 +33,22 @@ pub use crate::parcel::Parcel;
 use crate::policy::Policy;
 use crate::quota::Quota;
 
-/// How much older another lane's waiter must be to be served first: about one turn of an event loop.
-/// Below it, moving the server costs more than the order is worth.
+/// Minimum time by which another lane's waiter must be older to be served first: about one turn of an event loop. Below
+/// it, moving the server costs more than the order is worth.
 pub const FAIRNESS_GRACE: Duration = Duration::from_millis(1);
 
-/// A free server is for another lane's waiter if that one waits since before this, and here somebody waits since `head`.
+/// Moment before which another lane's waiter must have queued to get a free server, if the longest waiter here queued
+/// at `head`.
 pub(crate) fn older_than(head: Moment) -> Moment {
     let grace = u64::try_from(FAIRNESS_GRACE.as_micros()).unwrap_or(u64::MAX);
     Moment(head.0.saturating_sub(grace))
 }
 
-/// A server idle for so long is surplus in its lane; others ask for it before they open their own.
+/// Idle time after which a server is surplus in its lane; other lanes ask for it before they open their own.
 pub const HANDOVER_IDLE: Duration = Duration::from_millis(5);
 
-/// How many of its longest waiters a lane publishes. Beyond that others hand over only what they
-/// do not need themselves.
+/// Number of its longest waiters that a lane publishes. Beyond these, other lanes hand over only servers that they do
+/// not need themselves.
 pub const HEADS_PUBLISHED: usize = 8;
 
 /// Two cache lines, as processors fetch them in pairs.
@@ -59,11 +60,11 @@ struct Padded<T>(T);
 #[derive(Debug)]
 struct Waiting {
     count: AtomicUsize,
-    /// Servers on their way here, or about to be.
+    /// Number of servers on their way to this lane, or about to be.
     promised: AtomicUsize,
-    /// Waiters that no login in the making is meant for.
+    /// Number of waiters that no login in progress is meant for.
     unmet: AtomicUsize,
-    /// Since when the longest waiters wait, longest first; NEVER = none.
+    /// Moments since which the longest waiters wait, longest first; NEVER = none.
     heads: [AtomicU64; HEADS_PUBLISHED],
 }
 
@@ -74,7 +75,7 @@ struct Lane {
     offer: Padded<AtomicU64>,
 }
 
-/// What a lane tells the others of its queue.
+/// State of a lane's queue as published to the other lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) count: usize,
@@ -94,47 +95,47 @@ impl Line {
     }
 }
 
-/// One pool (database, user) across all workers.
+/// State of one pool (database, user) across all workers.
 #[derive(Debug)]
 pub struct Shared {
     lanes: Box<[Lane]>,
-    /// Every server connection of the pool, the ones in the making and in transit included.
+    /// All server connections of the pool, including those logging in and in transit.
     places: Quota,
     database: Arc<Quota>,
     user: Arc<Quota>,
     /// Assigned servers, in pools that limit them.
     seats: Quota,
-    /// More servers than these are surplus; 0 = none is.
+    /// Number of servers above which the rest are surplus; 0 = none is.
     enough: AtomicUsize,
     pub(crate) host: Arc<HostGate>,
     /// Servers whose login is complete.
     connected: AtomicUsize,
     /// Servers between two lanes.
     in_transit: AtomicUsize,
-    /// Servers that are there to stay: all but those being closed.
+    /// Servers that are not being closed.
     staying: AtomicUsize,
     /// Clients connected, all lanes.
     pub(crate) clients: AtomicUsize,
     /// New clients fail fast until then, if no server is connected.
     failing_until: AtomicU64,
-    /// When the host could not be reached, if that is why they fail; 0: it is not.
+    /// When the host could not be reached, if clients fail for that reason; 0 otherwise.
     unreachable_at: AtomicU64,
-    /// No login of this pool until then: it was rejected.
+    /// No login of this pool starts until then, because one was rejected.
     rejected_until: AtomicU64,
-    /// Servers that began before this are closed on release.
+    /// Servers whose login began before this are closed on release.
     obsolete_before: AtomicU64,
-    /// No server is assigned, and none stays that is not in use.
+    /// No server is assigned, and a server that is not in use is closed.
     is_paused: AtomicBool,
-    /// How many servers began when: only logins and closes touch it.
+    /// Number of servers by the moment their login began. Only logins and closes touch it.
     ages: Mutex<BTreeMap<Moment, usize>>,
-    /// A lane left a free place to an older waiter and wants to hear when that one is served.
+    /// A lane left a free place to an older waiter and wants a wakeup when that waiter is served.
     deferred: AtomicBool,
 }
 
-/// Limits that a new server connection needs a place in.
+/// Number of limits that a new server connection needs a place in.
 const LIMITS: usize = 3;
 
-/// Which limit refuses a new server connection.
+/// Limit that refuses a new server connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Pool,
@@ -174,34 +175,34 @@ impl Shared {
         }
     }
 
-    /// Server connections of the pool: every state, all lanes, in transit.
+    /// Number of server connections of the pool: every state, all lanes, in transit.
     #[must_use]
     pub fn servers(&self) -> usize {
         self.places.used()
     }
 
-    /// Servers whose login is complete, all lanes.
+    /// Number of servers whose login is complete, all lanes.
     #[must_use]
     pub fn connected(&self) -> usize {
         self.connected.load(SeqCst)
     }
 
-    /// Servers between two lanes.
+    /// Number of servers between two lanes.
     #[must_use]
     pub fn in_transit(&self) -> usize {
         self.in_transit.load(SeqCst)
     }
 
-    /// Servers that are there to stay: all but those being closed.
+    /// Number of servers that are not being closed.
     pub(crate) fn staying(&self) -> usize {
         self.staying.load(SeqCst)
     }
 
     // === the administrator's hand ===
 
-    /// PAUSE and RESUME: while a pool is paused nobody is given a server, and none is opened. Call [`settle`] on every
-    /// shard afterwards: idle servers are closed, or waiters served. Failed logins of before a pause are forgotten with
-    /// it, since whoever resumes knows that the host is back.
+    /// Pauses or resumes the pool (PAUSE, RESUME). While it is paused, no server is assigned and none is opened. Call
+    /// [`settle`] on every shard afterwards, to close idle servers or to serve waiters. Resuming clears earlier
+    /// failures of logins, because the administrator knows that the host is back.
     ///
     /// [`settle`]: crate::Shard::settle
     pub fn set_paused(&self, is_paused: bool) {
@@ -213,13 +214,13 @@ impl Shared {
         self.is_paused.store(is_paused, SeqCst);
     }
 
-    /// Whether nobody is given a server.
+    /// True if the pool is paused: no server is assigned.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.is_paused.load(Relaxed)
     }
 
-    /// Whether a server is left that [`recycle`](crate::Shard::recycle) wants gone.
+    /// True if a server is left that [`recycle`](crate::Shard::recycle) made obsolete.
     #[must_use]
     pub fn has_obsolete(&self) -> bool {
         let before = self.obsolete_before();
@@ -242,9 +243,9 @@ impl Shared {
 
     // === the limit on assigned servers ===
 
-    /// How many servers may be assigned at once, in pools whose [`Policy::limits_assigned`] says so; 0 = as many as
-    /// there are. A lower limit takes no server away: nobody gets one until enough have come back. True if the limit
-    /// rose: call `retry` on every shard then.
+    /// Sets the maximum number of assigned servers, in pools with [`Policy::limits_assigned`]; 0 = no limit. A lower
+    /// limit takes no server away, but none is assigned until enough have come back. Returns true if the limit rose:
+    /// call `retry` on every shard then.
     ///
     /// [`Policy::limits_assigned`]: crate::Policy::limits_assigned
     pub fn set_limit(&self, limit: usize) -> bool {
@@ -253,20 +254,20 @@ impl Shared {
         before != 0 && (limit == 0 || limit > before)
     }
 
-    /// From how many servers on, in a pool that limits the assigned ones, those that are idle go after
-    /// [`SURPLUS_IDLE`](crate::SURPLUS_IDLE) instead of `server_idle_timeout`; 0 = never. Each of them costs the host
-    /// memory and time that the others could use.
+    /// Sets the number of servers above which idle ones are surplus, in a pool that limits assigned servers; 0 = never.
+    /// Surplus servers are closed after [`SURPLUS_IDLE`](crate::SURPLUS_IDLE) instead of `server_idle_timeout`, because
+    /// each costs the host memory and time that the others could use.
     pub fn set_enough(&self, servers: usize) {
         self.enough.store(servers, SeqCst);
     }
 
-    /// Whether there are more servers than enough.
+    /// True if the pool has surplus servers.
     pub(crate) fn has_surplus(&self) -> bool {
         let enough = self.enough();
         enough > 0 && self.staying() > enough
     }
 
-    /// More servers than these are surplus; 0 = none is.
+    /// Number of servers above which the rest are surplus; 0 = none is.
     pub(crate) fn enough(&self) -> usize {
         self.enough.load(SeqCst)
     }
@@ -277,13 +278,15 @@ impl Shared {
         self.seats.max()
     }
 
-    /// Assigned servers, all lanes, those on their way to a waiter included. 0 in pools that do not limit them.
+    /// Number of assigned servers of all lanes, including those on their way to a waiter. 0 in pools that do not limit
+    /// them.
     #[must_use]
     pub fn assigned(&self) -> usize {
         self.seats.used()
     }
 
-    /// One more server may be assigned, or none. Who is refused hears of the next that comes back.
+    /// Takes a seat, that is, the right to assign one more server. A refused shard gets a wakeup when the next seat is
+    /// returned.
     pub(crate) fn take_seat(self: &Arc<Self>) -> Option<Seat> {
         if !self.seats.try_take(0) {
             self.seats.starve();
@@ -294,13 +297,13 @@ impl Shared {
         Some(Seat(Some(Arc::clone(self))))
     }
 
-    /// Counts a server that is assigned already.
+    /// Takes a seat for a server that is assigned already.
     pub(crate) fn take_seat_anyway(self: &Arc<Self>) -> Seat {
         self.seats.take_anyway();
         Seat(Some(Arc::clone(self)))
     }
 
-    /// Whether one more server may be assigned. Who is refused hears of the next that comes back.
+    /// True if a seat is free. A refused shard gets a wakeup when the next seat is returned.
     pub(crate) fn look_for_seat(&self) -> bool {
         self.has_seat() || {
             self.seats.starve();
@@ -312,8 +315,8 @@ impl Shared {
         self.seats.has_room(0)
     }
 
-    /// Whether there are as many servers as may be assigned, so that more would only be idle. Who is refused hears of
-    /// the next that goes.
+    /// True if as many servers exist as may be assigned, so that more would only be idle. A refused shard gets a wakeup
+    /// when the next server is closed.
     pub(crate) fn has_enough(&self) -> bool {
         let enough = || self.seats.max() != 0 && self.staying() >= self.seats.max();
         if !enough() {
@@ -329,8 +332,8 @@ impl Shared {
 
     // === places ===
 
-    /// Takes a place in all three limits, or in none. `wake` becomes true when a place that was
-    /// returned on the way is wanted by somebody.
+    /// Takes a place in all three limits, or in none. Sets `wake` if a shard waits for a place that was returned on the
+    /// way.
     pub(crate) fn reserve(
         self: &Arc<Self>,
         extra: usize,
@@ -339,14 +342,14 @@ impl Shared {
         loop {
             self.look(extra)?;
             let taken = self.places.try_take(extra);
-            // Another lane may have been faster since the look; without a new one nothing would tell us of its release.
+            // Another lane may have been faster since the look. Only a new look sets the mark that reports its release.
             if let Ok(permit) = self.complete(taken, wake) {
                 return Ok(permit);
             }
         }
     }
 
-    /// As `reserve`, for servers that nobody waits for: below `ceiling`, and marks nothing.
+    /// As `reserve`, for servers that no client waits for: below `ceiling`, and sets no mark.
     pub(crate) fn reserve_spare(
         self: &Arc<Self>,
         ceiling: usize,
@@ -357,8 +360,8 @@ impl Shared {
         self.complete(taken, wake)
     }
 
-    /// Whether the limits have room; a limit that refuses is marked and asked once more (see
-    /// [`Quota`]), so that the release of a place cannot be missed.
+    /// Checks that the limits have room. A limit that refuses is marked and asked once more (see [`Quota`]), so that
+    /// the release of a place cannot be missed.
     pub(crate) fn look(&self, extra: usize) -> Result<(), Refusal> {
         let Err(mut refusal) = self.peek(extra) else {
             return Ok(());
@@ -442,12 +445,13 @@ impl Shared {
         lanes.filter(move |(lane, _)| *lane != own)
     }
 
-    /// The other lane with the server that has been idle or kept longest, and since when.
+    /// The other lane with the longest-idle or longest-kept server, and since when that server is free.
     pub(crate) fn coldest_lane(&self, own: usize) -> Option<(usize, Moment)> {
         self.coldest_offer(own, |offer| offer.since())
     }
 
-    /// The other lane on which a client keeps a server that it can do without, and since when the lane has one to give.
+    /// The other lane on which a client keeps a server that it can do without, and since when that lane has one to
+    /// give.
     pub(crate) fn keeping_lane(&self, own: usize) -> Option<(usize, Moment)> {
         self.coldest_offer(own, |offer| offer.since().filter(|_| offer.keeps()))
     }
@@ -466,9 +470,9 @@ impl Shared {
             .min_by_key(|(_, since)| *since)
     }
 
-    /// Promises a server to the other lane whose waiter is the longest and older than `before`.
+    /// Reserves a server for the other lane whose waiter is the longest and older than `before`.
     pub(crate) fn promise_oldest(self: &Arc<Self>, own: usize, before: Moment) -> Option<Promise> {
-        // Each failed attempt means that a rival promised; as many tries as lanes are enough.
+        // Each failed attempt means that a rival reserved one; as many tries as lanes are enough.
         for _ in 0..self.lanes.len() {
             let others = self.others(own);
             let oldest = others
@@ -482,7 +486,7 @@ impl Shared {
         None
     }
 
-    /// Promises a server to `lane`, if it has a waiter without one.
+    /// Reserves a server for `lane`, if that lane has a waiter without one.
     pub(crate) fn promise(self: &Arc<Self>, lane: usize) -> Option<Promise> {
         let waiting = &self.lanes.get(lane)?.waiting.0;
         let wanted =
@@ -500,14 +504,14 @@ impl Shared {
             .map_or(0, |lane| lane.waiting.0.promised.load(SeqCst))
     }
 
-    /// Whether another lane's first waiter that needs a place of its own is older than `before`.
+    /// True if another lane's first waiter that needs a place of its own is older than `before`.
     pub(crate) fn has_older_unmet(&self, own: usize, before: Moment) -> bool {
         let older = |waiting: &Waiting| waiting.first_unmet().is_some_and(|since| since < before);
         let mut others = self.others(own);
         others.any(|(_, lane)| older(&lane.waiting.0))
     }
 
-    /// Whether another lane's first waiter without a server on its way is older than `before`.
+    /// True if another lane's first waiter without a server on its way is older than `before`.
     pub(crate) fn has_older_waiter(&self, own: usize, before: Moment) -> bool {
         let older = |waiting: &Waiting| waiting.unpromised().is_some_and(|since| since < before);
         let mut others = self.others(own);
@@ -519,7 +523,8 @@ impl Shared {
         self.oldest_elsewhere(own).is_some()
     }
 
-    /// Since when the longest waiter of the other lanes waits that no server is on its way to; NEVER if that is not published.
+    /// Moment since which the longest waiter of the other lanes waits without a server on its way. NEVER if the lane
+    /// has such a waiter but does not publish its moment.
     pub(crate) fn oldest_elsewhere(&self, own: usize) -> Option<Moment> {
         let others = self.others(own);
         others
@@ -537,19 +542,19 @@ impl Shared {
 
     // === logins ===
 
-    /// Until when nobody logs in to the host; nothing if the last login succeeded.
+    /// Moment until which no login to the host starts; None if the last login succeeded.
     #[must_use]
     pub fn host_closed_until(&self) -> Option<Moment> {
         self.host.closed_until()
     }
 
-    /// New clients fail fast: a login failed, and no server is left to wait for.
+    /// True if new clients fail fast: a login failed, and no server is left to wait for.
     pub(crate) fn is_failing(&self, now: Moment) -> bool {
         now.0 < self.failing_until.load(SeqCst) && self.connected() == 0 && !self.is_host_back()
     }
 
-    /// True if the host was out of reach and has answered since, if only to say that it is starting up: its clients wait
-    /// again. A login that was rejected for good (a password, a database that is not there) still counts.
+    /// True if the host was out of reach and has answered since, even if only to say that it is starting up. Clients
+    /// wait again then. A login that was rejected for good (a password, a missing database) still counts.
     fn is_host_back(&self) -> bool {
         let at = self.unreachable_at.load(SeqCst);
         at != 0 && self.host.has_answered_since(Moment(at))
@@ -563,7 +568,7 @@ impl Shared {
         self.obsolete_before.fetch_max(before.0, SeqCst);
     }
 
-    /// The host answered a login with "not now": clients wait again.
+    /// Records that the host answered a login with "not now": clients wait again.
     pub(crate) fn host_is_back(&self, now: Moment) {
         self.host.answered(now);
         if self.unreachable_at.swap(0, SeqCst) != 0 {
@@ -571,15 +576,15 @@ impl Shared {
         }
     }
 
-    /// Lets clients fail fast: a login was rejected for good.
+    /// Makes clients fail fast, because a login was rejected for good.
     pub(crate) fn set_failing(&self, until: Moment) {
         self.unreachable_at.store(0, SeqCst);
         self.failing_until.store(until.0, SeqCst);
     }
 
-    /// Lets clients fail fast until the host answers a login.
+    /// Makes clients fail fast until the host answers a login.
     pub(crate) fn set_unreachable(&self, now: Moment, until: Moment) {
-        // A rejection of before is answered by the host, so only a successful login takes it back.
+        // A host that rejects logins answers them too, so only a successful login clears an earlier rejection.
         if now.0 >= self.rejected_until.load(SeqCst) {
             self.unreachable_at.store(now.0, SeqCst);
         }
@@ -590,7 +595,7 @@ impl Shared {
         self.rejected_until.store(until.0, SeqCst);
     }
 
-    /// A login succeeded; true if that ends a pause that others are waiting out.
+    /// Records a successful login. The flag is true if that ends a pause that other shards are waiting out.
     pub(crate) fn login_succeeded(self: &Arc<Self>, started: Moment) -> (Connected, bool) {
         self.failing_until.store(0, SeqCst);
         let was_rejected = self.rejected_until.swap(0, SeqCst) != 0;
@@ -634,8 +639,8 @@ impl Lane {
 }
 
 impl Waiting {
-    /// Since when the longest waiter waits that no server is on its way to. A racy reading may be
-    /// off by one waiter; it decides the order only, never whether somebody is served.
+    /// Moment since which the longest waiter without a server on its way waits. A racy read may be off by one waiter;
+    /// it affects the order only, never whether a waiter is served.
     fn unpromised(&self) -> Option<Moment> {
         let count = self.count.load(SeqCst);
         if count == 0 {
@@ -650,7 +655,7 @@ impl Waiting {
         (promised < count).then(|| Moment(head()))
     }
 
-    /// Since when the first waiter waits that needs a place of its own; None also beyond the heads.
+    /// Moment since which the first waiter that needs a place of its own waits; None also beyond the published heads.
     fn first_unmet(&self) -> Option<Moment> {
         let unmet = self.unmet.load(SeqCst);
         let count = self.count.load(SeqCst);
@@ -659,28 +664,29 @@ impl Waiting {
     }
 }
 
-/// One server connection's place in pool, database and user limit. Travels with the server.
+/// Place of one server connection in the limits of pool, database and user. Travels with the server.
 ///
-/// Dropping it returns the places; whoever waits for them hears of it at the next regular release.
+/// Dropping it returns the places; shards that wait for them are woken at the next regular release.
 #[derive(Debug)]
 #[must_use]
 pub struct Permit {
     /// None only while being released.
     shared: Option<Arc<Shared>>,
     reserve: bool,
-    /// Its server is not being closed.
+    /// The server is not being closed.
     stays: bool,
 }
 
 impl Permit {
-    /// Whether the pool was above its size when this place was taken.
+    /// True if the pool was above its size when this place was taken.
     #[must_use]
     pub const fn is_reserve(&self) -> bool {
         self.reserve
     }
 
-    /// The server is about to be gone, though it holds its places until then. False, and it stays, if no more than
-    /// `floor` stay. One step, so that lanes that look at the same moment do not all close the one that is too many.
+    /// Counts the server as being closed, though it holds its places until it is gone. Returns false and changes
+    /// nothing if no more than `floor` servers stay. This is one atomic step, so that lanes that look at the same
+    /// moment do not all close the surplus server.
     pub(crate) fn retire(&mut self, floor: usize) -> bool {
         let Some(shared) = self.shared.as_ref().filter(|_| self.stays) else {
             return false;
@@ -691,7 +697,7 @@ impl Permit {
         retired
     }
 
-    /// Returns the places; true if somebody waits for one.
+    /// Returns the places. True if a shard waits for one.
     pub(crate) fn release(mut self) -> bool {
         // Before the places, so that there are never fewer of these than servers counted as staying.
         self.retire(0);
@@ -716,17 +722,17 @@ impl Drop for Permit {
     }
 }
 
-/// Leave for one server to be assigned. Stays with the server from client to client.
+/// Right to assign one server. Stays with the server from client to client.
 #[derive(Debug)]
 pub(crate) struct Seat(Option<Arc<Shared>>);
 
 impl Seat {
-    /// Ends the assignment; true if somebody waits for that.
+    /// Ends the assignment. True if a shard waits for that.
     pub(crate) fn release(mut self) -> bool {
         self.0.take().is_some_and(|shared| shared.seats.give_back())
     }
 
-    /// The seat again, unless the limit has fallen below what is assigned.
+    /// Returns the seat again, unless the limit has fallen below the number of assigned servers.
     pub(crate) fn renewed(mut self) -> Option<Self> {
         let is_surplus = |shared: &mut Arc<Shared>| shared.seats.give_back_surplus();
         if self.0.take_if(is_surplus).is_some() {
@@ -744,7 +750,7 @@ impl Drop for Seat {
     }
 }
 
-/// A server is on its way to a lane.
+/// Reservation of a server for a lane: the server is on its way there or about to be.
 #[derive(Debug)]
 pub(crate) struct Promise {
     shared: Arc<Shared>,
@@ -760,7 +766,7 @@ impl Drop for Promise {
     }
 }
 
-/// A server whose login is complete exists.
+/// Stands for a server whose login is complete.
 #[derive(Debug)]
 pub(crate) struct Connected {
     shared: Arc<Shared>,
@@ -779,7 +785,7 @@ impl Drop for Connected {
     }
 }
 
-/// A server is between two lanes.
+/// Stands for a server between two lanes.
 #[derive(Debug)]
 pub(crate) struct Transit {
     shared: Arc<Shared>,

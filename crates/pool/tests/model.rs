@@ -1,6 +1,6 @@
-//! Lanes on threads whose order shuttle decides: limits are never passed, and no wake-up is lost. A lost one leaves every
-//! thread waiting for a message, which shuttle reports as a deadlock. Run by
-//! `cargo test -p weir-pool --features model --test model`.
+//! Lanes on threads whose order shuttle decides: limits are never exceeded, and no wakeup is lost. A lost wakeup leaves
+//! every thread waiting for a message, which shuttle reports as a deadlock. Run by `cargo test -p weir-pool --features
+//! model --test model`.
 
 #![expect(
     clippy::indexing_slicing,
@@ -31,16 +31,16 @@ use weir_pool::ServerId;
 use weir_pool::Shard;
 use weir_pool::Shared;
 
-/// Time stands still: nothing may depend on a timer.
+/// Time stands still, because nothing may depend on a timer.
 const NOW: Moment = Moment(1);
 
-/// Orders of the threads that are tried for each set-up.
+/// Number of thread orders that are tried for each set-up.
 const ORDERS: usize = 200;
 
 enum Message {
     Ask(usize),
     AskRefused,
-    /// A lane has no more transactions to do.
+    /// A lane has completed its transactions.
     Done,
     Parcel(Parcel, bool),
     Retry,
@@ -62,9 +62,9 @@ struct Setup {
     /// Assigned servers; 0 = not limited.
     seats: usize,
     keeps: bool,
-    /// Some servers end with a transaction.
+    /// Some servers are closed after a transaction.
     closes: bool,
-    /// What each lane's first client does, and the second one of the first lane.
+    /// Number of transactions of each lane's first client, and of the second client of the first lane.
     transactions: [usize; 2],
 }
 
@@ -75,7 +75,7 @@ struct Lane {
     clients: [(Client, usize); 2],
     inbox: Receiver<Message>,
     others: Vec<Sender<Message>>,
-    /// Released at the end of the event, as the engine does it.
+    /// Servers to release at the end of the event, as the engine does it.
     later: VecDeque<ServerId>,
     open: Arc<AtomicUsize>,
     setup: Setup,
@@ -106,7 +106,7 @@ impl Lane {
         }
     }
 
-    /// One step of a client; false if it can only wait.
+    /// Performs one step of a client; false if it can only wait.
     fn act(&mut self, client: usize) -> bool {
         let (state, left) = self.clients[client];
         match state {
@@ -168,7 +168,7 @@ impl Lane {
         }
     }
 
-    /// Carries out what the shard asks for, and releases what was put off.
+    /// Performs the shard's actions, and the releases that were put off.
     fn settle(&mut self) {
         loop {
             while let Some(action) = self.shard.poll(NOW) {
@@ -301,7 +301,7 @@ fn check(setup: Setup) {
 }
 
 fn check_in(orders: usize, setup: Setup) {
-    // By chance, and by few changes between threads at the worst moments.
+    // First at random, then with few thread switches at the worst moments.
     shuttle::check_random(move || run(setup), orders);
     shuttle::check_pct(move || run(setup), orders, 3);
 }
@@ -343,7 +343,7 @@ fn a_place_that_is_given_back_is_taken_by_who_was_refused() {
         closes: true,
         ..SETUP
     });
-    // The last release of all is the one that can be missed.
+    // Only the very last release can be missed.
     let last = Setup {
         closes: true,
         transactions: [1, 0],

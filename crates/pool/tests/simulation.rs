@@ -1,5 +1,5 @@
-//! The whole pool in a box: several pools and lanes, messages that arrive late and in any order, logins
-//! that fail, servers that die, clients that leave. After every step the books must balance.
+//! Simulation of whole pools: several pools and lanes, messages that arrive late and in any order, logins that fail,
+//! servers that die, clients that leave. After every step the counts must be consistent.
 
 #![expect(
     clippy::indexing_slicing,

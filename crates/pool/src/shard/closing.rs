@@ -1,4 +1,4 @@
-//! Which servers have to go, and how one goes without two lanes closing the same surplus.
+//! Decides which servers are closed, and keeps two lanes from closing the same surplus.
 
 use crate::action::Action;
 use crate::action::CloseReason;
@@ -9,7 +9,7 @@ use crate::shard::Shard;
 use crate::shard::State;
 
 impl Shard {
-    /// Why a server that is not in use must go; None if it may stay.
+    /// Reason for which a server that is not in use must be closed; None if it may stay.
     pub(super) fn due(&self, now: Moment, entry: &Entry) -> Option<CloseReason> {
         if self.is_obsolete_entry(entry) {
             Some(CloseReason::Obsolete)
@@ -24,8 +24,8 @@ impl Shard {
         }
     }
 
-    /// This server is about to be gone. False, and nothing happens, if the reason is that there are too many of them and
-    /// another lane has closed the one that was.
+    /// Marks a server as being closed. Returns false and changes nothing if the floor for this reason is reached, for
+    /// example because another lane has just closed the surplus server.
     pub(super) fn begin_closing(&mut self, server: ServerId, reason: CloseReason) -> bool {
         let floor = self.floor(reason);
         let Some(entry) = self.servers.get_mut(&server) else {
@@ -38,7 +38,7 @@ impl Shard {
         goes
     }
 
-    /// Takes an idle server out of the idle list and has it closed; false if it is not idle or may stay.
+    /// Removes an idle server from the idle list and has it closed; false if it is not idle or may stay.
     pub(super) fn close_idle(&mut self, server: ServerId, reason: CloseReason) -> bool {
         let Some(place) = self.idle.iter().position(|(other, _)| *other == server) else {
             return false;
@@ -52,7 +52,7 @@ impl Shard {
         true
     }
 
-    /// How many servers of the pool are not closed for this reason.
+    /// Number of servers of the pool that must stay when servers are closed for this reason.
     fn floor(&self, reason: CloseReason) -> usize {
         match reason {
             CloseReason::TooMany => self.policy.ceiling(),
@@ -79,9 +79,9 @@ mod tests {
     use crate::Checkin;
     use crate::Policy;
 
-    /// What two workers do in the same moment with the servers they hold.
+    /// Runs `act` on all shards at the same moment, one thread each; returns the sum of the results.
     fn in_both(shards: &mut [Shard], act: impl Fn(&mut Shard) -> usize + Sync) -> usize {
-        // A barrier wakes one long before the other.
+        // Not a barrier, which would wake one thread long before the other.
         let (missing, act) = (&AtomicUsize::new(shards.len()), &act);
         std::thread::scope(|scope| {
             let one = |shard| {
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(closed, [true, false]);
     }
 
-    /// Seen with a reload: of three servers that came back to two workers in one moment two were closed, where the
+    /// Seen with a reload: three servers came back to two workers at the same moment, and two were closed although the
     /// smaller pool had room for two.
     #[test]
     fn workers_that_get_servers_back_at_once_close_just_the_surplus() {

@@ -9,12 +9,12 @@ use crate::shard::Shard;
 use crate::shard::State;
 use crate::shared::Shared;
 
-/// How many servers and waiters of one lane are in which state. Add up the lanes for `SHOW POOLS`.
+/// Number of servers and waiters of one lane by state. Add up the lanes for `SHOW POOLS`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// `cl_waiting`: clients in the queue.
     pub cl_waiting: usize,
-    /// `sv_active`: servers in the hands of a client, those about to move to another lane included.
+    /// `sv_active`: servers assigned to a client, including those about to move to another lane.
     pub sv_active: usize,
     /// `sv_idle`: servers ready for use.
     pub sv_idle: usize,
@@ -22,19 +22,19 @@ pub struct Counts {
     pub sv_used: usize,
     /// `sv_tested`: servers running a check or reset query.
     pub sv_tested: usize,
-    /// `sv_login`: servers logging in, those about to begin included.
+    /// `sv_login`: servers logging in, including those about to begin.
     pub sv_login: usize,
     /// Servers being closed; PgBouncer has no column for them.
     pub closing: usize,
-    /// `maxwait`: how long the longest waiter has waited.
+    /// `maxwait`: time for which the longest waiter has waited.
     pub maxwait: Duration,
 }
 
-/// The books do not balance: a defect of the pool, never of its use.
+/// Inconsistent counts: a defect of the pool, never of its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
-    /// A server is counted idle and is not in the idle list, or the reverse.
+    /// A server is in state idle but not in the idle list, or the reverse.
     #[error("{listed} servers listed as idle, {idle} in state idle")]
     IdleList {
         /// Entries of the idle list.
@@ -50,7 +50,7 @@ pub enum Violation {
         /// Waiting clients.
         waiting: usize,
     },
-    /// A server is kept by its client and not listed as such, or the reverse.
+    /// A server is in state kept but not in the list of kept servers, or the reverse.
     #[error("{listed} servers listed as kept, {kept} in state kept")]
     KeptList {
         /// Entries of the list.
@@ -107,14 +107,14 @@ impl Shard {
         counts
     }
 
-    /// Whether this server is idle for longer than `check_delay`: `sv_used`.
+    /// True if this server has been idle for longer than `check_delay`: `sv_used`.
     #[must_use]
     pub fn is_long_idle(&self, server: ServerId, now: Moment) -> bool {
         let entry = self.servers.get(&server);
         entry.is_some_and(|entry| self.is_long_idle_entry(entry, now))
     }
 
-    /// Whether this server has to be closed when it is released, because of RECONNECT or a reload.
+    /// True if this server has to be closed when it is released, because of RECONNECT or a reload.
     #[must_use]
     pub fn is_obsolete(&self, server: ServerId) -> bool {
         let entry = self.servers.get(&server);
@@ -125,31 +125,31 @@ impl Shard {
         matches!(entry.state, State::Idle) && now.since(entry.used_at) > self.policy.check_delay
     }
 
-    /// Idle servers here.
+    /// Number of idle servers of this lane.
     #[must_use]
     pub fn idle(&self) -> usize {
         self.idle.len()
     }
 
-    /// Servers here in any state, and connects that the engine has not yet begun: permits held.
+    /// Number of permits held: servers of this lane in any state, and connects that the engine has not yet begun.
     #[must_use]
     pub fn servers(&self) -> usize {
         self.servers.len() + self.tokens
     }
 
-    /// Logins in the making here, connects that the engine has not yet begun included.
+    /// Number of logins in progress on this lane, including connects that the engine has not yet begun.
     #[must_use]
     pub const fn connecting(&self) -> usize {
         self.connecting + self.tokens
     }
 
-    /// Clients waiting here.
+    /// Number of clients waiting on this lane.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// How long the longest waiter here has waited; zero if nobody waits.
+    /// Time for which the longest waiter of this lane has waited; zero if no client waits.
     #[must_use]
     pub fn longest_wait(&self, now: Moment) -> Duration {
         self.queue
@@ -157,7 +157,7 @@ impl Shard {
             .map_or(Duration::ZERO, |since| now.since(since))
     }
 
-    /// Whether this lane's books balance. O(servers).
+    /// Checks that this lane's counts are consistent. O(servers).
     pub fn check_invariant(&self) -> Result<(), Violation> {
         let idle = self.count(|state| matches!(state, State::Idle));
         if idle != self.idle.len() {
@@ -196,7 +196,7 @@ impl Shard {
 }
 
 impl Shared {
-    /// Whether the books of all lanes together balance. Exact only while no lane is at work.
+    /// Checks that the counts of all lanes together are consistent. Exact only while no lane is at work.
     pub fn check(&self, shards: &[&Shard]) -> Result<(), Violation> {
         for shard in shards {
             shard.check_invariant()?;

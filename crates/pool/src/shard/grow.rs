@@ -1,4 +1,4 @@
-//! New servers: who may open one, and what follows from a login's success or failure.
+//! New servers: which lane may open one, and the effects of a login's success or failure.
 
 use crate::action::Action;
 use crate::action::Checkin;
@@ -25,11 +25,11 @@ use crate::shared::older_than;
 /// The smallest step of time.
 const INSTANT: std::time::Duration = std::time::Duration::from_micros(1);
 
-/// Why the shard does not grow now.
+/// Reason for which the shard does not grow now.
 enum Block {
-    /// An older waiter of another lane gets the place; we hear when it is served.
+    /// The place goes to an older waiter of another lane; a wakeup follows when that waiter is served.
     Deferred,
-    /// The gate is full; we hear when a login ends.
+    /// The gate is full; a wakeup follows when a login ends.
     Gate,
     Limit(Refusal),
     Until(Moment),
@@ -60,7 +60,7 @@ impl Shard {
         self.insert(server, entry);
     }
 
-    /// Answers [`Action::Connect`]: the login cannot even be tried.
+    /// Answers [`Action::Connect`]: the login cannot be started.
     pub fn connect_abandoned(&mut self, now: Moment, token: ConnectToken, kind: FailureKind) {
         self.see(now);
         self.tokens = self.tokens.saturating_sub(1);
@@ -73,7 +73,7 @@ impl Shard {
         self.after_failure(started, now, kind, permit);
     }
 
-    /// The login is complete: like a check-in.
+    /// Completes a login; the server is then placed as by a check-in.
     pub fn connected(&mut self, now: Moment, server: ServerId) -> Checkin {
         self.see(now);
         self.end_login(server);
@@ -90,7 +90,7 @@ impl Shard {
         answer
     }
 
-    /// The login failed; the server is gone. Also for one that was closed while it logged in.
+    /// Records that the login failed and the server is gone, also if it was closed during its login.
     pub fn connect_failed(&mut self, now: Moment, server: ServerId, kind: FailureKind) {
         self.see(now);
         self.end_login(server);
@@ -99,7 +99,7 @@ impl Shard {
         }
     }
 
-    /// The server connection is gone, whatever it was doing.
+    /// Records that the server connection is gone, in whatever state it was.
     pub fn closed(&mut self, now: Moment, server: ServerId) {
         self.see(now);
         self.end_login(server);
@@ -117,7 +117,7 @@ impl Shard {
         } = entry;
         drop(alive);
         if let State::Leaving(promise) = state {
-            // The lane that was promised this server must look again.
+            // The lane that expected this server must look again.
             drop(promise);
             self.wake = true;
         }
@@ -125,16 +125,16 @@ impl Shard {
         self.serve_queue(now);
     }
 
-    /// Somebody released a place that a shard was refused.
+    /// Looks again after another shard released a place that this shard was refused.
     pub fn retry(&mut self, now: Moment) {
         self.see(now);
         self.evict_at = now;
         self.serve_queue(now);
     }
 
-    /// Does for the waiters all that can be done now: ask a lane with a surplus server, open
-    /// connections, ask any lane with an idle server. In every case they stay in the queue, and
-    /// whichever server comes first serves the longest waiter.
+    /// Does all that is possible for the waiters now: asks a lane with a surplus server, opens connections, asks any
+    /// lane with an idle server. The waiters stay in the queue, and whichever server comes first serves the longest
+    /// waiter.
     pub(super) fn serve_queue(&mut self, now: Moment) {
         self.served_at = now;
         self.grow_at = Moment::NEVER;
@@ -145,13 +145,13 @@ impl Shard {
         if self.shared.is_failing(now) {
             return self.fail_waiters();
         }
-        // Waiters are announced before idle servers are looked for, see `shared`.
+        // Announce waiters before looking for idle servers, see `shared`.
         self.announce_wait();
         let looks_for_seats = self.policy.limits_assigned || !self.idle.is_empty();
         let has_turn = !looks_for_seats || self.seat_waiters(now);
         let unmet = self.unmet();
         if unmet > 0 && self.reclaim(unmet) == unmet {
-            // They come back at once, sooner than any other.
+            // Kept servers come back at once, sooner than any other.
             return;
         }
         if !has_turn {
@@ -172,15 +172,15 @@ impl Shard {
         self.announce_wait();
     }
 
-    /// One login although nobody waits: clients fail fast, and somebody must find out when the
-    /// server is back. The gate keeps the pace.
+    /// Starts one login although no client waits. Clients fail fast meanwhile, so this login finds out when the server
+    /// is back. The gate limits the rate.
     pub(super) fn probe(&mut self, now: Moment) {
         if self.tokens + self.connecting < PROBES_MAX && self.may_log_in(now).is_ok() {
             let _ = self.open(now, usize::MAX);
         }
     }
 
-    /// Opens a connection that nobody waits for, if fewer than `ceiling` exist.
+    /// Opens a connection that no client waits for, if fewer than `ceiling` exist.
     pub(super) fn open(&mut self, now: Moment, ceiling: usize) -> bool {
         if self.may_log_in(now).is_err() {
             return false;
@@ -208,7 +208,8 @@ impl Shard {
         }
     }
 
-    /// Waiters without a seat have no use for an idle server, but for one that a client keeps: its seat comes with it.
+    /// Asks another lane for a kept server. Without a free seat an idle server is of no use, but a kept server brings
+    /// its seat.
     fn ask_for_kept(&mut self) {
         if self.wants_ask()
             && self.is_out_of_seats()
@@ -249,7 +250,7 @@ impl Shard {
                 let token = ConnectToken {
                     permit,
                     login,
-                    // A login that begins within the microsecond of a `recycle` is not one of before.
+                    // A login that begins within the microsecond of a `recycle` must not count as older than it.
                     started: now.max(self.shared.obsolete_before().plus(INSTANT)),
                 };
                 self.actions.push_back(Action::Connect(token));
@@ -262,9 +263,9 @@ impl Shard {
         }
     }
 
-    /// A free place belongs to the oldest waiter that needs one. It is awake: the release woke it,
-    /// or it is just looking. Should it not take the place after all, its claim shrinks, and the
-    /// mark makes it wake us.
+    /// Leaves a free place to the oldest waiter that needs one. That waiter's lane is awake: the release woke it, or it
+    /// is looking now. If it does not take the place after all, its claim shrinks, and the mark makes it wake this
+    /// lane.
     fn yield_to_older(&self) -> Result<(), Block> {
         let head = self.first_unmet().unwrap_or(Moment::NEVER);
         let before = older_than(head);
@@ -279,13 +280,13 @@ impl Shard {
         }
     }
 
-    /// How far above its size the pool may go for the first waiter that has no server coming.
+    /// Number of servers above its size that the pool may open for the first waiter without a server on its way.
     fn usable_reserve(&self, now: Moment) -> usize {
         let due = self.reserve_due().is_some_and(|due| now >= due);
         if due { self.policy.usable_reserve() } else { 0 }
     }
 
-    /// When the first waiter without a coming server may use the reserve.
+    /// Moment from which the first waiter without a server on its way may use the reserve.
     pub(super) fn reserve_due(&self) -> Option<Moment> {
         if self.policy.usable_reserve() == 0 {
             return None;
@@ -307,8 +308,8 @@ impl Shard {
         }
     }
 
-    /// Refused by the database or user limit, and no lane of this pool has a server to give:
-    /// another pool's idle server may have to go, as in PgBouncer.
+    /// Asks for an eviction if the database or user limit refuses a server and no lane of this pool has one to give.
+    /// Another pool's idle server may then have to go, as in PgBouncer.
     fn evict_elsewhere(&mut self, now: Moment) {
         let scope = match self.refusal {
             Some(Refusal::Database) => Scope::Database,
@@ -321,7 +322,7 @@ impl Shard {
         }
     }
 
-    /// Ends the login of a server that was connecting; nothing for others.
+    /// Ends the login of a server that was connecting; does nothing for others.
     fn end_login(&mut self, server: ServerId) {
         let Some(entry) = self.servers.get_mut(&server) else {
             return;
@@ -337,7 +338,7 @@ impl Shard {
 
     fn after_failure(&mut self, started: Moment, now: Moment, kind: FailureKind, permit: Permit) {
         let retry = self.policy.login_retry;
-        // Nobody waits for a server of the minimum: no haste.
+        // No client waits for a server of the minimum, so the next attempt is delayed.
         self.min_at = now.plus(MIN_SIZE_RETRY);
         if kind == FailureKind::Local {
             self.local_pause = now.plus(LOCAL_FAILURE_PAUSE);
@@ -363,7 +364,7 @@ impl Shard {
                 FailureKind::Rejected => self.shared.set_failing(now.plus(retry)),
                 _ => self.shared.set_unreachable(now, now.plus(retry)),
             }
-            // The waiters of the other lanes hear of it through `retry`.
+            // The other lanes fail their waiters when `retry` is called on them.
             self.wake = true;
             if !self.shared.is_paused() {
                 return self.fail_waiters();
@@ -372,8 +373,9 @@ impl Shard {
         self.serve_queue(now);
     }
 
-    /// True if waiting does not help. A login that began before the host last answered says how the host was before that:
-    /// while PostgreSQL restarts, connections of before are still being reset when it says already that it is starting up.
+    /// True if waiting does not help. A login that began before the host last answered reflects the host's earlier
+    /// state: while PostgreSQL restarts, older connections are still reset when new ones learn already that it is
+    /// starting up.
     fn is_hopeless(&self, started: Moment, kind: FailureKind) -> bool {
         match kind {
             FailureKind::Local | FailureKind::Temporary => false,

@@ -1,6 +1,6 @@
-//! Servers that are free and stay with their clients for as long as nobody waits.
+//! Servers that are free but stay with their clients as long as no client waits.
 //!
-//! A lane publishes a kept server as it publishes an idle one, and looks for waiters afterwards; a waiter is published
+//! A lane publishes a kept server as it publishes an idle one, and looks for waiters afterwards. A waiter is published
 //! before its lane looks for kept servers. So one of the two sees the other, as `shared` argues for idle servers, and a
 //! waiter on any lane gets a kept server back by [`Action::Reclaim`].
 
@@ -11,9 +11,9 @@ use crate::shard::Shard;
 use crate::shard::State;
 
 impl Shard {
-    /// A client would rather keep its server, which is clean and ready. True: it may until [`Action::Reclaim`] says
-    /// otherwise; call [`Shard::unkeep`] when the client uses the server again. False: somebody waits, here or on another
-    /// lane, or the pool is paused; check the server in.
+    /// Leaves a clean and ready server with its client, if no client waits. True: the client may keep it until
+    /// [`Action::Reclaim`]; call [`Shard::unkeep`] when the client uses the server again. False: a client waits, here
+    /// or on another lane, or the pool is paused; check the server in.
     pub fn keep(&mut self, now: Moment, server: ServerId) -> bool {
         self.see(now);
         let Some(entry) = self.servers.get_mut(&server) else {
@@ -33,7 +33,7 @@ impl Shard {
         stays
     }
 
-    /// The server is in use again, or about to be checked in. Idempotent.
+    /// Ends the keeping of a server that is used again or about to be checked in. Idempotent.
     pub fn unkeep(&mut self, server: ServerId) {
         let Some(place) = self.kept.iter().position(|(kept, _)| *kept == server) else {
             return;
@@ -43,19 +43,19 @@ impl Shard {
         self.announce_idle();
     }
 
-    /// The client of a server that [`Action::Reclaim`] named goes on with it: its waiters look elsewhere.
+    /// Answers [`Action::Reclaim`]: the client uses its server again, so the waiters look elsewhere.
     pub fn reclaim_refused(&mut self, now: Moment) {
         self.see(now);
         self.serve_queue(now);
     }
 
-    /// True if a client waits for whom no server is on its way, on any lane.
+    /// True if a client waits on this lane, or on another lane without a server on its way to it.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         !self.queue.is_empty() || self.shared.has_waiter_elsewhere(self.lane)
     }
 
-    /// Since when the longest waiter of all lanes waits; a racy reading may miss one that has just come.
+    /// Moment since which the longest waiter of all lanes waits. A racy read may miss a waiter that has just come.
     #[must_use]
     pub fn oldest_waiter(&self) -> Option<Moment> {
         let own = self.queue.head_since();
@@ -63,13 +63,13 @@ impl Shard {
         own.into_iter().chain(others).min()
     }
 
-    /// The server that its client has kept longest, and since when.
+    /// The longest-kept server, and the moment since which it is kept.
     #[must_use]
     pub fn coldest_kept(&self) -> Option<(ServerId, Moment)> {
         self.kept.front().copied()
     }
 
-    /// Asks the engine for up to `count` kept servers, longest kept first. Returns how many there were.
+    /// Asks the engine for up to `count` kept servers, longest kept first. Returns their number.
     pub(super) fn reclaim(&mut self, count: usize) -> usize {
         let count = count.min(self.kept.len());
         for _ in 0..count {

@@ -1,6 +1,6 @@
-//! The limit on assigned servers. A server has a seat from the moment it is given to a client, and passes from client to
-//! client with it; only when nobody waits, or the limit has fallen, the seat is given up. Pools without such a limit have
-//! no seats and pay one look at their policy.
+//! The limit on assigned servers. A server gets a seat when it is assigned to a client, and keeps it when it passes to
+//! the next client. It gives the seat up only if no client waits or the limit has fallen. Pools without such a limit
+//! have no seats and pay one look at their policy.
 
 use crate::action::Action;
 use crate::action::Checkin;
@@ -10,23 +10,23 @@ use crate::shard::Shard;
 use crate::shard::State;
 use crate::shared::older_than;
 
-/// How much of the pool was used on this lane since the shard began, where assigned servers are limited.
+/// Use of the pool on this lane since the shard began, if assigned servers are limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Assigned servers, integrated over time: server-microseconds.
     pub in_use_us: u64,
-    /// Clients in the queue, likewise.
+    /// Clients in the queue, integrated over time: client-microseconds.
     pub waiting_us: u64,
 }
 
 impl Shard {
-    /// How much was used up to now.
+    /// Returns the use up to now.
     pub fn usage(&mut self, now: Moment) -> Usage {
         self.see(now);
         self.usage
     }
 
-    /// Servers of this lane that are assigned; 0 where that is not limited.
+    /// Number of assigned servers of this lane; 0 if assigned servers are not limited.
     #[must_use]
     pub const fn assigned(&self) -> usize {
         self.seated
@@ -39,7 +39,7 @@ impl Shard {
         self.usage.waiting_us += add(self.queue.len());
     }
 
-    /// Whether this server may be assigned now, and if so it has a seat.
+    /// Takes a seat for this server. True if it may be assigned now, which is always so without a limit.
     pub(super) fn seat(&mut self, server: ServerId) -> bool {
         if !self.policy.limits_assigned {
             return true;
@@ -59,7 +59,7 @@ impl Shard {
         entry.seat.is_some()
     }
 
-    /// This server is not assigned any more.
+    /// Gives up this server's seat: it is no longer assigned.
     pub(super) fn unseat(&mut self, server: ServerId) {
         if !self.policy.limits_assigned {
             return;
@@ -71,13 +71,13 @@ impl Shard {
         }
     }
 
-    /// Whether clients wait for others to let go, whatever servers are idle.
+    /// True if no seat is free: clients then wait until a server is released, even beside idle servers.
     pub(super) fn is_out_of_seats(&self) -> bool {
         self.policy.limits_assigned && !self.shared.has_seat()
     }
 
-    /// Gives idle servers to waiters, as far as seats are free. True if the rest of the queue needs servers that are
-    /// not here; false if it waits for seats, or for its turn.
+    /// Assigns idle servers to waiters, as far as seats are free. True if the rest of the queue needs servers that are
+    /// not on this lane; false if it waits for seats or for its turn.
     pub(super) fn seat_waiters(&mut self, now: Moment) -> bool {
         while let (Some(head), Some((server, _))) = (self.queue.head_since(), self.next_idle()) {
             let gives_way = self.policy.limits_assigned && self.gives_way(head);
@@ -105,7 +105,7 @@ impl Shard {
         self.shared.look_for_seat()
     }
 
-    /// A seat that is free belongs to the oldest waiter. It is awake, as in `yield_to_older`.
+    /// Leaves a free seat to the oldest waiter, whose lane is awake for the reasons given at `yield_to_older`.
     fn gives_way(&self, head: Moment) -> bool {
         let before = older_than(head);
         if !self.shared.has_older_waiter(self.lane, before) {
@@ -115,13 +115,13 @@ impl Shard {
         self.shared.has_older_waiter(self.lane, before)
     }
 
-    /// A server stays idle beside waiters, for they have no seat.
+    /// Keeps a server idle beside waiters, because they have no seat.
     pub(super) fn rest_beside_waiters(&mut self, now: Moment, server: ServerId) -> Checkin {
         self.lay_down(now, server);
         Checkin::Idle
     }
 
-    /// Begins or ends to count, after the policy has changed.
+    /// Starts or stops counting assigned servers, after a change of the policy.
     pub(super) fn count_assigned(&mut self) {
         let is_limited = self.policy.limits_assigned;
         for entry in self.servers.values_mut() {

@@ -1,4 +1,4 @@
-//! Serving clients: the hot path, and servers that move between lanes.
+//! Serving clients: the hot path, and transfers of servers between lanes.
 
 use crate::action::Checkin;
 use crate::action::Checkout;
@@ -16,13 +16,13 @@ use crate::shared::Promise;
 use crate::shared::older_than;
 
 impl Shard {
-    /// A client wants a server.
+    /// Requests a server for a client.
     pub fn checkout(&mut self, now: Moment, client: ClientId) -> Checkout {
         self.checkout_since(now, client, now)
     }
 
-    /// As `checkout`, for a client that has been waiting since `since`: its server died, or failed
-    /// the check, before it was used. It takes the place in the queue that its waiting has earned.
+    /// Requests a server for a client that has been waiting since `since`, because its server died or failed the check
+    /// before it was used. In the queue it gets the place that its waiting time gives it.
     pub fn checkout_since(&mut self, now: Moment, client: ClientId, since: Moment) -> Checkout {
         self.see(now);
         if self.shared.is_paused() {
@@ -41,8 +41,8 @@ impl Shard {
         Checkout::Queued(ticket)
     }
 
-    /// The waiter is gone: cancelled, disconnected, timed out by the caller. False if it was no
-    /// longer queued, that is, has been served or failed. O(log n).
+    /// Removes a waiter that was cancelled, disconnected, or timed out by the caller. False if it was no longer queued,
+    /// that is, has been served or failed. O(log n).
     pub fn forget(&mut self, ticket: Ticket) -> bool {
         let found = self.queue.forget(ticket);
         if found {
@@ -51,7 +51,7 @@ impl Shard {
         found
     }
 
-    /// A client lets go of a server that is clean and ready.
+    /// Returns a server that is clean and ready.
     pub fn checkin(&mut self, now: Moment, server: ServerId) -> Checkin {
         self.see(now);
         let after_every_use = self.policy.lifetime.is_some_and(|life| life.is_zero());
@@ -76,7 +76,7 @@ impl Shard {
         self.place(now, server)
     }
 
-    /// The engine tests the server (check or reset query); it counts as "tested" meanwhile.
+    /// Marks the server as running a test (check or reset query); it counts as "tested" meanwhile.
     pub fn test_started(&mut self, server: ServerId) {
         self.unkeep(server);
         if let Some(entry) = self.servers.get_mut(&server) {
@@ -85,7 +85,7 @@ impl Shard {
         }
     }
 
-    /// The test is over and the server is in use again.
+    /// Marks the test as over: the server is in use again.
     pub fn test_passed(&mut self, server: ServerId) {
         if let Some(entry) = self.servers.get_mut(&server) {
             debug_assert!(matches!(entry.state, State::Active | State::Testing));
@@ -93,8 +93,8 @@ impl Shard {
         }
     }
 
-    /// Takes a server out of this shard, to be sent to the lane that `HandOver` or `asked` named.
-    /// None if the server is not here or its login is not complete.
+    /// Removes a server from this shard, to be sent to the lane that `HandOver` or `asked` named. None if the server is
+    /// not here or its login is not complete.
     pub fn detach(&mut self, server: ServerId) -> Option<Parcel> {
         let entry = self.servers.get(&server)?;
         if matches!(entry.state, State::Connecting(_) | State::Closing) {
@@ -130,7 +130,7 @@ impl Shard {
         })
     }
 
-    /// A server arrives from another lane; `server` is its name here.
+    /// Takes over a server that arrives from another lane; `server` is its name here.
     pub fn adopt(&mut self, now: Moment, server: ServerId, parcel: Parcel) -> Checkin {
         self.see(now);
         let Parcel {
@@ -162,7 +162,7 @@ impl Shard {
             },
         );
         let answer = self.place(now, server);
-        // With the promise kept, waiters beyond it may need another server.
+        // The server has arrived, and waiters beyond it may need another one.
         self.serve_queue(now);
         match answer {
             Checkin::Assigned(client) if self.is_stale(now, used_at) => {
@@ -173,8 +173,8 @@ impl Shard {
         }
     }
 
-    /// A parcel cannot be adopted (its socket broke on the way, the lane is gone): call this on any
-    /// shard of the pool. The places are returned and the lane it was promised to looks again.
+    /// Disposes of a server that cannot be adopted, because its socket broke on the way or the lane is gone. Call this
+    /// on any shard of the pool. The places are returned, and the lane that expected the server looks again.
     pub fn lost(&mut self, now: Moment, parcel: Parcel) {
         self.see(now);
         let Parcel {
@@ -190,8 +190,9 @@ impl Shard {
         self.wake = true;
     }
 
-    /// Another lane asks for an idle server. Some: `detach` it and send the parcel. None: drain [`Shard::poll`], since a
-    /// server that its client keeps may come free, then say no; that server goes to the longest waiter on its own.
+    /// Answers another lane that asks for an idle server. Some: `detach` it and send it to that lane. None: drain
+    /// [`Shard::poll`], since a kept server may come free, then refuse; that server goes to the longest waiter on its
+    /// own.
     pub fn asked(&mut self, now: Moment, by_lane: usize) -> Option<ServerId> {
         self.see(now);
         // Without a seat an idle server is of no use to the other lane.
@@ -207,7 +208,7 @@ impl Shard {
         Some(server)
     }
 
-    /// The answer to [`Action::Ask`](crate::Action::Ask); `got`: the parcel was adopted before.
+    /// Completes an [`Action::Ask`](crate::Action::Ask); `got` says that a server was adopted before.
     pub fn ask_answered(&mut self, now: Moment, got: bool) {
         let _ = got;
         self.see(now);
@@ -215,7 +216,7 @@ impl Shard {
         self.serve_queue(now);
     }
 
-    /// What becomes of a server that is free: close it, serve the oldest waiter, or keep it.
+    /// Places a free server: closes it, assigns it to the oldest waiter, or leaves it idle.
     pub(super) fn place(&mut self, now: Moment, server: ServerId) -> Checkin {
         let Some(entry) = self.servers.get(&server) else {
             return Checkin::Close(CloseReason::Obsolete);
@@ -261,11 +262,11 @@ impl Shard {
         }
     }
 
-    /// Nobody waits here: announce the server as idle, then look whether somebody waits elsewhere.
-    /// In this order; the module page of `shared` says why.
+    /// Announces the server as idle, since no client waits here, and then looks for waiters of other lanes. The order
+    /// matters; the module page of `shared` says why.
     fn rest(&mut self, now: Moment, server: ServerId) -> Checkin {
         self.lay_down(now, server);
-        // Without a seat it is of no use to those who wait elsewhere: they hear of the next that is free.
+        // Without a seat the server is of no use to waiters of other lanes: they are woken when the next seat is free.
         if !self.seat(server) {
             return Checkin::Idle;
         }
@@ -278,7 +279,7 @@ impl Shard {
         self.hand_over(server, promise)
     }
 
-    /// Puts a server among the idle ones, and tells the other lanes.
+    /// Adds a server to the idle list and announces it to the other lanes.
     pub(super) fn lay_down(&mut self, now: Moment, server: ServerId) {
         self.set_state(server, State::Idle);
         // Time stands still within a turn and may not run backwards between lanes.
@@ -364,7 +365,7 @@ impl Shard {
         now.since(used_at) >= self.policy.check_delay
     }
 
-    /// Whether this server's place is one of the reserve.
+    /// True if this server's place is one of the reserve.
     #[must_use]
     pub fn is_reserve(&self, server: ServerId) -> bool {
         self.servers

@@ -1,4 +1,4 @@
-//! Conversations with one or two shards.
+//! Tests of one or two shards, command by command.
 
 use super::*;
 use crate::Checkin;
@@ -60,7 +60,7 @@ fn start(shard: &mut Shard, now: Moment, server: u64) {
     shard.connect_started(token, ServerId(server));
 }
 
-/// A server in the hands of `client`.
+/// Assigns `server` to `client` after a new login.
 pub(super) fn serve(shard: &mut Shard, now: Moment, client: u64, server: u64) {
     let _ = ticket(shard.checkout(now, ClientId(client)));
     start(shard, now, server);
@@ -187,7 +187,7 @@ fn a_refused_login_fails_waiters_and_new_clients_until_the_retry() {
     ));
     assert_eq!(shard.checkout(Moment(3), ClientId(2)), Checkout::FailFast);
     assert!(shard.poll(Moment(3)).is_none(), "the gate keeps the pace");
-    // Later a client that fails fast lets one login find out whether the host is back.
+    // Later a client that fails fast starts one login to find out whether the host is back.
     let later = Moment(SECOND);
     assert_eq!(shard.checkout(later, ClientId(3)), Checkout::FailFast);
     start(shard, later, 2);
@@ -229,7 +229,7 @@ fn clients_wait_again_once_a_host_that_was_gone_says_that_it_is_starting_up() {
         let answer = shard.checkout(Moment(3), ClientId(2));
         assert_eq!(answer, Checkout::FailFast, "nobody listens there");
     }
-    // The next login, tried for those who fail fast, hears that PostgreSQL is starting up.
+    // The next login, started by a client that fails fast, learns that PostgreSQL is starting up.
     let later = Moment(SECOND);
     assert_eq!(shard.checkout(later, ClientId(2)), Checkout::FailFast);
     start(shard, later, 2);
@@ -251,13 +251,13 @@ fn a_login_of_before_the_hosts_last_answer_fails_nobody() {
         start(shard, Moment(client), client);
     }
     shard.connect_failed(Moment(5), ServerId(2), FailureKind::Temporary);
-    // Its connection was in the postmaster's queue when that went.
+    // This connection was in the postmaster's queue when the postmaster exited.
     shard.connect_failed(Moment(6), ServerId(1), FailureKind::Refused);
     while let Some(action) = shard.poll(Moment(6)) {
         assert!(!matches!(action, Action::Fail { .. }), "{action:?}");
     }
     assert_eq!(shard.waiting(), 2);
-    // One that began after that answer knows better.
+    // A login that began after that answer is more recent.
     let later = Moment(SECOND);
     shard.tick(later);
     start(shard, later, 3);
@@ -604,7 +604,7 @@ fn a_pool_that_needs_far_fewer_servers_closes_the_surplus_soon() {
         closed,
         [gone(1, later), gone(2, later.plus(SURPLUS_SPACING))]
     );
-    // What is left goes by server_idle_timeout.
+    // The servers that remain are closed by server_idle_timeout.
     let timeout = shard.policy.idle_timeout.unwrap();
     assert_eq!(shard.next_tick(), Some(Moment(2).plus(timeout)));
 }
@@ -676,7 +676,7 @@ fn a_paused_pool_lets_clients_wait_and_closes_what_nobody_uses() {
     start(shard, Moment(6), 3);
 }
 
-/// The pause is set for all workers at once, and each hears of it in its own time.
+/// The pause is set for all workers at once, but each worker learns of it later.
 #[test]
 fn a_paused_pool_gives_no_server_before_its_worker_has_heard_of_the_pause() {
     let mut pool = pool(1, of_size(1));
@@ -694,7 +694,7 @@ fn a_paused_pool_gives_no_server_before_its_worker_has_heard_of_the_pause() {
     ));
 }
 
-/// A worker that ends, or a leave to connect that is lost on the way, must not cost the pool a place.
+/// A worker that ends, or a connect token that is lost on the way, must not cost the pool a place.
 #[test]
 fn a_leave_to_connect_that_is_dropped_gives_all_its_places_back() {
     let mut pool = pool(1, of_size(1));
@@ -740,7 +740,7 @@ fn servers_of_one_burst_are_not_closed_in_one_moment() {
     assert_eq!(closed, [100, 102, 105, 107]);
 }
 
-/// The address may be one that swallows everything: nothing is heard of the first try for a long time.
+/// The address may be a black hole: the first attempt gets no answer for a long time.
 #[test]
 fn a_try_that_hangs_does_not_keep_others_from_being_made() {
     let mut pool = pool(1, of_size(8));
@@ -758,7 +758,7 @@ fn a_try_that_hangs_does_not_keep_others_from_being_made() {
             }
         }
         if tries == 1 {
-            // Somebody else who wants in.
+            // Other clients that want a server.
             let _ = ticket(shard.checkout(next, ClientId(2)));
             let _ = ticket(shard.checkout(next, ClientId(3)));
             let _ = ticket(shard.checkout(next, ClientId(4)));
@@ -769,7 +769,7 @@ fn a_try_that_hangs_does_not_keep_others_from_being_made() {
     assert_eq!(tries, crate::PROBES_MAX as u64);
 }
 
-/// Whoever resumes knows that the host is back: nobody is to be told of failures of before.
+/// Whoever resumes knows that the host is back, so earlier failures are not reported to clients.
 #[test]
 fn resuming_forgets_that_logins_failed() {
     let mut pool = pool(1, of_size(1));
@@ -806,7 +806,7 @@ fn obsolete_servers_are_known_until_the_last_is_gone() {
     assert!(!shard.shared().has_obsolete(), "the other one is newer");
 }
 
-/// `sv_used` of SHOW POOLS: one that is checked before its next use, and only while it is idle.
+/// `sv_used` of SHOW POOLS: a server that is checked before its next use, and only while it is idle.
 #[test]
 fn a_server_is_long_idle_after_the_check_delay() {
     let mut pool = pool(1, of_size(1));
@@ -854,7 +854,7 @@ fn a_server_lost_between_lanes_makes_everybody_look_again() {
 
 #[test]
 fn announcing_before_looking_loses_no_wake_up_in_any_order() {
-    // Lane 0 has a server to give, lane 1 a waiter; each first announces (A, a), then looks (B, b).
+    // Lane 0 has a server to give, lane 1 a waiter. Each first announces (A, a), then looks (B, b).
     for order in ["ABab", "AaBb", "AabB", "abAB", "aAbB", "aABb"] {
         let pool = pool(2, of_size(1));
         let shared = pool.shards[0].shared();

@@ -1,4 +1,4 @@
-//! What happens by the passing of time and by the administrator's hand.
+//! Timeouts, minimum size, and the administrator's commands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,8 +31,8 @@ impl Shard {
         self.fill(now);
     }
 
-    /// When `tick` has something to do; None if only a command can change that. Ask again after
-    /// each command.
+    /// Moment at which `tick` has something to do; None if only a command can change that. Ask again after each
+    /// command.
     #[must_use]
     pub fn next_tick(&self) -> Option<Moment> {
         let moments = [
@@ -45,7 +45,7 @@ impl Shard {
         moments.into_iter().flatten().min()
     }
 
-    /// The number of connected clients of this pool on this lane, whenever it changes.
+    /// Sets the number of connected clients of this pool on this lane. Call it whenever that changes.
     pub fn clients(&mut self, now: Moment, count: usize) {
         self.see(now);
         self.shared.clients.fetch_add(count, SeqCst);
@@ -54,7 +54,7 @@ impl Shard {
         self.fill(now);
     }
 
-    /// A reload brought new settings. Call it on every shard of the pool.
+    /// Applies new settings after a reload. Call it on every shard of the pool.
     pub fn set_policy(&mut self, now: Moment, policy: Arc<Policy>) {
         self.see(now);
         self.shared.set_size(policy.size);
@@ -68,8 +68,8 @@ impl Shard {
         self.fill(now);
     }
 
-    /// RECONNECT, or a reload that changed where or as whom we connect: idle servers are closed now,
-    /// the others on release, also those that are on their way. Call it on every shard of the pool.
+    /// Makes all servers obsolete: RECONNECT, or a reload that changed the host or the user. Idle servers are closed
+    /// now, the others on release, also those in transfer. Call it on every shard of the pool.
     pub fn recycle(&mut self, now: Moment) {
         self.see(now);
         self.shared.make_obsolete(now);
@@ -79,7 +79,7 @@ impl Shard {
         }
     }
 
-    /// The pool was paused or resumed. Call it on every shard of the pool.
+    /// Acts on a pause or its end. Call it on every shard of the pool.
     pub fn settle(&mut self, now: Moment) {
         self.see(now);
         self.close_paused();
@@ -87,7 +87,7 @@ impl Shard {
         self.fill(now);
     }
 
-    /// While the pool is paused nothing may be idle.
+    /// Closes idle servers and reclaims kept ones while the pool is paused.
     pub(super) fn close_paused(&mut self) {
         while self.shared.is_paused()
             && let Some((server, _)) = self.coldest_idle()
@@ -105,7 +105,7 @@ impl Shard {
         self.close_idle(server, CloseReason::Evicted)
     }
 
-    /// The server of this shard that has been idle longest, and since when: the next to be evicted.
+    /// The server of this shard that has been idle longest, and since when: the next one to be evicted.
     #[must_use]
     pub fn coldest_idle(&self) -> Option<(ServerId, Moment)> {
         self.idle.front().copied()
@@ -145,8 +145,8 @@ impl Shard {
         }
     }
 
-    /// As PgBouncer: a server of the reserve is an ordinary server once it exists. It goes by idle
-    /// timeout or lifetime; only above size plus reserve (after a reload) are idle ones closed.
+    /// Closes idle servers above size plus reserve (after a reload). As in PgBouncer, a server of the reserve is
+    /// otherwise an ordinary server once it exists, and ends by idle timeout or lifetime.
     fn close_surplus(&mut self) {
         while let Some((server, _)) = self.coldest_idle()
             && self.close_idle(server, CloseReason::TooMany)
@@ -160,7 +160,7 @@ impl Shard {
         for server in self.idle_where(|entry| entry.expires <= now) {
             self.close_idle(server, CloseReason::Lifetime);
         }
-        // Those in use that have expired are closed on release and need no tick.
+        // Expired servers in use are closed on release and need no tick.
         let coming = self
             .servers
             .values()
@@ -181,20 +181,20 @@ impl Shard {
         }
     }
 
-    /// Servers of one burst would all go in the same moment, and so their backends: they go one by one, the last a
-    /// tenth of the timeout later.
+    /// Spaces the closes of idle servers. The servers of one burst would otherwise all close at once, and their
+    /// backends with them; now the last one closes a tenth of the timeout later.
     fn idle_spacing(&self, reason: CloseReason) -> Duration {
         if reason == CloseReason::Surplus {
             return SURPLUS_SPACING;
         }
         let timeout = self.policy.idle_timeout.unwrap_or_default();
-        // A pool without a limit goes by what it has.
+        // A pool without a limit uses its current number of servers.
         let most = self.policy.size.max(self.servers.len()).max(1);
         timeout / IDLE_SPREAD / u32::try_from(most).unwrap_or(u32::MAX)
     }
 
-    /// When the longest-idle server's time is over, and why; None while it is needed for the minimum, and where
-    /// `server_idle_timeout` lets servers be.
+    /// Moment at which the longest-idle server's time is over, and the reason. None if the minimum needs the server or
+    /// `server_idle_timeout` is off.
     fn next_unused(&self) -> Option<(Moment, CloseReason)> {
         let timeout = self.policy.idle_timeout?;
         let (_, since) = self.coldest_idle()?;
@@ -235,12 +235,12 @@ impl Shard {
         moments.map(|(span, since)| since.plus(span)).min()
     }
 
-    /// When waiters can get a server that they cannot get now.
+    /// Moment at which waiters may be able to get a server that they cannot get now.
     fn next_to_grow(&self) -> Option<Moment> {
         if self.queue.is_empty() || self.shared.is_paused() {
             return None;
         }
-        // Who waits for a seat, or for its turn, is told.
+        // Waiters for a seat or for their turn get a wakeup.
         if self.policy.limits_assigned && (!self.idle.is_empty() || self.is_out_of_seats()) {
             return None;
         }

@@ -1,8 +1,8 @@
-//! Places: taken in all three limits or in none.
+//! Tests of places: taken in all three limits or in none.
 
 use super::*;
 
-/// A pool within these limits of database and user, with room for two servers.
+/// A pool with room for two servers, within these limits of database and user.
 fn pool(database: &Arc<Quota>, user: &Arc<Quota>) -> Arc<Shared> {
     let policy = Policy {
         size: 2,
@@ -13,7 +13,7 @@ fn pool(database: &Arc<Quota>, user: &Arc<Quota>) -> Arc<Shared> {
     Arc::new(Shared::new(&policy, 1, database, user, host))
 }
 
-/// Two lanes look at the same moment, see room for one more, and one of them is late.
+/// Two lanes look at the same moment and see room for one more server; one of them is late.
 #[test]
 fn a_place_that_a_limit_refuses_is_given_back_everywhere() {
     for (databases, users, refusal) in [(1, 2, Refusal::Database), (2, 1, Refusal::User)] {
@@ -22,7 +22,7 @@ fn a_place_that_a_limit_refuses_is_given_back_everywhere() {
         let mut wake = false;
         let first = pool.reserve(0, &mut wake).unwrap();
         for _ in 0..3 {
-            // The look of the late one was before the first took the place.
+            // The late lane looked before the first took the place.
             let taken = pool.places.try_take(0);
             assert_eq!(pool.complete(taken, &mut wake).unwrap_err(), refusal);
             assert_eq!(pool.servers(), 1, "{refusal:?}");

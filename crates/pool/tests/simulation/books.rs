@@ -1,4 +1,4 @@
-//! What must hold after every step, and what once nothing moves any more.
+//! Invariants that hold after every step, and those that hold once nothing moves any more.
 
 use weir_pool::FAIRNESS_GRACE;
 use weir_pool::Moment;
@@ -40,7 +40,7 @@ impl World {
         assert!(cap == 0 || self.gate.logins() <= cap);
     }
 
-    /// Every client's server is counted, and never more than the limit or what was assigned when it fell.
+    /// Every client's server is counted, and never more than the limit or the number that was assigned when it fell.
     pub(crate) fn check_assigned(&mut self) {
         for (number, shared) in self.pools.iter().enumerate() {
             let (assigned, limit) = (shared.assigned(), shared.limit());
@@ -73,7 +73,7 @@ impl World {
             let kept = self.clients.iter().filter(|(client, state)| {
                 matches!(state, Client::Keeping(_)) && self.home(**client).0 == number
             });
-            // A login in the making is theirs, whatever else comes first.
+            // Logins in progress are meant for these waiters, whatever server comes first.
             let coming: usize = (self.shards.iter())
                 .filter(|(place, _)| place.0 == number)
                 .map(|(_, shard)| shard.connecting())
@@ -97,7 +97,7 @@ impl World {
         }
     }
 
-    /// Once everybody knows of it, a paused pool has only servers that work for a client.
+    /// Once all lanes know of the pause, a paused pool has only servers that work for a client.
     pub(crate) fn check_paused(&self) {
         for (number, _) in self.pools.iter().enumerate().filter(|(_, p)| p.is_paused()) {
             let of_pool = self.servers.iter().filter(|((at, _), _)| at.0 == number);
@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// Nobody has waited longer, but for those whose server is already on its way to their lane.
+    /// No client has waited longer, except those whose server is already on its way to their lane.
     pub(crate) fn check_order(&self, place: Place, ticket: Ticket) {
         let waiting = self.waiters(place.0);
         for lane in 0..self.setup.lanes {

@@ -1,4 +1,4 @@
-//! The pools, lanes, clients and servers of one run, and what can happen to them.
+//! Pools, lanes, clients and servers of one run, and the operations on them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) struct Setup {
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Advance(u64),
-    /// Assigned servers are limited, or not any more.
+    /// Turns the limit on assigned servers on or off.
     Bound(bool),
     Checkout(u64),
     Deliver(u64),
@@ -45,7 +45,7 @@ pub(crate) enum Op {
     DieIdle(u64),
     Faults(Option<FailureKind>),
     Finish(u64),
-    /// A client that keeps its server while nobody waits uses it again.
+    /// A client that keeps its server uses it again.
     GoOn(u64),
     Keep(u64),
     Leave(u64),
@@ -53,9 +53,9 @@ pub(crate) enum Op {
     Pause(usize, bool),
     Recycle,
     Resize(usize),
-    /// Clients that are to give back what they keep go on with it instead, or not any more.
+    /// Clients that are asked for kept servers use them again instead, or stop doing so.
     Refuse(bool),
-    /// Pool (by remainder) and how many servers it may assign; 0 = no limit.
+    /// Pool (by remainder) and the number of servers it may assign; 0 = no limit.
     SetLimit(usize, usize),
     Tick(u64),
 }
@@ -96,12 +96,13 @@ pub(crate) struct World {
     /// Servers that exist at their lane and the client that holds each.
     pub servers: BTreeMap<(Place, ServerId), Option<u64>>,
     pub next_server: u64,
-    /// Assigned servers per pool after the last step: what a lowered limit leaves.
+    /// Assigned servers per pool after the last step: a lowered limit does not take them away.
     pub assigned: Vec<usize>,
-    /// Lanes learn one after the other that seats are not counted any more, and serve whom they have.
+    /// True after the limit on seats was switched: lanes learn of it one after the other, and meanwhile serve their own
+    /// waiters.
     pub is_loose: bool,
     pub faults: Option<FailureKind>,
-    /// Clients go on with what they keep when others want it.
+    /// Clients use kept servers again when others want them.
     pub refuses: bool,
 }
 
@@ -221,7 +222,7 @@ impl World {
         let shards = self.shards.values_mut();
         shards.for_each(|shard| shard.set_policy(now, Arc::clone(&policy)));
         for (pool, shared) in self.pools.iter().enumerate() {
-            // What was assigned without being counted stays.
+            // Servers that were assigned without being counted stay.
             self.assigned[pool] = shared.assigned();
         }
     }
@@ -234,7 +235,7 @@ impl World {
         }
     }
 
-    /// The letters that tell the lanes take their time.
+    /// Messages to the lanes about the pause are delayed.
     fn pause(&mut self, pool: usize, is_paused: bool) {
         self.pools[pool].set_paused(is_paused);
         let lanes = self.shards.keys().filter(|place| place.0 == pool);
@@ -280,7 +281,7 @@ impl World {
         }
     }
 
-    /// A client is to give back what it keeps.
+    /// Asks a client for the server that it keeps.
     fn reclaim(&mut self, place: Place, server: ServerId) {
         let client = self.servers[&(place, server)].unwrap();
         assert_eq!(self.clients[&client], Client::Keeping(server));
@@ -542,7 +543,7 @@ impl World {
         panic!("messages never end");
     }
 
-    /// Delivers everything and lets what is due within `span` happen, until nothing moves.
+    /// Delivers everything and advances time up to `span`, until nothing moves.
     fn settle(&mut self, span: Duration) {
         let end = self.now.plus(span);
         for step in 0.. {
