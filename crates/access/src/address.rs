@@ -1,4 +1,4 @@
-//! The column address.
+//! The address column of a rule.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,7 +8,7 @@ use crate::names::{Fit, word};
 use crate::tokens::Token;
 use crate::visitor::{Answer, Fact, Facts, Interface};
 
-/// Addresses with the same leading bits, or the same bits under any mask.
+/// A network: addresses with the same leading bits, or with the same bits under any mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Network {
     V4 { address: u32, mask: u32 },
@@ -16,8 +16,8 @@ pub(crate) enum Network {
 }
 
 impl Network {
-    /// As PostgreSQL's `pg_range_sockaddr`: the families must be the same, and bits of the address
-    /// outside the mask do not count.
+    /// True if the address lies in this network. As in PostgreSQL's `pg_range_sockaddr`, the families must be the same,
+    /// and bits of the address outside the mask do not count.
     pub(crate) fn contains(self, ip: IpAddr) -> bool {
         match (self, ip) {
             (Self::V4 { address, mask }, IpAddr::V4(ip)) => (u32::from(ip) ^ address) & mask == 0,
@@ -26,7 +26,8 @@ impl Network {
         }
     }
 
-    /// The network of the address with so many leading bits; more than there are count as all.
+    /// Returns the network of the address with this many leading bits; a larger number than the address has counts as
+    /// all.
     fn with_prefix(address: IpAddr, bits: u32) -> Self {
         match address {
             IpAddr::V4(ip) => Self::V4 {
@@ -90,7 +91,7 @@ impl fmt::Display for Network {
     }
 }
 
-/// What the source of a connection is compared with.
+/// Criterion for the source address of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     All,
@@ -98,7 +99,7 @@ pub(crate) enum Address {
     Network(Network),
     SameHost,
     SameNet,
-    /// `.example.com`: every name that ends so.
+    /// `.example.com`: every name with this suffix.
     Suffix(String),
 }
 
@@ -131,7 +132,7 @@ impl Address {
         Network::with_mask(address, mask).map(Self::Network)
     }
 
-    /// `ip` is canonical: never an IPv4-mapped one.
+    /// Compares the column with a client's address. `ip` is canonical: never an IPv4-mapped one.
     pub(crate) fn fits(
         &self,
         ip: IpAddr,
@@ -153,7 +154,7 @@ impl Address {
     }
 }
 
-/// Whether the address fits, or why that cannot be said.
+/// Result of comparing an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     Known(Fit),
@@ -176,7 +177,8 @@ fn named(facts: &Facts<'_>, test: impl Fn(&str) -> bool) -> Reach {
     })
 }
 
-/// Without regard to case; compared as bytes, because a name of DNS need not be UTF-8 as a whole.
+/// True if the name ends with the suffix, without regard to case. Compares bytes, because a part of a DNS name need not
+/// be UTF-8.
 fn ends_with(name: &str, suffix: &str) -> bool {
     name.len()
         .checked_sub(suffix.len())
@@ -201,7 +203,7 @@ fn cidr(text: &str, ip: &str, bits: &str) -> Result<Address, Mistake> {
     }
 }
 
-/// Whether it must be meant as an address: no host is called so.
+/// True if the text can only be meant as an address, because no host has such a name.
 fn looks_numeric(text: &str) -> bool {
     text.contains(':')
         || text.bytes().any(|b| b.is_ascii_digit())

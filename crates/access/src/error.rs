@@ -1,4 +1,4 @@
-//! What can be wrong with a file, said in one line each: what, and what to do about it.
+//! Mistakes in a file. Each message says in one line what is wrong and what to do about it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use crate::limits::{
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
-    /// The file, as it was named.
+    /// The file's name, as it was given.
     pub file: Arc<str>,
-    /// The line, from 1; of joined lines the first. 0 means the file as a whole.
+    /// The line, from 1; the first one of joined lines. 0 means the file as a whole.
     pub line: u32,
 }
 
@@ -26,13 +26,13 @@ impl fmt::Display for Place {
     }
 }
 
-/// One mistake and where it is.
+/// A mistake and its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {mistake}")]
 pub struct Problem {
-    /// Where.
+    /// The line that has the mistake.
     pub place: Place,
-    /// What, and what to do.
+    /// The mistake, and what to do about it.
     pub mistake: Mistake,
 }
 
@@ -61,31 +61,31 @@ impl fmt::Display for Problems {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mistake {
-    /// A regular expression that is right, but right for something else in PostgreSQL.
+    /// A regular expression that is valid but means something else in PostgreSQL.
     #[error(
         "{part} in the regular expression \"{pattern}\" means something else in PostgreSQL; write it another way, with a backslash before a character that stands for itself"
     )]
     AmbiguousRegex {
         /// The expression.
         pattern: String,
-        /// What of it.
+        /// The part that differs.
         part: &'static str,
     },
-    /// An address that looks like one of IP but is none.
+    /// An address that looks like an IP address but is none.
     #[error("bad IP address \"{0}\"; write an IPv4 or IPv6 address such as 10.0.0.0/8 or ::1/128")]
     BadAddress(String),
-    /// The number behind the slash.
+    /// A bad number behind the slash.
     #[error("bad mask length in \"{0}\"; it must be 0 to 32 for IPv4, 0 to 128 for IPv6")]
     BadCidr(String),
-    /// The name of a host.
+    /// A bad host name.
     #[error(
         "bad host name \"{0}\"; write a name, a suffix such as .example.com, an address with a mask length, all, samehost or samenet"
     )]
     BadHostName(String),
-    /// A URL of LDAP.
+    /// A bad LDAP URL.
     #[error("bad ldapurl: {0}; write ldap://host:port/basedn?attribute?scope?filter")]
     BadLdapUrl(&'static str),
-    /// The mask in its own column.
+    /// A bad mask in its own column.
     #[error(
         "bad IP mask \"{0}\"; write the length behind the address as in 10.0.0.0/8, or a mask such as 255.0.0.0"
     )]
@@ -97,17 +97,17 @@ pub enum Mistake {
     BadRegex {
         /// The expression.
         pattern: String,
-        /// What the compiler said, in one line.
+        /// The compiler's message, in one line.
         reason: String,
     },
-    /// A value that the option does not have.
+    /// A value that the option does not accept.
     #[error("bad value \"{value}\" for option {option}; it must be {expected}")]
     BadValue {
         /// The option.
         option: &'static str,
-        /// What was given.
+        /// The value given.
         value: String,
-        /// What would be right.
+        /// The values accepted.
         expected: &'static str,
     },
     /// A comment that begins inside an option.
@@ -126,7 +126,7 @@ pub enum Mistake {
     /// Too many levels of files.
     #[error("\"{0}\" is included too deeply; at most {DEPTH_MAX} levels are read")]
     Depth(String),
-    /// The same option twice.
+    /// An option given twice.
     #[error("option {0} is given twice; keep one of them")]
     DuplicateOption(&'static str),
     /// An empty name.
@@ -135,12 +135,12 @@ pub enum Mistake {
     /// A regular expression that matches everything.
     #[error("empty regular expression; write all to mean everything")]
     EmptyRegex,
-    /// More than an ident line has.
+    /// More fields than an ident line has.
     #[error(
         "an ident line has three fields: map name, system user, database user; put double quotes around a name with blanks"
     )]
     ExtraField,
-    /// Too long a file.
+    /// A file that is too long.
     #[error(
         "the file is longer than {FILE_BYTES_MAX} bytes; use + and a role instead of long lists"
     )]
@@ -151,7 +151,7 @@ pub enum Mistake {
     /// Options that exclude each other.
     #[error("{0}")]
     LdapConflict(&'static str),
-    /// Too long a line.
+    /// A line that is too long.
     #[error(
         "the line is longer than {LINE_BYTES_MAX} bytes; write the names into a file and use @file"
     )]
@@ -162,28 +162,28 @@ pub enum Mistake {
     /// An address and a mask of different families.
     #[error("the address and the mask are of different families; both must be IPv4 or both IPv6")]
     MaskFamily,
-    /// A method where it cannot work.
+    /// A method that cannot work on this type of line.
     #[error("method {method} cannot work on a line of type {kind}; {advice}")]
     MethodPlace {
         /// The method.
         method: &'static str,
         /// The type of the line.
         kind: &'static str,
-        /// What to do.
+        /// Advice on what to do.
         advice: &'static str,
     },
-    /// A method that PostgreSQL has and we do not.
+    /// A method that PostgreSQL has and Weir does not.
     #[error(
         "method {0} is not supported; use one of trust, reject, md5, password, scram-sha-256, cert, peer, ldap, pam"
     )]
     MethodUnsupported(String),
-    /// A field that is not there.
+    /// A missing field.
     #[error("the {0} is missing; {1}")]
     Missing(&'static str, &'static str),
-    /// Several values where one belongs.
+    /// Several values where one is expected.
     #[error("several values for the {0}; write one line for each")]
     MultipleValues(&'static str),
-    /// Bytes that are no text.
+    /// Bytes that are not UTF-8.
     #[error("the file is not UTF-8; convert it")]
     NotUtf8,
     /// An option that belongs to other methods or line types.
@@ -191,7 +191,7 @@ pub enum Mistake {
     OptionPlace {
         /// The option.
         option: &'static str,
-        /// Where it belongs.
+        /// The methods or line types that it belongs to.
         belongs_to: &'static str,
     },
     /// An option without `=`.
@@ -204,20 +204,20 @@ pub enum Mistake {
     Read {
         /// The file or directory.
         path: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Two ways to say the same thing that PgBouncer and PostgreSQL read differently.
+    /// An unquoted name that PgBouncer and PostgreSQL read differently.
     #[error(
         "{0} is a keyword in the database column only; put double quotes around it if a user is called so"
     )]
     ReservedUser(String),
-    /// A character that nobody sees.
+    /// An invisible character.
     #[error(
         "unexpected invisible character U+{0:04X}; replace it by a blank, or put double quotes around the name"
     )]
     StrangeCharacter(u32),
-    /// `\1` where nothing is captured.
+    /// `\1` in the database user although the system user captures nothing.
     #[error(
         "the database user has \\1, but the system user captures nothing; write a regular expression with parentheses, as in /^(.*)@example\\.com$"
     )]
@@ -225,45 +225,45 @@ pub enum Mistake {
     /// Too many files.
     #[error("more than {FILES_MAX} files are included; put them together")]
     TooManyFiles,
-    /// There were more mistakes than are reported.
+    /// More mistakes than are reported.
     #[error("more than {PROBLEMS_MAX} mistakes; the rest is not shown")]
     TooManyProblems,
     /// Too many regular expressions.
     #[error("more than {REGEXES_MAX} regular expressions; join some with |")]
     TooManyRegexes,
-    /// Too much text altogether.
+    /// Too much text in all files together.
     #[error(
         "the files are longer than {TOTAL_BYTES_MAX} bytes together; use + and a role instead of long lists"
     )]
     TotalTooLong,
-    /// No such type of line.
+    /// An unknown type of line.
     #[error(
         "unknown type of line \"{word}\"{}; it must be one of local, host, hostssl, hostnossl, hostgssenc, hostnogssenc, include, include_if_exists, include_dir",
         DidYouMean(.suggestion)
     )]
     UnknownKind {
-        /// What was given.
+        /// The word given.
         word: String,
-        /// What may have been meant.
+        /// The word that may have been meant.
         suggestion: Option<&'static str>,
     },
-    /// No such method.
+    /// An unknown method.
     #[error(
         "unknown method \"{word}\"{}; use one of trust, reject, md5, password, scram-sha-256, cert, peer, ldap, pam",
         DidYouMean(.suggestion)
     )]
     UnknownMethod {
-        /// What was given.
+        /// The word given.
         word: String,
-        /// What may have been meant.
+        /// The word that may have been meant.
         suggestion: Option<&'static str>,
     },
-    /// No such option.
+    /// An unknown option.
     #[error("unknown option \"{word}\"{}; put double quotes around a value that holds commas", DidYouMean(.suggestion))]
     UnknownOption {
-        /// What stands before the `=`.
+        /// The text before the `=`.
         word: String,
-        /// What may have been meant.
+        /// The word that may have been meant.
         suggestion: Option<&'static str>,
     },
     /// A quote that is never closed.
@@ -283,9 +283,9 @@ impl fmt::Display for DidYouMean<'_> {
     }
 }
 
-/// The known word that a mistyped one is nearest to.
+/// Returns the known word that is nearest to a mistyped one.
 pub(crate) fn nearest(word: &str, known: &[&'static str]) -> Option<&'static str> {
-    // A long word is no slip of the fingers; the bound also keeps the quadratic distance cheap.
+    // A long word is no typing error; the bound also keeps the quadratic distance cheap.
     if word.is_empty() || word.len() > 64 {
         return None;
     }

@@ -1,22 +1,21 @@
-//! How the caller gives us text: this crate opens nothing itself.
+//! Access to files, provided by the caller: this crate opens nothing itself.
 
 use std::path::Path;
 
-/// Where the text of a file comes from.
+/// Source of the text of files.
 pub trait Files {
-    /// The bytes of the file.
+    /// Returns the bytes of the file.
     ///
-    /// Reading may stop after [`FILE_BYTES_MAX`](crate::limits::FILE_BYTES_MAX) + 1 bytes: a longer
-    /// file is refused anyway.
+    /// Reading may stop after [`FILE_BYTES_MAX`](crate::limits::FILE_BYTES_MAX) + 1 bytes, because a longer file is
+    /// refused anyway.
     ///
     /// # Errors
     ///
-    /// [`FileError::Missing`] when there is no such file (which `include_if_exists` forgives), else
-    /// [`FileError::Failed`] with the reason of the operating system.
+    /// [`FileError::Missing`] if there is no such file (which `include_if_exists` allows), else [`FileError::Failed`]
+    /// with the reason of the operating system.
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError>;
 
-    /// The names of all entries of the directory, in any order; names that are not UTF-8 may be
-    /// left out.
+    /// Returns the names of all entries of the directory, in any order. Names that are not UTF-8 may be left out.
     ///
     /// # Errors
     ///
@@ -24,10 +23,10 @@ pub trait Files {
     fn list(&self, directory: &Path) -> Result<Vec<String>, FileError>;
 }
 
-/// Why a file could not be read.
+/// Reason for which a file could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
-    /// It could not be read; the text says why.
+    /// The read failed; the text says why.
     #[error("{0}")]
     Failed(String),
     /// There is no such file.
@@ -35,7 +34,7 @@ pub enum FileError {
     Missing,
 }
 
-/// No other files: every `include` and `@file` is a mistake.
+/// Source without files: every `include` and `@file` is a mistake.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFiles;
 

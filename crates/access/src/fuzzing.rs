@@ -1,10 +1,10 @@
-//! What each fuzz target does with its bytes. Always compiled, so that a normal test can run the
-//! seeds; a panic or a broken promise is the finding. Not part of the public interface.
+//! Bodies of the fuzz targets. Always compiled, so that a normal test can run the seeds. A panic or a violated
+//! invariant is a finding. Not part of the public interface.
 
 use crate::ldap::LdapOptions;
 use crate::{Answer, Decision, Facts, Hba, IdentMap, Origin, Transport, Visitor};
 
-/// Reads rules; a rule written out is read back as itself, and deciding always comes to an end.
+/// Reads rules. A rule written out is read back as itself, and deciding always comes to an end.
 pub fn hba(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -56,7 +56,7 @@ pub fn ident(data: &[u8]) {
     }
 }
 
-/// Reads LDAP's options; what is accepted is complete.
+/// Reads LDAP's options; accepted options are complete.
 pub fn ldap(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;

@@ -1,4 +1,4 @@
-//! A file of rules, and which of them fits.
+//! A file of rules, and the search for the one that fits.
 
 mod explain;
 
@@ -21,31 +21,31 @@ pub struct Hba {
     rules: Vec<Rule>,
 }
 
-/// What the rules say about a visitor.
+/// Result of the rules for a visitor.
 #[derive(Clone, Copy, Debug)]
 pub enum Decision<'h> {
-    /// The outcome depends on this; look it up, put it into [`Facts`] and ask again. If it cannot be
-    /// found out, put [`Answer::Failed`](crate::Answer::Failed) there.
+    /// The outcome depends on this fact. Look it up, put it into [`Facts`] and ask again. If the look-up fails, put
+    /// [`Answer::Failed`](crate::Answer::Failed) there.
     Needs(Fact),
     /// No line fits: the visitor is refused.
     NoRule,
-    /// This is the first line that fits.
+    /// The first line that fits.
     Rule(&'h Rule),
 }
 
 impl Hba {
-    /// Reads a file and all that it includes.
+    /// Reads a file and all files that it includes.
     ///
     /// # Errors
     ///
-    /// All mistakes in all of them. A file with one mistake is refused whole.
+    /// Returns all mistakes in all of these files. A file with one mistake is refused whole.
     pub fn load(path: &Path, files: &dyn Files) -> Result<Self, Problems> {
         let mut problems = Collected::default();
         let lines = lines::load(path, files, &mut problems);
         Self::from_lines(&lines, problems)
     }
 
-    /// Reads a text that includes no other file; `name` is what mistakes call it.
+    /// Reads a text that includes no other file; `name` stands for it in messages.
     ///
     /// # Errors
     ///
@@ -74,11 +74,11 @@ impl Hba {
         &self.rules
     }
 
-    /// The first line that fits the visitor. Allocates nothing but what a regular expression's engine
-    /// keeps for its next use.
+    /// Returns the first line that fits the visitor. Allocates nothing except buffers that the regex engine keeps for
+    /// its next use.
     ///
-    /// A fact is asked for only when no earlier line decides, and only when everything else about
-    /// the line fits. Each fact is asked for at most once: two answers always lead to an end.
+    /// A fact is requested only if no earlier line decides and all other columns of the line fit. Each fact is
+    /// requested at most once, so two answers always lead to a decision.
     #[must_use]
     pub fn decide(&self, visitor: &Visitor<'_>, facts: &Facts<'_>) -> Decision<'_> {
         for rule in &self.rules {
@@ -92,11 +92,11 @@ impl Hba {
     }
 }
 
-/// Why a line fits or not.
+/// Result of comparing a line with a visitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Fits,
-    /// Something could not be found out, and this is how that counts.
+    /// A fact is unknown, and this is how the line counts.
     Lacks {
         lack: Lack,
         fits: bool,
@@ -114,14 +114,14 @@ enum Column {
     User,
 }
 
-/// What could not be found out.
+/// Information that could not be found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lack {
     Fact(Fact),
     Interfaces,
 }
 
-/// Compares a line with a visitor: first what costs nothing, in PostgreSQL's order of the columns.
+/// Compares a line with a visitor. Columns come in PostgreSQL's order, and those that cost nothing come first.
 fn judge(rule: &Rule, visitor: &Visitor<'_>, facts: &Facts<'_>) -> Verdict {
     let source = source(visitor.origin);
     if !kind_fits(rule.kind, source.is_some(), visitor.transport.is_tls()) {
@@ -153,7 +153,7 @@ fn judge(rule: &Rule, visitor: &Visitor<'_>, facts: &Facts<'_>) -> Verdict {
     weigh(rule, reach, [database, user])
 }
 
-/// No column is out; some may be open.
+/// Combines columns of which none misses, but some may depend on facts.
 fn weigh(rule: &Rule, reach: Reach, names: [Fit; 2]) -> Verdict {
     let (place, no_interfaces) = match reach {
         Reach::Known(fit) => (fit, None),
@@ -173,7 +173,7 @@ fn weigh(rule: &Rule, reach: Reach, names: [Fit; 2]) -> Verdict {
     });
     let rejects = matches!(rule.method, Method::Reject);
     match (lack, needs) {
-        // What is unknown lets nobody in, whatever else would be found out.
+        // An unknown fact lets no client in, whatever another look-up would find.
         (Some(lack), _) if !rejects => Verdict::Lacks { lack, fits: false },
         (_, Some(fact)) => Verdict::Needs(fact),
         (Some(lack), None) => Verdict::Lacks { lack, fits: true },
@@ -181,7 +181,7 @@ fn weigh(rule: &Rule, reach: Reach, names: [Fit; 2]) -> Verdict {
     }
 }
 
-/// The address of a visitor over TCP, in the form that rules are compared with.
+/// Returns the address of a visitor over TCP, in the form that rules are compared with.
 fn source(origin: Origin<'_>) -> Option<(IpAddr, Option<&[Interface]>)> {
     match origin {
         Origin::Ip {

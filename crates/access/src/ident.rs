@@ -1,4 +1,4 @@
-//! Ident maps: which database users a name that was proved some other way may be.
+//! Ident maps: lines that lead from a proved name to the database users it may be.
 //!
 //! Rules: PostgreSQL manual section 21.2, with the regular expressions and keywords of version 16.
 
@@ -17,14 +17,14 @@ pub struct IdentMap {
     entries: Vec<Entry>,
 }
 
-/// Whether a map lets a system user be a database user.
+/// Answer of a map to the question if a system user may be a database user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
-    /// It does.
+    /// The map allows it.
     Allowed,
-    /// That depends on this fact.
+    /// The answer depends on this fact.
     Needs(Fact),
-    /// It does not.
+    /// The map does not allow it.
     Refused,
 }
 
@@ -45,24 +45,24 @@ enum System {
 /// The third column.
 #[derive(Clone, Debug)]
 enum Target {
-    /// What the first parentheses of the system user captured stands between these two.
+    /// Prefix and suffix around the text that the first parentheses of the system user capture.
     Captured(String, String),
     User(User),
 }
 
 impl IdentMap {
-    /// Reads a file and all that it includes.
+    /// Reads a file and all files that it includes.
     ///
     /// # Errors
     ///
-    /// All mistakes in all of them. A file with one mistake is refused whole.
+    /// Returns all mistakes in all of these files. A file with one mistake is refused whole.
     pub fn load(path: &Path, files: &dyn Files) -> Result<Self, Problems> {
         let mut problems = Collected::default();
         let lines = lines::load(path, files, &mut problems);
         Self::from_lines(&lines, problems)
     }
 
-    /// Reads a text that includes no other file; `name` is what mistakes call it.
+    /// Reads a text that includes no other file; `name` stands for it in messages.
     ///
     /// # Errors
     ///
@@ -85,14 +85,14 @@ impl IdentMap {
         problems.finish(Self { entries })
     }
 
-    /// Whether there is a map of this name. A rule that names another lets nobody in.
+    /// True if there is a map of this name. A rule that names a missing map lets no client in.
     #[must_use]
     pub fn contains(&self, map: &str) -> bool {
         self.entries.iter().any(|entry| entry.map == map)
     }
 
-    /// Whether the map lets the system user be the database user, when nobody knows the user's roles:
-    /// a line with `+role` lets nobody in. Where roles can be asked for, use [`Self::decide`].
+    /// True if the map lets the system user be the database user, without knowledge of the user's roles: a line with
+    /// `+role` lets no client in. Where roles can be looked up, use [`Self::decide`].
     #[must_use]
     pub fn allows(&self, map: &str, system_user: &str, user: &str) -> bool {
         let facts = Facts {
@@ -102,10 +102,10 @@ impl IdentMap {
         self.decide(map, system_user, user, &facts) == Mapping::Allowed
     }
 
-    /// Whether the map lets the system user be the database user: any line of the map may say so.
+    /// Decides if the map lets the system user be the database user. Any line of the map can allow it.
     ///
-    /// Of the facts only the roles of the database user count, for `+role`; if they could not be
-    /// found out, such a line lets nobody in.
+    /// The only fact that counts is the roles of the database user, for `+role`. If they could not be found out, such a
+    /// line lets no client in.
     #[must_use]
     pub fn decide(&self, map: &str, system_user: &str, user: &str, facts: &Facts<'_>) -> Mapping {
         let mut outcome = Mapping::Refused;
@@ -136,7 +136,7 @@ impl Entry {
                     middle == Some(group.as_str())
                 }))
             }
-            // The parser lets no capture through without an expression.
+            // The parser rejects a substitution without a regular expression.
             (System::Name(_), Target::Captured(..)) => Fit::No,
         }
     }
@@ -174,7 +174,7 @@ fn entry(line: &Line, patterns: &mut Patterns) -> Result<Entry, Mistake> {
     })
 }
 
-/// `\1` means something only in a plain name, and only once.
+/// Parses the database user. `\1` has its meaning only in a plain name, and only once.
 fn target(token: &Token, system: &System, patterns: &mut Patterns) -> Result<Target, Mistake> {
     let user = User::parse(token, patterns)?;
     let User::Name(name) = &user else {

@@ -1,7 +1,7 @@
 //! The options of the method `ldap`, which are also those of `auth_ldap_options`.
 //!
-//! Rules: PostgreSQL manual section 21.10. Only the options are read here; `weir-directory` speaks
-//! the protocol.
+//! Rules: PostgreSQL manual section 21.10. This module only reads the options; `weir-directory` implements the
+//! protocol.
 
 mod parse;
 mod url;
@@ -14,33 +14,33 @@ use crate::error::Mistake;
 
 pub(crate) use parse::{LdapBuilder, NAMES, flag};
 
-/// How to ask an LDAP directory whether a password is right.
+/// Options of the check of a password by an LDAP directory.
 #[derive(Clone, Default)]
 pub struct LdapOptions {
     /// `ldapserver`: host names or addresses, tried in this order; never empty.
     pub servers: Vec<String>,
-    /// `ldapport`; `None` is the scheme's own, see [`Self::effective_port`].
+    /// `ldapport`; `None` means the default port of the scheme, see [`Self::effective_port`].
     pub port: Option<u16>,
-    /// `ldapscheme`: whether to speak TLS from the first byte.
+    /// `ldapscheme`: decides if TLS is used from the first byte.
     pub scheme: LdapScheme,
     /// `ldaptls=1`: StartTLS before anything else; never together with [`LdapScheme::Ldaps`].
     pub tls: bool,
-    /// `ldapprefix`: stands before the user name in the name to bind as.
+    /// `ldapprefix`: text before the user name in the name to bind as.
     pub prefix: Option<String>,
-    /// `ldapsuffix`: stands behind it.
+    /// `ldapsuffix`: text behind the user name in the name to bind as.
     pub suffix: Option<String>,
-    /// `ldapbasedn`: where to search; `None` exactly when `prefix` or `suffix` is set.
+    /// `ldapbasedn`: base of the search; `None` exactly if `prefix` or `suffix` is set.
     pub basedn: Option<String>,
-    /// `ldapbinddn`: who searches; `None` is anonymous.
+    /// `ldapbinddn`: name to bind as for the search; `None` is anonymous.
     pub binddn: Option<String>,
-    /// `ldapbindpasswd`: the searcher's password.
+    /// `ldapbindpasswd`: password for `binddn`.
     pub bindpasswd: Option<BindPassword>,
     /// `ldapsearchattribute`: the attribute that holds the user name; never with `searchfilter`.
     /// Without both it is `uid`.
     pub searchattribute: Option<String>,
     /// `ldapsearchfilter`: the filter, in which `$username` stands for the user name.
     pub searchfilter: Option<String>,
-    /// How deep to search; only an `ldapurl` can set it.
+    /// Depth of the search; only an `ldapurl` can set it.
     pub scope: LdapScope,
 }
 
@@ -50,7 +50,7 @@ impl LdapOptions {
     ///
     /// # Errors
     ///
-    /// The first mistake: an unknown option, a bad value, or options that exclude each other.
+    /// Returns the first mistake: an unknown option, a bad value, or options that exclude each other.
     pub fn parse(text: &str) -> Result<Self, Mistake> {
         parse::text(text)
     }
@@ -64,8 +64,8 @@ impl LdapOptions {
         })
     }
 
-    /// Whether to look the user up first and then bind as what was found; else bind at once as
-    /// prefix, user name, suffix.
+    /// True if the user is searched for first and the bind uses the entry found. Otherwise the bind uses prefix, user
+    /// name and suffix at once.
     #[must_use]
     pub fn searches(&self) -> bool {
         self.prefix.is_none() && self.suffix.is_none()
@@ -89,25 +89,24 @@ pub enum LdapScheme {
     Ldaps,
 }
 
-/// How deep to search below the base.
+/// Depth of a search below its base.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LdapScope {
-    /// The base itself.
+    /// The base only.
     Base,
-    /// Its children.
+    /// The children of the base.
     One,
-    /// Everything below it.
+    /// All entries below the base.
     #[default]
     Subtree,
 }
 
-/// A password; wiped when dropped, and without `Debug`, `Display` or `==` so that it cannot be
-/// logged by accident.
+/// A password. Wiped when dropped, and without `Debug`, `Display` or `==`, so that it cannot be logged by accident.
 #[derive(Clone)]
 pub struct BindPassword(Zeroizing<String>);
 
 impl BindPassword {
-    /// The password in the clear. Never log or store what this returns.
+    /// Returns the password in the clear. Never log or store it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

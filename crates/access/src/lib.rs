@@ -1,15 +1,14 @@
-//! Who may come in, and how: HBA rules and ident maps, parsed, matched and explained.
+//! Access rules: HBA files and ident maps, parsed, matched and explained.
 //!
-//! [`Hba`] is a file of rules in PostgreSQL's format (manual section 21.1), which is also PgBouncer's
-//! `auth_hba_file`; [`IdentMap`] is `auth_ident_file` (section 21.2). [`Hba::decide`] finds the first
-//! line that fits a [`Visitor`]; [`Hba::explain`] says of every line why it fits or does not. What
-//! costs something to find out (roles, host names) is not fetched here: the decision names the
-//! [`Fact`] it needs, and the caller asks again with the answer in [`Facts`].
+//! [`Hba`] is a file of rules in PostgreSQL's format (manual section 21.1), which is also PgBouncer's `auth_hba_file`;
+//! [`IdentMap`] is `auth_ident_file` (section 21.2). [`Hba::decide`] finds the first line that fits a [`Visitor`];
+//! [`Hba::explain`] says of every line why it fits or does not. Roles and host names are costly to look up and are not
+//! fetched here: the decision names the [`Fact`] it needs, and the caller asks again with the answer in [`Facts`].
 //!
-//! **Invariants.** Without a matching line nobody comes in. A file with one mistake is refused whole.
-//! A fact that could not be found out never lets anybody in: a `reject` line that depends on it
-//! counts as matching, every other line as not matching. Deciding allocates nothing per line.
-//! There is no file, socket, clock, thread or global in this crate.
+//! **Invariants.** Without a matching line no client is admitted. A file with one mistake is refused whole. A fact that
+//! could not be found out never admits a client: a `reject` line that depends on it counts as matching, every other
+//! line as not matching. Deciding allocates nothing per line. There is no file, socket, clock, thread or global in this
+//! crate.
 //!
 //! ```
 //! use weir_access::{Answer, Decision, Fact, Facts, Hba, Method, Origin, Transport, Visitor};

@@ -1,4 +1,4 @@
-//! Files into lines of fields: continuation lines, comments, `include` and `@file`.
+//! Splits files into lines of fields: continuation lines, comments, `include` and `@file`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::tokens::{Comments, Token, Tokens};
 /// A line that is not empty.
 pub(crate) struct Line {
     pub(crate) place: Place,
-    /// Never empty, and no field is.
+    /// Fields of the line. There is at least one, and none is empty.
     pub(crate) fields: Vec<Vec<Token>>,
-    /// As it was written, without the comment, continuation lines joined.
+    /// Text of the line as written, without the comment and with continuation lines joined.
     pub(crate) text: Zeroizing<String>,
 }
 
@@ -38,7 +38,7 @@ impl Collected {
         });
     }
 
-    /// The value, unless there was a mistake.
+    /// Returns the value, or the mistakes if there were any.
     pub(crate) fn finish<T>(self, value: T) -> Result<T, Problems> {
         match self.0.is_empty() {
             true => Ok(value),
@@ -47,7 +47,7 @@ impl Collected {
     }
 }
 
-/// Reads a file and all that it includes.
+/// Reads a file and all files that it includes.
 pub(crate) fn load(path: &Path, files: &dyn Files, problems: &mut Collected) -> Vec<Line> {
     let mut loader = Loader::new(files, problems);
     let whole = Place {
@@ -61,7 +61,7 @@ pub(crate) fn load(path: &Path, files: &dyn Files, problems: &mut Collected) -> 
     lines
 }
 
-/// Reads a text; what it includes comes from `files`, relative to `path`.
+/// Reads a text. Included files come from `files`, relative to `path`.
 pub(crate) fn parse(
     path: &Path,
     text: &str,
@@ -73,7 +73,7 @@ pub(crate) fn parse(
     lines
 }
 
-/// What a missing file is.
+/// Treatment of a missing file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     IsFine,
@@ -100,8 +100,8 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Reads one file. Mistakes inside are collected; a mistake about the file itself is returned,
-    /// for the line that named it.
+    /// Reads one file. Mistakes inside it are collected; a mistake about the file itself is returned, for the line that
+    /// named it.
     fn file(
         &mut self,
         path: &Path,
@@ -201,7 +201,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// The tokens up to the next blank; empty at the end of the line.
+    /// Returns the tokens up to the next blank; none at the end of the line.
     fn field(&mut self, path: &Path, tokens: &mut Tokens<'_>) -> Result<Vec<Token>, Mistake> {
         let mut field = Vec::new();
         let mut named_file = false;
@@ -225,7 +225,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Follows an include directive; whether the line was one.
+    /// Follows an include directive. True if the line was one.
     fn include(
         &mut self,
         path: &Path,
@@ -245,7 +245,7 @@ impl<'a> Loader<'a> {
         Ok(true)
     }
 
-    /// All `*.conf` of a directory but hidden ones, in the order of their bytes.
+    /// Reads all `*.conf` files of a directory except hidden ones, in byte order.
     fn directory(&mut self, path: &Path, lines: &mut Vec<Line>) -> Result<(), Mistake> {
         let mut names = self
             .files
@@ -260,7 +260,7 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// A relative name is relative to the file that names it.
+/// Resolves a relative name against the directory of the file that names it.
 fn beside(path: &Path, name: &str) -> PathBuf {
     path.parent().unwrap_or_else(|| Path::new("")).join(name)
 }
@@ -272,16 +272,16 @@ fn unreadable(path: &Path, error: &FileError) -> Mistake {
     }
 }
 
-/// Lines that backslashes at their ends joined.
+/// A line and its continuation lines, joined at the backslashes.
 struct Joined {
     text: Zeroizing<String>,
-    /// How many lines there were.
+    /// Number of lines joined.
     count: u32,
-    /// Where the last of them begins, if there were several.
+    /// Start of the last one, if there were several.
     last_seam: Option<usize>,
 }
 
-/// The next line with its continuation lines; `None` at the end of the text.
+/// Returns the next line with its continuation lines; `None` at the end of the text.
 fn join<'t>(lines: &mut impl Iterator<Item = &'t str>) -> Option<Joined> {
     let mut joined = Joined {
         text: Zeroizing::new(lines.next()?.to_owned()),
@@ -291,7 +291,7 @@ fn join<'t>(lines: &mut impl Iterator<Item = &'t str>) -> Option<Joined> {
     loop {
         let stripped = joined.text.trim_end_matches('\r').len();
         joined.text.truncate(stripped);
-        // A backslash that was there before the last seam has had its effect.
+        // A backslash before the last seam belongs to an earlier line and was handled then.
         let seam = joined.last_seam.unwrap_or_default();
         if joined.text.len() <= seam || !joined.text.ends_with('\\') {
             return Some(joined);

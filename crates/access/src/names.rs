@@ -1,4 +1,4 @@
-//! The columns database and user.
+//! The database and user columns of a rule.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use crate::limits::{REGEX_BYTES_MAX, REGEXES_MAX};
 use crate::tokens::{Token, quote};
 use crate::visitor::{Answer, Fact, Facts, Visitor};
 
-/// Whether a column fits, as far as that can be said.
+/// Result of comparing a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     No,
-    /// It depends on a fact nobody has looked up yet.
+    /// The result depends on a fact that was not looked up yet.
     Needs(Fact),
-    /// It depends on a fact that could not be found out.
+    /// The result depends on a fact that could not be found out.
     Unknown(Fact),
     Yes,
 }
@@ -25,7 +25,7 @@ impl Fit {
         if fits { Self::Yes } else { Self::No }
     }
 
-    /// One of several ways to fit: yes wins, then what is open.
+    /// Combines two alternatives: yes wins, then an undecided one.
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Yes, _) | (_, Self::Yes) => Self::Yes,
@@ -67,7 +67,7 @@ pub(crate) struct Patterns {
 }
 
 impl Patterns {
-    /// The expression of a token that begins with a slash, quoted or not.
+    /// Compiles the expression of a token that begins with a slash, quoted or not.
     pub(crate) fn compile(&mut self, token: &Token) -> Result<Option<Pattern>, Mistake> {
         let Some(source) = token.text.strip_prefix('/') else {
             return Ok(None);
@@ -85,7 +85,7 @@ impl Patterns {
         if self.count > REGEXES_MAX {
             return Err(Mistake::TooManyRegexes);
         }
-        // In PostgreSQL's expressions a dot is any character, a line feed too.
+        // In PostgreSQL's expressions a dot matches any character, including a line feed.
         let regex = RegexBuilder::new(source)
             .dot_matches_new_line(true)
             .size_limit(REGEX_BYTES_MAX)
@@ -104,14 +104,14 @@ impl Patterns {
     }
 }
 
-/// The first thing that both engines accept and read differently.
+/// Returns the first construct that both engines accept but read differently.
 fn ambiguous(source: &str) -> Option<&'static str> {
     let mut chars = source.chars().peekable();
     let mut in_class = false;
     while let Some(c) = chars.next() {
         let next = chars.peek().copied();
         match (c, next) {
-            // Escapes for words: a backspace, a backslash, and two characters as themselves.
+            // Word escapes. In PostgreSQL they mean a backspace, a backslash, and two plain characters.
             ('\\', Some('b' | 'B' | '<' | '>')) => return Some("an escape such as \\b or \\<"),
             ('\\', _) => {
                 chars.next();
@@ -145,7 +145,7 @@ fn ambiguous(source: &str) -> Option<&'static str> {
     None
 }
 
-/// The compiler draws a picture above what it has to say.
+/// Returns the last line of an error: above it the regex compiler draws a picture of the expression.
 fn last_line(text: &str) -> String {
     let line = text.lines().last().unwrap_or_default();
     line.strip_prefix("error: ")
@@ -154,7 +154,7 @@ fn last_line(text: &str) -> String {
         .to_owned()
 }
 
-/// One entry of the column database.
+/// An entry of the database column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Database {
     All,
@@ -185,7 +185,7 @@ impl Database {
         }
     }
 
-    /// PostgreSQL's `check_db`: physical replication fits its own keyword and nothing else.
+    /// Compares as PostgreSQL's `check_db`: physical replication fits only its own keyword.
     pub(crate) fn fits(&self, visitor: &Visitor<'_>, facts: &Facts<'_>) -> Fit {
         if visitor.physical_replication {
             return Fit::from_bool(matches!(self, Self::Replication));
@@ -220,7 +220,7 @@ impl fmt::Display for Database {
     }
 }
 
-/// One entry of the column user, and the third column of an ident map.
+/// An entry of the user column, or of the third column of an ident map.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum User {
     All,
@@ -252,7 +252,7 @@ impl User {
         }
     }
 
-    /// PostgreSQL's `check_role`.
+    /// Compares as PostgreSQL's `check_role`.
     pub(crate) fn fits(&self, user: &str, facts: &Facts<'_>) -> Fit {
         match self {
             Self::All => Fit::Yes,
@@ -281,7 +281,7 @@ impl fmt::Display for User {
     }
 }
 
-/// Whether any entry fits.
+/// Combines the entries of a column: yes if any entry fits.
 pub(crate) fn one_of(fits: impl Iterator<Item = Fit>) -> Fit {
     let mut all = Fit::No;
     for fit in fits {
@@ -301,7 +301,7 @@ fn member(role: &str, facts: &Facts<'_>) -> Fit {
     }
 }
 
-/// A name, in quotes where it would mean something else without.
+/// Writes a name, in quotes if it would mean something else without them.
 pub(crate) fn word(f: &mut fmt::Formatter<'_>, name: &str, reserved: bool) -> fmt::Result {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if !reserved && !name.is_empty() && name.chars().all(plain) {

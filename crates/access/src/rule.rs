@@ -1,4 +1,4 @@
-//! One line of the HBA file.
+//! A line of the HBA file.
 
 mod parse;
 
@@ -12,10 +12,10 @@ use crate::visitor::{Fact, Transport};
 
 pub(crate) use parse::parse;
 
-/// A rule: whom it fits, and how they have to log in.
+/// A rule: the clients that it fits, and how they have to log in.
 ///
-/// `Display` writes it as a line of the file that means the same, but for a password, which is shown
-/// as `***`, and for `@file`, which is shown as what was in it.
+/// `Display` writes an equivalent line of the file, except that a password is shown as `***` and an `@file` as its
+/// contents.
 #[derive(Clone, Debug)]
 pub struct Rule {
     pub(crate) place: Place,
@@ -32,51 +32,51 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Where it stands.
+    /// Place of the line.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// As it was written, without the comment; a line with a password is shown as `Display` does.
+    /// Text of the line as written, without the comment. A line with a password is shown as by `Display`.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Its first column.
+    /// Type of connection that the rule is for: its first column.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// How whoever it fits has to log in.
+    /// Method by which clients that the rule fits have to log in.
     #[must_use]
     pub fn method(&self) -> &Method {
         &self.method
     }
 
-    /// `map=`: the ident map between the name that was proved and the database user, for the methods
-    /// cert and peer. Without one the two must be the same.
+    /// `map=`: the ident map from the proved name to the database user, for the methods cert and peer. Without a map
+    /// the two names must be equal.
     #[must_use]
     pub fn map(&self) -> Option<&str> {
         self.map.as_deref()
     }
 
-    /// Whether a client certificate is needed, besides what the method asks for.
+    /// Requirement of a client certificate, besides the one that the method implies.
     #[must_use]
     pub fn client_certificate(&self) -> ClientCertificate {
         self.client_certificate
     }
 
-    /// `clientname=`: which name of the certificate counts.
+    /// `clientname=`: the name of the certificate that counts.
     #[must_use]
     pub fn client_name(&self) -> ClientName {
         self.client_name
     }
 
-    /// Whether the rule can depend on this fact. A file that depends on one which nobody can be asked
-    /// for is better refused than read.
+    /// True if the rule can depend on this fact. If a fact cannot be looked up, it is better to refuse a file that
+    /// depends on it.
     #[must_use]
     pub fn depends_on(&self, fact: Fact) -> bool {
         match fact {
@@ -93,8 +93,8 @@ impl Rule {
         }
     }
 
-    /// Whether the rule wants a verified client certificate and the visitor has none: then it fits,
-    /// and the login fails.
+    /// True if the rule requires a verified client certificate and the visitor has none. The rule fits then, and the
+    /// login fails.
     #[must_use]
     pub fn lacks_certificate(&self, transport: Transport) -> bool {
         self.client_certificate != ClientCertificate::NotNeeded
@@ -139,7 +139,7 @@ fn list(f: &mut fmt::Formatter<'_>, items: &[impl fmt::Display]) -> fmt::Result 
     Ok(())
 }
 
-/// The first column: what kind of connection a line is for.
+/// The first column: the type of connection that a line is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Unix sockets.
@@ -150,9 +150,9 @@ pub enum Kind {
     HostSsl,
     /// TCP without TLS.
     HostNoSsl,
-    /// TCP with encryption by GSSAPI, which we do not offer: it never fits.
+    /// TCP with encryption by GSSAPI. Weir does not offer it, so such a line never fits.
     HostGssEnc,
-    /// TCP without encryption by GSSAPI: the same as [`Self::Host`].
+    /// TCP without encryption by GSSAPI: equivalent to [`Self::Host`].
     HostNoGssEnc,
 }
 
@@ -166,7 +166,7 @@ impl Kind {
         Self::HostNoGssEnc,
     ];
 
-    /// As it is written.
+    /// Name of the type as written in a file.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -180,31 +180,31 @@ impl Kind {
     }
 }
 
-/// How to log in.
+/// Login method.
 #[derive(Clone, Debug)]
 pub enum Method {
-    /// Without proof.
+    /// No proof is needed.
     Trust,
-    /// Not at all.
+    /// Every login is refused.
     Reject,
-    /// By a challenge with MD5, or SCRAM where the stored secret is one of SCRAM.
+    /// A challenge with MD5, or SCRAM if the stored secret is a SCRAM verifier.
     Md5,
-    /// By the password in the clear.
+    /// The password in clear text.
     Password,
-    /// By SCRAM.
+    /// SCRAM-SHA-256.
     ScramSha256,
-    /// By a client certificate alone.
+    /// A client certificate alone.
     Cert,
-    /// By the operating system's word on who is at the other end of the Unix socket.
+    /// The operating system's report of the user at the other end of the Unix socket.
     Peer,
-    /// By an LDAP directory.
+    /// A password check by an LDAP directory.
     Ldap(Box<LdapOptions>),
-    /// By PAM.
+    /// A password check by PAM.
     Pam(PamOptions),
 }
 
 impl Method {
-    /// The names of all, as they are written.
+    /// Names of all methods, as written in a file.
     pub const NAMES: [&'static str; 9] = [
         "trust",
         "reject",
@@ -217,7 +217,7 @@ impl Method {
         "pam",
     ];
 
-    /// As it is written.
+    /// Name of the method as written in a file.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -237,9 +237,9 @@ impl Method {
 /// The options of the method `pam`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PamOptions {
-    /// `pamservice=`: the service to name; `None` leaves it to the program.
+    /// `pamservice=`: the PAM service; `None` leaves the choice to the program.
     pub service: Option<String>,
-    /// `pam_use_hostname=1`: tell PAM the client's host name instead of its address.
+    /// `pam_use_hostname=1`: pass the client's host name to PAM instead of its address.
     pub use_hostname: bool,
 }
 
@@ -256,20 +256,19 @@ impl fmt::Display for PamOptions {
     }
 }
 
-/// `clientcert=`: whether a client certificate is needed.
+/// `clientcert=`: the client certificate that is required.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientCertificate {
-    /// No.
+    /// No certificate is required.
     #[default]
     NotNeeded,
-    /// One that our authorities vouch for.
+    /// A certificate signed by one of the configured authorities.
     VerifyCa,
-    /// That, and its name must be the database user's, or lead to it by the map. The method cert
-    /// implies it.
+    /// As `VerifyCa`, and its name must be the database user's or lead to it by the map. The method cert implies this.
     VerifyFull,
 }
 
-/// `clientname=`: which name of a client certificate counts.
+/// `clientname=`: the name of a client certificate that counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientName {
     /// `CN`: the common name.

@@ -1,12 +1,12 @@
-//! One line into fields, each a list of tokens: PostgreSQL's tokenizer (`hba.c`, manual 21.1).
+//! Splits a line into fields, each a list of tokens: PostgreSQL's tokenizer (`hba.c`, manual 21.1).
 //!
-//! Blanks separate fields, commas the tokens of a field. Double quotes keep blanks, commas and `#`
-//! together; two of them inside quotes mean one. A token that begins with a quote is only text: it
-//! is no keyword, no `+role`, no `@file`.
+//! Blanks separate fields, commas the tokens of a field. Double quotes keep blanks, commas and `#` together; two of
+//! them inside quotes mean one. A token that begins with a quote is plain text: it is no keyword, no `+role`, no
+//! `@file`.
 //!
-//! Two things differ. A comma may stand after a blank (`a , b` is one list), as in PgBouncer; what
-//! PostgreSQL makes of it has too few fields to be a line. And what it silently reads as something
-//! else than it looks (a quote that is never closed, invisible characters) is a mistake here.
+//! There are two differences. A comma may stand after a blank (`a , b` is one list), as in PgBouncer; PostgreSQL splits
+//! this into too few fields for a line. And text that PostgreSQL silently reads as something else than it looks (a
+//! quote that is never closed, invisible characters) is a mistake here.
 
 use std::iter::Peekable;
 use std::str::CharIndices;
@@ -18,16 +18,16 @@ use crate::error::Mistake;
 /// A word of a line.
 #[derive(Clone)]
 pub(crate) struct Token {
-    /// Without its quotes. It may be a password, so it is wiped.
+    /// Text without its quotes. Wiped when dropped, because it may be a password.
     pub(crate) text: Zeroizing<String>,
-    /// Whether it began with a quote, which takes all special meaning from it.
+    /// True if the token began with a quote, which removes any special meaning.
     pub(crate) quoted: bool,
-    /// Whether a comment follows without a blank.
+    /// True if a comment follows without a blank.
     pub(crate) comment_glued: bool,
 }
 
 impl Token {
-    /// What stands behind the mark, if the token has it and has its special meaning.
+    /// Returns the text behind the mark, if the token begins with it and is not quoted.
     pub(crate) fn behind(&self, mark: char) -> Option<&str> {
         match self.quoted {
             true => None,
@@ -36,18 +36,18 @@ impl Token {
     }
 }
 
-/// Whether a `#` begins a comment.
+/// Selects if a `#` begins a comment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Comments {
     Hash,
     None,
 }
 
-/// Walks over one line.
+/// Iterator over the tokens of one line.
 pub(crate) struct Tokens<'t> {
     chars: Peekable<CharIndices<'t>>,
     comments: Comments,
-    /// Where the comment of the line begins, once it was reached.
+    /// Start of the line's comment, once it was reached.
     pub(crate) comment_at: Option<usize>,
 }
 
@@ -60,7 +60,7 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// The next token and whether the list goes on behind it; `None` at the end of the line.
+    /// Returns the next token, and true if the list goes on behind it; `None` at the end of the line.
     pub(crate) fn next(&mut self) -> Result<Option<(Token, bool)>, Mistake> {
         while self
             .chars
@@ -114,7 +114,7 @@ impl<'t> Tokens<'t> {
         Ok(Some((token, goes_on)))
     }
 
-    /// Skips blanks and a comma behind them, if there is one.
+    /// Skips blanks and a comma behind them. True if there was a comma.
     fn skip_to_comma(&mut self) -> bool {
         let mut ahead = self.chars.clone();
         while ahead.next_if(|c| is_blank(c.1)).is_some() {}
@@ -126,7 +126,7 @@ impl<'t> Tokens<'t> {
     }
 }
 
-/// The tokens of a text without lines, all in one list.
+/// Returns the tokens of a text without lines, all in one list.
 pub(crate) fn flat(text: &str) -> Result<Vec<Token>, Mistake> {
     let mut tokens = Tokens::new(text, Comments::None);
     let mut all = Vec::new();

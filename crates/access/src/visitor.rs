@@ -1,33 +1,32 @@
-//! Who knocks, and what is known about it.
+//! A client that wants to log in, and the facts known about it.
 
 use std::net::IpAddr;
 
-/// A client that wants to log in, as far as the rules look at it.
+/// A client that wants to log in, as seen by the rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Visitor<'a> {
     /// The user name of the startup message.
     pub user: &'a str,
     /// The database name of the startup message.
     pub database: &'a str,
-    /// Where the connection comes from.
+    /// Source of the connection.
     pub origin: Origin<'a>,
-    /// How it is protected.
+    /// Protection of the connection.
     pub transport: Transport,
-    /// Whether it asked for physical replication (`replication=true`). Logical replication
-    /// (`replication=database`) is like any other connection to its database.
+    /// True if it asked for physical replication (`replication=true`). Logical replication (`replication=database`)
+    /// counts as an ordinary connection to its database.
     pub physical_replication: bool,
 }
 
-/// Where a connection comes from.
+/// Source of a connection.
 #[derive(Clone, Copy, Debug)]
 pub enum Origin<'a> {
     /// Over TCP.
     Ip {
-        /// The client's address. An IPv4-mapped IPv6 address (`::ffff:10.0.0.1`) counts as the IPv4
-        /// address, which is what it is on a listener for both families.
+        /// The client's address. An IPv4-mapped IPv6 address (`::ffff:10.0.0.1`) counts as the IPv4 address, because a
+        /// listener for both families shows IPv4 clients this way.
         address: IpAddr,
-        /// The addresses of this machine, for `samehost` and `samenet`; `None` when they could not
-        /// be listed.
+        /// The addresses of this machine, for `samehost` and `samenet`; `None` if they could not be listed.
         interfaces: Option<&'a [Interface]>,
     },
     /// Over a Unix socket.
@@ -39,43 +38,43 @@ pub enum Origin<'a> {
 pub struct Interface {
     /// The address.
     pub address: IpAddr,
-    /// Leading bits of the network's mask, 0 to 32 or 0 to 128; more counts as all.
+    /// Number of leading bits of the network's mask, 0 to 32 or 0 to 128; more counts as all.
     pub prefix: u8,
 }
 
-/// How a connection is protected.
+/// Protection of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// Not at all.
+    /// No encryption.
     Plain,
-    /// By TLS; the client gave no certificate, or none that was verified.
+    /// TLS; the client gave no certificate, or none that was verified.
     Tls,
-    /// By TLS, and the client's certificate was verified against our authorities.
+    /// TLS with a client certificate that was verified against the configured authorities.
     TlsVerified,
 }
 
 impl Transport {
-    /// Whether it is TLS.
+    /// True for both variants with TLS.
     #[must_use]
     pub const fn is_tls(self) -> bool {
         matches!(self, Self::Tls | Self::TlsVerified)
     }
 }
 
-/// What costs something to find out; looked up only when a decision depends on it.
+/// Information that costs a look-up; requested only when a decision depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
-    /// The name of the source address: a reverse look-up whose name, looked up again, gives the
+    /// The name of the source address. A reverse look-up gives the name, and a look-up of that name must give the
     /// address back (PostgreSQL manual 21.1, "host name").
     HostName,
-    /// The roles that the user belongs to, directly or not; see [`ROLES_QUERY`].
+    /// The roles of which the user is a direct or indirect member; see [`ROLES_QUERY`].
     Roles,
 }
 
-/// Asks a server for the roles of the user `$1`, as [`Facts::roles`] wants them.
+/// Query for the roles of the user `$1`, in the form that [`Facts::roles`] wants.
 ///
-/// It names the user itself too when it exists, and does not count a superuser as a member of every
-/// role: both are what PostgreSQL's own `+role` and `samerole` do.
+/// The result includes the user itself if it exists, and does not count a superuser as a member of every role.
+/// PostgreSQL's own `+role` and `samerole` do the same.
 pub const ROLES_QUERY: &str = "WITH RECURSIVE member(oid) AS (\
 SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) $1 \
 UNION SELECT m.roleid FROM pg_catalog.pg_auth_members m, member \
@@ -83,25 +82,25 @@ WHERE m.member OPERATOR(pg_catalog.=) member.oid) \
 SELECT r.rolname::pg_catalog.text FROM pg_catalog.pg_roles r, member \
 WHERE r.oid OPERATOR(pg_catalog.=) member.oid";
 
-/// What is known of a [`Fact`].
+/// State of a [`Fact`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answer<T> {
-    /// It could not be found out. It never lets anybody in.
+    /// The look-up failed. This never admits a client.
     Failed,
-    /// This is it.
+    /// The look-up gave this value.
     Known(T),
-    /// Nobody looked yet.
+    /// No look-up was made yet.
     #[default]
     NotAsked,
 }
 
-/// What has been found out so far; [`Facts::default`] is nothing.
+/// Facts found out so far; [`Facts::default`] has none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts<'a> {
-    /// The confirmed name of the source address, without a dot at the end; `Known(None)` when the
-    /// address has no name or the name does not lead back to it. A look-up that failed for another
-    /// reason (no answer, a server's failure) is `Failed`.
+    /// The confirmed name of the source address, without a final dot. `Known(None)` if the address has no name or the
+    /// name does not lead back to it. A look-up that failed for another reason (no answer, a server's failure) is
+    /// `Failed`.
     pub host_name: Answer<Option<&'a str>>,
-    /// The roles the user belongs to, and the user itself if it exists.
+    /// The roles of which the user is a member, and the user itself if it exists.
     pub roles: Answer<&'a [String]>,
 }

@@ -1,11 +1,11 @@
-//! Networks against an oracle that goes bit by bit, and names.
+//! Tests of networks, against an oracle that compares bit by bit, and of names.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::tokens::{Comments, Tokens};
 
-/// Reads a column of an address, and perhaps a mask behind it.
+/// Parses an address, and a mask behind it if there is one.
 fn parse(text: &str) -> Result<Address, Mistake> {
     let mut tokens = Tokens::new(text, Comments::Hash);
     let (first, _) = tokens.next()?.expect("there is an address");
@@ -45,7 +45,7 @@ fn networks_hold_their_addresses() {
 fn a_mapped_address_is_the_ipv4_address_it_stands_for() {
     assert!(fits("10.0.0.0/8", "::ffff:10.1.2.3"));
     assert!(!fits("::/0", "::ffff:10.1.2.3"));
-    // PostgreSQL: an entry in the form of IPv6 fits only connections of IPv6.
+    // In PostgreSQL an entry in IPv6 form fits only IPv6 connections.
     assert!(!fits("::ffff:10.0.0.0/104", "10.1.2.3"));
 }
 
@@ -191,7 +191,7 @@ fn bits(ip: IpAddr) -> Vec<bool> {
         .collect()
 }
 
-/// An address and one that differs from it in a few bits.
+/// An address and another one that differs from it in a few bits.
 fn neighbours() -> impl Strategy<Value = (IpAddr, IpAddr)> {
     let v4 = (any::<u32>(), any::<u32>(), 0..=32_u32).prop_map(|(a, noise, keep)| {
         let near = a ^ noise.checked_shr(keep).unwrap_or_default();

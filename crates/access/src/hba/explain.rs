@@ -1,4 +1,4 @@
-//! Says of every line why it fits a visitor or does not, in one plain sentence.
+//! Explains for every line, in one plain sentence, why it fits a visitor or does not.
 
 use std::fmt;
 
@@ -7,36 +7,36 @@ use crate::hba::{Column, Decision, Hba, Lack, Verdict, judge, source};
 use crate::rule::{ClientCertificate, Kind, Method, Rule};
 use crate::visitor::{Answer, Fact, Facts, Visitor};
 
-/// What [`Hba::explain`] found.
+/// Result of [`Hba::explain`].
 ///
-/// `Display` writes a block of two lines for each, and one about the decision at the end.
+/// `Display` writes two text lines per rule, and the decision at the end.
 #[derive(Clone, Debug)]
 pub struct Explanation<'h> {
     /// The lines in their order.
     pub lines: Vec<ExplainedLine>,
-    /// The same as [`Hba::decide`] says.
+    /// The decision of [`Hba::decide`].
     pub decision: Decision<'h>,
 }
 
-/// One line and what it means for the visitor.
+/// A line and its result for the visitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedLine {
-    /// Where it stands.
+    /// Place of the line.
     pub place: Place,
-    /// As [`Rule::text`].
+    /// Text of the line, as [`Rule::text`].
     pub text: String,
-    /// Whether it fits.
+    /// Result of the comparison.
     pub outcome: Outcome,
-    /// Why, in one sentence: lower case, without a full stop.
+    /// Reason in one sentence: lower case, without a full stop.
     pub why: String,
 }
 
-/// Whether a line fits.
+/// Result of comparing a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It does; if it is the first, it decides.
+    /// The line fits; the first such line decides.
     Fits,
-    /// It does not.
+    /// The line does not fit.
     Misses,
     /// A fact has to be looked up first.
     Open,

@@ -1,4 +1,4 @@
-//! Which line fits whom, what has to be known for it, and how it is explained.
+//! Tests of matching: the line that fits, the facts needed, and the explanation.
 
 use proptest::prelude::*;
 
@@ -140,7 +140,7 @@ fn the_database_column_is_compared_with_the_database() {
             ],
         );
     }
-    // A database that is called so is no replication.
+    // A database of this name is not replication.
     check(
         "host replication all all trust\nhost \"replication\" all all md5",
         &[(tcp("ann", "replication", "10.0.0.1"), "md5 2")],
@@ -190,7 +190,7 @@ fn roles_are_asked_for_only_when_the_outcome_depends_on_them() {
         ask(tcp("ann", "shop", "10.0.0.1"), &roles(&list)),
         "reject 3"
     );
-    // Everybody who exists belongs to the role of the same name, as in PostgreSQL.
+    // Every existing user is a member of the role of the same name, as in PostgreSQL.
     assert_eq!(
         ask(tcp("ann", "ann", "10.0.0.1"), &roles(&list)),
         "reject 3"
@@ -215,7 +215,7 @@ fn host_names_are_asked_for_before_roles_and_decide_without_them() {
     assert_eq!(outcome(&hba, &visitor, &Facts::default()), "HostName");
     assert_eq!(outcome(&hba, &visitor, &named("db.other")), "none");
     assert_eq!(outcome(&hba, &visitor, &named("db.example")), "Roles");
-    // Over a Unix socket there is no name to look up.
+    // A Unix socket has no name to look up.
     assert_eq!(
         outcome(&hba, &unix("ann", "shop"), &Facts::default()),
         "none"
@@ -238,10 +238,10 @@ fn a_fact_that_could_not_be_found_out_never_lets_in() {
         ("host all all good.example trust", "md5 2"),
         ("host all all samenet reject", "reject 1"),
         ("host all all samenet trust", "md5 2"),
-        // Columns that are known still decide.
+        // Known columns still decide.
         ("host web +staff all reject", "md5 2"),
         ("host all bob samehost reject", "md5 2"),
-        // One way to fit is enough.
+        // One fitting alternative is enough.
         ("host all +staff,ann all trust", "trust 1"),
     ] {
         let hba = hba(&format!("{line}\nhost all all all md5"));
@@ -257,7 +257,7 @@ fn of_two_facts_a_failed_one_spares_the_other() {
         host_name: Answer::Failed,
         roles: Answer::NotAsked,
     };
-    // The first line cannot let in any more; the second still depends on the roles.
+    // The first line can no longer admit the client; the second still depends on the roles.
     assert_eq!(outcome(&hba, &visitor, &facts), "Roles");
     let list = ["ann".to_owned()];
     let facts = Facts {
@@ -460,7 +460,7 @@ fn certificates_are_explained() {
     assert!(why(Transport::TlsVerified).ends_with("whose name leads to the user"));
 }
 
-// Small worlds, so that lines often fit and facts often matter.
+// Small worlds make lines fit often and facts matter often.
 
 fn some_line() -> impl Strategy<Value = String> {
     let pick = |words: &'static [&'static str]| proptest::sample::select(words);
@@ -507,7 +507,7 @@ fn some_visitor() -> impl Strategy<Value = Visitor<'static>> {
         })
 }
 
-/// Every answer that the world could give.
+/// All possible answers to the facts.
 fn worlds() -> Vec<(Option<&'static str>, Vec<String>)> {
     let names = [None, Some("db.example"), Some("x.example"), Some("other")];
     let roles: [&[&str]; 4] = [&[], &["staff"], &["shop", "ann"], &["web", "staff", "bob"]];

@@ -1,4 +1,4 @@
-//! Whom a map lets be whom.
+//! Tests of ident maps.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The options one by one, and what of them excludes what.
+//! Parser of the LDAP options, and checks of options that exclude each other.
 
 use std::fmt;
 
@@ -24,13 +24,13 @@ pub(crate) const NAMES: [&str; 12] = [
     "ldapurl",
 ];
 
-/// Takes options in the order they are written: of an `ldapurl` and a single option that say the
-/// same, the later wins.
+/// Collects options in the order in which they are written. If an `ldapurl` and a single option set the same value, the
+/// later one wins.
 #[derive(Default)]
 pub(crate) struct LdapBuilder(LdapOptions);
 
 impl LdapBuilder {
-    /// `name` is one of [`NAMES`].
+    /// Sets an option; `name` is one of [`NAMES`].
     pub(crate) fn set(&mut self, name: &'static str, value: &str) -> Result<(), Mistake> {
         let text = || Some(value.to_owned());
         let to = &mut self.0;
@@ -53,7 +53,7 @@ impl LdapBuilder {
         Ok(())
     }
 
-    /// Checks the options against each other, as PostgreSQL does, and further what could never work.
+    /// Checks the options against each other: PostgreSQL's rules, and combinations that could never work.
     pub(crate) fn finish(self) -> Result<LdapOptions, Mistake> {
         let options = self.0;
         let search = options.basedn.is_some()
@@ -80,7 +80,7 @@ impl LdapBuilder {
     }
 }
 
-/// The text of `auth_ldap_options`.
+/// Parses the text of `auth_ldap_options`.
 pub(super) fn text(text: &str) -> Result<LdapOptions, Mistake> {
     // An ini value has no line ends; a value given by other means may.
     let text = Zeroizing::new(text.replace('\n', " "));
@@ -108,7 +108,7 @@ pub(super) fn text(text: &str) -> Result<LdapOptions, Mistake> {
     builder.finish()
 }
 
-/// 0 or 1.
+/// Parses 0 or 1.
 pub(crate) fn flag(option: &'static str, value: &str) -> Result<bool, Mistake> {
     match value {
         "0" => Ok(false),
@@ -137,10 +137,10 @@ fn bad_value(option: &'static str, value: &str, expected: &'static str) -> Mista
     }
 }
 
-/// As they are written in a file; the password is shown as `***`.
+/// Writes the options as in a file; the password is shown as `***`.
 impl fmt::Display for LdapOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Only a URL can set the scope. It comes first, and what follows overrides the rest of it.
+        // Only a URL can set the scope. The URL comes first, and later options override the rest of it.
         match self.scope {
             LdapScope::Base => f.write_str("ldapurl=\"ldap:///??base\" ")?,
             LdapScope::One => f.write_str("ldapurl=\"ldap:///??one\" ")?,

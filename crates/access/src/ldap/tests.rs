@@ -1,4 +1,4 @@
-//! Options, what excludes what, URLs, and that the password stays hidden.
+//! Tests of the options, their conflicts and URLs, and that the password stays hidden.
 
 use super::*;
 

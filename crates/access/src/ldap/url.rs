@@ -3,10 +3,10 @@
 use crate::error::Mistake;
 use crate::ldap::{LdapOptions, LdapScheme, LdapScope};
 
-/// Sets what the URL says: scheme, server, port, base, attribute, scope, filter.
+/// Sets the options that the URL holds: scheme, server, port, base, attribute, scope, filter.
 ///
-/// As with OpenLDAP's parser, a URL without a base sets an empty one, without a port the scheme's
-/// own, without a scope `base`, and of several attributes the first counts.
+/// As with OpenLDAP's parser, a URL without a base sets an empty base, without a port the default port, and without a
+/// scope `base`. Of several attributes the first counts.
 pub(super) fn apply(text: &str, to: &mut LdapOptions) -> Result<(), Mistake> {
     let (scheme, rest) = text
         .split_once("://")
@@ -18,7 +18,7 @@ pub(super) fn apply(text: &str, to: &mut LdapOptions) -> Result<(), Mistake> {
     } else {
         return Err(Mistake::BadLdapUrl("its scheme is neither ldap nor ldaps"));
     };
-    // The first slash ends the server; a ? without it would be part of no name.
+    // The first slash ends the server. A `?` before it cannot be part of a host name.
     let (server, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (server, port) = server_and_port(server)?;
     let mut parts = path.split('?');
@@ -89,7 +89,7 @@ fn server_and_port(text: &str) -> Result<(String, Option<u16>), Mistake> {
     Ok((server, port))
 }
 
-/// Resolves `%41`.
+/// Decodes percent escapes such as `%41`.
 fn decode(text: &str) -> Result<String, Mistake> {
     let bad = || Mistake::BadLdapUrl("a % is not followed by two hexadecimal digits of UTF-8");
     let mut bytes = Vec::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! Joined lines, comments, included files and limits.
+//! Tests of joined lines, comments, included files and limits.
 
 use std::collections::HashMap;
 

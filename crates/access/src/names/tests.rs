@@ -1,4 +1,4 @@
-//! Regular expressions that both engines accept and read differently.
+//! Tests of regular expressions that both engines accept but read differently.
 
 use super::*;
 use crate::tokens::flat;

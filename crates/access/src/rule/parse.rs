@@ -1,4 +1,4 @@
-//! A line of fields into a rule: PostgreSQL's `parse_hba_line`, stricter where it is lenient.
+//! Parser of a rule from the fields of a line: PostgreSQL's `parse_hba_line`, stricter where that is lenient.
 
 use std::net::IpAddr;
 
@@ -10,13 +10,13 @@ use crate::names::{Database, Patterns, User};
 use crate::rule::{ClientCertificate, ClientName, Kind, Method, PamOptions, Rule};
 use crate::tokens::Token;
 
-/// What PostgreSQL has besides our methods.
+/// Methods that PostgreSQL has and Weir does not.
 const UNSUPPORTED: [&str; 6] = ["bsd", "gss", "ident", "oauth", "radius", "sspi"];
 
-/// First words of a line that are no kind of rule.
+/// First words of lines that are not rules.
 const DIRECTIVES: [&str; 3] = ["include", "include_if_exists", "include_dir"];
 
-/// The options that are not LDAP's.
+/// Options besides those of LDAP.
 const OPTIONS: [&str; 5] = [
     "map",
     "clientcert",
@@ -25,7 +25,7 @@ const OPTIONS: [&str; 5] = [
     "pam_use_hostname",
 ];
 
-/// Reads one line.
+/// Parses one line.
 pub(crate) fn parse(line: &Line, patterns: &mut Patterns) -> Result<Rule, Mistake> {
     let mut fields = Fields(line.fields.iter());
     let kind = kind(fields.one("type of the line", "write local or host")?)?;
@@ -117,7 +117,7 @@ fn address(fields: &mut Fields<'_>) -> Result<Address, Mistake> {
     })
 }
 
-/// The method, with its options still to be filled in.
+/// Parses the method; its options are filled in later.
 fn method(kind: Kind, word: &str) -> Result<Method, Mistake> {
     let method = match word {
         "trust" => Method::Trust,
@@ -132,7 +132,7 @@ fn method(kind: Kind, word: &str) -> Result<Method, Mistake> {
         _ => return Err(unknown_method(kind, word)),
     };
     let advice = match (&method, kind) {
-        // PostgreSQL wants hostssl; PgBouncer takes host too, where a client without TLS then fails.
+        // PostgreSQL requires hostssl. PgBouncer takes host too, where a client without TLS then fails.
         (Method::Cert, Kind::Local | Kind::HostNoSsl) => "use hostssl",
         (Method::Peer, kind) if kind != Kind::Local => "use local",
         _ => return Ok(method),
@@ -153,7 +153,7 @@ fn unknown_method(kind: Kind, word: &str) -> Mistake {
         return Mistake::MethodUnsupported(word.to_owned());
     }
     let suggestion = match word {
-        // PgBouncer's auth_type has another word for it.
+        // PgBouncer's auth_type calls this method plain.
         "plain" => Some("password"),
         _ => nearest(word, &Method::NAMES),
     };
@@ -216,7 +216,8 @@ impl<'r> Reader<'r> {
         }
     }
 
-    /// On a line with LDAP's options a word may be the rest of a password with a comma in it.
+    /// Reports an unknown option. On a line with LDAP's options the word may be the rest of a password with a comma, so
+    /// it is hidden.
     fn unknown(&self, word: &str, known: &[&'static str]) -> Mistake {
         let suggestion = nearest(word, known);
         let secret = suggestion.is_none() && matches!(self.rule.method, Method::Ldap(_));

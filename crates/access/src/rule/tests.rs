@@ -1,4 +1,4 @@
-//! Lines that are refused, lines that are accepted, and that a rule written out is the same rule.
+//! Tests of refused and accepted lines, and that a rule written out parses as the same rule.
 
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn mistake(line: &str) -> String {
     }
 }
 
-/// Each line must be refused with a message that begins so (behind file and line).
+/// Asserts that each line is refused with a message that begins like this (behind file and line).
 fn refused(cases: &[(&str, &str)]) {
     for (line, error) in cases {
         let found = mistake(line);
@@ -329,7 +329,7 @@ fn a_rule_is_written_as_a_line() {
     }
 }
 
-/// A name with everything in it that needs quotes.
+/// Names with all characters that need quotes.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("all".to_owned()),
@@ -344,7 +344,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// An entry of a column; a quoted name that begins with a slash would be an expression.
+/// An entry of a column. A quoted name that begins with a slash would be a regular expression.
 fn entry(keywords: &'static [&'static str]) -> impl Strategy<Value = String> {
     let literal = name().prop_map(|name| quoted(name.trim_start_matches('/')));
     prop_oneof![

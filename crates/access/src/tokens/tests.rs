@@ -1,10 +1,10 @@
-//! What a line is cut into.
+//! Tests of the tokenizer.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Fields separated by ` | `, tokens by `,`; quoted ones in brackets.
+/// Writes fields separated by ` | ` and tokens by `,`; quoted ones in brackets.
 fn cut(line: &str) -> Result<String, Mistake> {
     let mut tokens = Tokens::new(line, Comments::Hash);
     let mut out = String::new();
