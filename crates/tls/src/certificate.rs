@@ -1,7 +1,6 @@
-//! One X.509 certificate, decoded: what is shown of it, and the parts that verification needs.
+//! A decoded X.509 certificate: the facts shown of it, and the parts that verification needs.
 //!
-//! Decoding proves nothing: whatever stands in a certificate of a peer is a claim until
-//! a handshake that verifies has finished.
+//! Decoding proves nothing: the content of a peer's certificate is a claim until a verifying handshake has finished.
 
 use std::path::{Path, PathBuf};
 
@@ -14,36 +13,36 @@ use crate::names::dn;
 
 const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
 
-/// What a certificate is for in our configuration.
+/// Use of a certificate in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CertificateRole {
-    /// Presented by us as our own.
+    /// Weir's own certificate, presented to peers.
     Own,
-    /// Presented by us after our own, so that the peer finds a way to its CA.
+    /// Presented after Weir's own, so that the peer finds a path to its CA.
     Chain,
-    /// Trusted by us to vouch for peers.
+    /// Trusted to sign certificates of peers.
     Authority,
 }
 
-/// Whether a certificate is valid at some time.
+/// Validity of a certificate at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Validity {
-    /// Not before its begin and not after its end.
+    /// The time is neither before the first nor after the last second of validity.
     Valid,
-    /// Its begin is in the future: a wrong clock here or where it was made.
+    /// Validity has not begun: the clock here or at the CA may be wrong.
     NotYetValid,
-    /// Its end has passed: peers refuse it.
+    /// Validity has ended: peers refuse the certificate.
     Expired,
 }
 
-/// What `SHOW TLS`, the metrics and the log tell of one certificate in our configuration.
+/// Facts of a configured certificate for `SHOW TLS`, the metrics and the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateFacts {
     /// The file that it was read from.
     pub file: PathBuf,
-    /// What it is for.
+    /// The use of the certificate.
     pub role: CertificateRole,
     /// Subject in the form of RFC 2253.
     pub subject: String,
@@ -60,15 +59,15 @@ pub struct CertificateFacts {
 }
 
 impl CertificateFacts {
-    /// Whole days until it expires at `now` (seconds since 1970-01-01 UTC), rounded down: 0 on the
-    /// last day, negative once expired.
+    /// Returns the whole days until the certificate expires at `now` (seconds since 1970-01-01 UTC), rounded down: 0 on
+    /// the last day, negative once expired.
     pub fn days_left(&self, now: i64) -> i64 {
         self.not_after
             .saturating_sub(now)
             .div_euclid(SECONDS_PER_DAY)
     }
 
-    /// Whether it is valid at `now`, in seconds since 1970-01-01 UTC.
+    /// Returns the validity at `now`, in seconds since 1970-01-01 UTC.
     pub fn validity(&self, now: i64) -> Validity {
         if now < self.not_before {
             Validity::NotYetValid
@@ -95,16 +94,15 @@ impl CertificateFacts {
     }
 }
 
-/// What is to be told of one revocation list: once it is out of date, whoever it is about is
-/// refused.
+/// Facts of a revocation list. Once a list is out of date, certificates of its issuer are refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RevocationListFacts {
     /// The file that it was read from.
     pub file: PathBuf,
     /// The CA that made it, in the form of RFC 2253.
     pub issuer: String,
-    /// When the CA promised the next one, in seconds since 1970-01-01 UTC; from then on this one
-    /// is out of date. `None` if it never is.
+    /// Time at which the CA publishes the next list, in seconds since 1970-01-01 UTC. From then on this list is out of
+    /// date. `None` if it never is.
     pub next_update: Option<i64>,
 }
 
@@ -136,7 +134,7 @@ pub(crate) fn public_key(certificate: &CertificateDer<'_>) -> Result<Vec<u8>, De
         .to_der()?)
 }
 
-/// Seconds since 1970-01-01 UTC; X.509 goes to the year 9999, which fits.
+/// Converts to seconds since 1970-01-01 UTC. X.509 ends at the year 9999, which fits.
 pub(crate) fn unix_seconds(time: x509_cert::time::Time) -> i64 {
     i64::try_from(time.to_unix_duration().as_secs()).unwrap_or(i64::MAX)
 }

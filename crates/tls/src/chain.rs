@@ -1,15 +1,15 @@
-//! Whether a certificate of a peer leads back to a CA that we trust.
+//! Verification that a peer's certificate leads back to a trusted CA.
 //!
-//! The work is webpki's. Two kinds of certificate that OpenSSL takes, that webpki refuses, and
-//! that are common where people make their own, are verified here:
+//! webpki does the work. Two kinds of certificate that OpenSSL accepts and webpki refuses are verified here, because
+//! they are common where people make their own certificates:
 //!
-//! - A self-signed certificate that stands itself in the CA file. It is trusted by being equal.
-//! - A leaf of X.509 version 1, which is what `openssl x509 -req`, as in PostgreSQL's manual,
-//!   makes with OpenSSL 3.0 and older, signed by a CA in the file without another in between.
+//! - A self-signed certificate that is itself in the CA file. It is trusted by being equal.
+//! - A leaf of X.509 version 1, signed directly by a CA in the file. `openssl x509 -req`, as in PostgreSQL's manual,
+//!   makes such leaves with OpenSSL 3.0 and older.
 //!
-//! Revocation is as strict as PostgreSQL's `ssl_crl_file`: once there is a list, each certificate
-//! below the CA needs a list of its issuer, signed and not out of date. Otherwise a forgotten list
-//! would let in who was thrown out, and nobody would notice.
+//! Revocation is as strict as PostgreSQL's `ssl_crl_file`. Once there is a list, each certificate below the CA needs a
+//! list of its issuer, signed and not out of date. Otherwise a forgotten list would silently admit clients whose
+//! certificates were revoked.
 
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::verify_tls13_signature_with_raw_key;
@@ -33,14 +33,14 @@ pub(crate) mod failure;
 
 use failure::to_rustls;
 
-/// What a peer uses its certificate for.
+/// Use of a certificate by its peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Client,
     Server,
 }
 
-/// A revocation list, decoded for webpki, and what webpki does not give away.
+/// A revocation list, decoded for webpki, with the parts that webpki does not expose.
 #[derive(Debug)]
 pub(crate) struct RevocationList {
     pub(crate) list: CertRevocationList<'static>,
@@ -49,19 +49,19 @@ pub(crate) struct RevocationList {
     pub(crate) next_update: Option<i64>,
 }
 
-/// The CAs that we trust and the certificates that they took back.
+/// The trusted CAs and the certificates that they revoked.
 #[derive(Debug)]
 pub(crate) struct Chain {
-    /// What may sign others, in the form of webpki.
+    /// CAs that may sign others, in webpki's form.
     pub(crate) anchors: Vec<TrustAnchor<'static>>,
-    /// The same in full, and self-signed certificates that vouch for themselves alone.
+    /// All trusted certificates in full: these CAs, and self-signed certificates that are trusted only for themselves.
     pub(crate) authorities: Vec<CertificateDer<'static>>,
     pub(crate) revoked: Vec<RevocationList>,
     pub(crate) algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Chain {
-    /// Verifies that `leaf` may be used for `purpose` at `now`. Says nothing about names.
+    /// Verifies that `leaf` may be used for `purpose` at `now`. Does not check names.
     pub(crate) fn verify(
         &self,
         leaf: &CertificateDer<'_>,
@@ -84,7 +84,7 @@ impl Chain {
         }
     }
 
-    /// The content of the subjects of all that we trust, in DER.
+    /// Returns the content of the subjects of all trusted certificates, in DER.
     pub(crate) fn subjects(&self) -> impl Iterator<Item = Vec<u8>> {
         self.authorities.iter().filter_map(|authority| {
             let decoded = certificate::decode(authority).ok()?;
@@ -105,7 +105,7 @@ impl Chain {
             .iter()
             .map(|revoked| &revoked.list)
             .collect::<Vec<_>>();
-        // It fails when there are no lists: then there is nothing to check.
+        // The builder fails if there are no lists; then there is nothing to check.
         let revocation = RevocationOptionsBuilder::new(&lists).ok().map(|options| {
             options
                 .with_expiration_policy(ExpirationPolicy::Enforce)
@@ -128,8 +128,8 @@ impl Chain {
         .map_err(to_rustls)
     }
 
-    /// A leaf without extensions: its purpose is free, and only a CA without constraints on names
-    /// may have signed it, because there are no alternative names to hold against them.
+    /// Verifies a leaf without extensions. It may serve any purpose. Only a CA without name constraints may have signed
+    /// it, because the leaf has no alternative names to check against them.
     fn verify_version_1(&self, leaf: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
         let decoded = certificate::decode(leaf).map_err(|_| CertificateError::BadEncoding)?;
         let tbs = decoded.tbs_certificate();
@@ -191,7 +191,7 @@ impl Chain {
         let Ok(key) = RawPublicKeyEntity::try_from(&key) else {
             return false;
         };
-        // One algorithm of signatures stands here once for each kind of key.
+        // The table has one signature algorithm several times, once for each kind of key.
         self.algorithms
             .all
             .iter()
@@ -203,8 +203,8 @@ impl Chain {
     }
 }
 
-/// `Some` if the certificate vouches for itself and is fit for use; `None` if it is signed by
-/// another and so must lead back to that one, as in OpenSSL.
+/// Verifies a certificate that equals one in the CA file. `Some` if it is self-signed and fit for use; `None` if
+/// another certificate signed it, because it must then lead back to that one, as in OpenSSL.
 fn verify_pinned(
     leaf: &CertificateDer<'_>,
     now: UnixTime,
@@ -265,7 +265,7 @@ fn seconds(time: UnixTime) -> i64 {
     i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// What stands inside a value in DER.
+/// Returns the content of a DER value.
 fn content(der: &[u8]) -> Result<&[u8], Error> {
     Ok(AnyRef::from_der(der)
         .map_err(|_| CertificateError::BadEncoding)?
@@ -306,8 +306,8 @@ impl<'a> Signed<'a> {
 
 // === signatures in the handshake ===
 
-/// Verifies that the peer of a TLS 1.2 handshake holds the key of its certificate, of whichever
-/// version of X.509 it is.
+/// Verifies that the peer of a TLS 1.2 handshake holds the key of its certificate, which may be of any version of
+/// X.509.
 pub(crate) fn verify_handshake_tls12(
     message: &[u8],
     certificate: &CertificateDer<'_>,
@@ -330,7 +330,7 @@ pub(crate) fn verify_handshake_tls12(
     Err(to_rustls(last))
 }
 
-/// The same for TLS 1.3.
+/// As [`verify_handshake_tls12`], for TLS 1.3.
 pub(crate) fn verify_handshake_tls13(
     message: &[u8],
     certificate: &CertificateDer<'_>,
@@ -351,7 +351,7 @@ fn version_1_key(
             let key = certificate::public_key(certificate);
             Ok(Some(key.map_err(|_| CertificateError::BadEncoding)?.into()))
         }
-        // Whatever else is wrong with it, rustls says.
+        // rustls reports any other problem of the certificate.
         _ => Ok(None),
     }
 }

@@ -1,16 +1,16 @@
-//! `*_tls_ciphers` and `*_tls13_ciphers`: which cipher suites are offered, in order of preference.
+//! `*_tls_ciphers` and `*_tls13_ciphers`: the cipher suites on offer, in order of preference.
 //!
-//! The first speaks OpenSSL's language of cipher lists and is about TLS 1.2 alone, the second
-//! lists suites of TLS 1.3; both as in PgBouncer. What we have are the six suites of TLS 1.2 with
-//! forward secrecy and authenticated encryption, and the three of TLS 1.3 that everybody has.
+//! The first option takes OpenSSL's cipher lists and applies to TLS 1.2 only, the second lists suites of TLS 1.3; both
+//! as in PgBouncer. Weir has the six suites of TLS 1.2 with forward secrecy and authenticated encryption, and the three
+//! common ones of TLS 1.3.
 //!
-//! A name that nobody knows is a mistake and refused. A name that OpenSSL has and we have not is
-//! left out with a warning if others remain, since a list made for OpenSSL names many.
+//! An unknown name is a mistake and refused. A name that OpenSSL has and Weir has not is left out with a warning if
+//! others remain, because a list made for OpenSSL has many such names.
 //!
-//! The default order, and that of every word such as `HIGH`, is AES-128-GCM, AES-256-GCM,
-//! ChaCha20-Poly1305, whatever OpenSSL's is: 128 bits cannot be searched by anyone, four rounds
-//! less cost less for each byte on both hops, and processors that run databases have instructions
-//! for AES, which ChaCha20 is for the lack of. Whoever wants another order names the suites.
+//! The default order, also within words such as `HIGH`, is AES-128-GCM, AES-256-GCM, ChaCha20-Poly1305, whatever
+//! OpenSSL's is. 128 bits cannot be searched, and four rounds less cost less for each byte on both connections.
+//! Processors that run databases have instructions for AES; ChaCha20 is for those without. To get another order, name
+//! the suites.
 
 use rustls::SupportedCipherSuite;
 
@@ -23,23 +23,23 @@ mod table;
 #[derive(Debug, Clone)]
 pub struct Suites {
     suites: Vec<SupportedCipherSuite>,
-    /// Names that were asked for, and that OpenSSL has and we have not.
+    /// Names asked for that OpenSSL has and Weir has not.
     pub(crate) left_out: Vec<String>,
 }
 
-/// Why a list of cipher suites is refused.
+/// Reason for which a list of cipher suites is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CipherError {
-    /// A name that nobody knows.
+    /// An unknown name.
     #[error("unknown cipher \"{name}\"; supported are {supported}", supported = table::names(*tls13))]
     Unknown {
         /// The name as written.
         name: String,
-        /// Whether the list is one for TLS 1.3.
+        /// True if the list is one for TLS 1.3.
         tls13: bool,
     },
-    /// Only names that OpenSSL has and we have not.
+    /// Only names that OpenSSL has and Weir has not.
     #[error(
         "cipher \"{name}\" is known, but not supported because {reason}; supported are {supported}",
         supported = table::names(*tls13)
@@ -47,12 +47,12 @@ pub enum CipherError {
     Unsupported {
         /// The first such name as written.
         name: String,
-        /// What it lacks.
+        /// The feature that it lacks.
         reason: &'static str,
-        /// Whether the list is one for TLS 1.3.
+        /// True if the list is one for TLS 1.3.
         tls13: bool,
     },
-    /// A suite of TLS 1.3 in a list for TLS 1.2, or the other way round.
+    /// A suite of TLS 1.3 in a list for TLS 1.2, or the reverse.
     #[error("cipher \"{name}\" belongs to {right}")]
     WrongVersion {
         /// The name as written.
@@ -60,33 +60,32 @@ pub enum CipherError {
         /// The option and version where it belongs.
         right: &'static str,
     },
-    /// The list takes away everything that it names.
+    /// The list removes all suites that it names.
     #[error("\"{list}\" leaves no cipher; supported are {supported}", supported = table::names(*tls13))]
     Nothing {
         /// The list as written.
         list: String,
-        /// Whether the list is one for TLS 1.3.
+        /// True if the list is one for TLS 1.3.
         tls13: bool,
     },
 }
 
 impl Suites {
-    /// Reads an OpenSSL cipher list for TLS 1.2: names and words joined by colons, commas or
-    /// spaces; `!`, `-` and `+` in front, `+` between words, `@STRENGTH`. PgBouncer's words
-    /// `default`, `secure`, `fast`, `normal`, `compat`, `legacy`, `insecure` and `all` mean all
-    /// that we have, and so does an empty list.
+    /// Parses an OpenSSL cipher list for TLS 1.2: names and words joined by colons, commas or spaces; `!`, `-` and `+`
+    /// in front, `+` between words, `@STRENGTH`. PgBouncer's words `default`, `secure`, `fast`, `normal`, `compat`,
+    /// `legacy`, `insecure` and `all` mean all suites that Weir has, and so does an empty list.
     ///
     /// # Errors
-    /// A name is unknown, or nothing that we have is left.
+    /// A name is unknown, or no suite that Weir has is left.
     pub fn parse_tls12(list: &str) -> Result<Self, CipherError> {
         list::parse(list)
     }
 
-    /// Reads a list of suites of TLS 1.3, joined by colons, commas or spaces. An empty list means
-    /// all that we have.
+    /// Parses a list of suites of TLS 1.3, joined by colons, commas or spaces. An empty list means all suites that Weir
+    /// has.
     ///
     /// # Errors
-    /// A name is unknown, or nothing that we have is named.
+    /// A name is unknown, or no suite that Weir has is named.
     pub fn parse_tls13(list: &str) -> Result<Self, CipherError> {
         let mut chosen = Vec::<&Suite>::new();
         let mut left_out = Vec::new();
@@ -113,7 +112,7 @@ impl Suites {
         Self::finish(list, chosen, left_out, true)
     }
 
-    /// The suites, the one that we like best first.
+    /// The suites, the most preferred one first.
     pub fn suites(&self) -> &[SupportedCipherSuite] {
         &self.suites
     }

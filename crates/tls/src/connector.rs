@@ -1,4 +1,4 @@
-//! The hop to the servers: from `server_tls_*` to a configuration for rustls.
+//! Server side: turns `server_tls_*` into a configuration for rustls.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -34,29 +34,28 @@ const NAMES: OptionNames = OptionNames {
     curves: "server_tls_ecdhcurve",
 };
 
-/// How much of a server's certificate is verified.
+/// Extent to which a server's certificate is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verify {
-    /// Nothing but that the server holds its key: `allow`, `prefer` and `require`.
+    /// Only that the server holds its key: `allow`, `prefer` and `require`.
     None,
-    /// That it leads back to a CA that we trust: `verify-ca`.
+    /// As `None`, and that the certificate leads back to a trusted CA: `verify-ca`.
     Ca,
-    /// That, and that it is one for the host: `verify-full`.
+    /// As `Ca`, and that the certificate is for the host: `verify-full`.
     Full,
 }
 
-/// What the `server_tls_*` options say. Texts may be empty, for the default.
+/// Values of the `server_tls_*` options. Texts may be empty, for the default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectorOptions {
-    /// How much is verified, from `server_tls_sslmode`.
+    /// Extent of verification, from `server_tls_sslmode`.
     pub verify: Verify,
-    /// `server_tls_ca_file`: CAs that vouch for servers. Without it, and for the word `system` as
-    /// in libpq's `sslrootcert`, those of the operating system. Not read by [`Verify::None`].
+    /// `server_tls_ca_file`: CAs that sign servers' certificates. Without it, and for the word `system` as in libpq's
+    /// `sslrootcert`, those of the operating system. Not read by [`Verify::None`].
     pub ca_file: Option<PathBuf>,
-    /// `server_tls_crl_file`: certificates of servers that their CA took back. Not read by
-    /// [`Verify::None`].
+    /// `server_tls_crl_file`: servers' certificates that their CA revoked. Not read by [`Verify::None`].
     pub crl_file: Option<PathBuf>,
-    /// `server_tls_key_file`: private key of the certificate that we show to servers that ask.
+    /// `server_tls_key_file`: private key of the certificate that Weir shows to servers that ask.
     pub key_file: Option<PathBuf>,
     /// `server_tls_cert_file`: that certificate.
     pub cert_file: Option<PathBuf>,
@@ -69,7 +68,7 @@ pub struct ConnectorOptions {
 }
 
 impl ConnectorOptions {
-    /// All defaults, and this much verified.
+    /// Returns the defaults, with this extent of verification.
     pub fn new(verify: Verify) -> Self {
         Self {
             verify,
@@ -84,19 +83,19 @@ impl ConnectorOptions {
     }
 }
 
-/// All that connecting with TLS needs, made once per load of the configuration and shared.
+/// State for TLS connections to servers, made once per load of the configuration and shared.
 ///
-/// It always offers `postgresql` by ALPN, as libpq does since PostgreSQL 17; older servers pass
-/// over it. After a direct handshake, ask [`alpn_is_fine`](crate::alpn::alpn_is_fine).
+/// The connector always offers `postgresql` by ALPN, as libpq does since PostgreSQL 17; older servers ignore it. After
+/// a direct handshake, ask [`alpn_is_fine`](crate::alpn::alpn_is_fine).
 #[derive(Debug, Clone)]
 pub struct Connector {
-    /// For rustls.
+    /// Configuration for rustls.
     pub config: Arc<ClientConfig>,
-    /// Our certificates and those of the CA file; not the CAs of the operating system.
+    /// Weir's certificates and those of the CA file; not the CAs of the operating system.
     pub certificates: Vec<CertificateFacts>,
     /// The lists in the CRL file.
     pub revocation_lists: Vec<RevocationListFacts>,
-    /// What to log.
+    /// Warnings to log.
     pub warnings: Vec<Warning>,
 }
 
@@ -104,8 +103,8 @@ impl Connector {
     /// Reads the files and makes the configuration. Blocks on the file system.
     ///
     /// # Errors
-    /// A file is missing, unreadable, unsafe or of no use, key and certificate do not belong
-    /// together, or an option has a value that means nothing.
+    /// A file is missing, unreadable, unsafe or of no use; key and certificate do not belong together; or an option has
+    /// an invalid value.
     pub fn build(options: &ConnectorOptions) -> Result<Self, Error> {
         Self::build_with_time(options, Arc::new(DefaultTimeProvider))
     }
@@ -166,13 +165,13 @@ impl Connector {
         })
     }
 
-    /// The name by which a server is asked for (SNI, unless it is an address) and, with
-    /// [`Verify::Full`], verified: the host as configured, never one that DNS gave for it.
+    /// Returns the name by which a server is addressed (SNI, unless it is an IP address) and, with [`Verify::Full`],
+    /// verified: the host as configured, never a name that DNS gave for it.
     ///
     /// # Errors
     /// The host is neither a DNS name nor an IP address.
     pub fn server_name(&self, host: &str) -> Result<ServerName<'static>, Error> {
-        // Brackets and zones are how people write IPv6 addresses.
+        // IPv6 addresses may be written with brackets and a zone.
         let bare = host
             .strip_prefix('[')
             .and_then(|rest| rest.strip_suffix(']'))
@@ -189,7 +188,7 @@ impl Connector {
     }
 }
 
-/// Who vouches for servers; `None` if any certificate will do.
+/// Loads the CAs that servers are verified against; `None` if any certificate is accepted.
 fn server_trust(
     options: &ConnectorOptions,
     provider: &CryptoProvider,

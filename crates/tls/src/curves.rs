@@ -1,18 +1,17 @@
 //! `client_tls_ecdhcurve`: the groups for the key exchange, in order of preference.
 //!
-//! The default is X25519, then P-256, then P-384: the fastest first, all of them safe, and what
-//! PostgreSQL's own `ssl_groups` says. The hybrid with ML-KEM-768 stands last, so that it is used
-//! with a peer that speaks nothing else, or by whoever names it first in the option. By default it
-//! costs without protecting: it adds 2.3 kB and a second key exchange to each handshake, and no
-//! PostgreSQL server offers it, so that the same bytes cross the other hop without it.
+//! The default is X25519, then P-256, then P-384: the fastest first, all of them safe, and the same as PostgreSQL's own
+//! `ssl_groups`. The hybrid with ML-KEM-768 comes last, so it is used only with a peer that has nothing else, or if the
+//! option names it first. By default it costs without protecting: it adds 2.3 kB and a second key exchange to each
+//! handshake, and no PostgreSQL server offers it, so the same bytes cross the other connection without it.
 
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::kx_group;
 
-/// Names that we have, for error texts.
+/// Supported names, for error texts.
 const SUPPORTED: &str = "auto, prime256v1, secp384r1, X25519, X25519MLKEM768, SecP256r1MLKEM768";
 
-/// Names of groups that OpenSSL knows and we have not.
+/// Names of groups that OpenSSL knows and Weir has not.
 const KNOWN: &[&str] = &[
     "secp521r1",
     "P-521",
@@ -41,14 +40,14 @@ pub struct Curves {
     pub(crate) left_out: Vec<String>,
 }
 
-/// Why a list of groups is refused.
+/// Reason for which a list of groups is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CurveError {
-    /// A name that nobody knows.
+    /// An unknown name.
     #[error("unknown curve \"{0}\"; supported are {SUPPORTED}")]
     Unknown(String),
-    /// Only groups that OpenSSL has and we have not.
+    /// Only groups that OpenSSL has and Weir has not.
     #[error("curve \"{0}\" is not supported; supported are {SUPPORTED}")]
     Unsupported(String),
     /// `none`.
@@ -67,17 +66,16 @@ impl Curves {
         ])
     }
 
-    /// The default towards servers: without the hybrid. To offer it costs 1.2 kB in each
-    /// handshake if its key is sent along, or a whole round trip with a server that prefers it if
-    /// not.
+    /// The default towards servers: without the hybrid. Offering it costs 1.2 kB in each handshake if its key is sent
+    /// along, or else a round trip with a server that prefers it.
     pub fn connector_default() -> Self {
         Self::of(&[kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1])
     }
 
-    /// Reads a list, joined by commas or colons; `auto`, or nothing, is `default`.
+    /// Parses a list, joined by commas or colons; `auto`, or an empty list, is `default`.
     ///
     /// # Errors
-    /// A name is unknown, or no supported one is among them.
+    /// A name is unknown, or the list has no supported one.
     pub fn parse(list: &str, default: Self) -> Result<Self, CurveError> {
         let mut curves = Self::of(&[]);
         for name in list
@@ -104,7 +102,7 @@ impl Curves {
         }
     }
 
-    /// The groups, the one that we like best first.
+    /// The groups, the most preferred one first.
     pub fn groups(&self) -> &[&'static dyn SupportedKxGroup] {
         &self.groups
     }

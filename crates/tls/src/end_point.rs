@@ -8,12 +8,11 @@ use x509_cert::spki::AlgorithmIdentifierOwned;
 
 use crate::certificate;
 
-/// The binding data of the server's certificate, in DER; 28, 32, 48 or 64 bytes.
+/// Returns the binding data of the server's certificate, which is in DER: 28, 32, 48 or 64 bytes.
 ///
-/// The hash is the one that the certificate is signed with, and SHA-256 where that is MD5 or
-/// SHA-1. `None` if the signature has no single hash function, as that of Ed25519, or one that is
-/// not known here: then there is no binding data, and whoever requires channel binding must fail
-/// rather than go on without.
+/// The hash is that of the certificate's signature, or SHA-256 if that is MD5 or SHA-1. `None` if the signature has no
+/// single hash function, such as Ed25519, or one that is not known here. Then there is no binding data, and a
+/// connection that requires channel binding must fail rather than go on without it.
 pub fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let decoded = certificate::decode(certificate).ok()?;
     let hash = hash_of_signature(decoded.signature_algorithm())?;
@@ -71,7 +70,7 @@ fn hash_of_signature(algorithm: &AlgorithmIdentifierOwned) -> Option<Hash> {
     find(BY_SIGNATURE, algorithm.oid)
 }
 
-/// `RSASSA-PSS-params`: the hash is the field tagged 0; without it, it is SHA-1, which is raised.
+/// Reads `RSASSA-PSS-params`: the hash is the field tagged 0; without it the hash is SHA-1, which is raised.
 fn hash_of_pss(parameters: &Any) -> Option<Hash> {
     const HASH_ALGORITHM: u8 = 0xa0;
     if parameters.tag() != Tag::Sequence {

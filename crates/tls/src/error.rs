@@ -1,4 +1,4 @@
-//! What can be wrong with TLS settings and files: one type, whose text says what to do about it.
+//! Errors of TLS settings and files. Their texts say what to do.
 //!
 //! Texts name files and options, never a secret.
 
@@ -9,8 +9,8 @@ use crate::ciphers::CipherError;
 use crate::curves::CurveError;
 use crate::protocols::ProtocolError;
 
-/// Why a [`Listener`](crate::listener::Listener) or a
-/// [`Connector`](crate::connector::Connector) could not be made.
+/// Reason for which a [`Listener`](crate::listener::Listener) or a [`Connector`](crate::connector::Connector) could not
+/// be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -21,10 +21,10 @@ pub enum Error {
         option: &'static str,
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: FileProblem,
     },
-    /// The private key is not the one of the certificate.
+    /// The private key does not belong to the certificate.
     #[error(
         "the private key in \"{}\" does not belong to the certificate in \"{}\": the first \
          certificate of that file must be the one made for this key",
@@ -41,7 +41,7 @@ pub enum Error {
     Missing {
         /// The option to set.
         option: &'static str,
-        /// What needs it.
+        /// The setting that needs it.
         reason: &'static str,
     },
     /// The operating system has no CA certificates to offer.
@@ -52,31 +52,31 @@ pub enum Error {
         /// The option that asked for them.
         option: &'static str,
     },
-    /// A list of protocols makes no sense.
+    /// A list of protocols is invalid.
     #[error("{option}: {problem}")]
     Protocols {
         /// The option, such as `client_tls_protocols`.
         option: &'static str,
-        /// What is wrong.
+        /// The problem.
         problem: ProtocolError,
     },
-    /// A list of cipher suites makes no sense.
+    /// A list of cipher suites is invalid.
     #[error("{option}: {problem}")]
     Ciphers {
         /// The option, such as `client_tls_ciphers`.
         option: &'static str,
-        /// What is wrong.
+        /// The problem.
         problem: CipherError,
     },
-    /// A list of key exchange groups makes no sense.
+    /// A list of key exchange groups is invalid.
     #[error("{option}: {problem}")]
     Curves {
         /// The option, such as `client_tls_ecdhcurve`.
         option: &'static str,
-        /// What is wrong.
+        /// The problem.
         problem: CurveError,
     },
-    /// A host name that no certificate could be checked against.
+    /// A host name that cannot be checked against a certificate.
     #[error("\"{host}\" is neither a DNS name nor an IP address, so no certificate can match it")]
     HostName {
         /// The name as configured.
@@ -87,49 +87,49 @@ pub enum Error {
     Settings(rustls::Error),
 }
 
-/// What is wrong with a file.
+/// Problem of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileProblem {
     /// There is no such file.
     NotFound,
-    /// The process may not read it.
+    /// The process may not read the file.
     PermissionDenied,
-    /// It is a directory, a socket or a device.
+    /// A directory, a socket or a device.
     NotAFile,
-    /// It is larger than [`FILE_BYTES_MAX`](crate::material::FILE_BYTES_MAX).
+    /// Larger than [`FILE_BYTES_MAX`](crate::material::FILE_BYTES_MAX).
     TooLarge,
     /// Reading failed for another reason.
     Read(String),
     /// The PEM armour is damaged.
     BrokenPem(String),
-    /// No `BEGIN CERTIFICATE` in it.
+    /// The file has no `BEGIN CERTIFICATE`.
     NoCertificate,
     /// The certificate at this place (from 1) cannot be decoded.
     BrokenCertificate {
         /// Place in the file, from 1.
         place: usize,
-        /// What the decoder said.
+        /// The decoder's message.
         reason: String,
     },
-    /// No private key in it.
+    /// The file has no private key.
     NoKey,
     /// The private key is protected by a passphrase.
     EncryptedKey,
-    /// A private key of a kind that we cannot use.
+    /// The private key is of a kind that Weir cannot use.
     UnsupportedKey(String),
     /// The private key may be read or written by others.
     KeyOpenToOthers {
         /// Permission bits of the file, `0..=0o7777`.
         mode: u32,
     },
-    /// No `BEGIN X509 CRL` in it.
+    /// The file has no `BEGIN X509 CRL`.
     NoCrl,
     /// The CRL at this place (from 1) cannot be decoded.
     BrokenCrl {
         /// Place in the file, from 1.
         place: usize,
-        /// What the decoder said.
+        /// The decoder's message.
         reason: String,
     },
 }

@@ -1,9 +1,9 @@
-//! Whether the certificate of a server is one for the host that we mean: `verify-full`.
+//! Check that a server's certificate is for the configured host: `verify-full`.
 //!
-//! The rule is that of libpq and PgBouncer. Alternative names of type DNS and IP decide; only if
-//! there are none does the common name, because certificates that people make by hand often have
-//! nothing else. A wildcard stands for one whole label on the left: `*.example.com` is
-//! `db.example.com`, but neither `example.com` nor `a.db.example.com`; `d*.example.com` is nothing.
+//! The rule is that of libpq and PgBouncer. Alternative names of type DNS and IP decide. Only if there are none, the
+//! common name decides, because certificates made by hand often have nothing else. A wildcard stands for one whole
+//! label on the left: `*.example.com` matches `db.example.com`, but neither `example.com` nor `a.db.example.com`;
+//! `d*.example.com` matches nothing.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ use crate::certificate;
 use crate::chain::failure::to_rustls;
 use crate::names::Identity;
 
-/// Verifies that the certificate is one for `host`. Says nothing about who signed it.
+/// Verifies that the certificate is for `host`. Does not check the signature.
 pub(crate) fn verify(leaf: &CertificateDer<'_>, host: &ServerName<'_>) -> Result<(), Error> {
     let decoded = certificate::decode(leaf).map_err(|_| CertificateError::BadEncoding)?;
     let identity = Identity::from_decoded(&decoded).map_err(|_| CertificateError::BadEncoding)?;
@@ -54,7 +54,7 @@ fn dns_name_matches(pattern: &str, host: &str) -> bool {
     let Some((label, rest)) = host.split_once('.') else {
         return false;
     };
-    // "*.com" would stand for half the world.
+    // A name such as "*.com" would match a whole top-level domain.
     !label.is_empty()
         && domain.contains('.')
         && !domain.contains('*')

@@ -1,15 +1,15 @@
 //! TLS without sockets: certificates, settings, handshakes and records, on top of rustls.
 //!
-//! - [`listener::Listener`] and [`connector::Connector`] turn the `client_tls_*` and `server_tls_*`
-//!   options into configurations for rustls, or say what is wrong with them ([`error::Error`]).
-//! - [`certificate::CertificateFacts`] is what an operator is shown of certificates,
-//!   [`warning::Warning`] what is logged about settings.
-//! - [`names::Identity`] is who a peer's certificate says that it is.
-//! - [`end_point::end_point`] and [`alpn::alpn_is_fine`] are for after the handshake.
-//! - [`protocols`], [`ciphers`] and [`curves`] read the lists that PgBouncer's options hold.
+//! - [`listener::Listener`] and [`connector::Connector`] turn the `client_tls_*` and `server_tls_*` options into
+//!   configurations for rustls, or report the mistake ([`error::Error`]).
+//! - [`certificate::CertificateFacts`] has the facts of a certificate for operators, [`warning::Warning`] the warnings
+//!   about settings.
+//! - [`names::Identity`] has the names that a peer's certificate claims.
+//! - [`end_point::end_point`] and [`alpn::alpn_is_fine`] are for use after the handshake.
+//! - [`protocols`], [`ciphers`] and [`curves`] parse the lists in PgBouncer's options.
 //!
-//! Files are read when a configuration is made, and never again; the only clock is the one that
-//! rustls judges certificates by, which can be given.
+//! Files are read when a configuration is made, and never again. The only clock is the one by which rustls judges
+//! certificates, and the caller can replace it.
 
 pub mod alpn;
 pub mod certificate;

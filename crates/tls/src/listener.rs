@@ -1,4 +1,4 @@
-//! The hop of the clients: from `client_tls_*` to a configuration for rustls.
+//! Client side: turns `client_tls_*` into a configuration for rustls.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,31 +34,31 @@ const NAMES: OptionNames = OptionNames {
     curves: "client_tls_ecdhcurve",
 };
 
-/// Whether clients are asked for a certificate.
+/// Policy on client certificates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ClientCertificate {
-    /// They are not asked, so none is sent: `allow`, `prefer` and `require` of PgBouncer.
+    /// Clients are not asked, so none is sent: `allow`, `prefer` and `require` of PgBouncer.
     #[default]
     None,
-    /// They are asked and may have none; one that is sent must lead back to the CA file, or the
-    /// handshake fails. This is what PostgreSQL does once `ssl_ca_file` is set.
+    /// Clients are asked and may have none. A certificate that is sent must lead back to the CA file, or the handshake
+    /// fails. PostgreSQL does so once `ssl_ca_file` is set.
     Optional,
-    /// They must send one that leads back to the CA file: `verify-ca` and `verify-full`.
+    /// Clients must send a certificate that leads back to the CA file: `verify-ca` and `verify-full`.
     Required,
 }
 
-/// What the `client_tls_*` options say. Texts may be empty, for the default.
+/// Values of the `client_tls_*` options. Texts may be empty, for the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListenerOptions {
     /// `client_tls_key_file`: private key in PEM form.
     pub key_file: Option<PathBuf>,
-    /// `client_tls_cert_file`: our certificate in PEM form, and those that lead to its CA.
+    /// `client_tls_cert_file`: Weir's certificate in PEM form, and those that lead to its CA.
     pub cert_file: Option<PathBuf>,
-    /// `client_tls_ca_file`: CAs that vouch for clients; needed unless they are not asked.
+    /// `client_tls_ca_file`: CAs that sign clients' certificates; required if clients are asked for one.
     pub ca_file: Option<PathBuf>,
-    /// `client_tls_crl_file`: certificates of clients that their CA took back.
+    /// `client_tls_crl_file`: clients' certificates that their CA revoked.
     pub crl_file: Option<PathBuf>,
-    /// Whether clients are asked for a certificate.
+    /// Policy on client certificates.
     pub client_certificate: ClientCertificate,
     /// `client_tls_protocols`: see [`Protocols::parse`](crate::protocols::Protocols::parse).
     pub protocols: String,
@@ -70,7 +70,7 @@ pub struct ListenerOptions {
     pub curve: String,
 }
 
-/// All that accepting TLS needs, made once per load of the configuration and shared from then on.
+/// State for TLS connections from clients, made once per load of the configuration and shared.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -94,20 +94,19 @@ pub struct ListenerOptions {
 /// # }
 /// ```
 ///
-/// One configuration serves direct TLS and SSLRequest; after the handshake
-/// [`alpn_is_fine`](crate::alpn::alpn_is_fine) tells whether it may go on.
+/// The same configuration serves direct TLS and SSLRequest. After the handshake
+/// [`alpn_is_fine`](crate::alpn::alpn_is_fine) decides if the connection may go on.
 #[derive(Debug, Clone)]
 pub struct Listener {
-    /// For rustls.
+    /// Configuration for rustls.
     pub config: Arc<ServerConfig>,
-    /// Channel binding data of our certificate; `None` if it has none, and then SCRAM-SHA-256-PLUS
-    /// must not be offered.
+    /// Channel binding data of Weir's certificate. `None` if it has none; SCRAM-SHA-256-PLUS must not be offered then.
     pub end_point: Option<Vec<u8>>,
-    /// Our certificates and those of the CA file.
+    /// Weir's certificates and those of the CA file.
     pub certificates: Vec<CertificateFacts>,
     /// The lists in the CRL file.
     pub revocation_lists: Vec<RevocationListFacts>,
-    /// What to log.
+    /// Warnings to log.
     pub warnings: Vec<Warning>,
 }
 
@@ -115,8 +114,8 @@ impl Listener {
     /// Reads the files and makes the configuration. Blocks on the file system.
     ///
     /// # Errors
-    /// A file is missing, unreadable, unsafe or of no use, key and certificate do not belong
-    /// together, or an option has a value that means nothing.
+    /// A file is missing, unreadable, unsafe or of no use; key and certificate do not belong together; or an option has
+    /// an invalid value.
     pub fn build(options: &ListenerOptions) -> Result<Self, Error> {
         Self::build_with_time(options, Arc::new(DefaultTimeProvider))
     }
@@ -181,21 +180,21 @@ impl Listener {
     }
 }
 
-/// What holds whatever the options say.
+/// Applies the settings that do not depend on options.
 fn harden(config: &mut ServerConfig) {
     config.alpn_protocols = vec![POSTGRESQL.to_vec()];
-    // No resumption. A ticket would outlive a RELOAD that takes a client's CA or certificate away,
-    // and clients of a pooler stay connected, so there is little to gain.
+    // No resumption. A ticket would outlive a RELOAD that removes a client's CA or certificate, and clients of a pooler
+    // stay connected, so there is little to gain.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    // Early data could be replayed by anyone who records it.
+    // An attacker could record early data and replay it.
     config.max_early_data_size = 0;
-    // Our order of ciphers, cheapest first, rather than the client's: all on offer are safe, and
-    // it is our processor that serves thousands.
+    // Weir's order of ciphers, cheapest first, rather than the client's: all on offer are safe, and Weir's processor
+    // serves thousands of clients.
     config.ignore_client_order = true;
 }
 
-/// Who vouches for clients; `None` if they are not asked for a certificate.
+/// Loads the CAs that clients are verified against; `None` if clients are not asked for a certificate.
 fn client_trust(
     options: &ListenerOptions,
     provider: &CryptoProvider,
@@ -213,8 +212,8 @@ fn client_trust(
 }
 
 fn client_verifier(chain: Chain, policy: ClientCertificate) -> Arc<dyn ClientCertVerifier> {
-    // From the names a client can tell which certificate to show; one that vouches for itself
-    // alone is named, too.
+    // The names tell a client which certificate to show. Certificates that are trusted only for themselves are named,
+    // too.
     let hints = chain
         .subjects()
         .map(|subject| DistinguishedName::in_sequence(&subject))
@@ -227,7 +226,7 @@ fn client_verifier(chain: Chain, policy: ClientCertificate) -> Arc<dyn ClientCer
     })
 }
 
-/// Facts of the certificates that we present.
+/// Returns the facts of the certificates that Weir presents.
 pub(crate) fn own_facts(
     chain: Source<'_>,
     certificates: &[CertificateDer<'_>],

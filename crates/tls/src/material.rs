@@ -1,7 +1,7 @@
-//! Reading certificates, private keys, CA bundles and revocation lists from PEM files.
+//! Readers of certificates, private keys, CA bundles and revocation lists in PEM files.
 //!
-//! These functions block on the file system and are for start-up and RELOAD, never for a worker's
-//! loop. A private key is wiped from our memory once the TLS library has taken it over.
+//! These functions block on the file system and are for start-up and RELOAD, never for a worker's loop. A private key
+//! is wiped from Weir's memory once the TLS library has taken it over.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 use crate::certificate;
 use crate::error::{Error, FileProblem};
 
-/// No file is read beyond this many bytes: 16 MiB, a hundred times the bundle of all public CAs.
+/// Maximum bytes read of a file: 16 MiB, a hundred times the bundle of all public CAs.
 pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// A file, and the option that names it.
@@ -38,7 +38,7 @@ impl Source<'_> {
     }
 }
 
-/// Our certificate chain and its private key, proven to belong together.
+/// Loads Weir's certificate chain and its private key, and proves that they belong together.
 pub(crate) fn certified_key(
     key: Source<'_>,
     chain: Source<'_>,
@@ -59,8 +59,8 @@ pub(crate) fn certified_key(
             reason: error.reason,
         })
     })?;
-    // Not CertifiedKey::keys_match: it refuses certificates of X.509 version 1, which is what
-    // `openssl x509 -req`, as in PostgreSQL's manual, makes with OpenSSL 3.0 and older.
+    // Not CertifiedKey::keys_match: it refuses certificates of X.509 version 1, which `openssl x509 -req`, as in
+    // PostgreSQL's manual, makes with OpenSSL 3.0 and older.
     if private
         .public_key()
         .is_some_and(|own| own.as_ref() != public)
@@ -73,7 +73,7 @@ pub(crate) fn certified_key(
     Ok(Arc::new(CertifiedKey::new(certificates, private)))
 }
 
-/// All certificates of a file, at least one, in the order of the file.
+/// Returns all certificates of a file, at least one, in the order of the file.
 pub(crate) fn certificates(source: Source<'_>) -> Result<Vec<CertificateDer<'static>>, Error> {
     let found = sections(source, &read(source, Content::Public)?)?
         .into_iter()
@@ -85,7 +85,7 @@ pub(crate) fn certificates(source: Source<'_>) -> Result<Vec<CertificateDer<'sta
     Ok(found)
 }
 
-/// All revocation lists of a file, at least one.
+/// Returns all revocation lists of a file, at least one.
 pub(crate) fn revocation_lists(
     source: Source<'_>,
 ) -> Result<Vec<CertificateRevocationListDer<'static>>, Error> {
@@ -99,13 +99,12 @@ pub(crate) fn revocation_lists(
     Ok(found)
 }
 
-/// The first private key of a file: PKCS #8, PKCS #1 (RSA) or SEC 1 (EC), not encrypted.
+/// Returns the first private key of a file: PKCS #8, PKCS #1 (RSA) or SEC 1 (EC), not encrypted.
 ///
-/// The file may hold certificates too, and the parameters of the curve that `openssl ecparam`
-/// writes before the key.
+/// The file may also hold certificates, and the curve parameters that `openssl ecparam` writes before the key.
 fn private_key(source: Source<'_>) -> Result<PrivateKeyDer<'static>, Error> {
     let bytes = read(source, Content::Secret)?;
-    // rustls knows neither form: the first it would pass over, the second call broken base64.
+    // rustls knows neither form: it would skip the first and report the second as broken base64.
     if contains(&bytes, b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
         || contains(&bytes, b"Proc-Type: 4,ENCRYPTED")
     {
@@ -133,8 +132,8 @@ enum Content {
 
 fn read(source: Source<'_>, content: Content) -> Result<Zeroizing<Vec<u8>>, Error> {
     let problem = |error: std::io::Error| source.error(from_io(&error));
-    // Opening a FIFO would wait for a writer, so look before; the checks that matter for safety
-    // are made on the open file, which nobody can replace any more.
+    // Opening a FIFO would wait for a writer, so the type is checked first. The checks that matter for safety are made
+    // on the open file, which cannot be replaced any more.
     if !std::fs::metadata(source.file).map_err(problem)?.is_file() {
         return Err(source.error(FileProblem::NotAFile));
     }
@@ -149,7 +148,7 @@ fn read(source: Source<'_>, content: Content) -> Result<Zeroizing<Vec<u8>>, Erro
     let capacity = usize::try_from(metadata.len())
         .unwrap_or(0)
         .saturating_add(1);
-    // Sized at once, so that no copy of a key is left behind by a growing vector.
+    // Sized at once, because a growing vector would leave copies of a key behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
     file.take(FILE_BYTES_MAX)
         .read_to_end(&mut bytes)
@@ -157,7 +156,7 @@ fn read(source: Source<'_>, content: Content) -> Result<Zeroizing<Vec<u8>>, Erro
     Ok(bytes)
 }
 
-/// PostgreSQL's rule for private keys (manual, section "Secure TCP/IP Connections with SSL"):
+/// Checks the file mode by PostgreSQL's rule for private keys (manual, section "Secure TCP/IP Connections with SSL"):
 /// 0600 or less, or 0640 or less if root owns the file, so that a group may share system keys.
 fn check_key_mode(mode: u32, owner: u32) -> Result<(), FileProblem> {
     const ROOT: u32 = 0;
@@ -178,7 +177,7 @@ fn from_io(error: &std::io::Error) -> FileProblem {
     }
 }
 
-/// The library's own text prints byte arrays.
+/// Describes an error. The library's own text prints byte arrays.
 fn describe(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { end_marker } => {

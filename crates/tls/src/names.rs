@@ -1,8 +1,7 @@
-//! Who a certificate says that its owner is: the names that `cert` authentication, `clientname=DN`
-//! and the check of a server's host name look at.
+//! Names in a certificate, as used by `cert` authentication, `clientname=DN` and the check of a server's host name.
 //!
-//! Names come from certificates that a peer sends. A name with an embedded NUL is treated as if it
-//! were not there, because whoever prints, logs or compares it might see only its beginning.
+//! Names come from certificates that a peer sends. A name with an embedded NUL is ignored, because code that prints,
+//! logs or compares it might see only its beginning.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -21,19 +20,19 @@ const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.
 
 /// The names in one certificate.
 ///
-/// Nothing but the handshake proves that the peer owns the certificate, and nothing but the chain
-/// that the names are true: take an identity only from a finished handshake with verification.
+/// Only the handshake proves that the peer owns the certificate, and only the chain proves that the names are true.
+/// Take an identity only from a finished handshake with verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The first common name (CN) of the subject, as PostgreSQL takes it; none if there is none,
-    /// if it is empty, or if it has a NUL in it.
+    /// The first common name (CN) of the subject, as PostgreSQL takes it. None if it is missing, empty, or contains a
+    /// NUL.
     pub common_name: Option<String>,
     /// The whole subject in the form of RFC 2253, as `clientname=DN` compares it: most specific
     /// part first, `CN=alice,OU=Sales,O=Example`; empty if the subject is.
     ///
-    /// Like OpenSSL's, the text is ASCII: other bytes, and NUL, stand as `\C3` with two hex digits.
+    /// Like OpenSSL's, the text is ASCII: other bytes, and NUL, are written as `\C3` with two hex digits.
     pub distinguished_name: String,
-    /// Alternative names of type DNS, as they stand; they may begin with `*.`.
+    /// Alternative names of type DNS, unchanged; they may begin with `*.`.
     pub dns_names: Vec<String>,
     /// Alternative names of type email.
     pub emails: Vec<String>,
@@ -41,8 +40,8 @@ pub struct Identity {
     pub addresses: Vec<IpAddr>,
     /// Alternative names of type URI, such as SPIFFE IDs.
     pub uris: Vec<String>,
-    /// Whether there is any alternative name of type DNS or IP, even one that could not be read:
-    /// then the common name says nothing of hosts.
+    /// True if there is any alternative name of type DNS or IP, even an unreadable one. The common name is then not a
+    /// host name.
     pub(crate) has_host_names: bool,
 }
 

@@ -1,28 +1,28 @@
-//! `client_tls_protocols` and `server_tls_protocols`: which versions of TLS are spoken.
+//! `client_tls_protocols` and `server_tls_protocols`: the enabled versions of TLS.
 //!
-//! The words and the grammar are PgBouncer's: names joined by commas or colons, case ignored, a
-//! `!` in front takes away (from all, if it comes first).
+//! The words and the grammar are PgBouncer's: names joined by commas or colons, case ignored. A `!` in front removes a
+//! version (from all versions, if it comes first).
 
 use rustls::SupportedProtocolVersion;
 use rustls::version::{TLS12, TLS13};
 
-/// What may stand in the list, for error texts.
+/// Accepted words, for error texts.
 const WORDS: &str = "secure, all, legacy, tlsv1.2, tlsv1.3";
 
-/// Versions of TLS to speak; at least one.
+/// Enabled versions of TLS; at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Protocols {
     tls12: bool,
     tls13: bool,
-    /// TLS 1.0 or 1.1 were asked for, too, and are not spoken.
+    /// True if TLS 1.0 or 1.1 were asked for, too; they are not supported.
     pub(crate) asked_for_older: bool,
 }
 
-/// Why a list of protocols is refused.
+/// Reason for which a list of protocols is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// A word that nobody knows.
+    /// An unknown word.
     #[error("unknown protocol \"{0}\"; supported are {WORDS}")]
     Unknown(String),
     /// Only TLS 1.0 or 1.1 were asked for.
@@ -30,23 +30,23 @@ pub enum ProtocolError {
         "TLS 1.0 and 1.1 are broken and not supported; use tlsv1.2, tlsv1.3 or secure for both"
     )]
     OnlyOlder,
-    /// The list takes away everything that it names.
+    /// The list removes all versions that it names.
     #[error("no protocol is left; supported are {WORDS}")]
     Nothing,
 }
 
 impl Protocols {
-    /// TLS 1.2 and 1.3: what `secure` means, and the default.
+    /// TLS 1.2 and 1.3: the meaning of `secure`, and the default.
     pub const SECURE: Self = Self {
         tls12: true,
         tls13: true,
         asked_for_older: false,
     };
 
-    /// Reads a list. An empty one means [`Protocols::SECURE`].
+    /// Parses a list. An empty one means [`Protocols::SECURE`].
     ///
     /// # Errors
-    /// A word is unknown, or nothing that we speak is left.
+    /// A word is unknown, or no supported version is left.
     pub fn parse(list: &str) -> Result<Self, ProtocolError> {
         let mut set = Versions::NONE;
         let mut first = true;
@@ -96,17 +96,17 @@ impl Protocols {
         }
     }
 
-    /// Whether TLS 1.2 is spoken.
+    /// True if TLS 1.2 is enabled.
     pub fn has_tls12(self) -> bool {
         self.tls12
     }
 
-    /// Whether TLS 1.3 is spoken.
+    /// True if TLS 1.3 is enabled.
     pub fn has_tls13(self) -> bool {
         self.tls13
     }
 
-    /// The versions, for people.
+    /// Describes the versions for messages.
     pub(crate) fn name(self) -> &'static str {
         match (self.tls12, self.tls13) {
             (true, true) => "TLS 1.2 and 1.3",
@@ -145,7 +145,7 @@ impl Versions {
 
     fn named(name: &str) -> Result<Self, ProtocolError> {
         Ok(match name.to_ascii_lowercase().as_str() {
-            // PgBouncer takes a bare tlsv1 for all of TLS 1.
+            // PgBouncer reads a bare tlsv1 as all versions of TLS 1.
             "all" | "legacy" | "tlsv1" => Self::ALL,
             "secure" | "default" => Self {
                 older: false,

@@ -1,5 +1,5 @@
-//! The cryptography that a configuration uses: always aws-lc-rs, always named explicitly, never
-//! rustls' default of the process, which any dependency could set.
+//! Cryptography of a configuration: always aws-lc-rs, always named explicitly. rustls' process-wide default is never
+//! used, because any dependency could set it.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
-//! One TLS connection without its socket: the handshake, then records opened and sealed.
+//! A TLS connection without its socket: the handshake, then records opened and sealed.
 //!
-//! A [`Handshake`] takes what arrived and gives what has to be sent. Its steps cost up to a millisecond (a signature, a
-//! certificate chain), so they are run on threads that may block, never on an event loop. What comes out of it is a
-//! [`Session`], whose steps cost about a microsecond and which owns no buffer while nothing is half received.
+//! A [`Handshake`] takes received bytes and returns bytes to send. Its steps cost up to a millisecond (a signature, a
+//! certificate chain), so they run on threads that may block, never on an event loop. It results in a [`Session`],
+//! whose steps cost about a microsecond and which owns no buffer unless a record is half received.
 //!
-//! Both are over rustls' unbuffered connections: records are opened where they were received and sealed into the
-//! caller's buffer; see the module `rustls::unbuffered`.
+//! Both use rustls' unbuffered connections: records are opened where they were received and sealed into the caller's
+//! buffer; see the module `rustls::unbuffered`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,45 +24,46 @@ pub use rustls::server::ServerConfig;
 #[cfg(test)]
 mod tests;
 
-/// What a peer may send before its handshake is done: a long certificate chain fits several times.
+/// Maximum bytes from a peer before its handshake is done: several times a long certificate chain.
 pub const HANDSHAKE_LEN_MAX: usize = 128 * 1024;
 
-/// Plain bytes of one record (RFC 8446, 5.1).
+/// Maximum plain bytes of one record (RFC 8446, 5.1).
 const RECORD_LEN: usize = 16 * 1024;
-/// More than any record adds to its plain bytes: header, explicit nonce, content type, tag (RFC 5246 and 8446).
+/// Upper limit of the bytes that a record adds to its plain bytes: header, explicit nonce, content type, tag (RFC 5246
+/// and 8446).
 const RECORD_OVERHEAD: usize = 5 + 8 + 1 + 16;
-/// A key update may go in front.
+/// Room for a key update in front.
 const SLACK: usize = 64;
 
-/// Why a connection is over.
+/// Reason for which a connection is over.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsFault {
-    /// The application protocol that TLS from the first byte on needs was not agreed on (hazard SEC-08).
+    /// The peer did not agree on the application protocol, which direct TLS requires (hazard SEC-08).
     #[error("the other side did not agree on the application protocol \"postgresql\"")]
     NoApplicationProtocol,
-    /// The host has no name that a certificate could be for.
+    /// The host is not a valid name for a certificate.
     #[error("{0}")]
     Name(String),
-    /// A panic of ours.
+    /// A panic in Weir.
     #[error("internal error")]
     Bug,
-    /// The other side has sent too much without finishing its handshake.
+    /// The peer has sent too much without finishing its handshake.
     #[error("more than {HANDSHAKE_LEN_MAX} bytes without a finished TLS handshake")]
     TooLong,
-    /// What rustls says.
+    /// An error of rustls.
     #[error("{0}")]
     Tls(#[from] rustls::Error),
 }
 
-/// How a connection is protected, for people.
+/// Version and cipher suite of a connection, for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Protection {
     version: ProtocolVersion,
     suite: CipherSuite,
 }
 
-/// As PgBouncer shows it: `TLSv1.3/TLS_AES_128_GCM_SHA256`.
+/// Formats as PgBouncer does: `TLSv1.3/TLS_AES_128_GCM_SHA256`.
 impl fmt::Display for Protection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = match self.version {
@@ -71,12 +72,12 @@ impl fmt::Display for Protection {
             _ => "TLS",
         };
         let suite = self.suite.as_str().unwrap_or("unknown");
-        // rustls marks the suites of TLS 1.3; the standard's own names begin with TLS as well.
+        // rustls marks the suites of TLS 1.3; the standard's names begin with TLS as well.
         write!(f, "{version}/{}", suite.replacen("TLS13_", "TLS_", 1))
     }
 }
 
-/// Either role.
+/// A connection in either role.
 enum Connection {
     Client(UnbufferedClientConnection),
     Server(UnbufferedServerConnection),
@@ -84,7 +85,7 @@ enum Connection {
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Nothing else: the rest are keys.
+        // Only the protection: all other fields hold keys.
         f.debug_tuple("Session").field(&self.protection).finish()
     }
 }
@@ -97,7 +98,7 @@ impl Connection {
         }
     }
 
-    /// One pass over `input`, as far as rustls goes.
+    /// Makes one pass over `input`, as far as rustls goes.
     fn step(&mut self, input: &mut [u8], plain: &mut Plain<'_>, out: &mut Vec<u8>) -> Stepped {
         match self {
             Self::Client(connection) => act(connection.process_tls_records(input), plain, out),
@@ -106,14 +107,14 @@ impl Connection {
     }
 }
 
-/// Where opened bytes go.
+/// Destination of opened bytes.
 struct Plain<'a> {
     buffer: &'a mut [u8],
     len: usize,
 }
 
 impl Plain<'_> {
-    /// False if they do not fit, which they do by [`Session::open`]'s contract.
+    /// Appends bytes. False if they do not fit, which the contract of [`Session::open`] excludes.
     fn push(&mut self, bytes: &[u8]) -> bool {
         let Some(room) = self.buffer.get_mut(self.len..self.len + bytes.len()) else {
             return false;
@@ -124,13 +125,13 @@ impl Plain<'_> {
     }
 }
 
-/// What rustls came to.
+/// Result of a step of rustls.
 enum Next {
     /// More bytes have to come before the handshake is done.
     Blocked,
-    /// The other side has said good-bye.
+    /// The peer has sent close_notify.
     Closed,
-    /// Call it again.
+    /// Call rustls again.
     Again,
     /// Everything has been processed; records can be sealed.
     Traffic,
@@ -141,7 +142,7 @@ struct Stepped {
     next: Result<Next, rustls::Error>,
 }
 
-/// Does what one state asks for.
+/// Performs the action that a state of rustls asks for.
 fn act<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     plain: &mut Plain<'_>,
@@ -187,7 +188,8 @@ fn act<Data>(
         Ok(ConnectionState::WriteTraffic(_)) => Ok(Next::Traffic),
         Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Ok(Next::Closed),
         Ok(ConnectionState::BlockedHandshake) => Ok(Next::Blocked),
-        // Early data is never accepted (a replayed query would run twice); rustls may have more states one day.
+        // Early data is never accepted, because a replayed query would run twice. Future states of rustls are errors,
+        // too.
         Ok(_) => Err(rustls::Error::HandshakeNotComplete),
     };
     Stepped { discard, next }
@@ -198,33 +200,33 @@ fn act<Data>(
 /// A connection that is not protected yet.
 pub struct Handshake {
     connection: Connection,
-    /// Without a request before it: the application protocol must be agreed on.
+    /// True without an SSLRequest before the handshake: the application protocol must be agreed on.
     is_direct: bool,
-    /// What has arrived and could not be processed yet.
+    /// Received bytes that could not be processed yet.
     input: Vec<u8>,
-    /// The other side has said good-bye right behind it.
+    /// The peer's close_notify came right behind its handshake.
     is_closed: bool,
 }
 
-/// Where a handshake stands.
+/// State of a handshake after a step.
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub enum Progress {
-    /// Bytes of the other side have to come; then call [`Handshake::advance`] again.
+    /// Bytes of the peer are missing; call [`Handshake::advance`] again when they arrive.
     More(Handshake),
-    /// It is done. The bytes are what the other side has sent behind it, opened.
+    /// The handshake is done. The bytes are data that the peer has sent behind it, opened.
     Done(Box<Session>, Vec<u8>),
 }
 
-/// What a step of a handshake came to.
+/// Result of a step of a handshake.
 pub struct Advanced {
-    /// To be sent, also when the handshake has failed: then it is the alert that says why.
+    /// Bytes to send, also when the handshake has failed: they are the alert then.
     pub output: Vec<u8>,
-    /// Where it stands.
+    /// State of the handshake, or the reason for which it failed.
     pub progress: Result<Progress, TlsFault>,
 }
 
 impl Handshake {
-    /// The side that was connected to. `is_direct`: TLS from the first byte on, without an SSLRequest.
+    /// Starts the accepting side. `is_direct`: TLS from the first byte on, without an SSLRequest.
     ///
     /// # Errors
     /// If rustls refuses the settings.
@@ -233,7 +235,7 @@ impl Handshake {
         Ok(Self::new(connection, is_direct))
     }
 
-    /// The side that connects; its first message comes out of [`Handshake::advance`] with no bytes.
+    /// Starts the connecting side. Its first message comes out of [`Handshake::advance`] with no bytes.
     ///
     /// # Errors
     /// If rustls refuses the settings.
@@ -255,7 +257,7 @@ impl Handshake {
         }
     }
 
-    /// Goes on with what has arrived. Computes for up to a millisecond.
+    /// Processes received bytes. Computes for up to a millisecond.
     #[must_use]
     pub fn advance(mut self, bytes: &[u8]) -> Advanced {
         let mut output = Vec::new();
@@ -282,7 +284,7 @@ impl Handshake {
         Advanced { output, progress }
     }
 
-    /// True when it is done.
+    /// Runs rustls until it needs more bytes. True if the handshake is done.
     fn run(&mut self, plain: &mut Plain<'_>, output: &mut Vec<u8>) -> Result<bool, TlsFault> {
         loop {
             let stepped = self.connection.step(&mut self.input, plain, output);
@@ -291,7 +293,7 @@ impl Handshake {
                 Ok(Next::Again) => {}
                 Ok(Next::Blocked) => return Ok(false),
                 Ok(Next::Traffic) => return Ok(true),
-                // A cancel request and its good-bye may come with the end of the handshake.
+                // A cancel request and its close_notify may come with the end of the handshake.
                 Ok(Next::Closed) if !self.connection.common().is_handshaking() => {
                     self.is_closed = true;
                     return Ok(true);
@@ -321,7 +323,7 @@ impl Handshake {
                 suite: suite.suite(),
             },
             connection: self.connection,
-            // A copy, so that the room for the handshake goes.
+            // A copy, so that the handshake's larger buffer is freed.
             rest: self.input.to_vec(),
             is_closed: self.is_closed,
             fault: None,
@@ -329,7 +331,7 @@ impl Handshake {
     }
 }
 
-/// The alert that rustls has prepared. Not a step further: rustls must not look at input again once it has failed.
+/// Appends the alert that rustls has prepared. Stops there: rustls must not look at input again once it has failed.
 fn say_why(connection: &mut Connection, input: &mut [u8], output: &mut Vec<u8>) {
     let mut plain = Plain {
         buffer: &mut [],
@@ -349,49 +351,50 @@ fn say_why(connection: &mut Connection, input: &mut [u8], output: &mut Vec<u8>) 
 pub struct Session {
     connection: Connection,
     protection: Protection,
-    /// The beginning of a record whose end has not come, or of a handshake message in several records: rustls knows
-    /// ranges of these bytes and has to be given them whatever it is asked for.
+    /// The beginning of a record, or of a handshake message in several records, that is not complete yet. rustls keeps
+    /// ranges of these bytes and needs them at every call.
     rest: Vec<u8>,
     is_closed: bool,
-    /// Why nothing goes on.
+    /// The fault that ended the connection.
     fault: Option<TlsFault>,
 }
 
-/// What came out of received bytes.
+/// Result of opening received bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {
-    /// So many plain bytes were put into the caller's buffer.
+    /// Number of plain bytes written to the caller's buffer.
     pub len: usize,
-    /// The other side has said good-bye: nothing comes after these.
+    /// True if the peer has sent close_notify: nothing comes after these bytes.
     pub is_closed: bool,
 }
 
 impl Session {
-    /// How it is protected.
+    /// Returns version and cipher suite.
     #[must_use]
     pub fn protection(&self) -> Protection {
         self.protection
     }
 
-    /// The other side's own certificate, if it showed one.
+    /// Returns the peer's own certificate, if it sent one.
     #[must_use]
     pub fn peer_certificate(&self) -> Option<&CertificateDer<'static>> {
         self.connection.common().peer_certificates()?.first()
     }
 
-    /// True if the other side has said good-bye: nothing more comes.
+    /// True if the peer has sent close_notify: nothing more comes.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Whether the beginning of a record waits for its end.
+    /// True if a record is half received.
     #[must_use]
     pub fn has_partial_record(&self) -> bool {
         !self.rest.is_empty()
     }
 
-    /// Puts what waits for its end to the start of `buffer`, to receive behind it: how many bytes that is.
+    /// Moves a half-received record to the start of `buffer`, so that the rest can be received behind it. Returns its
+    /// length; 0, and it stays here, if `buffer` is too short.
     pub fn take_partial(&mut self, buffer: &mut [u8]) -> usize {
         let rest = std::mem::take(&mut self.rest);
         let Some(room) = buffer.get_mut(..rest.len()) else {
@@ -402,16 +405,16 @@ impl Session {
         rest.len()
     }
 
-    /// Gives back what [`Session::take_partial`] gave, if nothing came behind it.
+    /// Returns the bytes taken by [`Session::take_partial`], if nothing was received behind them.
     pub fn put_back(&mut self, partial: &[u8]) {
         self.rest = partial.to_vec();
     }
 
-    /// Opens the records in `received`, which begins with what [`Session::take_partial`] gave. Plain bytes go to
-    /// `buffer`, which must be at least as long; what has to be sent in answer (a key update) is appended to `out`.
+    /// Opens the records in `received`, which begins with the bytes from [`Session::take_partial`]. Plain bytes go to
+    /// `buffer`, which must be at least as long. Bytes to send in answer (a key update) are appended to `out`.
     ///
     /// # Errors
-    /// A record that was tampered with, or makes no sense; `out` has the alert for it then.
+    /// A record was tampered with or is malformed; `out` has the alert for it then.
     pub fn open(
         &mut self,
         received: &mut [u8],
@@ -450,14 +453,14 @@ impl Session {
         })
     }
 
-    /// How long a buffer [`Session::seal`] needs for so many plain bytes.
+    /// Returns the length of the buffer that [`Session::seal`] needs for this many plain bytes.
     #[must_use]
     pub fn sealed_len_max(plain_len: usize) -> usize {
         plain_len + (plain_len / RECORD_LEN + 1) * RECORD_OVERHEAD + SLACK
     }
 
-    /// Seals `plain` into records at the start of `buffer`, which has [`Session::sealed_len_max`] bytes: how many bytes
-    /// they are.
+    /// Seals `plain` into records at the start of `buffer`, which has [`Session::sealed_len_max`] bytes. Returns the
+    /// number of bytes written.
     ///
     /// # Errors
     /// If the connection may not send any more.
@@ -474,7 +477,7 @@ impl Session {
         }
     }
 
-    /// The good-bye, to be sent before the socket is closed; empty if it cannot be said any more.
+    /// Returns the close_notify to send before the socket is closed; empty if it cannot be sent any more.
     #[must_use]
     pub fn close(&mut self) -> Vec<u8> {
         if self.fault.is_some() {
@@ -494,7 +497,7 @@ impl Session {
         buffer
     }
 
-    /// The first fault stays.
+    /// Returns the first fault, if there was one.
     fn check(&self) -> Result<(), TlsFault> {
         self.fault.clone().map_or(Ok(()), Err)
     }

@@ -1,4 +1,4 @@
-//! From CA files and revocation lists to a [`Chain`].
+//! Builds a [`Chain`] from CA files and revocation lists.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::material::{self, Source};
 use crate::names::dn;
 use crate::warning::Warning;
 
-/// A [`Chain`] and what is to be told about it.
+/// A [`Chain`], with its facts and warnings.
 pub(crate) struct Trust {
     pub(crate) chain: Chain,
     pub(crate) facts: Vec<CertificateFacts>,
@@ -62,8 +62,8 @@ impl Trust {
         Ok(trust)
     }
 
-    /// Trusts the CAs that the operating system trusts, such as those of Debian's package
-    /// ca-certificates, or of the file that the variable `SSL_CERT_FILE` names.
+    /// Trusts the operating system's CAs, such as those of Debian's package ca-certificates, or of the file that the
+    /// variable `SSL_CERT_FILE` names.
     pub(crate) fn system(
         option: &'static str,
         revoked: Option<Source<'_>>,
@@ -71,7 +71,7 @@ impl Trust {
     ) -> Result<Self, Error> {
         let mut trust = Self::nobody(provider);
         for der in rustls_native_certs::load_native_certs().certs {
-            // Some of a hundred may be broken; nobody here could repair them.
+            // Some of the many may be broken, and the administrator of Weir cannot repair them.
             trust.add(&der).ok();
         }
         if trust.chain.anchors.is_empty() {
@@ -129,12 +129,12 @@ impl Trust {
     }
 }
 
-/// Whether a certificate is one of a CA, by the rule of OpenSSL's `X509_check_ca`.
+/// True if the certificate is that of a CA, by the rule of OpenSSL's `X509_check_ca`.
 ///
-/// webpki does not ask: whatever it is told to trust may sign. But a self-signed certificate of
+/// webpki does not check this: every certificate that it is told to trust may sign. But a self-signed certificate of
 /// one client in the CA file must not become a CA that makes certificates for other clients.
 fn may_sign(tbs: &TbsCertificate) -> bool {
-    // Version 1 has no extensions to tell, and old CAs have version 1.
+    // Version 1 has no extensions that could tell, and old CAs have version 1.
     if tbs.version() != Version::V3 {
         return tbs.subject() == tbs.issuer();
     }
@@ -152,7 +152,7 @@ fn may_sign(tbs: &TbsCertificate) -> bool {
     }
 }
 
-/// The list, and who made it.
+/// Decodes a list. Returns it and its issuer.
 fn decode(der: &CertificateRevocationListDer<'_>) -> Result<(RevocationList, String), String> {
     let list = OwnedCertRevocationList::from_der(der).map_err(|error| error.to_string())?;
     let decoded: CertificateList =

@@ -1,4 +1,4 @@
-//! Our answers to rustls' question whether a peer is who it should be.
+//! Verifiers that rustls calls to check the peer's certificate.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use crate::chain::{self, Chain, Purpose};
 use crate::host;
 
-/// `verify-ca` and `verify-full`: a server's certificate must lead back to our CAs, and for
-/// `verify-full` be one for the host that we mean.
+/// `verify-ca` and `verify-full`: a server's certificate must lead back to a trusted CA, and for `verify-full` be for
+/// the configured host.
 #[derive(Debug)]
 pub(crate) struct VerifyServer {
     pub(crate) chain: Chain,
@@ -59,8 +59,8 @@ impl ServerCertVerifier for VerifyServer {
     }
 }
 
-/// `allow`, `prefer` and `require`: any certificate will do. The server still has to prove that it
-/// holds the key of the certificate that it shows, so that channel binding means something.
+/// `allow`, `prefer` and `require`: any certificate is accepted. The server still has to prove that it holds the key of
+/// its certificate, because channel binding depends on that.
 #[derive(Debug)]
 pub(crate) struct DangerAcceptAnyServer {
     pub(crate) algorithms: WebPkiSupportedAlgorithms,
@@ -101,12 +101,12 @@ impl ServerCertVerifier for DangerAcceptAnyServer {
     }
 }
 
-/// Client certificates: one that is shown must lead back to our CAs.
+/// Verifier of client certificates: a certificate that is sent must lead back to a trusted CA.
 #[derive(Debug)]
 pub(crate) struct VerifyClient {
     pub(crate) chain: Chain,
     pub(crate) mandatory: bool,
-    /// Subjects of our CAs, from which a client can tell which certificate to show.
+    /// Subjects of the trusted CAs, which tell a client which certificate to show.
     pub(crate) hints: Arc<[DistinguishedName]>,
 }
 

@@ -1,8 +1,8 @@
-//! What an operator should hear about settings that work, though not as they are written.
+//! Warnings about settings that work, though not as they are written.
 
 use std::path::PathBuf;
 
-/// Something to log when settings are loaded; never a reason to refuse them.
+/// A message to log when settings are loaded; never a reason to refuse them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
@@ -14,7 +14,7 @@ pub enum Warning {
         /// The versions in use.
         used: &'static str,
     },
-    /// Cipher suites were asked for that we do not have, beside others that we have.
+    /// Unsupported cipher suites were asked for, beside supported ones.
     #[error("{option}: not supported and left out: {}", names.join(", "))]
     CiphersLeftOut {
         /// The option, such as `client_tls_ciphers`.
@@ -22,7 +22,7 @@ pub enum Warning {
         /// Names as written.
         names: Vec<String>,
     },
-    /// Key exchange groups were asked for that we do not have, beside others that we have.
+    /// Unsupported key exchange groups were asked for, beside supported ones.
     #[error("{option}: not supported and left out: {}", names.join(", "))]
     CurvesLeftOut {
         /// The option, such as `client_tls_ecdhcurve`.
@@ -36,7 +36,7 @@ pub enum Warning {
          CA, because server_tls_ca_file is not set; set it, or use verify-full"
     )]
     PublicRootsWithoutName,
-    /// A certificate in a CA file was passed over because it cannot be decoded.
+    /// A certificate in a CA file was skipped, because it is broken or neither a CA nor self-signed.
     #[error("{option}: \"{}\": certificate {place} passed over: {reason}", file.display())]
     AuthorityLeftOut {
         /// The option, such as `server_tls_ca_file`.
@@ -45,7 +45,7 @@ pub enum Warning {
         file: PathBuf,
         /// Place in the file, from 1.
         place: usize,
-        /// What the decoder said.
+        /// The reason.
         reason: String,
     },
 }

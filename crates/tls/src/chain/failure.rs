@@ -1,4 +1,4 @@
-//! webpki's errors in the words of rustls, which turns them into the alert that the peer gets.
+//! Conversion of webpki's errors to those of rustls, which derives the alert to the peer from them.
 
 use std::sync::Arc;
 

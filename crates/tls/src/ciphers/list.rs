@@ -1,4 +1,4 @@
-//! OpenSSL's language of cipher lists, as ciphers(1) describes it, over our six suites of TLS 1.2.
+//! Parser of OpenSSL's cipher lists, as ciphers(1) describes them, for the six suites of TLS 1.2.
 
 use crate::ciphers::table::{self, Suite};
 use crate::ciphers::{CipherError, Suites, words};
@@ -13,9 +13,9 @@ pub(super) fn parse(list: &str) -> Result<Suites, CipherError> {
 
 #[derive(Default)]
 struct State {
-    /// In order of preference.
+    /// Selected suites in order of preference.
     active: Vec<&'static Suite>,
-    /// Taken away by `!`, for good.
+    /// Suites removed by `!`, which no later rule can add again.
     killed: Vec<&'static Suite>,
     left_out: Vec<String>,
 }
@@ -34,7 +34,7 @@ impl State {
             self.remove(&selected);
         } else if let Some(selector) = rule.strip_prefix('+') {
             let selected = select(selector)?;
-            // A stable sort: what is selected goes to the end, the rest keeps its order.
+            // A stable sort moves the selected suites to the end and keeps the order of the rest.
             self.active.sort_by_key(|suite| is_in(&selected, suite));
         } else {
             let selected = select(rule)?;
@@ -56,7 +56,7 @@ impl State {
                 .sort_by_key(|suite| std::cmp::Reverse(suite.bits));
             return Ok(());
         }
-        // All that we have is above level 2, the highest in use.
+        // All suites that Weir has are above level 2, the highest in use.
         if command.starts_with("SECLEVEL=") {
             return Ok(());
         }
@@ -71,7 +71,7 @@ impl State {
     }
 }
 
-/// What `ECDHE+AESGCM` and the like select: the suites that each word selects.
+/// Returns the suites that a selector such as `ECDHE+AESGCM` selects: those that each of its words selects.
 fn select(selector: &str) -> Result<Vec<&'static Suite>, CipherError> {
     let mut selected = table::all(false).collect::<Vec<_>>();
     for word in selector.split('+') {

@@ -1,26 +1,25 @@
-//! The one table of cipher suites: what they are called, what they are made of, and those that
-//! OpenSSL has and we have not.
+//! Table of cipher suites: their names, their properties, and the names that OpenSSL has and Weir has not.
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::aws_lc_rs::cipher_suite;
 
-/// A suite that we have.
+/// A suite that Weir has.
 #[derive(Debug)]
 pub(super) struct Suite {
     /// OpenSSL's name.
     pub(super) name: &'static str,
-    /// The name in the registry of IANA, which OpenSSL takes, too.
+    /// IANA's name, which OpenSSL accepts, too.
     pub(super) standard_name: &'static str,
-    /// The words of OpenSSL's cipher lists that select it, besides those that select all.
+    /// Words of OpenSSL's cipher lists that select it, besides those that select all.
     pub(super) words: &'static [&'static str],
     /// Strength in bits, by which `@STRENGTH` sorts.
     pub(super) bits: u16,
-    /// Whether it belongs to TLS 1.3; else to TLS 1.2.
+    /// True for TLS 1.3, false for TLS 1.2.
     pub(super) tls13: bool,
     pub(super) suite: SupportedCipherSuite,
 }
 
-/// Our suites, those that we like best first: see the head of [`ciphers`](crate::ciphers).
+/// The suites, the most preferred one first: see the head of [`ciphers`](crate::ciphers).
 static SUITES: &[Suite] = &[
     Suite {
         name: "TLS_AES_128_GCM_SHA256",
@@ -96,7 +95,7 @@ static SUITES: &[Suite] = &[
     },
 ];
 
-/// Names of suites that OpenSSL or LibreSSL have or had, and why we have not.
+/// Names of suites that OpenSSL or LibreSSL have or had, and the reasons for which Weir has not.
 static UNSUPPORTED: &[(&str, &[&str])] = &[
     (
         "it has no forward secrecy",
@@ -331,9 +330,9 @@ static WORDS_FOR_ALL: &[&str] = &[
     "HIGH", "ECDHE", "EECDH", "kECDHE", "kEECDH", "TLSv1.2", "AEAD", "FIPS",
 ];
 
-/// Words of OpenSSL's cipher lists that select suites, but none that we have. `RSA` is among them:
-/// it means the key exchange. `SHA256` and `SHA384`, too: they mean the check of integrity, which
-/// authenticated encryption does by itself.
+/// Words of OpenSSL's cipher lists that select suites, but none that Weir has. `RSA` is among them, because it means
+/// the key exchange. `SHA256` and `SHA384` are, too: they mean the integrity check, which authenticated encryption does
+/// by itself.
 static WORDS_FOR_NONE: &[&str] = &[
     "MEDIUM",
     "LOW",
@@ -420,12 +419,12 @@ static WORDS_FOR_NONE: &[&str] = &[
     "STREEBOG512",
 ];
 
-/// Our suites of one version.
+/// Returns the suites of one version.
 pub(super) fn all(tls13: bool) -> impl Iterator<Item = &'static Suite> {
     SUITES.iter().filter(move |suite| suite.tls13 == tls13)
 }
 
-/// The names of our suites of one version, for error texts.
+/// Returns the names of the suites of one version, for error texts.
 pub(super) fn names(tls13: bool) -> String {
     all(tls13)
         .map(|suite| suite.name)
@@ -433,12 +432,12 @@ pub(super) fn names(tls13: bool) -> String {
         .join(", ")
 }
 
-/// The suite of this name, in upper case as OpenSSL wants it.
+/// Returns the suite of this name, in upper case as OpenSSL requires.
 pub(super) fn suite(name: &str, tls13: bool) -> Option<&'static Suite> {
     all(tls13).find(|suite| suite.name == name || suite.standard_name == name)
 }
 
-/// Why a suite that OpenSSL has is not supported; `None` if it is supported or unknown.
+/// Returns the reason for which a suite of OpenSSL is not supported; `None` if it is supported or unknown.
 pub(super) fn unsupported(name: &str) -> Option<&'static str> {
     UNSUPPORTED
         .iter()
@@ -446,7 +445,7 @@ pub(super) fn unsupported(name: &str) -> Option<&'static str> {
         .map(|(reason, _)| *reason)
 }
 
-/// Whether the word, or name, selects this suite of TLS 1.2; `None` if nobody knows the word.
+/// True if the word or name selects this suite of TLS 1.2; `None` if the word is unknown.
 pub(super) fn selects(word: &str, suite: &Suite) -> Option<bool> {
     if suite.name == word || suite.standard_name == word || suite.words.contains(&word) {
         return Some(true);
@@ -462,7 +461,7 @@ pub(super) fn selects(word: &str, suite: &Suite) -> Option<bool> {
     known.then_some(false)
 }
 
-/// The whole of the table of unsupported names, for tests.
+/// Returns all unsupported names, for tests.
 #[cfg(test)]
 pub(super) fn unsupported_names() -> impl Iterator<Item = &'static str> {
     UNSUPPORTED

@@ -1,4 +1,4 @@
-//! Lists as PgBouncer users write them, and what they come to.
+//! Tests of cipher lists as PgBouncer users write them.
 
 use super::*;
 

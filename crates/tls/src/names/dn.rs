@@ -1,5 +1,5 @@
-//! Distinguished names in the form of RFC 2253, letter for letter as OpenSSL prints them with
-//! `XN_FLAG_RFC2253`, because that is what PostgreSQL compares `clientname=DN` with.
+//! Distinguished names in the form of RFC 2253, exactly as OpenSSL prints them with `XN_FLAG_RFC2253`, because
+//! PostgreSQL compares `clientname=DN` with that text.
 
 use x509_cert::attr::AttributeTypeAndValue;
 use x509_cert::der::asn1::{Any, ObjectIdentifier};
@@ -41,12 +41,12 @@ const SHORT_NAMES: &[(&str, &str)] = &[
     ("1.2.840.113549.1.9.8", "unstructuredAddress"),
 ];
 
-/// The name, most specific part first, parts joined by `,` and values of one part by `+`.
+/// Formats the name: most specific part first, parts joined by `,` and values of one part by `+`.
 pub(crate) fn rfc2253(name: &Name) -> String {
     let mut parts = name
         .iter_rdn()
         .map(|rdn| {
-            // OpenSSL turns the whole sequence around, the values within one part too.
+            // OpenSSL reverses the whole sequence, and the values within one part too.
             let mut values = rdn.iter().map(attribute).collect::<Vec<_>>();
             values.reverse();
             values.join("+")
@@ -56,7 +56,7 @@ pub(crate) fn rfc2253(name: &Name) -> String {
     parts.join(",")
 }
 
-/// The text of an attribute, whatever kind of string it is; `None` if it is no string or broken.
+/// Returns the text of an attribute of any string type; `None` if it is no string or broken.
 pub(crate) fn text(value: &Any) -> Option<String> {
     let bytes = value.value();
     match value.tag() {
@@ -65,7 +65,7 @@ pub(crate) fn text(value: &Any) -> Option<String> {
         | Tag::Ia5String
         | Tag::NumericString
         | Tag::VisibleString => std::str::from_utf8(bytes).ok().map(str::to_owned),
-        // OpenSSL takes T61 for Latin-1, as everybody who writes it does.
+        // OpenSSL reads T61 as Latin-1, as programs write it in practice.
         Tag::TeletexString => Some(bytes.iter().copied().map(char::from).collect()),
         Tag::BmpString => {
             let units = bytes.chunks(2).map(|pair| match pair {
@@ -81,7 +81,7 @@ pub(crate) fn text(value: &Any) -> Option<String> {
 fn attribute(attribute: &AttributeTypeAndValue) -> String {
     let short = short_name(attribute.oid);
     let value = short.and_then(|_| text(&attribute.value));
-    // RFC 2253, 2.4: what has no string form stands as '#' and its encoding in hex.
+    // RFC 2253, 2.4: a value without a string form is written as '#' and its encoding in hex.
     let value = value.map_or_else(|| encoded(&attribute.value), |text| escape(&text));
     match short {
         Some(name) => format!("{name}={value}"),
@@ -102,7 +102,7 @@ fn encoded(value: &Any) -> String {
     format!("#{}", hex(&der).to_ascii_uppercase())
 }
 
-/// RFC 2253, 2.4, and like OpenSSL control characters and all beyond ASCII byte by byte.
+/// Escapes as in RFC 2253, 2.4. Control characters and all beyond ASCII are escaped byte by byte, as in OpenSSL.
 fn escape(text: &str) -> String {
     let last = text.len().saturating_sub(1);
     let mut escaped = String::with_capacity(text.len());

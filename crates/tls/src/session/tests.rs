@@ -1,4 +1,4 @@
-//! Two ends that talk over buffers: every way in which a network cuts their bytes, and what one end may do to another.
+//! Tests of two ends that talk over buffers: networks cut their bytes anywhere, and one end attacks the other.
 
 use std::sync::LazyLock;
 
@@ -40,12 +40,12 @@ static MATERIAL: LazyLock<Material> = LazyLock::new(|| {
     }
 });
 
-/// What both ends are made with.
+/// Settings of both ends.
 #[derive(Clone)]
 struct Terms {
     version: &'static SupportedProtocolVersion,
     provider: Arc<CryptoProvider>,
-    /// What the connecting end offers, and the other has.
+    /// ALPN protocols of the connecting end (`offered`) and of the other (`spoken`).
     offered: Vec<Vec<u8>>,
     spoken: Vec<Vec<u8>>,
 }
@@ -99,14 +99,14 @@ impl Terms {
     }
 }
 
-/// One end: a handshake, then a session with what came behind the handshake.
+/// An end: a handshake, then a session with the bytes that came behind the handshake.
 enum End {
     Shaking(Box<Handshake>),
     Up(Box<Session>, Vec<u8>),
 }
 
 impl End {
-    /// Takes a piece; what it has to say goes to `out`.
+    /// Processes a piece; bytes to send go to `out`.
     fn take(self, piece: &[u8], out: &mut Vec<u8>) -> Result<Self, TlsFault> {
         match self {
             Self::Shaking(handshake) => {
@@ -142,7 +142,7 @@ impl End {
     }
 }
 
-/// What the driver does with received bytes: what waits goes in front of them, then all is opened.
+/// Receives as the driver does: puts a half-received record in front, then opens everything.
 fn receive(
     session: &mut Session,
     piece: &[u8],
@@ -159,7 +159,7 @@ fn receive(
     Ok((plain, opened.is_closed))
 }
 
-/// Opens what arrives in one piece and is neither an end nor asks for an answer.
+/// Opens records that arrive in one piece, without close_notify or a reply.
 #[track_caller]
 fn open(session: &mut Session, records: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -176,7 +176,8 @@ fn seal(session: &mut Session, plain: &[u8]) -> Vec<u8> {
     records
 }
 
-/// A handshake whose flights arrive in pieces. Both ends, or the fault of the first that gives up with what it said.
+/// Runs a handshake whose flights arrive in pieces. Returns both ends, or the fault of the first one that fails with
+/// its output.
 fn shake_in_pieces(
     client: Handshake,
     server: Handshake,
@@ -205,7 +206,7 @@ fn shake_in_pieces(
     Ok((client, server))
 }
 
-/// Pieces that end at these places.
+/// Splits into pieces of these lengths.
 fn split<'a>(mut bytes: &'a [u8], lens: &[usize]) -> Vec<&'a [u8]> {
     let mut pieces = Vec::new();
     for len in lens {
@@ -228,7 +229,7 @@ fn pair(version: &'static SupportedProtocolVersion) -> (Session, Session) {
     pair_of(&Terms::new(version))
 }
 
-/// Bytes that are nowhere the same for long.
+/// Pseudo-random bytes without long repetitions.
 fn noise(len: usize, dice: &mut Dice) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len + 8);
     while bytes.len() < len {
@@ -281,7 +282,7 @@ fn a_handshake_succeeds_byte_by_byte() {
     }
 }
 
-/// What a handshake comes to if it `is_direct` and both ends have these application protocols.
+/// Result of a handshake with `is_direct` and these application protocols of both ends.
 fn verdict(
     version: &'static SupportedProtocolVersion,
     is_direct: bool,
@@ -312,7 +313,7 @@ fn sec_08_direct_tls_needs_the_application_protocol_and_tls_that_was_asked_for_d
             assert_eq!(verdict([POSTGRESQL, POSTGRESQL]), "fine");
             assert_eq!(verdict([&[b"h2", b"postgresql"], POSTGRESQL]), "fine");
             assert_eq!(verdict([&[], POSTGRESQL]), without);
-            // A server that knows no such thing.
+            // A server without ALPN.
             assert_eq!(verdict([POSTGRESQL, &[]]), without);
             assert_eq!(verdict([&[b"h2"], POSTGRESQL]), refused);
         }
@@ -341,7 +342,7 @@ fn a_handshake_that_fails_says_why_to_the_other_end() {
 #[test]
 fn sec_21_no_more_than_the_limit_is_kept_of_an_unfinished_handshake() {
     let terms = Terms::new(&TLS13);
-    // The head of a record, whose bytes never come; then more than any record holds.
+    // The head of a record whose body never comes; then more bytes than a record holds.
     let outcome = |len: usize| {
         let mut bytes = vec![0; len];
         bytes[..5].copy_from_slice(b"\x16\x03\x01\x40\x00");
@@ -359,7 +360,7 @@ fn sec_21_no_more_than_the_limit_is_kept_of_an_unfinished_handshake() {
 #[test]
 fn sec_21_a_first_message_without_an_end_is_refused_before_the_limit() {
     let mut handshake = Terms::new(&TLS13).accept(false);
-    // A ClientHello that claims the greatest length, in records of 16 KiB.
+    // A ClientHello that claims the maximum length, in records of 16 KiB.
     let mut record = b"\x16\x03\x01\x40\x00\x01\xff\xff\xff".to_vec();
     record.resize(5 + RECORD_LEN, 0);
     let mut sent = 0;
@@ -404,8 +405,8 @@ fn bytes_that_come_with_the_last_flight_are_delivered_with_its_end() {
     }
 }
 
-/// The end that finishes first seals two records at once behind its last flight; what the other end opens of it when
-/// that is cut once, and how long it is.
+/// The end that finishes first seals two records right behind its last flight. Returns the data that the other end
+/// opens when these bytes are cut once, and their length.
 fn data_behind_the_handshake(terms: &Terms, cut: usize) -> (Vec<u8>, usize) {
     let hello = terms.connect(true).advance(&[]);
     let flight = terms.accept(true).advance(&hello.output);

@@ -1,4 +1,4 @@
-//! Which protocols ALPN may settle on, and that no session is ever resumed.
+//! Tests of the protocols that ALPN accepts, and that no session is ever resumed.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn pair_speaking(version: &str) -> (Listener, Connector) {
     (listener, connector(&options))
 }
 
-/// What a client that offers `protocols` comes to.
+/// Runs a handshake with a client that offers `protocols`.
 fn offer(protocols: &[&str]) -> Outcome {
     let (listener, mut connector) = pair();
     let config = Arc::make_mut(&mut connector.config);
@@ -84,7 +84,7 @@ fn both_our_ends_agree_on_the_protocol() {
 fn sec_09_no_ticket_is_sent_and_no_session_resumed() {
     for version in ["tlsv1.2", "tlsv1.3"] {
         let (listener, connector) = pair_speaking(version);
-        // A client that would keep whatever it is given.
+        // A client that stores every ticket it is given.
         let mut eager = ClientConfig::clone(&connector.config);
         eager.resumption = Resumption::in_memory_sessions(8);
         eager.enable_early_data = true;

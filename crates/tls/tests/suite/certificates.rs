@@ -1,4 +1,4 @@
-//! What is shown of certificates, and the names in them, against what `openssl` prints.
+//! Tests of certificate facts and names, compared with the output of `openssl`.
 
 use rcgen::string::{BmpString, Ia5String, PrintableString, TeletexString};
 use rcgen::{CertificateParams, DnType, DnValue, SanType};
@@ -21,7 +21,7 @@ fn identity(params: &CertificateParams) -> Identity {
     Identity::from_certificate(&der(&self_signed(params).certificate)).unwrap()
 }
 
-/// Our form of the subject, checked against OpenSSL's.
+/// Compares Weir's form of the subject with OpenSSL's.
 #[track_caller]
 fn check_subject(params: &CertificateParams, expected: &str) {
     let directory = Directory::new();

@@ -1,4 +1,4 @@
-//! Which client certificates the listener accepts, and who they say their owner is.
+//! Tests of the client certificates that the listener accepts, and of their names.
 
 use std::sync::{Arc, Mutex};
 
@@ -131,11 +131,11 @@ fn sec_10_a_client_whose_own_certificate_is_trusted_makes_none_for_others() {
     setting.check(Some(&own), "fine");
     let forged = sign(&named("bob"), &rcgen::Issuer::new(alice.clone(), key));
     setting.check(Some(&forged), "UnknownIssuer");
-    // The same name, another key.
+    // The same name with another key.
     setting.check(Some(&self_signed(&alice)), "UnknownIssuer");
 }
 
-/// Keeps the names of CAs that a listener asked for.
+/// Records the names of CAs that a listener asked for.
 #[derive(Debug, Default)]
 struct Asked(Mutex<Vec<Vec<u8>>>);
 

@@ -1,15 +1,15 @@
-//! Channel binding data of every kind of certificate, against hashes that `openssl` makes.
+//! Tests of channel binding data for every kind of certificate, compared with hashes by `openssl`.
 
 use weir_tls::end_point::end_point;
 
 use crate::handshake::{listener, listening};
 use crate::pki::{Directory, Pair, self_signed, server};
 
-/// Makes a self-signed certificate and compares; `None` for a certificate without binding data.
+/// Makes a self-signed certificate and compares its binding data; `None` if it has none.
 #[track_caller]
 fn check(key: &str, signing: &str, expected: Option<&str>) {
     let directory = Directory::new();
-    // Old hashes are off by default.
+    // OpenSSL turns old hashes off by default.
     directory.write("x.cnf", "[req]\ndistinguished_name=d\n[d]\n");
     directory.openssl(&format!("genpkey {key} -out x.key"));
     directory.openssl(&format!(
@@ -52,7 +52,7 @@ fn sec_62_rsa_pss_certificates_bind_by_their_parameters() {
     check(RSA, "-sha256 -sigopt rsa_padding_mode:pss", Some("sha256"));
     check(RSA, "-sha384 -sigopt rsa_padding_mode:pss", Some("sha384"));
     check(RSA, "-sha512 -sigopt rsa_padding_mode:pss", Some("sha512"));
-    // The hash of the mask is another one, and does not count.
+    // The hash of the mask differs and does not count.
     let mixed = "-sha512 -sigopt rsa_padding_mode:pss -sigopt rsa_mgf1_md:sha256";
     check(RSA, mixed, Some("sha512"));
 }

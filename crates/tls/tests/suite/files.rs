@@ -1,4 +1,4 @@
-//! Files that are missing, broken, unsafe or of the wrong kind, and what is said about them.
+//! Tests of files that are missing, broken, unsafe or of the wrong kind, and of their error messages.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use weir_tls::listener::{ClientCertificate, Listener, ListenerOptions};
 use crate::handshake::{connecting, listening};
 use crate::pki::{Authority, Directory, Pair, self_signed, server, set_mode, sign};
 
-/// The error of a listener with these options, without the path of the directory.
+/// Returns the error of a listener with these options, without the path of the directory.
 fn error(directory: &Directory, options: &ListenerOptions) -> String {
     let error = Listener::build(options).expect_err("refused");
     error
@@ -45,7 +45,7 @@ fn a_key_that_others_may_read_or_write_is_refused() {
         );
         assert_eq!(error(&directory, &options), expected);
     }
-    // A certificate is for everybody.
+    // A certificate may be readable by all users.
     set_mode(&key, 0o600);
     set_mode(&directory.path("server.crt"), 0o644);
     assert!(Listener::build(&options).is_ok());
@@ -139,7 +139,7 @@ fn keys_and_certificates_of_no_use_are_told_apart() {
     );
 }
 
-/// Converts the key by `openssl` and says what a listener thinks of it.
+/// Converts the key by `openssl` and returns the result of a listener with it.
 fn converted(key: &str, conversion: &str) -> Result<(), Error> {
     let directory = Directory::new();
     directory.openssl(&format!("genpkey {key} -out x.key"));

@@ -1,4 +1,4 @@
-//! One handshake between two configurations, without sockets.
+//! Handshakes between two configurations, without sockets.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::pki::{Directory, Pair, now};
 pub(crate) struct Outcome {
     pub(crate) client: ClientConnection,
     pub(crate) server: ServerConnection,
-    /// Who gave up first, and why: the side that verified.
+    /// The first error, from the side that verified.
     pub(crate) error: Option<Error>,
 }
 
@@ -31,7 +31,7 @@ impl Outcome {
             .map(|suite| suite.suite())
     }
 
-    /// `fine`, or the error in short.
+    /// Returns `fine`, or the error in short.
     pub(crate) fn verdict(&self) -> String {
         match &self.error {
             None => "fine".to_owned(),
@@ -118,7 +118,7 @@ pub(crate) fn connecting(directory: &Directory, verify: Verify, ca: &str) -> Con
     }
 }
 
-/// A connector meets a listener as `host`.
+/// Runs a handshake of a connector that addresses the listener as `host`.
 pub(crate) fn meet(connector: &Connector, listener: &Listener, host: &str) -> Outcome {
     let name = connector.server_name(host).unwrap();
     shake(&connector.config, &listener.config, name)

@@ -1,4 +1,4 @@
-//! Which server certificates `require`, `verify-ca` and `verify-full` accept.
+//! Tests of the server certificates that `require`, `verify-ca` and `verify-full` accept.
 
 use rcgen::string::Ia5String;
 use rcgen::{
@@ -10,7 +10,7 @@ use weir_tls::connector::{Connector, ConnectorOptions, Verify};
 use crate::handshake::{connecting, connector, listener, listening, meet};
 use crate::pki::{Authority, Directory, Pair, at, named, self_signed, server, sign, with};
 
-/// The verdicts of verify-none, verify-ca and verify-full on a certificate, for `host`.
+/// Asserts the verdicts of verify-none, verify-ca and verify-full on a certificate, for `host`.
 #[track_caller]
 fn check(authority: &str, pair: &Pair, host: &str, expected: [&str; 3]) {
     check_with(authority, pair, host, expected, |_, options| options);
@@ -40,7 +40,7 @@ fn check_with(
 const FINE: [&str; 3] = ["fine", "fine", "fine"];
 const WRONG_NAME: [&str; 3] = ["fine", "fine", "NotValidForNameContext"];
 
-/// Neither verify-ca nor verify-full takes it.
+/// Verdicts if neither verify-ca nor verify-full accepts the certificate.
 fn untrusted(why: &'static str) -> [&'static str; 3] {
     ["fine", why, why]
 }
@@ -196,7 +196,7 @@ fn sec_10_time_purpose_and_issuer_count_even_with_a_wrong_name() {
             untrusted("UnknownIssuer"),
         );
     }
-    // The same name, another key.
+    // The same name with another key.
     let impostor = Authority::new("ca");
     check(
         &ca.pem(),
@@ -285,7 +285,7 @@ fn intermediate_cas_are_followed() {
         "db.example.com",
         untrusted("UnknownIssuer"),
     );
-    // OpenSSL wants the root, too; here the nearest CA alone is enough.
+    // OpenSSL requires the root, too; here the nearest CA alone is enough.
     check(&middle.pem(), &leaf, "db.example.com", FINE);
 }
 
@@ -343,7 +343,7 @@ fn a_self_signed_leaf_in_the_ca_file_signs_nobody() {
     );
 }
 
-/// The commands of PostgreSQL's manual, section "Creating Certificates".
+/// Uses the commands of PostgreSQL's manual, section "Creating Certificates".
 #[test]
 fn certificates_of_version_1_as_in_the_manual_of_postgresql_are_fine() {
     let directory = Directory::new();
@@ -356,7 +356,7 @@ fn certificates_of_version_1_as_in_the_manual_of_postgresql_are_fine() {
     run("x509 -req -in v1.csr -days 36500 -CA root.crt -CAkey root.key -set_serial 7 -out v1.crt");
     let text = run("x509 -in v1.crt -noout -text");
     if !text.contains("Version: 1 ") {
-        return; // OpenSSL 3.2 and later make version 3 of it, which other tests cover.
+        return; // OpenSSL 3.2 and later make version 3 here, which other tests cover.
     }
     let read = |name: &str| std::fs::read_to_string(directory.path(name)).unwrap();
     let pair = Pair {
@@ -394,7 +394,7 @@ fn certificates_of_version_1_as_in_the_manual_of_postgresql_are_fine() {
     v1_verdicts(&read("root.crt"), &pair, Some(&other), expected);
 }
 
-/// A list made by `openssl ca`, which needs its small database.
+/// Makes a list by `openssl ca`, which needs its small database.
 fn v1_revocation_list(directory: &Directory, serial: u8) -> String {
     directory.write(
         "index.txt",
@@ -410,7 +410,7 @@ fn v1_revocation_list(directory: &Directory, serial: u8) -> String {
     std::fs::read_to_string(directory.path("v1.crl")).unwrap()
 }
 
-/// `openssl` takes the begin of validity from the clock of the machine, so must the handshake.
+/// Uses the machine's clock for the handshake, because `openssl` takes the begin of validity from it.
 #[track_caller]
 fn v1_verdicts(authority: &str, pair: &Pair, list: Option<&str>, expected: [&str; 3]) {
     let directory = Directory::new();

@@ -1,4 +1,4 @@
-//! Listener and Connector shake hands in memory, with certificates made for each case.
+//! Tests of handshakes between Listener and Connector in memory, with certificates made for each case.
 #![expect(
     clippy::unwrap_used,
     reason = "a test may fail by panicking, in helpers too"

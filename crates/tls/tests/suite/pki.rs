@@ -1,4 +1,4 @@
-//! A CA to make certificates with, a directory to put them in, and a clock that stands still.
+//! A CA that makes certificates, a directory to put them in, and a clock that stands still.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ use rcgen::{
 use rustls::pki_types::UnixTime;
 use rustls::time_provider::TimeProvider;
 
-/// 2026-06-15 00:00:00 UTC: when everything here happens.
+/// 2026-06-15 00:00:00 UTC: the time of all tests here.
 pub(crate) const NOW: u64 = 1_781_481_600;
 
 #[derive(Debug)]
@@ -181,7 +181,7 @@ pub(crate) fn server(names: &[&str]) -> CertificateParams {
     })
 }
 
-/// The same, but for one change.
+/// Returns the parameters with one change.
 pub(crate) fn with(
     mut params: CertificateParams,
     change: impl FnOnce(&mut CertificateParams),

@@ -1,4 +1,4 @@
-//! Protocols, ciphers and curves as two ends negotiate them.
+//! Tests of protocols, ciphers and curves as two ends negotiate them.
 
 use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
 use rustls::{CipherSuite, NamedGroup, ProtocolVersion};
@@ -90,7 +90,7 @@ fn the_listener_prefers_its_own_order_and_the_cheapest_cipher() {
         Some(CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384)
     );
     assert_eq!(suite("AES256", "AES128"), None);
-    // The certificate is one for ECDSA.
+    // The certificate has an ECDSA key.
     assert_eq!(suite("aRSA", "fast"), None);
 }
 

@@ -1,4 +1,4 @@
-//! What one end may do to another: bytes that were tampered with, good-byes, new keys, halves of messages.
+//! Tests of a hostile end: tampered bytes, close_notify, key updates, partial messages.
 
 use std::io::{Read, Write};
 
@@ -27,7 +27,7 @@ fn tamper(version: &'static SupportedProtocolVersion, at: usize, mask: u8) {
     let (mut client, mut server) = pair(version);
     let mut records = seal(&mut client, b"words");
     records[at] ^= mask;
-    // A head that promises more is found out when more has come.
+    // A head that claims more is detected when more has come.
     let behind = seal(&mut client, &[9; 70_000]);
     let mut out = Vec::new();
     let mut got = Vec::new();
@@ -36,7 +36,7 @@ fn tamper(version: &'static SupportedProtocolVersion, at: usize, mask: u8) {
         Ok::<_, TlsFault>(())
     });
     let Err(fault) = outcome else {
-        // RFC 8446, 5.1 and 5.2: type and minor version in the head of a sealed record mean nothing.
+        // RFC 8446, 5.1 and 5.2: type and minor version in the head of a sealed record are ignored.
         assert!(at == 0 || at == 2, "{at} ^ {mask:#x} is not noticed");
         assert!(got.starts_with(b"words") && got[5..] == vec![9; 70_000]);
         return;
@@ -87,7 +87,7 @@ fn nothing_behind_a_good_bye_is_delivered() {
         let mut out = Vec::new();
         let (plain, closed) = receive(&mut server, &records, &mut out).unwrap();
         assert_eq!((&plain[..], closed), (&b"last words"[..], true));
-        // What comes later is not looked at.
+        // Bytes after close_notify are ignored.
         let later = receive(&mut server, b"\x17\x03\x03\0\x05words", &mut out);
         assert!(later.is_err() || later.unwrap().0.is_empty());
         // The other direction is still open.
@@ -117,7 +117,7 @@ fn a_good_bye_is_heard_wherever_it_is_cut() {
     }
 }
 
-/// A record of this type as the client seals it, whatever rustls would send; its keys are used up by that.
+/// Seals a record of any type as the client, bypassing rustls' rules. Uses up the client's keys.
 fn forge(client: Session, typ: ContentType, plain: &[u8]) -> Vec<u8> {
     let Connection::Client(connection) = client.connection else {
         panic!("that is the other end");
@@ -148,7 +148,7 @@ fn sec_21_half_a_handshake_message_hinders_nobody_who_speaks() {
         for piece in split(&record, &[3]) {
             assert_eq!(open(&mut server, piece), b"");
         }
-        // It cannot be told from one that is only slow.
+        // A truncated message looks like a slow one.
         assert!(!seal(&mut server, b"words").is_empty());
         assert_eq!(open(&mut server, b"\x17"), b"");
         assert!(!seal(&mut server, &[1; 40_000]).is_empty());
@@ -178,7 +178,7 @@ fn sec_09_a_handshake_inside_of_the_session_ends_it() {
 
 // === keys ===
 
-/// A client that is not ours, behind a handshake with our other end.
+/// A plain rustls client, after a handshake with Weir's server end.
 fn foreign_client(terms: &Terms) -> (ClientConnection, Session) {
     let name = ServerName::try_from(NAME).unwrap();
     let mut client = ClientConnection::new(terms.client_config(), name).unwrap();
@@ -217,7 +217,7 @@ fn sec_09_a_key_update_is_followed_and_answered_before_the_next_bytes() {
     for round in 0..5 {
         client.refresh_traffic_keys().unwrap();
         client.writer().write_all(b"with new keys").unwrap();
-        // Updates that are not answered yet are answered once.
+        // Several unanswered updates get one answer.
         if round == 3 {
             client.refresh_traffic_keys().unwrap();
         }
@@ -232,7 +232,7 @@ fn sec_09_a_key_update_is_followed_and_answered_before_the_next_bytes() {
         let plain_len = 2 * RECORD_LEN;
         let update_len = out.len();
         out.extend(seal(&mut server, &vec![5; plain_len]));
-        // Within the room that was asked for, although the answer goes in front.
+        // The output stays within the reported room, although the answer goes in front.
         assert!(out.len() - update_len <= Session::sealed_len_max(plain_len));
         assert!(
             out.len() > plain_len + 3 * 22,
@@ -244,7 +244,7 @@ fn sec_09_a_key_update_is_followed_and_answered_before_the_next_bytes() {
     assert_eq!(open(&mut server, &written(&mut client)), b"still here");
 }
 
-/// The first suite of a version, but its keys may seal only so many records.
+/// Settings with the first suite of a version, whose keys may seal only this many records.
 fn with_limit(version: &'static SupportedProtocolVersion, limit: u64) -> Terms {
     let mut terms = Terms::new(version);
     let mut provider = CryptoProvider::clone(&terms.provider);
@@ -272,7 +272,7 @@ fn a_connection_outlives_its_keys() {
     let (mut client, mut server) = pair_of(&with_limit(&TLS13, 8));
     for round in 0..100 {
         talk(&mut client, &mut server);
-        // Several records in one go, over the limit too.
+        // Several records at once, also beyond the limit.
         let sent = vec![round; 5 * RECORD_LEN + 1];
         let records = seal(&mut server, &sent);
         assert!(open(&mut client, &records) == sent, "{round}");

@@ -1,4 +1,4 @@
-//! Records: what is sealed is opened, however it is cut, and no buffer is kept for it.
+//! Tests of records: sealed data is opened however it is cut, without a buffer being kept.
 
 use weir_testkit::cuts::Cuts;
 
@@ -27,7 +27,7 @@ fn what_is_sealed_is_opened_however_it_is_cut() {
             let records = seal(&mut client, &sent);
             let mut got = Vec::new();
             for piece in Cuts::random(dice.roll()).pieces(&records) {
-                // Nothing that arrives is kept twice, and nothing is kept that could be opened.
+                // Received bytes are kept once, and only if they cannot be opened yet.
                 got.extend(open(&mut server, piece));
                 assert!(
                     server.rest.len() < RECORD_LEN + 256,
@@ -91,7 +91,7 @@ fn a_partial_record_that_is_put_back_waits_as_before() {
                 server.put_back(&buffer[..kept]);
                 assert!(server.has_partial_record());
             }
-            // Not one that fits no buffer: it stays where it is.
+            // A buffer that is too short leaves the partial record in place.
             assert_eq!(server.take_partial(&mut buffer[..cut - 1]), 0);
             assert!(server.has_partial_record());
             let kept = server.take_partial(&mut buffer);
@@ -135,7 +135,7 @@ fn the_room_that_sealing_asks_for_is_enough_and_not_much_more() {
             );
             assert!(open(&mut server, &room[..used]) == plain, "{len}");
         }
-        // Too little room is an error, and nothing is lost of the connection.
+        // Too little room is an error that does not harm the connection.
         assert!(client.seal(b"words", &mut [0; 10]).is_err());
         talk(&mut client, &mut server);
     }
