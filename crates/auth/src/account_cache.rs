@@ -1,7 +1,7 @@
-//! A cache of what `auth_query` found, that never outlives the validity of a secret (SEC-42).
+//! Cache of `auth_query` results. No entry outlives the validity of its secret (SEC-42).
 //!
-//! Off unless it has a time to live. Users who do not exist have places of their own, as many:
-//! names that somebody makes up cannot drive out those of real users.
+//! The cache is off unless it has a time to live. Users who do not exist have as many places of their own, so invented
+//! names cannot evict real users.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -13,17 +13,16 @@ use crate::fetched::Fetched;
 use crate::fetched::Validity;
 use crate::login::Account;
 
-/// The two clocks. Only the first is trusted to measure how long something took.
+/// The two clocks. Only the first is trusted to measure durations.
 #[derive(Clone, Copy, Debug)]
 pub struct Clocks {
-    /// Since any fixed moment, by a clock that never goes back.
+    /// Time since any fixed moment, by a clock that never goes back.
     pub now: Duration,
     /// The time of day, which may jump.
     pub wall: SystemTime,
 }
 
-/// Accounts by name and by the database that was asked about them; the least recently used goes
-/// first.
+/// Accounts by user name and by the database that was queried. The least recently used entry is evicted first.
 pub struct AccountCache {
     ttl: Duration,
     known: LruCache<Key, Entry>,
@@ -36,14 +35,14 @@ type Key = Vec<u8>;
 #[derive(Clone)]
 struct Entry {
     account: Account,
-    /// Ends by the monotonic clock: no jump of the time of day prolongs a life.
+    /// End by the monotonic clock: no jump of the time of day prolongs an entry's life.
     dies_at: Duration,
-    /// Looked at too: if the time of day was set forward, it is believed.
+    /// Checked, too: if the time of day was set forward, it is believed.
     valid: Validity,
 }
 
 impl AccountCache {
-    /// Keeps up to `count_max` known and as many unknown users, each for `ttl` at most. Zero for
+    /// Creates a cache of up to `count_max` known and as many unknown users, each kept for `ttl` at most. Zero for
     /// either keeps nothing.
     #[must_use]
     pub fn new(count_max: usize, ttl: Duration) -> Self {
@@ -55,7 +54,7 @@ impl AccountCache {
         }
     }
 
-    /// Keeps what a query in `database` said about `user`.
+    /// Stores the result of a query in `database` for `user`.
     pub fn insert(&mut self, database: &[u8], user: &[u8], fetched: &Fetched, clocks: Clocks) {
         let key = key(database, user);
         self.forget_key(&key);
@@ -77,7 +76,7 @@ impl AccountCache {
         };
     }
 
-    /// What is known about `user`; `None` if the query has to be run.
+    /// Returns the cached account of `user`; `None` if the query has to be run.
     pub fn get(&mut self, database: &[u8], user: &[u8], clocks: Clocks) -> Option<Account> {
         let key = key(database, user);
         let entry = match self.known.get(&key) {
@@ -91,25 +90,24 @@ impl AccountCache {
         Some(entry.account.clone())
     }
 
-    /// Forgets one user. To be called when a login with what was kept fails: the secret may have
-    /// been changed.
+    /// Removes one user. Call it when a login with the cached secret fails, because the secret may have been changed.
     pub fn forget(&mut self, database: &[u8], user: &[u8]) {
         self.forget_key(&key(database, user));
     }
 
-    /// Forgets all; to be called on RELOAD.
+    /// Removes all users. Call it on RELOAD.
     pub fn clear(&mut self) {
         self.known.clear();
         self.unknown.clear();
     }
 
-    /// How many users are kept.
+    /// Number of cached users.
     #[must_use]
     pub fn len(&self) -> usize {
         self.known.len() + self.unknown.len()
     }
 
-    /// Whether nobody is kept.
+    /// True if no user is cached.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -160,7 +158,7 @@ mod tests {
         cache
     }
 
-    /// Whether alice is found at that moment.
+    /// True if alice is found at that moment.
     fn found(valid: Validity, now: u64, wall: u64) -> bool {
         cache_with(valid)
             .get(b"db", b"alice", clocks(now, wall))

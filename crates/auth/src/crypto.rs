@@ -35,17 +35,17 @@ pub(crate) fn xor(left: &[u8; KEY_LEN], right: &[u8; KEY_LEN]) -> Zeroizing<[u8;
     out
 }
 
-/// Base64 with padding, as RFC 5802 wants it.
+/// Encodes base64 with padding, as RFC 5802 requires.
 pub(crate) fn base64_encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Strict base64: padding required, no white space.
+/// Decodes strict base64: padding required, no white space.
 pub(crate) fn base64_decode(text: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     STANDARD.decode(text).ok().map(Zeroizing::new)
 }
 
-/// Strict base64 of exactly one key.
+/// Decodes strict base64 of exactly one key.
 pub(crate) fn base64_decode_key(text: &[u8]) -> Option<Zeroizing<[u8; KEY_LEN]>> {
     let bytes = base64_decode(text)?;
     let key: [u8; KEY_LEN] = bytes.as_slice().try_into().ok()?;

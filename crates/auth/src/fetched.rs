@@ -1,8 +1,8 @@
-//! What `auth_query` says about a user, and until when it holds.
+//! Result of `auth_query` for a user, and its validity.
 //!
-//! The query gets the user's name as `$1` and gives no row or one: the name, the secret, and if
-//! it likes until when the secret is valid, as `pg_authid.rolvaliduntil` has it. A row about
-//! somebody else is refused: a query that matches loosely must not make one user another.
+//! The query gets the user's name as `$1` and returns no row or one: the name, the secret, and optionally the end of
+//! the secret's validity, as in `pg_authid.rolvaliduntil`. A row about another user is refused: a query that matches
+//! loosely must not turn one user into another.
 
 use std::time::Duration;
 use std::time::SystemTime;
@@ -14,30 +14,30 @@ use crate::login::Account;
 use crate::stored::StoredSecret;
 use crate::userlist::SECRET_LEN_MAX;
 
-/// One column of a row; `None` is NULL.
+/// A column of a row; `None` is NULL.
 pub type Column<'a> = Option<&'a [u8]>;
 
-/// An account as a query found it.
+/// An account as returned by a query.
 #[derive(Clone)]
 pub struct Fetched {
-    /// Who it is. No row is [`Account::Unknown`]; a NULL secret or one that is not valid any more
-    /// is [`StoredSecret::Empty`], which no password fits.
+    /// The account. No row is [`Account::Unknown`]. A NULL or expired secret is [`StoredSecret::Empty`], which no
+    /// password fits.
     pub account: Account,
-    /// Until when that may be believed.
+    /// Validity of this result.
     pub valid: Validity,
 }
 
-/// Until when a secret is valid, by the wall clock.
+/// End of a secret's validity, by the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
-    /// It never ends: NULL or `infinity`.
+    /// No end: NULL or `infinity`.
     Endless,
-    /// It ends then. `-infinity` is the beginning of 1970.
+    /// End at this time. `-infinity` is the beginning of 1970.
     Until(SystemTime),
 }
 
 impl Validity {
-    /// Whether it has ended; at the very moment it has, as in PostgreSQL.
+    /// True if the validity has ended. As in PostgreSQL, it ends at the very moment.
     #[must_use]
     pub fn has_ended(self, wall: SystemTime) -> bool {
         match self {
@@ -46,7 +46,7 @@ impl Validity {
         }
     }
 
-    /// How long it lasts from `wall` on; `None` if it never ends.
+    /// Returns the time left from `wall` on; `None` if there is no end.
     #[must_use]
     pub fn left(self, wall: SystemTime) -> Option<Duration> {
         match self {
@@ -55,8 +55,8 @@ impl Validity {
         }
     }
 
-    /// Reads PostgreSQL's output of a `timestamptz` in ISO style, or seconds since 1970 as
-    /// `extract(epoch from …)` gives them.
+    /// Parses PostgreSQL's output of a `timestamptz` in ISO style, or seconds since 1970 as from `extract(epoch from
+    /// …)`.
     fn parse(text: &[u8]) -> Result<Self, FetchError> {
         let text = std::str::from_utf8(text).map_err(|_| FetchError::Validity)?;
         match text.to_ascii_lowercase().as_str() {
@@ -64,7 +64,7 @@ impl Validity {
             "-infinity" => return Ok(Self::Until(SystemTime::UNIX_EPOCH)),
             _ => {}
         }
-        // Nobody lives in years that these types cannot hold.
+        // Years that these types cannot hold are far in the past or the future.
         let year_len = text.bytes().take_while(u8::is_ascii_digit).count();
         let is_date = year_len >= 4 && text.as_bytes().get(year_len) == Some(&b'-');
         if is_date && text.ends_with(" BC") {
@@ -90,34 +90,34 @@ impl Validity {
     }
 }
 
-/// What is wrong with the answer to an `auth_query`. Holds nothing of the answer itself.
+/// Mistake in the answer to an `auth_query`. Holds nothing of the answer itself.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// Neither two nor three.
+    /// The row has neither two nor three columns.
     #[error("auth_query returned {count} columns, expected user name and secret")]
     Columns {
         /// Columns found.
         count: usize,
     },
-    /// Which of them is meant?
+    /// More than one row: the right one is not known.
     #[error("auth_query returned more than one row")]
     Rows,
     /// Longer than [`SECRET_LEN_MAX`].
     #[error("auth_query returned a secret that is too long")]
     SecretTooLong,
-    /// The name is NULL or another one.
+    /// The name is NULL or that of another user.
     #[error("auth_query returned another user than it was asked for")]
     User,
-    /// The third column is no moment in time.
+    /// The third column is not a time.
     #[error("auth_query returned an unreadable time of expiry")]
     Validity,
 }
 
-/// Reads the rows that an `auth_query` for `user` gave; `wall` is the time now.
+/// Interprets the rows that an `auth_query` for `user` returned; `wall` is the time now.
 ///
 /// # Errors
-/// The answer does not say one thing about this user; the login must fail.
+/// The answer is not one clear statement about this user; the login must fail.
 pub fn account<'a>(
     user: &[u8],
     rows: impl IntoIterator<Item = &'a [Column<'a>]>,
@@ -146,7 +146,7 @@ pub fn account<'a>(
         return Err(FetchError::SecretTooLong);
     }
     let valid = valid.map_or(Ok(Validity::Endless), Validity::parse)?;
-    // When it ended does not matter any more, and a later look may find a new secret.
+    // The time of the end no longer matters, and a later query may find a new secret.
     if valid.has_ended(wall) {
         return Ok(Fetched {
             account: Account::Known(StoredSecret::Empty),

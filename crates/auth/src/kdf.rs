@@ -1,7 +1,7 @@
-//! From a password to SCRAM keys.
+//! Derivation of SCRAM keys from a password.
 //!
-//! [`derive()`] is slow on purpose (milliseconds) and must never run on an event loop (SEC-61); the
-//! state machines of this crate only hand out a [`KdfRequest`] and take the [`ScramKeys`] back.
+//! [`derive()`] is slow on purpose (milliseconds) and must never run on an event loop (SEC-61). The state machines of
+//! this crate only return a [`KdfRequest`] and take the [`ScramKeys`] back.
 
 use pbkdf2::pbkdf2_hmac;
 use sha2::Sha256;
@@ -16,15 +16,14 @@ use crate::secret::Secret;
 use crate::secret::ServerKey;
 use crate::secret::StoredKey;
 
-/// The most PBKDF2 iterations that we compute at the demand of a server (SEC-61). PostgreSQL's
-/// default is 4096.
+/// Maximum number of PBKDF2 iterations that Weir computes at the demand of a server (SEC-61). PostgreSQL's default is
+/// 4096.
 pub const ITERATIONS_MAX: u32 = 100_000;
 
-/// Iterations for verifiers that we make ourselves: the default of PostgreSQL's
-/// `scram_iterations`.
+/// Iterations for verifiers that Weir makes: the default of PostgreSQL's `scram_iterations`.
 pub const ITERATIONS_DEFAULT: u32 = 4096;
 
-/// A derivation to be made somewhere else than on an event loop.
+/// A derivation to run outside the event loop.
 #[derive(Clone)]
 pub struct KdfRequest {
     password: Secret,
@@ -47,8 +46,8 @@ impl KdfRequest {
         }
     }
 
-    /// The same, to be computed each time: for passwords that a client typed, which would fill a
-    /// cache with wrong guesses, and for work that only hides who exists (SEC-49).
+    /// As [`KdfRequest::new`], but computed each time. For passwords that a client typed, because wrong guesses would
+    /// fill a cache, and for work that only hides which users exist (SEC-49).
     #[must_use]
     pub fn uncached(password: &Secret, salt: Vec<u8>, iterations: u32) -> Self {
         Self {
@@ -69,9 +68,8 @@ impl KdfRequest {
         self.iterations
     }
 
-    /// A name for the result in a cache: equal requests give equal names, and without
-    /// `process_key` a name tells nothing about the password. `None` when the result must neither
-    /// be looked up nor kept.
+    /// Returns the key of the result in a cache: equal requests give equal keys, and without `process_key` a key
+    /// reveals nothing about the password. `None` if the result must be neither looked up nor kept.
     #[must_use]
     pub fn cache_key(&self, process_key: &[u8; KEY_LEN]) -> Option<[u8; KEY_LEN]> {
         let salt_len = (self.salt.len() as u64).to_be_bytes();
@@ -81,17 +79,17 @@ impl KdfRequest {
     }
 }
 
-/// The keys that both roles of a SCRAM exchange work with.
+/// Keys that both roles of a SCRAM exchange use.
 #[derive(Clone)]
 pub struct ScramKeys {
-    /// What a client proves.
+    /// Key by which a client proves its knowledge.
     pub client_key: ClientKey,
-    /// What a server proves.
+    /// Key by which a server proves its knowledge.
     pub server_key: ServerKey,
 }
 
 impl ScramKeys {
-    /// RFC 5802 section 3, the cheap step after PBKDF2.
+    /// Derives the keys from the result of PBKDF2: the cheap step of RFC 5802 section 3.
     #[must_use]
     pub fn from_salted(salted: &SaltedPassword) -> Self {
         Self {
@@ -100,14 +98,14 @@ impl ScramKeys {
         }
     }
 
-    /// The hash of the client key, which is what a verifier holds.
+    /// Returns the hash of the client key, as held by a verifier.
     #[must_use]
     pub fn stored_key(&self) -> StoredKey {
         StoredKey::new(crypto::sha256(self.client_key.expose()))
     }
 }
 
-/// Runs PBKDF2. Slow: a few milliseconds at 4096 iterations; call it on a thread that may block.
+/// Runs PBKDF2. Slow: a few milliseconds at 4096 iterations. Call it on a thread that may block.
 #[must_use]
 pub fn derive(request: &KdfRequest) -> SaltedPassword {
     let mut out = [0; KEY_LEN];
@@ -122,8 +120,8 @@ pub fn derive(request: &KdfRequest) -> SaltedPassword {
     salted
 }
 
-/// SASLprep as PostgreSQL applies it: a password that is not valid UTF-8, has prohibited
-/// characters or vanishes under it is used as it is, and pure ASCII is never touched.
+/// Applies SASLprep as PostgreSQL does. A password that is not valid UTF-8, has prohibited characters or becomes empty
+/// is used unchanged, and pure ASCII is never changed.
 fn prepare(password: &Secret) -> Secret {
     let bytes = password.expose();
     let prepared = std::str::from_utf8(bytes)

@@ -1,24 +1,24 @@
-//! Ways to prove who one is: MD5, SCRAM-SHA-256 and clear text, as state machines in both roles;
-//! and what belongs to them: secrets, caches, limits.
+//! Authentication by MD5, SCRAM-SHA-256 and clear text, as state machines in both roles, with their secrets, caches and
+//! limits.
 //!
-//! Nothing here reads a clock, a socket or a random generator: salts and nonces are arguments,
-//! messages are byte slices. The slow key derivation is never run by a state machine; it is
-//! handed out as a [`kdf::KdfRequest`] to be run on a thread that may block.
+//! Nothing here reads a clock, a socket or a random generator: salts and nonces are arguments, messages are byte
+//! slices. The slow key derivation is never run by a state machine, but returned as a [`kdf::KdfRequest`] to be run on
+//! a thread that may block.
 //!
-//! - [`login::Exchange`] checks one client, whatever the method; start here.
+//! - [`login::Exchange`] checks one client by any method; start here.
 //! - [`scram::ScramServer`] and [`scram::ScramClient`] are the two roles of SCRAM-SHA-256, with
 //!   and without channel binding; [`md5`] is both roles of MD5.
-//! - [`userlist::UserList`] reads an auth_file into [`stored::StoredSecret`]s; [`fetched`] reads
-//!   what an auth_query gave, and [`account_cache`] may keep it for a while.
-//! - [`mock`] is what users who do not exist get to see; [`throttle`] limits who fails too often.
-//!   Both are argued in `docs/internals/login.md`.
+//! - [`userlist::UserList`] reads an auth_file into [`stored::StoredSecret`]s. [`fetched`] interprets the result of an
+//!   auth_query, and [`account_cache`] may keep it for a while.
+//! - [`mock`] makes challenges for users who do not exist; [`throttle`] limits sources of failed logins.
+//!   `docs/internals/login.md` has the reasons for both.
 //! - [`secret`] has the types that hold secrets: without `Debug`, `Display` or `PartialEq`, wiped
 //!   when dropped.
 //!
-//! Logins by certificate or by the user of a unix socket need nothing of this: there is no
-//! exchange, and two names are compared.
+//! Logins by certificate or by the user of a unix socket need none of this: there is no exchange, only a comparison of
+//! two names.
 //!
-//! A client that logs in by SCRAM, both roles talking to each other:
+//! Example: a client logs in by SCRAM, and both roles run in this process:
 //!
 //! ```
 //! use weir_auth::kdf::{ScramKeys, derive};

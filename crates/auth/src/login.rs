@@ -1,8 +1,8 @@
-//! The login of one client: which challenge it gets, and whether its answers are accepted.
+//! Login of one client: the challenge that it gets, and the check of its answers.
 //!
-//! The user is fixed when the exchange begins and cannot change (SEC-40). A user who does not
-//! exist, or whose secret does not suit the method, goes through the same exchange as everybody
-//! else and is rejected at its end, after the same work (SEC-49; `docs/internals/login.md`).
+//! The user is fixed when the exchange begins and cannot change (SEC-40). A user who does not exist, or whose secret
+//! does not suit the method, goes through the same exchange as all others. The rejection comes at its end, after the
+//! same work (SEC-49; `docs/internals/login.md`).
 
 mod begin;
 mod body;
@@ -21,78 +21,77 @@ pub use body::TOKEN_LEN_MAX;
 pub use error::LoginError;
 pub use exchange::Exchange;
 
-/// How a client has to prove who it is (PgBouncer's `auth_type`, or the method of an HBA line).
+/// Authentication method (PgBouncer's `auth_type`, or the method of an HBA line).
 ///
-/// Certificates and peer credentials are no method here: there is nothing to exchange, the caller
-/// compares names.
+/// Certificates and peer credentials are not methods here: they need no exchange, and the caller compares names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// The password in the clear, which somebody else checks: LDAP, PAM. What is stored here does
-    /// not matter; see [`Progress::NeedCheck`].
+    /// The password in clear text, checked by LDAP or PAM. The stored secret does not matter; see
+    /// [`Progress::NeedCheck`].
     External,
-    /// MD5; SCRAM for a user who has a SCRAM verifier, as in PgBouncer and PostgreSQL.
+    /// MD5, or SCRAM for a user with a SCRAM verifier, as in PgBouncer and PostgreSQL.
     Md5,
-    /// The password in the clear.
+    /// The password in clear text.
     Plain,
-    /// Nobody comes in.
+    /// Refuses every client.
     Reject,
-    /// SCRAM-SHA-256, with channel binding where the client can, and nothing else.
+    /// SCRAM-SHA-256 only, with channel binding if the client can.
     Scram,
-    /// Everybody whom we know comes in.
+    /// Accepts every known user without a password.
     Trust,
 }
 
-/// What is known about the user who wants in.
+/// Knowledge about the user who logs in.
 #[derive(Clone)]
 pub enum Account {
-    /// There is such a user; [`StoredSecret::Empty`] when the user has no secret.
+    /// The user exists; [`StoredSecret::Empty`] if the user has no secret.
     Known(StoredSecret),
-    /// There is no such user.
+    /// The user does not exist.
     Unknown,
 }
 
-/// All that an exchange begins with.
+/// Input of an exchange.
 pub struct LoginInput<'a> {
-    /// How the client has to prove itself.
+    /// The authentication method.
     pub method: Method,
     /// The name in the startup message.
     pub user: &'a [u8],
-    /// What is known about that user.
+    /// The account of that user.
     pub account: Account,
     /// Fresh random bytes for the challenge.
     pub random: LoginRandom,
-    /// Drawn once per process.
+    /// The secret of this process, drawn once at its start.
     pub server_secret: &'a ServerSecret,
-    /// PBKDF2 rounds for verifiers that we make ourselves (`scram_iterations`), at least 1.
+    /// PBKDF2 rounds for verifiers that Weir makes (`scram_iterations`), at least 1.
     pub iterations: u32,
-    /// The `tls-server-end-point` hash of the certificate that we showed this client; `None`
-    /// without TLS. With it SCRAM-SHA-256-PLUS is offered (SEC-63).
+    /// The `tls-server-end-point` hash of the certificate that Weir showed this client; `None` without TLS. If set,
+    /// SCRAM-SHA-256-PLUS is offered (SEC-63).
     pub channel_binding: Option<&'a [u8]>,
-    /// What secrets users have, for those who do not exist (SEC-49).
+    /// Kinds of secrets that real users have, for challenges to users who do not exist (SEC-49).
     pub population: &'a Population,
 }
 
-/// Bytes of a cryptographic random generator, never used twice.
+/// Bytes of a cryptographic random generator; never use them twice.
 #[derive(Clone, Copy)]
 pub struct LoginRandom {
     /// For the MD5 challenge.
     pub md5_salt: [u8; 4],
-    /// For our part of the SCRAM nonce.
+    /// For Weir's part of the SCRAM nonce.
     pub scram_nonce: [u8; NONCE_RANDOM_LEN],
 }
 
-/// How a login begins.
+/// First step of a login.
 pub enum Opening {
-    /// Let the client in without a question.
+    /// Let the client in without a challenge.
     Accepted,
     /// Send the challenge, then feed every `p` message to the exchange.
     Ask {
-        /// What to send.
+        /// The request to send.
         challenge: Challenge,
-        /// What to feed.
+        /// The exchange that takes the client's messages.
         exchange: Box<Exchange>,
     },
-    /// Refuse the client without a question.
+    /// Refuse the client without a challenge.
     Rejected,
 }
 
@@ -103,7 +102,7 @@ pub enum Challenge {
     Cleartext,
     /// AuthenticationMD5Password.
     Md5 {
-        /// Its four bytes.
+        /// The salt, four bytes.
         salt: [u8; 4],
     },
     /// AuthenticationSASL.
@@ -113,19 +112,18 @@ pub enum Challenge {
     },
 }
 
-/// Where a login stands after a message.
+/// State of a login after a message.
 pub enum Progress {
-    /// The client is who it says.
+    /// The client has proved its identity.
     Accepted(Acceptance),
     /// Send this as AuthenticationSASLContinue, even if it is empty, and wait for the next `p`.
     Continue(Vec<u8>),
-    /// Let somebody else check this password, which is not empty, then call
-    /// [`Exchange::provide_verdict`].
+    /// Have this password, which is not empty, checked by LDAP or PAM, then call [`Exchange::provide_verdict`].
     NeedCheck(Secret),
-    /// Compute keys off the event loop, then call [`Exchange::provide_keys`]; or, if a cache has
-    /// them, [`Exchange::provide_cached_keys`] at once.
+    /// Compute keys off the event loop, then call [`Exchange::provide_keys`]. If a cache has the keys, call
+    /// [`Exchange::provide_cached_keys`] at once instead.
     NeedKdf(KdfRequest),
-    /// The credentials do not fit. Say no more than "password authentication failed".
+    /// The credentials are wrong. Report no more than "password authentication failed".
     Rejected,
 }
 
@@ -133,7 +131,7 @@ pub enum Progress {
 pub struct Acceptance {
     /// Send this as AuthenticationSASLFinal before AuthenticationOk.
     pub final_message: Option<Vec<u8>>,
-    /// What lets us log in to a server with the same verifier.
+    /// Key material for a login to a server with the same verifier.
     pub pass_through: Option<PassThrough>,
 }
 

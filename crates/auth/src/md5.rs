@@ -1,7 +1,7 @@
 //! MD5 password authentication of PostgreSQL, both roles.
 //!
-//! Manual: 55.2.1 "Start-up", AuthenticationMD5Password. The stored hash is as good as the
-//! password (SEC-65), hence a type without `Debug`.
+//! Manual: 55.2.1 "Start-up", AuthenticationMD5Password. The stored hash is as good as the password (SEC-65), so its
+//! type has no `Debug`.
 
 use md5::Digest;
 use md5::Md5;
@@ -20,7 +20,7 @@ const PREFIX: &[u8] = b"md5";
 pub struct Md5Hash(Zeroizing<[u8; HEX_LEN]>);
 
 impl Md5Hash {
-    /// Reads `md5` and 32 lower-case hexadecimal digits, else `None`.
+    /// Parses `md5` and 32 lower-case hexadecimal digits; `None` for other texts.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let digits: [u8; HEX_LEN] = text.strip_prefix(PREFIX)?.try_into().ok()?;
@@ -30,7 +30,7 @@ impl Md5Hash {
         is_hex.then(|| Self(Zeroizing::new(digits)))
     }
 
-    /// The text as PostgreSQL stores it, `md5` in front.
+    /// Returns the text as PostgreSQL stores it, with the prefix `md5`.
     #[must_use]
     pub fn to_text(&self) -> Zeroizing<[u8; MD5_TEXT_LEN]> {
         Zeroizing::new(with_prefix(&self.0))
@@ -43,20 +43,20 @@ impl Md5Hash {
     }
 }
 
-/// What PostgreSQL stores for a password; the user's name is the salt.
+/// Computes the hash that PostgreSQL stores for a password; the user's name is the salt.
 #[must_use]
 pub fn hash(password: &[u8], user: &[u8]) -> Md5Hash {
     Md5Hash(Zeroizing::new(hex_of(&[password, user])))
 }
 
-/// The answer to AuthenticationMD5Password with `salt`, without its ending zero.
+/// Computes the answer to AuthenticationMD5Password with `salt`, without its final zero.
 #[must_use]
 pub fn response(hash: &Md5Hash, salt: [u8; 4]) -> [u8; MD5_TEXT_LEN] {
     with_prefix(&hex_of(&[hash.0.as_slice(), &salt]))
 }
 
-/// Whether `response` answers the challenge `salt` for this user. Constant time; always false
-/// for a SCRAM verifier or no secret, after the same work.
+/// True if `response` answers the challenge `salt` for this user. Takes constant time. Always false, after the same
+/// work, if the user has a SCRAM verifier or no secret.
 #[must_use]
 pub fn verify(stored: &StoredSecret, user: &[u8], salt: [u8; 4], response: &[u8]) -> bool {
     let password = match stored {

@@ -1,9 +1,8 @@
-//! What is shown to a user who does not exist, so that the exchange does not tell so (SEC-49).
+//! Challenges for users who do not exist, so that the exchange does not reveal this (SEC-49).
 //!
-//! All of it depends on the name and on a secret of the process only, so that asking twice shows
-//! the same, as for a real user; PostgreSQL's `scram_mock_salt` does likewise. What kind of
-//! challenge it is, and of what shape, is drawn from the [`Population`] of real users. The
-//! argument is in `docs/internals/login.md`.
+//! They depend only on the name and on a secret of the process, so repeated attempts show the same, as for a real user.
+//! PostgreSQL's `scram_mock_salt` works likewise. The kind of challenge and its shape are drawn from the [`Population`]
+//! of real users. The reasons are in `docs/internals/login.md`.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +14,16 @@ use crate::stored::ScramVerifier;
 use crate::stored::StoredSecret;
 use crate::userlist::UserList;
 
-/// Length in bytes of PostgreSQL's salts, and so of ours.
+/// Length in bytes of PostgreSQL's and Weir's salts.
 pub const SALT_LEN: usize = 16;
 
-/// The longest mock salt in bytes; real ones may be longer, but nobody makes such.
+/// Maximum length of a mock salt in bytes. Real salts may be longer, but no known software makes such.
 const SALT_LEN_MAX: usize = 32;
 
-/// How many shapes of verifiers are told apart. PostgreSQL makes one per setting of
-/// `scram_iterations`.
+/// Maximum number of distinct verifier shapes. PostgreSQL makes one per setting of `scram_iterations`.
 const SHAPES_MAX: usize = 64;
 
-/// What a client sees of a verifier besides the salt's bytes.
+/// Properties of a verifier that a client sees, besides the bytes of the salt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shape {
     /// PBKDF2 rounds.
@@ -34,11 +32,11 @@ pub struct Shape {
     pub salt_len: usize,
 }
 
-/// How many real users have which kind of secret. Count them anew when the secrets are read anew;
-/// it must not change in between, or unknown users would be seen to change.
+/// Number of real users by kind of secret. Count again only when the secrets are read again: if the numbers change in
+/// between, unknown users can be told by the change.
 ///
-/// Where secrets come from a database, [`Population::default`] is right: there every user counts
-/// as having a SCRAM verifier as PostgreSQL makes it.
+/// If secrets come from a database, use [`Population::default`]: every user then counts as having a SCRAM verifier as
+/// PostgreSQL makes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Population {
     md5: u64,
@@ -57,8 +55,7 @@ impl Population {
         all
     }
 
-    /// Counts one user more. Nobody can log in with an empty secret: such a user looks like one
-    /// that does not exist, and is not counted.
+    /// Counts one more user. A user with an empty secret cannot log in, looks like an unknown one, and is not counted.
     pub fn add(&mut self, secret: &StoredSecret) {
         match secret {
             StoredSecret::Empty => {}
@@ -76,21 +73,21 @@ impl Population {
         }
     }
 
-    /// Whether `user`, who cannot log in, is asked by SCRAM where users with a verifier are and
-    /// all others are asked by MD5: as often as real users are.
+    /// Decides if `user`, who cannot log in, gets SCRAM where users with a verifier get SCRAM and all others get MD5.
+    /// SCRAM is drawn as often as real users have it.
     pub(crate) fn draws_scram(&self, secret: &ServerSecret, user: &[u8]) -> bool {
         let scram: u64 = self.scram.values().sum();
         let all = scram + self.md5 + self.plain;
         all == 0 || draw(secret, b"mock method\0", user, all) < scram
     }
 
-    /// The verifier shown for `user`, who has none, among users who have one.
+    /// Shape of the mock verifier of `user`, among users who have a verifier.
     pub(crate) fn shape(&self, secret: &ServerSecret, user: &[u8], iterations: u32) -> Shape {
         self.shape_among(secret, user, iterations, 0)
     }
 
-    /// The same where users with a password in the clear are asked by SCRAM too: these get
-    /// `iterations` and [`SALT_LEN`].
+    /// As `shape`, where users with a password in clear text get SCRAM too: their shape is `iterations` and
+    /// [`SALT_LEN`].
     pub(crate) fn shape_with_plain(
         &self,
         secret: &ServerSecret,
@@ -100,12 +97,12 @@ impl Population {
         self.shape_among(secret, user, iterations, self.plain)
     }
 
-    /// Whether somebody has a password in the clear.
+    /// True if any user has a password in clear text.
     pub(crate) fn has_plain(&self) -> bool {
         self.plain > 0
     }
 
-    /// Whether somebody has a SCRAM verifier.
+    /// True if any user has a SCRAM verifier.
     pub(crate) fn has_scram(&self) -> bool {
         !self.scram.is_empty()
     }
@@ -136,13 +133,13 @@ impl Population {
     }
 }
 
-/// The salt shown for a user without a verifier: HMAC of the name under `secret`, 16 bytes.
+/// Salt shown for a user without a verifier: HMAC of the name under `secret`, 16 bytes.
 #[must_use]
 pub fn salt(secret: &ServerSecret, user: &[u8]) -> Vec<u8> {
     salt_of_len(secret, user, SALT_LEN)
 }
 
-/// A verifier of that shape which no password fits; its salt is that of [`salt`].
+/// Verifier of this shape that no password fits; its salt begins like [`salt`].
 #[must_use]
 pub fn verifier(secret: &ServerSecret, user: &[u8], shape: Shape) -> ScramVerifier {
     ScramVerifier::from_parts(
@@ -158,11 +155,11 @@ fn salt_of_len(secret: &ServerSecret, user: &[u8], len: usize) -> Vec<u8> {
     digest.into_iter().take(len).collect()
 }
 
-/// A number below `end` (at least 1), the same for the same user each time.
+/// Draws a number below `end` (at least 1), always the same for the same user.
 fn draw(secret: &ServerSecret, purpose: &[u8], user: &[u8], end: u64) -> u64 {
     let digest = crypto::hmac(secret.expose(), &[purpose, user]);
     let first = digest.first_chunk::<8>().copied().unwrap_or_default();
-    // Uneven by less than end / 2^64.
+    // The bias is less than end / 2^64.
     u64::from_be_bytes(first) % end.max(1)
 }
 

@@ -21,37 +21,37 @@ pub use server::ScramServer;
 /// The name of the mechanism in AuthenticationSASL and SASLInitialResponse.
 pub const MECHANISM: &str = "SCRAM-SHA-256";
 
-/// The mechanism that is tied to the TLS channel; offered only over TLS.
+/// The mechanism with channel binding; offered only over TLS.
 pub const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
-/// The only type of channel binding that PostgreSQL knows (RFC 5929 section 4): the hash of the
-/// server's certificate.
+/// The only type of channel binding that PostgreSQL supports (RFC 5929 section 4): the hash of the server's
+/// certificate.
 pub const BINDING_TYPE: &str = "tls-server-end-point";
 
-/// The longest nonce that we take from a peer, in bytes (SEC-22). PostgreSQL's own have 24.
+/// Maximum length of a peer's nonce, in bytes (SEC-22). PostgreSQL's nonces have 24.
 pub const NONCE_LEN_MAX: usize = 1024;
 
-/// The longest salt that we take from a server, in bytes, decoded. PostgreSQL's have 16.
+/// Maximum length of a server's salt, in bytes, decoded. PostgreSQL's salts have 16.
 pub const SALT_LEN_MAX: usize = 1024;
 
-/// How many random bytes a nonce is made of; base64 makes 24 characters of them.
+/// Number of random bytes in a nonce; base64 makes 24 characters of them.
 pub const NONCE_RANDOM_LEN: usize = 18;
 
-/// The TLS channel that an exchange is tied to. Says the same in both roles.
+/// TLS channel that an exchange is bound to. The meaning is the same in both roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChannelBinding {
-    /// SCRAM-SHA-256-PLUS was chosen. Holds the `tls-server-end-point` data: the hash of the
-    /// certificate that the server showed, 28 to 64 bytes, whatever its hash function.
+    /// SCRAM-SHA-256-PLUS was chosen. Holds the `tls-server-end-point` data: the hash of the server's certificate, 28
+    /// to 64 bytes depending on the hash function.
     EndPoint(Box<[u8]>),
-    /// This side cannot bind: no TLS, or no data. A client says `n`.
+    /// This side cannot bind: no TLS, or no data. A client sends `n`.
     None,
-    /// This side could bind, but SCRAM-SHA-256 was chosen. A client says `y`, which means that
-    /// it saw no SCRAM-SHA-256-PLUS; a server that had offered it does not believe that (SEC-63).
+    /// This side could bind, but SCRAM-SHA-256 was chosen. A client sends `y`, which claims that no SCRAM-SHA-256-PLUS
+    /// was offered; a server that had offered it rejects the claim (SEC-63).
     Unused,
 }
 
 impl ChannelBinding {
-    /// What a client puts in front of its first message, with the ending commas.
+    /// Returns the header of the client's first message, with the final commas.
     fn gs2_header(&self) -> &'static str {
         match self {
             Self::EndPoint(_) => "p=tls-server-end-point,,",
@@ -60,7 +60,7 @@ impl ChannelBinding {
         }
     }
 
-    /// The value of `c=` for that header.
+    /// Returns the value of `c=` for that header.
     fn repetition(&self, gs2_header: &[u8]) -> String {
         let data: &[u8] = match self {
             Self::EndPoint(data) => data,
@@ -70,7 +70,7 @@ impl ChannelBinding {
     }
 }
 
-/// One side's part of the nonce: printable ASCII without comma, 1 to [`NONCE_LEN_MAX`] bytes.
+/// Part of the nonce from one side: printable ASCII without comma, 1 to [`NONCE_LEN_MAX`] bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nonce(Vec<u8>);
 
@@ -81,7 +81,7 @@ impl Nonce {
         Self(crypto::base64_encode(&random).into_bytes())
     }
 
-    /// Takes a nonce that is printable already.
+    /// Makes a nonce from printable text.
     ///
     /// # Errors
     /// [`ScramError::NonceLength`] or [`ScramError::NonceNotPrintable`].

@@ -1,13 +1,12 @@
 //! Holders of secret bytes: wiped when dropped, compared in constant time.
 //!
-//! None of these types may ever implement `Debug`, `Display` or `PartialEq`
-//! (hazards SEC-60 and SEC-68): what cannot be formatted cannot be logged, and what cannot be
-//! compared with `==` cannot be compared in variable time.
+//! None of these types may ever implement `Debug`, `Display` or `PartialEq` (hazards SEC-60 and SEC-68). A value that
+//! cannot be formatted cannot be logged, and one without `==` cannot be compared in variable time.
 
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// Length in bytes of every key of SCRAM-SHA-256.
+/// Length in bytes of every key in SCRAM-SHA-256.
 pub const KEY_LEN: usize = 32;
 
 /// Secret bytes of any length, such as a password.
@@ -21,21 +20,21 @@ impl Secret {
         Self(Zeroizing::new(bytes))
     }
 
-    /// The bytes in the clear. Never log or store what this returns.
+    /// Returns the bytes in the clear. Never log or store them.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether there is no byte at all.
+    /// True if there is no byte at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Compares without telling by its duration where the difference is.
+    /// Compares without revealing by its duration where the difference is.
     ///
-    /// Different lengths are found at once: the length of a secret is not hidden.
+    /// Different lengths are detected at once: the length of a secret is not hidden.
     #[must_use]
     pub fn ct_eq(&self, other: &[u8]) -> bool {
         self.0.as_slice().ct_eq(other).into()
@@ -62,7 +61,7 @@ macro_rules! key {
                 Self(Zeroizing::new(bytes))
             }
 
-            /// The bytes in the clear. Never log or store what this returns.
+            /// Returns the bytes in the clear. Never log or store them.
             #[must_use]
             pub fn expose(&self) -> &[u8; KEY_LEN] {
                 &self.0
@@ -78,12 +77,12 @@ macro_rules! key {
 }
 
 key! {
-    /// `SaltedPassword` of RFC 5802 section 3: what PBKDF2 makes of a password.
+    /// `SaltedPassword` of RFC 5802 section 3: the result of PBKDF2 for a password.
     SaltedPassword
 }
 key! {
-    /// `ClientKey` of RFC 5802: proves to a server that one knows the password. As good as the
-    /// password for every server that holds the same verifier.
+    /// `ClientKey` of RFC 5802: proves to a server that the client knows the password. As good as the password for
+    /// every server that holds the same verifier.
     ClientKey
 }
 key! {

@@ -1,7 +1,7 @@
-//! The secret that a file or a query holds for a user, and how its text is read.
+//! Stored secret of a user, from a file or a query, and the parser of its text.
 //!
-//! The rule is PostgreSQL's `get_password_type`: a text that looks like neither an MD5 hash nor a
-//! complete SCRAM verifier is a password in the clear, however odd it looks.
+//! The rule is PostgreSQL's `get_password_type`: a text that is neither an MD5 hash nor a complete SCRAM verifier is a
+//! password in clear text, however odd it looks.
 
 use zeroize::Zeroizing;
 
@@ -15,19 +15,18 @@ use crate::secret::StoredKey;
 /// The secret of one user, by kind.
 #[derive(Clone)]
 pub enum StoredSecret {
-    /// No secret: no password will ever fit.
+    /// No secret: no password ever fits.
     Empty,
     /// `md5` and 32 hexadecimal digits.
     Md5(Md5Hash),
-    /// A password in the clear.
+    /// A password in clear text.
     Plain(Secret),
     /// A SCRAM-SHA-256 verifier.
     Scram(ScramVerifier),
 }
 
 impl StoredSecret {
-    /// Reads the text of an auth_file or of PostgreSQL's `rolpassword`. Never fails; see the
-    /// module's rule.
+    /// Parses the text of an auth_file or of PostgreSQL's `rolpassword`. Never fails; see the module's rule.
     #[must_use]
     pub fn parse(text: &[u8]) -> Self {
         if text.is_empty() {
@@ -43,7 +42,7 @@ impl StoredSecret {
     }
 }
 
-/// What a server keeps in order to check SCRAM-SHA-256 proofs (RFC 5802 section 3).
+/// SCRAM verifier: the data by which a server checks SCRAM-SHA-256 proofs (RFC 5802 section 3).
 #[derive(Clone)]
 pub struct ScramVerifier {
     iterations: u32,
@@ -53,7 +52,7 @@ pub struct ScramVerifier {
 }
 
 impl ScramVerifier {
-    /// Puts a verifier together from keys and from the salt and iterations they were made with.
+    /// Makes a verifier from keys and from their salt and iterations.
     #[must_use]
     pub fn from_keys(keys: &ScramKeys, salt: Vec<u8>, iterations: u32) -> Self {
         Self::from_parts(iterations, salt, keys.stored_key(), keys.server_key.clone())
@@ -73,7 +72,7 @@ impl ScramVerifier {
         }
     }
 
-    /// Reads `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>` (base64 parts).
+    /// Parses `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>` (base64 parts).
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text)
@@ -97,7 +96,7 @@ impl ScramVerifier {
         ))
     }
 
-    /// The text that [`ScramVerifier::parse`] reads, as PostgreSQL writes it.
+    /// Returns the text that [`ScramVerifier::parse`] reads, as PostgreSQL writes it.
     #[must_use]
     pub fn to_text(&self) -> Secret {
         let stored_key = Zeroizing::new(crypto::base64_encode(self.stored_key.expose()));
@@ -116,25 +115,25 @@ impl ScramVerifier {
         self.iterations
     }
 
-    /// The salt, not empty when it came from a text.
+    /// The salt; not empty if it came from a text.
     #[must_use]
     pub fn salt(&self) -> &[u8] {
         &self.salt
     }
 
-    /// What a client's proof is checked with.
+    /// Key that checks a client's proof.
     #[must_use]
     pub fn stored_key(&self) -> &StoredKey {
         &self.stored_key
     }
 
-    /// What our own proof is made with.
+    /// Key that makes the server's own proof.
     #[must_use]
     pub fn server_key(&self) -> &ServerKey {
         &self.server_key
     }
 
-    /// Whether both are the same verifier byte for byte, which pass-through needs (SEC-64).
+    /// True if both verifiers are equal byte for byte, which pass-through needs (SEC-64).
     #[must_use]
     pub fn ct_eq(&self, other: &Self) -> bool {
         let keys =
@@ -142,15 +141,15 @@ impl ScramVerifier {
         keys && self.has_same_salt_as(&other.salt, other.iterations)
     }
 
-    /// Whether keys for this verifier fit that salt and that many iterations. Neither is secret.
+    /// True if keys for this verifier fit that salt and number of iterations. Neither is secret.
     #[must_use]
     pub fn has_same_salt_as(&self, salt: &[u8], iterations: u32) -> bool {
         self.salt == salt && self.iterations == iterations
     }
 }
 
-/// A positive decimal number up to `i32::MAX` without sign, blank or leading zero: RFC 5802's
-/// `posit-number` within the range of PostgreSQL's `int`.
+/// Parses a positive decimal number up to `i32::MAX` without sign, blank or leading zero: RFC 5802's `posit-number`
+/// within the range of PostgreSQL's `int`.
 pub(crate) fn parse_iterations(digits: &[u8]) -> Option<u32> {
     if digits.first() == Some(&b'0') || !digits.iter().all(u8::is_ascii_digit) {
         return None;

@@ -1,8 +1,7 @@
-//! Limits on what only attackers do often: failed logins, and cancel requests that others have to judge.
+//! Limits on operations that only attackers do often: failed logins, and cancel requests forwarded to peers.
 //!
-//! Everything is counted per source, never per the user who is tried: nobody can lock out somebody
-//! else, unless both come from the same place (SEC-67). The argument for the rules is in
-//! `docs/internals/login.md`.
+//! Counts are per source, never per target user, so no client can lock out another one, unless both share a source
+//! (SEC-67). The reasons for the rules are in `docs/internals/login.md`.
 //!
 //! ```
 //! use std::net::Ipv4Addr;
@@ -28,19 +27,19 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// Where a connection comes from, as finely as an attacker cannot choose it.
+/// Origin of a connection, only as fine as an attacker cannot choose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// An IPv4 address.
     V4(Ipv4Addr),
-    /// The first 64 bits of an IPv6 address: who has one address of such a network has them all.
+    /// The first 64 bits of an IPv6 address: an owner of one address of such a network usually has them all.
     V6([u16; 4]),
     /// The user id of the other end of a unix socket.
     Unix(u32),
 }
 
 impl Source {
-    /// The source of a TCP connection. An IPv4 address inside IPv6 counts as the former.
+    /// Returns the source of a TCP connection. An IPv4 address inside IPv6 counts as IPv4.
     #[must_use]
     pub fn from_ip(address: IpAddr) -> Self {
         match address.to_canonical() {
@@ -58,21 +57,20 @@ impl Source {
 /// The limits of a [`Throttle`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// How many times at once, at least 1.
+    /// Number of attempts granted at once, at least 1.
     pub burst: u32,
-    /// After how long one more is granted, up to `burst`. Zero: no limit, and a delay that never grows.
+    /// Interval after which one more attempt is granted, up to `burst`. Zero: no limit, and a delay that never grows.
     pub interval: Duration,
-    /// How long the answer to the first failure is held back; doubles with each that is not yet
-    /// forgiven.
+    /// Delay of the answer to the first failure. Doubles with each failure that is not yet forgiven.
     pub delay_first: Duration,
-    /// The longest that an answer is held back.
+    /// Maximum delay of an answer.
     pub delay_max: Duration,
-    /// How many sources are remembered, at least 1; about 100 bytes each.
+    /// Maximum number of remembered sources, at least 1; about 100 bytes each.
     pub sources_max: usize,
 }
 
 impl Rules {
-    /// 20 failed logins, then one in 3 seconds; answers held back by 0.1 to 5 seconds.
+    /// Rules for failed logins: 20 at once, then one in 3 seconds; answers are delayed by 0.1 to 5 seconds.
     #[must_use]
     pub const fn for_failed_logins() -> Self {
         Self {
@@ -84,7 +82,7 @@ impl Rules {
         }
     }
 
-    /// 100 cancel requests sent on to peers, then 20 in a second (SEC-66).
+    /// Rules for cancel requests forwarded to peers: 100 at once, then 20 in a second (SEC-66).
     #[must_use]
     pub const fn for_cancels() -> Self {
         Self {
@@ -96,51 +94,50 @@ impl Rules {
         }
     }
 
-    /// How long an unused allowance takes to be whole again.
+    /// Time after which a used-up allowance is whole again.
     fn window(&self) -> Duration {
         self.interval.saturating_mul(self.burst.max(1))
     }
 }
 
-/// A source has used up its allowance.
+/// Error for a source that has used up its allowance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("too many attempts, the next one is granted in {0:?}")]
 pub struct RetryAfter(
-    /// When the next one is granted, from now.
+    /// Time from now until the next attempt is granted.
     pub Duration,
 );
 
-/// A token bucket per source, with a limit on the number of buckets.
+/// Token bucket per source, with a limit on the number of buckets.
 ///
-/// Time is what has passed since any fixed moment, by a clock that never goes back; a moment
-/// before one already seen does no harm.
+/// Times are measured from any fixed moment, by a clock that never goes back. A moment earlier than one already seen
+/// does no harm.
 ///
-/// A bucket is one number: the moment when it will be full again. Buckets that are full by now
-/// are the same as no bucket. If there are too many others, the fullest one goes, and the source
-/// that takes its place inherits its level. So whoever wants an own bucket forgotten has to drain
-/// all the others first, from as many sources, and gains one attempt by it.
+/// A bucket is one number: the moment at which it will be full again. A full bucket equals no bucket. If there are too
+/// many others, the fullest one is removed, and the source that takes its place inherits its level. To get its own
+/// bucket removed, an attacker must first drain all others, from as many sources, and gains one attempt.
 #[derive(Debug)]
 pub struct Throttle {
     rules: Rules,
     buckets: BTreeMap<Source, Bucket>,
-    /// The same, fullest first. Has exactly the pairs of `buckets`.
+    /// Pairs of `buckets`, fullest first.
     order: BTreeSet<(Bucket, Source)>,
     /// Number of the last change.
     changes: u64,
 }
 
-/// Ordered by what may be forgotten first.
+/// Bucket of one source. Those that may be forgotten first come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Bucket {
-    /// When it will be full again.
+    /// Moment at which the bucket will be full again.
     full_at: Duration,
-    /// Number of its last change: of buckets that are equally empty, the one longest left alone
-    /// goes first, so that two sources cannot take turns in one place.
+    /// Number of its last change. Of equally empty buckets the least recently changed one is removed first, so that two
+    /// sources cannot take turns in one place.
     changed: u64,
 }
 
 impl Throttle {
-    /// Begins with nobody known.
+    /// Creates a throttle without any source.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         Self {
@@ -151,27 +148,26 @@ impl Throttle {
         }
     }
 
-    /// Changes the limits; what sources have used up stays used up.
+    /// Changes the limits; allowances that were used up stay used up.
     pub fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
     }
 
-    /// Counts one, if it is granted. For things that count whether they succeed or not.
+    /// Counts one attempt, if it is granted. For operations that count whether they succeed or not.
     ///
     /// # Errors
-    /// When to come again.
+    /// Returns the time until the next attempt is granted.
     pub fn take(&mut self, source: Source, now: Duration) -> Result<(), RetryAfter> {
         self.allow(source, now)?;
         self.spend(source, now);
         Ok(())
     }
 
-    /// Counts a failed login. Returns how long after the client's last message the answer may be
-    /// sent at the earliest; counted from that message, not from the verdict, it hides how long
-    /// the verdict took.
+    /// Counts a failed login. Returns the delay after the client's last message before which no answer may be sent. The
+    /// delay starts at that message, not at the verdict, so it hides how long the verdict took.
     ///
-    /// There is no counterpart for a success: an attacker who has one account would use it to be
-    /// forgiven for guessing at others.
+    /// There is no counterpart for a success: an attacker with one account would use it to be forgiven for guesses at
+    /// others.
     #[must_use]
     pub fn failure(&mut self, source: Source, now: Duration) -> Duration {
         let used = self.spend(source, now);
@@ -181,12 +177,12 @@ impl Throttle {
         delay.min(self.rules.delay_max)
     }
 
-    /// Whether one more is granted. Ask right before a password or proof is checked, not when a
-    /// connection comes, so that connections in store are worth nothing: what is refused here must
-    /// not be checked, or be told of.
+    /// Checks that one more attempt is granted. Call it right before a password or proof is checked, not when a
+    /// connection comes, so that an attacker gains nothing by connections opened in advance. After a refusal, do not
+    /// check the credentials or reveal anything about them.
     ///
     /// # Errors
-    /// When to come again.
+    /// Returns the time until the next attempt is granted.
     pub fn allow(&self, source: Source, now: Duration) -> Result<(), RetryAfter> {
         let Some(bucket) = self.buckets.get(&source) else {
             return Ok(());
@@ -201,13 +197,13 @@ impl Throttle {
         }
     }
 
-    /// How many sources are remembered, at most [`Rules::sources_max`].
+    /// Number of remembered sources, at most [`Rules::sources_max`].
     #[must_use]
     pub fn source_count(&self) -> usize {
         self.buckets.len()
     }
 
-    /// Takes one token, if need be one that is not there yet; returns how many are missing now.
+    /// Takes one token, even if the bucket is empty; returns the number of tokens missing now.
     fn spend(&mut self, source: Source, now: Duration) -> u32 {
         let interval = self.rules.interval;
         if interval.is_zero() {
@@ -217,7 +213,7 @@ impl Throttle {
             Some(bucket) => bucket.full_at,
             None => self.make_room(now),
         };
-        // What ran at the same time may go below empty, but nobody has to wait for ever.
+        // Concurrent attempts may go below empty, but the wait stays bounded.
         let latest = now.saturating_add(self.rules.window().saturating_mul(2));
         let full_at = level.max(now).saturating_add(interval).min(latest);
         self.changes = self.changes.wrapping_add(1);
@@ -237,7 +233,7 @@ impl Throttle {
     /// Makes room for one source; returns the level that it inherits.
     fn make_room(&mut self, now: Duration) -> Duration {
         let mut inherited = Duration::ZERO;
-        // Two at a time: so full buckets go faster than new ones come, and no call takes long.
+        // Two at a time: full buckets then go faster than new ones come, and no call takes long.
         for _ in 0..2 {
             let Some((bucket, source)) = self.order.first().copied() else {
                 break;

@@ -1,8 +1,8 @@
 //! Reader of PgBouncer's auth_file: `"user" "secret" anything` per line.
 //!
-//! `""` inside quotes is one quote, a line that begins with `;` is a comment, blank lines are
-//! skipped. Other than PgBouncer, which stops at the first bad line and runs with what it read
-//! so far, we refuse the whole file: no configuration mistake may start half.
+//! `""` inside quotes is one quote, a line that begins with `;` is a comment, blank lines are skipped. PgBouncer stops
+//! at the first bad line and runs with the lines before it. Weir refuses the whole file, because a configuration
+//! mistake must not lead to half a configuration.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use zeroize::Zeroizing;
 
 use crate::stored::StoredSecret;
 
-/// The longest user name in bytes, PgBouncer's limit.
+/// Maximum length of a user name in bytes, PgBouncer's limit.
 pub const USER_LEN_MAX: usize = 127;
 
-/// The longest secret in bytes, PgBouncer's limit.
+/// Maximum length of a secret in bytes, PgBouncer's limit.
 pub const SECRET_LEN_MAX: usize = 65_530;
 
 /// The users of an auth_file. Names are bytes, as on the wire.
@@ -24,11 +24,11 @@ pub struct UserList {
 }
 
 impl UserList {
-    /// Reads the text of a file. When a user is listed twice the later line wins, as in PgBouncer,
-    /// where each line adds or updates; [`UserList::repeated_lines`] tells.
+    /// Parses the text of a file. If a user is listed twice, the later line wins, as in PgBouncer, where each line adds
+    /// or updates; [`UserList::repeated_lines`] lists these lines.
     ///
     /// # Errors
-    /// The first bad line, with its number and what is wrong with it.
+    /// Returns the number of the first bad line and its mistake.
     pub fn parse(text: &[u8]) -> Result<Self, UserListError> {
         let mut list = Self {
             users: BTreeMap::new(),
@@ -50,26 +50,26 @@ impl UserList {
         Ok(list)
     }
 
-    /// The secret of a user; `None` when the file does not list the user.
+    /// Returns the secret of a user; `None` if the file does not list the user.
     #[must_use]
     pub fn get(&self, user: &[u8]) -> Option<&StoredSecret> {
         self.users.get(user)
     }
 
-    /// All users, by name.
+    /// Iterates over all users, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &StoredSecret)> {
         self.users
             .iter()
             .map(|(user, secret)| (user.as_slice(), secret))
     }
 
-    /// How many users there are.
+    /// Number of users.
     #[must_use]
     pub fn len(&self) -> usize {
         self.users.len()
     }
 
-    /// Whether there is no user.
+    /// True if there is no user.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.users.is_empty()
@@ -83,21 +83,21 @@ impl UserList {
     }
 }
 
-/// A line that cannot be read. Holds nothing of the line itself: it may be a secret.
+/// A malformed line. Holds nothing of the line itself, which may contain a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {fault}")]
 pub struct UserListError {
     /// Number of the line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The mistake.
     pub fault: UserListFault,
 }
 
-/// What is wrong with a line of an auth_file.
+/// Mistake in a line of an auth_file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum UserListFault {
-    /// `""` as the name.
+    /// The name is empty.
     #[error("the user name is empty")]
     EmptyUser,
     /// The line does not begin with a quote.
@@ -120,7 +120,7 @@ pub enum UserListFault {
     UserTooLong,
 }
 
-/// Reads one line; `None` for a blank line or a comment.
+/// Parses one line; `None` for a blank line or a comment.
 fn entry(line: &[u8]) -> Result<Option<(Vec<u8>, StoredSecret)>, UserListFault> {
     let line = line.trim_ascii_start();
     if line.is_empty() || line.first() == Some(&b';') {
@@ -143,13 +143,13 @@ fn entry(line: &[u8]) -> Result<Option<(Vec<u8>, StoredSecret)>, UserListFault> 
     Ok(Some((user.to_vec(), StoredSecret::parse(&secret))))
 }
 
-/// A text taken out of its quotes, and what follows it.
+/// A text without its quotes, and the rest of the line.
 type Unquoted<'a> = (Zeroizing<Vec<u8>>, &'a [u8]);
 
-/// Reads a text in quotes at the beginning of `input`.
+/// Reads a quoted text at the beginning of `input`.
 fn quoted(input: &[u8], missing: UserListFault) -> Result<Unquoted<'_>, UserListFault> {
     let mut rest = input.strip_prefix(b"\"").ok_or(missing)?;
-    // Room for everything at once: growing would leave unwiped copies behind.
+    // Sized at once, because a growing vector would leave unwiped copies behind.
     let mut text = Zeroizing::new(Vec::with_capacity(rest.len()));
     loop {
         match rest {

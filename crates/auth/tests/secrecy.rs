@@ -1,6 +1,6 @@
-//! Proof at compile time that secrets cannot be formatted or compared with `==` (SEC-60, SEC-68):
-//! this file stops compiling when one of the types gains such a trait. And a search for secrets
-//! that are taken out of their types to be compared.
+//! Compile-time proof that secrets cannot be formatted or compared with `==` (SEC-60, SEC-68): this file does not
+//! compile if one of the types gains such a trait. A second test searches the sources for secrets that are taken out of
+//! their types to be compared.
 
 #![expect(
     clippy::unwrap_used,
@@ -37,8 +37,8 @@ use weir_auth::stored::ScramVerifier;
 use weir_auth::stored::StoredSecret;
 use weir_auth::userlist::UserList;
 
-/// The type of `probe`'s parameter can only be inferred while one implementation applies: the
-/// second one applies to types that have the trait, and then the call is ambiguous.
+/// Fails to compile if the type has the trait. The type of `probe`'s parameter can be inferred only while one
+/// implementation applies; the second one applies to types with the trait and makes the call ambiguous.
 macro_rules! lacks {
     ($trait:path, $type:ty) => {{
         trait Lacks<Marker> {

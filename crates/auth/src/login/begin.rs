@@ -1,4 +1,4 @@
-//! How a login begins: who is asked by which challenge.
+//! Start of a login: selects the challenge.
 
 use super::Account;
 use super::Challenge;
@@ -80,8 +80,8 @@ impl Exchange {
         let asks_plain = input.method == Method::Scram;
         let plan = match secret_of(input.account.clone()) {
             StoredSecret::Scram(verifier) => Plan::Stored(verifier),
-            // The salt of the mock, not a random one: it is the same at each login, so the keys
-            // can be cached and the user cannot be told from an unknown one.
+            // The mock's salt, not a random one. It is the same at each login, so the keys can be cached and the user
+            // looks like an unknown one.
             StoredSecret::Plain(password) => {
                 let salt = mock::salt(server_secret, user);
                 Plan::Derive(KdfRequest::new(&password, salt, iterations))
@@ -131,7 +131,7 @@ impl Exchange {
     }
 }
 
-/// A derivation whose keys fit nothing.
+/// Returns a derivation whose keys fit nothing.
 fn for_nothing(secret: &ServerSecret, user: &[u8], iterations: u32) -> KdfRequest {
     KdfRequest::uncached(
         &Secret::from("nobody's password"),

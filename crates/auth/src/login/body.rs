@@ -5,10 +5,10 @@ use crate::scram::MECHANISM;
 use crate::scram::MECHANISM_PLUS;
 use crate::userlist::SECRET_LEN_MAX;
 
-/// The longest body that is looked at, in bytes: PostgreSQL's `PG_MAX_AUTH_TOKEN_LENGTH`.
+/// Maximum length of a body, in bytes: PostgreSQL's `PG_MAX_AUTH_TOKEN_LENGTH`.
 pub const TOKEN_LEN_MAX: usize = 65_535;
 
-/// The text of a PasswordMessage without its zero.
+/// Returns the text of a PasswordMessage without its zero.
 pub(super) fn password(body: &[u8]) -> Result<&[u8], LoginError> {
     let (last, text) = body.split_last().ok_or(LoginError::MalformedPassword)?;
     if *last != 0 || text.contains(&0) {
@@ -23,7 +23,7 @@ pub(super) fn password(body: &[u8]) -> Result<&[u8], LoginError> {
     Ok(text)
 }
 
-/// The mechanism that a client chose.
+/// The mechanism chosen by a client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mechanism {
     /// [`MECHANISM`].
@@ -32,14 +32,14 @@ pub(super) enum Mechanism {
     Plus,
 }
 
-/// A SASLInitialResponse, taken apart.
+/// A parsed SASLInitialResponse.
 pub(super) struct SaslInitial<'a> {
     pub(super) mechanism: Mechanism,
     /// The mechanism's first message; `None` if the client sent none (length -1).
     pub(super) data: Option<&'a [u8]>,
 }
 
-/// Reads a SASLInitialResponse that chose one of our mechanisms.
+/// Parses a SASLInitialResponse that chose one of Weir's mechanisms.
 pub(super) fn sasl_initial(body: &[u8]) -> Result<SaslInitial<'_>, LoginError> {
     let malformed = LoginError::MalformedSaslInitial;
     let mut halves = body.splitn(2, |byte| *byte == 0);

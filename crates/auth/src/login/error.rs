@@ -1,5 +1,5 @@
-//! Violations of the protocol by a client that logs in. Wrong credentials are no error of this
-//! kind: see [`super::Progress::Rejected`].
+//! Violations of the protocol by a client that logs in. Wrong credentials are not among them: see
+//! [`super::Progress::Rejected`].
 
 use thiserror::Error;
 
@@ -15,22 +15,22 @@ pub enum LoginError {
         /// Bytes found.
         len: usize,
     },
-    /// PostgreSQL never accepts an empty password, and says so.
+    /// The password is empty. PostgreSQL never accepts one, and reports it.
     #[error("empty password returned by client")]
     EmptyPassword,
-    /// Not one zero-terminated text.
+    /// The body is not one zero-terminated text.
     #[error("invalid password packet size")]
     MalformedPassword,
-    /// Not a name, a length and that many bytes.
+    /// The body is not a name, a length and that many bytes.
     #[error("malformed SASLInitialResponse")]
     MalformedSaslInitial,
-    /// A message or a call when it was not its turn.
+    /// A message or a call out of turn.
     #[error("authentication message out of order")]
     OutOfOrder,
     /// More than [`crate::userlist::SECRET_LEN_MAX`] bytes.
     #[error("password too long")]
     PasswordTooLong,
-    /// A message inside SASL is wrong.
+    /// A SCRAM message is wrong.
     #[error(transparent)]
     Scram(#[from] ScramError),
     /// The client chose a mechanism that was not offered.

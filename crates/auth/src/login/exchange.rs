@@ -1,4 +1,4 @@
-//! The state machine of one login, from the challenge on. How it begins is in [`super::begin`].
+//! State machine of one login, from the challenge on. [`super::begin`] has its start.
 
 use std::mem;
 
@@ -20,7 +20,7 @@ use crate::secret::Secret;
 use crate::stored::ScramVerifier;
 use crate::stored::StoredSecret;
 
-/// One client's login, from the challenge to the verdict.
+/// Login of one client, from the challenge to the verdict.
 ///
 /// ```text
 /// External ─────────────────────────────> checking ───────────────┐
@@ -30,11 +30,10 @@ use crate::stored::StoredSecret;
 ///              └─> SaslFirst ─^ └─(wrong)─> keys for nothing ─────┘
 /// ```
 ///
-/// `SaslFirst` is for a client that names the mechanism and sends no first message with it. Keys
-/// for nothing are asked for where a right password would have cost keys too (SEC-49).
+/// `SaslFirst` is for a client that names the mechanism without a first message. Keys for nothing are requested where a
+/// right password would have cost keys too (SEC-49).
 ///
-/// Whatever comes out of turn is [`LoginError::OutOfOrder`] and ends the login, and so does every
-/// error (SEC-40).
+/// A message or call out of turn is [`LoginError::OutOfOrder`]. Every error ends the login (SEC-40).
 pub struct Exchange {
     pub(super) user: Vec<u8>,
     pub(super) state: State,
@@ -72,43 +71,43 @@ pub(super) enum State {
     },
 }
 
-/// What a SCRAM exchange is checked against.
+/// Secret that a SCRAM exchange is checked against.
 pub(super) enum Plan {
-    /// A password in the clear: a verifier has to be made before the proof can be checked.
+    /// A password in clear text: a verifier must be made before the proof can be checked.
     Derive(KdfRequest),
-    /// Nothing fits; see [`crate::mock`].
+    /// No proof fits; see [`crate::mock`].
     Mock(ScramVerifier),
     Stored(ScramVerifier),
 }
 
-/// What a rejection costs, so that all of one method cost the same.
+/// Work done before a rejection, so that all rejections of one method cost the same.
 pub(super) enum Leveling {
-    /// Nobody's secret makes us derive keys.
+    /// No user's secret requires the derivation of keys.
     None,
-    /// The keys of whatever password was typed, as for a user with this verifier's shape.
+    /// Derives keys from the typed password, as for a user with a verifier of this shape.
     OfTyped { salt: Vec<u8>, iterations: u32 },
-    /// Keys of anything.
+    /// Derives keys that fit nothing.
     Request(KdfRequest),
 }
 
 impl Exchange {
-    /// The user who logs in; the same from the beginning to the end.
+    /// The user who logs in; does not change during the exchange.
     #[must_use]
     pub fn user(&self) -> &[u8] {
         &self.user
     }
 
-    /// Whether it is certain that the client is rejected, although keys are still asked for so that nobody can tell
-    /// (SEC-49): its failure counts from now on, else many at once would escape a limit.
+    /// True if the client is certain to be rejected, although keys are still requested to hide this (SEC-49). The
+    /// failure counts from now on, or else many concurrent logins would escape a limit.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self.state, State::KeysForNothing)
     }
 
-    /// Takes the body of a `p` message (PasswordMessage, SASLInitialResponse, SASLResponse).
+    /// Processes the body of a `p` message (PasswordMessage, SASLInitialResponse, SASLResponse).
     ///
     /// # Errors
-    /// What the message violates; end the connection with a protocol error.
+    /// Returns the violation by the message; end the connection with a protocol error.
     pub fn handle_response(&mut self, body: &[u8]) -> Result<Progress, LoginError> {
         let state = mem::replace(&mut self.state, State::Done);
         if body.len() > TOKEN_LEN_MAX {
@@ -140,10 +139,10 @@ impl Exchange {
         }
     }
 
-    /// Takes the keys that [`Progress::NeedKdf`] asked for and that were derived for it.
+    /// Takes the keys that were derived for [`Progress::NeedKdf`].
     ///
     /// # Errors
-    /// [`LoginError::OutOfOrder`] when nobody asked.
+    /// Returns [`LoginError::OutOfOrder`] if no keys were requested.
     pub fn provide_keys(&mut self, keys: &ScramKeys) -> Result<Progress, LoginError> {
         self.check_keys(keys).map(|accepted| match accepted {
             Some(acceptance) => Progress::Accepted(acceptance),
@@ -151,11 +150,11 @@ impl Exchange {
         })
     }
 
-    /// The same with keys from a cache. If they do not fit, keys are asked for once more, for
-    /// nothing: else a quick rejection would tell that the user has logged in before (SEC-49).
+    /// As [`Exchange::provide_keys`], with keys from a cache. If they do not fit, keys are requested once more, for
+    /// nothing. Otherwise a quick rejection would reveal that the user has logged in before (SEC-49).
     ///
     /// # Errors
-    /// [`LoginError::OutOfOrder`] when nobody asked.
+    /// Returns [`LoginError::OutOfOrder`] if no keys were requested.
     pub fn provide_cached_keys(&mut self, keys: &ScramKeys) -> Result<Progress, LoginError> {
         match self.check_keys(keys)? {
             Some(acceptance) => Ok(Progress::Accepted(acceptance)),
@@ -163,10 +162,10 @@ impl Exchange {
         }
     }
 
-    /// Takes the verdict that [`Progress::NeedCheck`] asked for.
+    /// Takes the verdict on the password of [`Progress::NeedCheck`].
     ///
     /// # Errors
-    /// [`LoginError::OutOfOrder`] when nobody asked.
+    /// Returns [`LoginError::OutOfOrder`] if no verdict was requested.
     pub fn provide_verdict(&mut self, fits: bool) -> Result<Progress, LoginError> {
         match mem::replace(&mut self.state, State::Done) {
             State::Checking => Ok(verdict(fits)),
@@ -226,7 +225,7 @@ impl Exchange {
         let server = ScramServer::new(salt.to_vec(), iterations, nonce, binding);
         match initial.data {
             Some(client_first) => self.sasl_first(plan, server, client_first),
-            // As PostgreSQL does (pg_be_scram_exchange): an empty challenge asks for it.
+            // As in PostgreSQL (pg_be_scram_exchange), an empty challenge asks for the first message.
             None => {
                 self.state = State::SaslFirst { plan, server };
                 Ok(Progress::Continue(Vec::new()))
@@ -266,7 +265,7 @@ impl Exchange {
                 None => Ok(self.reject()),
             },
             Plan::Mock(verifier) => {
-                // The same work, whatever its result.
+                // Same work as with a stored verifier; the result is ignored.
                 let _ = accepted(&proof, verifier);
                 Ok(self.reject())
             }
@@ -275,7 +274,7 @@ impl Exchange {
 
     fn check_keys(&mut self, keys: &ScramKeys) -> Result<Option<Acceptance>, LoginError> {
         match mem::replace(&mut self.state, State::Done) {
-            // The password came in the clear: its keys have to be those of the verifier.
+            // The password came in clear text: its keys must be those of the verifier.
             State::CleartextKeys(verifier) => {
                 let pass_through = PassThrough::new(keys.client_key.clone(), verifier);
                 Ok(pass_through.map(|pass_through| Acceptance {
@@ -296,7 +295,7 @@ impl Exchange {
         }
     }
 
-    /// Wrong credentials: the verdict, or first the work that a right guess may have cost.
+    /// Rejects wrong credentials: at once, or after the work that a right guess may have cost.
     fn reject(&mut self) -> Progress {
         match mem::replace(&mut self.leveling, Leveling::None) {
             Leveling::Request(request) => {
@@ -308,7 +307,7 @@ impl Exchange {
     }
 }
 
-/// Checks a proof; with it comes what our own login to a server can use.
+/// Checks a proof. Success includes the keys for Weir's own login to a server.
 fn accepted(proof: &Proof, verifier: ScramVerifier) -> Option<Acceptance> {
     let accepted = proof.check(&verifier).ok()?;
     Some(Acceptance {

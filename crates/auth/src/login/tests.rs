@@ -1,4 +1,4 @@
-//! Tests of the login exchange: who gets in, and by which method.
+//! Tests of the login exchange: the users and methods that are accepted.
 
 mod external;
 mod order;
@@ -26,7 +26,7 @@ fn begin(method: Method, account: Account) -> Opening {
     begin_as(USER, method, account)
 }
 
-/// One user, with an MD5 hash.
+/// A population of one user with an MD5 hash.
 fn md5_population() -> Population {
     let mut population = Population::default();
     population.add(&StoredSecret::Md5(md5::hash(b"", b"")));
@@ -59,7 +59,7 @@ fn asked(method: Method, account: Account) -> (Challenge, Box<Exchange>) {
     }
 }
 
-/// Each kind of stored secret, made for `password`.
+/// Makes a stored secret of each kind for `password`.
 fn stored(kind: &str, password: &str) -> StoredSecret {
     match kind {
         "empty" => StoredSecret::Empty,
@@ -93,7 +93,7 @@ fn initial_response(mechanism: &str, data: &[u8]) -> Vec<u8> {
     [mechanism.as_bytes(), b"\0", &len, data].concat()
 }
 
-/// Computes what the exchange asks for.
+/// Computes keys if the exchange asks for them.
 fn settle(exchange: &mut Exchange, progress: Progress) -> Result<Progress, LoginError> {
     match progress {
         Progress::NeedKdf(request) => exchange.provide_keys(&keys_for(&request)),
@@ -101,8 +101,8 @@ fn settle(exchange: &mut Exchange, progress: Progress) -> Result<Progress, Login
     }
 }
 
-/// Plays a whole login as a client that knows `password`. The trace names every step that the
-/// client can see, so that two logins can be compared.
+/// Runs a whole login as a client that knows `password`. The trace names every step that the client can see, so that
+/// two logins can be compared.
 fn log_in(method: Method, account: Account, password: &str) -> (Vec<String>, Option<Acceptance>) {
     let (challenge, mut exchange) = match begin(method, account) {
         Opening::Accepted => return (vec!["accepted".to_owned()], Some(nothing_to_send())),
@@ -164,7 +164,7 @@ fn nothing_to_send() -> Acceptance {
     }
 }
 
-/// Who may come in: written down apart from the code, deny unless listed.
+/// Expected verdicts, written independently of the code: refused unless listed.
 fn oracle(method: Method, kind: &str, is_right: bool) -> bool {
     matches!(
         (method, kind, is_right),
@@ -238,7 +238,7 @@ fn sec_64_a_login_that_shows_the_client_key_allows_pass_through() {
     }
 }
 
-/// What one body gives as the first answer to a challenge.
+/// Returns the error for `body` as the first answer to a challenge.
 fn first_error(method: Method, body: &[u8]) -> Option<LoginError> {
     let (_, mut exchange) = asked(method, account("plain", "pencil"));
     let error = exchange.handle_response(body).err();

@@ -1,4 +1,4 @@
-//! The client's role: we log in to a server, and check that it knows us too.
+//! Client role: logs in to a server, and checks that the server knows the verifier.
 
 use std::mem;
 
@@ -18,16 +18,16 @@ use crate::secret::Secret;
 use crate::secret::StoredKey;
 use crate::stored::ScramVerifier;
 
-/// What a client's own SCRAM login left behind: enough to log in to a server that holds the very
-/// same verifier, and to no other. As good as a password; keep it as briefly as one.
+/// Key material left from a client's own SCRAM login: enough to log in to a server that holds exactly the same
+/// verifier, and to no other. As good as a password; keep it as briefly as one.
 ///
-/// Rules for whoever keeps it (SEC-64):
+/// Rules for code that keeps it (SEC-64):
 /// - it belongs to one user of one database of one server, and is never used for a user that the
 ///   configuration forces on the client;
-/// - before each use, [`PassThrough::matches`] is asked with the verifier that is known now, and
-///   the value is dropped when it says no: the secret was changed;
+/// - before each use, call [`PassThrough::matches`] with the verifier known now, and drop the value if it returns
+///   false: the secret was changed;
 /// - it is dropped when a login with it fails, on RELOAD, and when it grows old;
-/// - it never leaves the process, but for the one that takes its place in an upgrade;
+/// - it never leaves the process, except for the successor in an upgrade;
 /// - channel binding is computed from the certificate of the server, never taken from the client.
 #[derive(Clone)]
 pub struct PassThrough {
@@ -36,7 +36,7 @@ pub struct PassThrough {
 }
 
 impl PassThrough {
-    /// Puts both together; `None` when the key does not belong to the verifier.
+    /// Combines both; `None` if the key does not belong to the verifier.
     #[must_use]
     pub fn new(client_key: ClientKey, verifier: ScramVerifier) -> Option<Self> {
         let stored_key = StoredKey::new(crypto::sha256(client_key.expose()));
@@ -47,14 +47,14 @@ impl PassThrough {
         })
     }
 
-    /// Whether it lets us log in to a server that holds `verifier`: only when salt, iterations
-    /// and both keys are the same byte for byte (SEC-64).
+    /// True if it allows a login to a server that holds `verifier`: salt, iterations and both keys must be equal byte
+    /// for byte (SEC-64).
     #[must_use]
     pub fn matches(&self, verifier: &ScramVerifier) -> bool {
         self.verifier.ct_eq(verifier)
     }
 
-    /// The key: for the process that takes this one's place, and nobody else.
+    /// The key. Only for the successor of this process.
     #[must_use]
     pub fn client_key(&self) -> &ClientKey {
         &self.client_key
@@ -75,7 +75,7 @@ impl PassThrough {
     }
 }
 
-/// What to do after the server's first message.
+/// Next step after the server's first message.
 pub enum Step {
     /// Compute the keys off the event loop, then call [`ScramClient::provide_keys`].
     NeedKeys(KdfRequest),
@@ -83,7 +83,7 @@ pub enum Step {
     Send(Vec<u8>),
 }
 
-/// Logs in to one server.
+/// Login to one server.
 ///
 /// ```text
 /// new ─first_message─> sent first ─handle_server_first─> sent final ─handle_server_final─> done
@@ -91,8 +91,8 @@ pub enum Step {
 ///                                        └> needs keys ──provide_keys
 /// ```
 ///
-/// After an error every call answers [`ScramError::OutOfOrder`]. Only when `handle_server_final`
-/// said `Ok` may the server be believed.
+/// After an error every call returns [`ScramError::OutOfOrder`]. Trust the server only after `handle_server_final` has
+/// returned `Ok`.
 pub struct ScramClient {
     source: Option<Source>,
     nonce: Nonce,
@@ -114,21 +114,21 @@ enum State {
     Done,
 }
 
-/// What the server's first message fixed.
+/// Values fixed by the server's first message.
 struct Opened {
     server_first: Vec<u8>,
-    /// Both parts of the nonce, ours first.
+    /// Both parts of the nonce, the client's first.
     nonce: Vec<u8>,
 }
 
 impl ScramClient {
-    /// Logs in with a password as the user wrote it. `nonce` must be fresh.
+    /// Starts a login with a password as the user wrote it. `nonce` must be fresh.
     #[must_use]
     pub fn with_password(password: Secret, nonce: Nonce) -> Self {
         Self::new(Source::Password(password), nonce)
     }
 
-    /// Logs in with what a client's own login left behind. `nonce` must be fresh.
+    /// Starts a login with the key material of a client's own login. `nonce` must be fresh.
     #[must_use]
     pub fn with_pass_through(keys: PassThrough, nonce: Nonce) -> Self {
         Self::new(Source::PassThrough(keys), nonce)
@@ -145,27 +145,27 @@ impl ScramClient {
         }
     }
 
-    /// Sets how the exchange is tied to TLS; [`ChannelBinding::None`] unless called. The data is
-    /// that of the certificate that the *server* showed (SEC-64), and the mechanism to name is
-    /// [`super::MECHANISM_PLUS`] for [`ChannelBinding::EndPoint`], else [`super::MECHANISM`].
+    /// Sets the binding of the exchange to TLS; [`ChannelBinding::None`] by default. The data is that of the
+    /// certificate that the *server* showed (SEC-64). The mechanism to name is [`super::MECHANISM_PLUS`] for
+    /// [`ChannelBinding::EndPoint`], else [`super::MECHANISM`].
     #[must_use]
     pub fn channel_binding(mut self, binding: ChannelBinding) -> Self {
         self.binding = binding;
         self
     }
 
-    /// Sets how many iterations the server may demand; [`ITERATIONS_MAX`] unless called.
+    /// Sets the maximum number of iterations that the server may demand; [`ITERATIONS_MAX`] by default.
     #[must_use]
     pub fn iterations_max(mut self, max: u32) -> Self {
         self.iterations_max = max;
         self
     }
 
-    /// The client-first-message, for SASLInitialResponse. The name is left empty as libpq does:
-    /// the startup message said it.
+    /// Returns the client-first-message, for SASLInitialResponse. As in libpq the name is empty, because the startup
+    /// message has it.
     ///
     /// # Errors
-    /// [`ScramError::OutOfOrder`] when called twice.
+    /// Returns [`ScramError::OutOfOrder`] if called twice.
     pub fn first_message(&mut self) -> Result<Vec<u8>, ScramError> {
         let State::Created = mem::replace(&mut self.state, State::Done) else {
             return Err(ScramError::OutOfOrder);
@@ -175,17 +175,17 @@ impl ScramClient {
         Ok([header.as_bytes(), &self.first_bare()].concat())
     }
 
-    /// Takes the server-first-message (AuthenticationSASLContinue).
+    /// Processes the server-first-message (AuthenticationSASLContinue).
     ///
     /// # Errors
-    /// What the message violates, [`ScramError::IterationsTooMany`] above the limit of work, or
-    /// [`ScramError::VerifierMismatch`] when pass-through does not fit this server.
+    /// Returns the violation by the message, [`ScramError::IterationsTooMany`] above the limit, or
+    /// [`ScramError::VerifierMismatch`] if pass-through does not fit this server.
     pub fn handle_server_first(&mut self, text: &[u8]) -> Result<Step, ScramError> {
         let State::SentFirst = mem::replace(&mut self.state, State::Done) else {
             return Err(ScramError::OutOfOrder);
         };
         let first = message::server_first(text)?;
-        // The server must have added something of its own.
+        // The server must have added a part of its own.
         match first.nonce.strip_prefix(self.nonce.as_bytes()) {
             Some(added) if !added.is_empty() => {}
             _ => return Err(ScramError::NonceMismatch),
@@ -220,10 +220,10 @@ impl ScramClient {
         }
     }
 
-    /// Takes the keys that [`Step::NeedKeys`] asked for; returns the SASLResponse to send.
+    /// Takes the keys of [`Step::NeedKeys`]; returns the SASLResponse to send.
     ///
     /// # Errors
-    /// [`ScramError::OutOfOrder`] when nobody asked.
+    /// Returns [`ScramError::OutOfOrder`] if no keys were requested.
     pub fn provide_keys(&mut self, keys: &ScramKeys) -> Result<Vec<u8>, ScramError> {
         let State::NeedsKeys(opened) = mem::replace(&mut self.state, State::Done) else {
             return Err(ScramError::OutOfOrder);
@@ -231,11 +231,10 @@ impl ScramClient {
         Ok(self.finish(&opened, keys))
     }
 
-    /// Takes the server-final-message (AuthenticationSASLFinal). `Ok` means that the server
-    /// knows the verifier.
+    /// Processes the server-final-message (AuthenticationSASLFinal). `Ok` means that the server knows the verifier.
     ///
     /// # Errors
-    /// [`ScramError::SignatureMismatch`] when it does not, else what the message violates.
+    /// Returns [`ScramError::SignatureMismatch`] if it does not, else the violation by the message.
     pub fn handle_server_final(&mut self, text: &[u8]) -> Result<(), ScramError> {
         let State::SentFinal { server_signature } = mem::replace(&mut self.state, State::Done)
         else {
@@ -257,7 +256,7 @@ impl ScramClient {
         [b"n=,r=", self.nonce.as_bytes()].concat()
     }
 
-    /// Makes the client-final-message and remembers the signature to expect.
+    /// Makes the client-final-message and stores the signature to expect.
     fn finish(&mut self, opened: &Opened, keys: &ScramKeys) -> Vec<u8> {
         let header = self.binding.gs2_header().as_bytes();
         let binding = self.binding.repetition(header);

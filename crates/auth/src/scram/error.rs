@@ -1,10 +1,10 @@
-//! What can go wrong in a SCRAM exchange.
+//! Errors of a SCRAM exchange.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// One of the four messages of an exchange (RFC 5802 section 5).
+/// A message of an exchange (RFC 5802 section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScramMessage {
     /// From the client: header, name and nonce.
@@ -28,67 +28,67 @@ impl fmt::Display for ScramMessage {
     }
 }
 
-/// Why an exchange ended. None of the variants holds bytes of the peer.
+/// Reason for which an exchange ended. None of the variants holds bytes of the peer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ScramError {
     /// The peer left out an attribute, sent it twice or in the wrong place.
     #[error("{message}: expected attribute \"{attribute}\"")]
     Attribute {
-        /// Where.
+        /// The message.
         message: ScramMessage,
-        /// The attribute that had to stand there.
+        /// The attribute that was expected.
         attribute: char,
     },
-    /// The client asked to act as somebody else; PostgreSQL has no such thing.
+    /// The client asked to act as another user, which PostgreSQL does not support.
     #[error("client uses authorization identity, but it is not supported")]
     AuthorizationIdentity,
-    /// An attribute is there, but its value cannot be read.
+    /// The value of an attribute is malformed.
     #[error("{message}: malformed value of attribute \"{attribute}\"")]
     BadValue {
-        /// Where.
+        /// The message.
         message: ScramMessage,
-        /// Of which attribute.
+        /// The attribute.
         attribute: char,
     },
-    /// The client thinks that we cannot bind, but SCRAM-SHA-256-PLUS was offered: somebody in
-    /// between took it off the list (SEC-63).
+    /// The client believes that Weir cannot bind, but SCRAM-SHA-256-PLUS was offered: an attacker in between removed it
+    /// from the list (SEC-63).
     #[error(
         "SCRAM channel binding negotiation error: the client supports channel binding but thinks \
          the server does not; this server does support channel binding"
     )]
     ChannelBindingDowngrade,
-    /// The client's `c=` is not the header that it began with and the data of this channel
-    /// (SEC-63): the TLS connection does not reach from the one end to the other.
+    /// The client's `c=` does not match its header and the data of this channel (SEC-63): the TLS connection does not
+    /// reach from one end to the other.
     #[error("SCRAM channel binding check failed")]
     ChannelBindingMismatch,
-    /// The client chose SCRAM-SHA-256-PLUS and then does not bind (SEC-63).
+    /// The client chose SCRAM-SHA-256-PLUS and then did not bind (SEC-63).
     #[error(
         "the client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include channel \
          binding data"
     )]
     ChannelBindingMissing,
-    /// The client binds without having chosen SCRAM-SHA-256-PLUS (SEC-63).
+    /// The client bound without having chosen SCRAM-SHA-256-PLUS (SEC-63).
     #[error(
         "the client selected SCRAM-SHA-256 without channel binding, but the SCRAM message \
          includes channel binding data"
     )]
     ChannelBindingRefused,
-    /// The client binds to something else than the server's certificate (SEC-63).
+    /// The client bound to something other than the server's certificate (SEC-63).
     #[error("unsupported SCRAM channel-binding type")]
     ChannelBindingType,
-    /// The server wants more work than we grant (SEC-61).
+    /// The server demands more iterations than allowed (SEC-61).
     #[error("server demands {iterations} iterations, the limit is {max}")]
     IterationsTooMany {
-        /// What it wants.
+        /// The number demanded.
         iterations: u32,
-        /// What we grant.
+        /// The number allowed.
         max: u32,
     },
-    /// The peer needs an extension that nobody knows (`m=`).
+    /// The peer requires an extension (`m=`); none is known.
     #[error("{message}: peer requires an unsupported extension")]
     MandatoryExtension {
-        /// Where.
+        /// The message.
         message: ScramMessage,
     },
     /// A nonce is empty or longer than [`super::NONCE_LEN_MAX`].
@@ -103,7 +103,7 @@ pub enum ScramError {
     /// A nonce has a character that RFC 5802 forbids.
     #[error("nonce contains non-printable characters")]
     NonceNotPrintable,
-    /// A message came, or we were called, when it was not its turn.
+    /// A message or a call out of turn.
     #[error("SCRAM message out of order")]
     OutOfOrder,
     /// The client does not know the password, or the user does not exist.
@@ -112,13 +112,13 @@ pub enum ScramError {
     /// The server answered with `e=`.
     #[error("server reported an error in the SCRAM exchange")]
     ServerReported,
-    /// The server does not know the verifier: it is not who it says.
+    /// The server does not know the verifier, so it is not the right server.
     #[error("invalid server signature")]
     SignatureMismatch,
-    /// There is something behind the last attribute.
+    /// Bytes follow the last attribute.
     #[error("{message}: garbage at the end")]
     TrailingBytes {
-        /// Where.
+        /// The message.
         message: ScramMessage,
     },
     /// Pass-through: the server's salt or iterations are not those of the client's login.
@@ -130,7 +130,7 @@ pub enum ScramError {
 }
 
 impl ScramError {
-    /// Whether the exchange was well formed and only the credentials did not fit.
+    /// True if the exchange was well-formed and only the credentials were wrong.
     #[must_use]
     pub fn is_wrong_credentials(&self) -> bool {
         matches!(self, Self::ProofMismatch)

@@ -12,13 +12,13 @@ use crate::crypto;
 use crate::secret::KEY_LEN;
 use crate::stored;
 
-/// Attributes that RFC 5802 gives a meaning; none may stand where an extension may.
+/// Attributes with a meaning in RFC 5802; none may stand in the place of an extension.
 const RESERVED: &[u8] = b"aceimnprsv";
 
-/// Reads attributes one after another.
+/// Reader of attributes in sequence.
 struct Cursor<'a> {
     message: ScramMessage,
-    /// What is unread; `None` once the end was reached without a comma.
+    /// Unread text; `None` once the end was reached without a comma.
     rest: Option<&'a [u8]>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads `name=value`, which has to stand here.
+    /// Reads `name=value`, which must come next.
     fn attribute(&mut self, name: u8) -> Result<&'a [u8], ScramError> {
         let attribute = char::from(name);
         let missing = ScramError::Attribute {
@@ -100,13 +100,13 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The client's first message, taken apart.
+/// The client's first message, parsed.
 pub(super) struct ClientFirst<'a> {
-    /// How the client wants to bind.
+    /// The client's choice of binding.
     pub(super) flag: BindingFlag<'a>,
-    /// The GS2 header with its ending comma; `c=` must repeat it.
+    /// The GS2 header with its final comma; `c=` must repeat it.
     pub(super) gs2_header: &'a [u8],
-    /// The part that the proof covers.
+    /// The part covered by the proof.
     pub(super) bare: &'a [u8],
     pub(super) nonce: &'a [u8],
 }
@@ -114,17 +114,17 @@ pub(super) struct ClientFirst<'a> {
 /// The first part of the GS2 header (RFC 5802 section 7, `gs2-cbind-flag`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum BindingFlag<'a> {
-    /// `p=`: it binds, to this type of data.
+    /// `p=`: the client binds, to this type of data.
     Binds(&'a [u8]),
-    /// `y`: it could, but thinks that the server cannot.
+    /// `y`: the client could bind, but believes that the server cannot.
     CouldBind,
-    /// `n`: it cannot.
+    /// `n`: the client cannot bind.
     CannotBind,
 }
 
-/// Reads a client-first-message.
+/// Parses a client-first-message.
 ///
-/// The name in it is ignored as PostgreSQL does: the startup message said who it is.
+/// As in PostgreSQL, the name in it is ignored, because the startup message has the user.
 pub(super) fn client_first(text: &[u8]) -> Result<ClientFirst<'_>, ScramError> {
     let message = ScramMessage::ClientFirst;
     let malformed = ScramError::Attribute {
@@ -161,22 +161,22 @@ pub(super) fn client_first(text: &[u8]) -> Result<ClientFirst<'_>, ScramError> {
     })
 }
 
-/// The client's final message, taken apart.
+/// The client's final message, parsed.
 pub(super) struct ClientFinal<'a> {
-    /// The part that the proof covers.
+    /// The part covered by the proof.
     pub(super) without_proof: &'a [u8],
     pub(super) channel_binding: &'a [u8],
     pub(super) nonce: &'a [u8],
     pub(super) proof: Zeroizing<[u8; KEY_LEN]>,
 }
 
-/// Reads a client-final-message.
+/// Parses a client-final-message.
 pub(super) fn client_final(text: &[u8]) -> Result<ClientFinal<'_>, ScramError> {
     let mut cursor = Cursor::new(ScramMessage::ClientFinal, text);
     let channel_binding = cursor.attribute(b'c')?;
     let nonce = cursor.attribute(b'r')?;
     cursor.extensions(Some(b'p'))?;
-    // The comma in front of the proof does not belong to what is signed.
+    // The comma before the proof is not part of the signed text.
     let proof_len = cursor.rest.map_or(0, |rest| rest.len() + 1);
     let without_proof = prefix(text, proof_len);
     let proof = cursor.attribute(b'p')?;
@@ -190,15 +190,15 @@ pub(super) fn client_final(text: &[u8]) -> Result<ClientFinal<'_>, ScramError> {
     })
 }
 
-/// The server's first message, taken apart.
+/// The server's first message, parsed.
 pub(super) struct ServerFirst<'a> {
     pub(super) nonce: &'a [u8],
     pub(super) salt: Vec<u8>,
-    /// 1 to `i32::MAX`; the limit of work is the caller's.
+    /// 1 to `i32::MAX`; the caller checks the limit of work.
     pub(super) iterations: u32,
 }
 
-/// Reads a server-first-message of a possibly hostile server (SEC-22).
+/// Parses a server-first-message of a possibly hostile server (SEC-22).
 pub(super) fn server_first(text: &[u8]) -> Result<ServerFirst<'_>, ScramError> {
     let mut cursor = Cursor::new(ScramMessage::ServerFirst, text);
     let nonce = cursor.attribute(b'r')?;
@@ -220,7 +220,7 @@ pub(super) fn server_first(text: &[u8]) -> Result<ServerFirst<'_>, ScramError> {
     })
 }
 
-/// Reads a server-final-message; gives the signature.
+/// Parses a server-final-message; returns the signature.
 pub(super) fn server_final(text: &[u8]) -> Result<Zeroizing<[u8; KEY_LEN]>, ScramError> {
     if text.starts_with(b"e=") {
         return Err(ScramError::ServerReported);
@@ -231,7 +231,7 @@ pub(super) fn server_final(text: &[u8]) -> Result<Zeroizing<[u8; KEY_LEN]>, Scra
     crypto::base64_decode_key(signature).ok_or_else(|| cursor.bad_value(b'v'))
 }
 
-/// Printable ASCII without comma, and a length within the limit.
+/// Checks that a nonce is printable ASCII without comma, and its length within the limit.
 pub(super) fn check_nonce(nonce: &[u8]) -> Result<(), ScramError> {
     if nonce.is_empty() || nonce.len() > NONCE_LEN_MAX {
         return Err(ScramError::NonceLength { len: nonce.len() });
@@ -246,7 +246,7 @@ pub(super) fn check_nonce(nonce: &[u8]) -> Result<(), ScramError> {
     }
 }
 
-/// `text` without its last `len` bytes.
+/// Returns `text` without its last `len` bytes.
 fn prefix(text: &[u8], len: usize) -> &[u8] {
     text.len()
         .checked_sub(len)

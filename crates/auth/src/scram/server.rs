@@ -1,4 +1,4 @@
-//! The server's role: we check a client.
+//! Server role: checks a client.
 
 use std::mem;
 
@@ -14,7 +14,7 @@ use crate::secret::KEY_LEN;
 use crate::secret::StoredKey;
 use crate::stored::ScramVerifier;
 
-/// A client has proved that it knows the password.
+/// Result for a client that has proved that it knows the password.
 pub struct Accepted {
     /// The text of AuthenticationSASLFinal.
     pub server_final: Vec<u8>,
@@ -22,17 +22,16 @@ pub struct Accepted {
     pub client_key: ClientKey,
 }
 
-/// Leads one client through the exchange, up to the [`Proof`] that it gives.
+/// Exchange with one client, up to the [`Proof`] that the client gives.
 ///
 /// ```text
 /// new ──> awaiting first ──handle_first──> awaiting final ──handle_final──> done
 ///               └──────────────── any error ────────┴──────────────────────> done
 /// ```
 ///
-/// Drive it with `handle_first`, send what it returns, then `handle_final`. After an error every
-/// call answers [`ScramError::OutOfOrder`]. Only salt and iterations are needed to get there;
-/// the keys are needed for [`Proof::check`] alone, so that nobody who merely begins a login makes
-/// us derive any.
+/// Call `handle_first`, send its result, then call `handle_final`. After an error every call returns
+/// [`ScramError::OutOfOrder`]. So far only salt and iterations are needed. The keys are needed only for
+/// [`Proof::check`], so a client that merely begins a login cannot cause a derivation.
 pub struct ScramServer {
     salt: Vec<u8>,
     iterations: u32,
@@ -47,7 +46,7 @@ enum State {
     Done,
 }
 
-/// What the first two messages fixed.
+/// Values fixed by the first two messages.
 struct Opened {
     gs2_header: Vec<u8>,
     client_first_bare: Vec<u8>,
@@ -57,11 +56,10 @@ struct Opened {
 }
 
 impl ScramServer {
-    /// Begins an exchange about keys of that salt and that many iterations. `nonce` must be fresh.
+    /// Begins an exchange about keys with this salt and number of iterations. `nonce` must be fresh.
     ///
-    /// `binding` is [`ChannelBinding::None`] when SCRAM-SHA-256-PLUS was not offered,
-    /// [`ChannelBinding::Unused`] when it was and the client chose the other, else
-    /// [`ChannelBinding::EndPoint`].
+    /// `binding` is [`ChannelBinding::None`] if SCRAM-SHA-256-PLUS was not offered, [`ChannelBinding::Unused`] if it
+    /// was offered and not chosen, else [`ChannelBinding::EndPoint`].
     #[must_use]
     pub fn new(salt: Vec<u8>, iterations: u32, nonce: Nonce, binding: ChannelBinding) -> Self {
         Self {
@@ -73,10 +71,10 @@ impl ScramServer {
         }
     }
 
-    /// Takes the client-first-message, returns the server-first-message.
+    /// Processes the client-first-message, returns the server-first-message.
     ///
     /// # Errors
-    /// What the message violates; see [`ScramError`].
+    /// Returns the violation by the message; see [`ScramError`].
     pub fn handle_first(&mut self, text: &[u8]) -> Result<Vec<u8>, ScramError> {
         let State::AwaitingFirst = mem::replace(&mut self.state, State::Done) else {
             return Err(ScramError::OutOfOrder);
@@ -98,10 +96,10 @@ impl ScramServer {
         Ok(server_first)
     }
 
-    /// Takes the client-final-message; gives what has to be checked.
+    /// Processes the client-final-message; returns the proof to check.
     ///
     /// # Errors
-    /// What the message violates; nothing is known about the password yet.
+    /// Returns the violation by the message; nothing is known about the password yet.
     pub fn handle_final(&mut self, text: &[u8]) -> Result<Proof, ScramError> {
         let State::AwaitingFinal(opened) = mem::replace(&mut self.state, State::Done) else {
             return Err(ScramError::OutOfOrder);
@@ -128,7 +126,7 @@ impl ScramServer {
     }
 }
 
-/// The rules of RFC 5802 section 6 for the flag, by what was offered and chosen (SEC-63).
+/// Checks the flag by RFC 5802 section 6, given the mechanisms offered and chosen (SEC-63).
 fn check_flag(flag: BindingFlag<'_>, binding: &ChannelBinding) -> Result<(), ScramError> {
     match (flag, binding) {
         (BindingFlag::Binds(name), ChannelBinding::EndPoint(_)) => {
@@ -147,7 +145,7 @@ fn check_flag(flag: BindingFlag<'_>, binding: &ChannelBinding) -> Result<(), Scr
     }
 }
 
-/// A well-formed proof that nobody has checked yet.
+/// A well-formed proof that was not checked yet.
 pub struct Proof {
     /// The `AuthMessage` of RFC 5802.
     signed: Vec<u8>,
@@ -155,8 +153,8 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Checks it in constant time; success means that the client knows the password. The verifier
-    /// has the salt and the iterations that the exchange began with.
+    /// Checks the proof in constant time; success means that the client knows the password. The verifier must have the
+    /// salt and the iterations that the exchange began with.
     ///
     /// # Errors
     /// [`ScramError::ProofMismatch`].

@@ -29,7 +29,7 @@ fn verifier(password: &str, salt: &[u8], iterations: u32) -> ScramVerifier {
     ScramVerifier::from_keys(&keys(password, salt, iterations), salt.to_vec(), iterations)
 }
 
-/// A server and what it checks proofs against.
+/// A server and the verifier that it checks proofs against.
 struct Checker {
     server: ScramServer,
     verifier: ScramVerifier,
@@ -86,7 +86,7 @@ fn answer(client: &mut ScramClient, server_first: &[u8]) -> Result<Vec<u8>, Scra
     }
 }
 
-/// One whole exchange in which `tamper` may change each message, numbered from 0.
+/// Runs one whole exchange in which `tamper` may change each message, numbered from 0.
 fn converse(
     server: &mut Checker,
     client: &mut ScramClient,
@@ -195,7 +195,7 @@ fn rfc_server_with_random_nonce() -> Checker {
 
 #[test]
 fn sec_63_the_header_and_its_repetition_have_to_agree() {
-    // Header of the first message, c= of the last one, what has to come out.
+    // Header of the first message, c= of the last one, expected result.
     let refused = Some(ScramError::ChannelBindingRefused);
     let mismatch = Some(ScramError::ChannelBindingMismatch);
     let authzid = Some(ScramError::AuthorizationIdentity);
@@ -250,7 +250,7 @@ fn with_header(header: &str, repetition: &str) -> Option<ScramError> {
     signed_login(header, repetition, &str::to_owned)
 }
 
-/// Logs in with a right proof over whatever `c=` and `r=` the caller likes.
+/// Logs in with a right proof over any `c=` and `r=`.
 fn signed_login(
     header: &str,
     repetition: &str,

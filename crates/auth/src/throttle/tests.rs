@@ -1,4 +1,4 @@
-//! Tests of the throttle: that its bound holds, for whom, and that memory is bounded.
+//! Tests of the throttle: its bound, its sources, and its bounded memory.
 
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ fn secs(number: u64) -> Duration {
     Duration::from_secs(number)
 }
 
-/// Fails as often as it is granted at `now`.
+/// Takes attempts until one is refused at `now`; returns their number.
 fn drain(throttle: &mut Throttle, source: Source, now: Duration) -> u32 {
     let mut count = 0;
     while count < 1000 && throttle.take(source, now).is_ok() {
@@ -63,7 +63,7 @@ fn sec_67_answers_are_held_back_longer_and_longer_up_to_a_limit() {
         .map(|_| throttle.failure(source(1), secs(5)).as_millis())
         .collect();
     assert_eq!(delays, [100, 200, 350, 350, 350]);
-    // After two windows everything is forgiven, whatever it was.
+    // After two windows everything is forgiven, whatever the number of failures.
     assert_eq!(throttle.failure(source(1), secs(66)).as_millis(), 100);
 }
 
@@ -96,7 +96,7 @@ fn sec_67_an_ipv6_network_is_one_source_and_mapped_ipv4_is_ipv4() {
 fn sec_67_a_drained_bucket_cannot_be_flushed_by_fresh_sources() {
     let mut throttle = Throttle::new(RULES);
     drain(&mut throttle, source(1), secs(5));
-    // The others drive out one another until all places are as drained.
+    // The other sources evict one another until all places are equally drained.
     let places = u32::try_from(RULES.sources_max).unwrap() - 1;
     for number in 0..places * RULES.burst {
         throttle.spend(source(100 + number), secs(5));
@@ -120,7 +120,7 @@ fn sec_67_two_sources_cannot_forgive_each_other_in_a_crowded_table() {
     }
     let mut granted = 0;
     for turn in 0..1000 {
-        // Whether their addresses sort before or after the others.
+        // The address sorts before or after the others.
         let source = source(1 + 100 * (turn % 2));
         granted += u32::from(throttle.take(source, secs(5)).is_ok());
     }
@@ -135,7 +135,7 @@ fn sec_66_cancels_are_limited_to_20_in_a_second() {
     assert_eq!(drain(&mut throttle, Source::Unix(8), secs(6)), 100);
 }
 
-/// Failures of one source: in every span of time at most the burst and one per interval.
+/// Checks the bound of one source: in every span of time at most the burst plus one per interval.
 fn check_bound(times: &[Duration], rules: &Rules) -> Result<(), TestCaseError> {
     for (index, from) in times.iter().enumerate() {
         for (count, to) in times[index..].iter().enumerate() {

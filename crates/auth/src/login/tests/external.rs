@@ -1,4 +1,4 @@
-//! Tests of passwords that somebody else checks.
+//! Tests of passwords that LDAP or PAM check.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn the_verdict_on_an_external_password_is_somebody_elses() {
 
 #[test]
 fn an_empty_password_is_refused_before_anybody_is_asked() {
-    // A directory takes an empty password for an anonymous bind, which succeeds (RFC 4513, 5.1.2).
+    // A directory treats an empty password as an anonymous bind, which succeeds (RFC 4513, 5.1.2).
     let (_, mut exchange) = asked(Method::External, Account::Unknown);
     let error = exchange.handle_response(b"\0").err();
     assert_eq!(error, Some(LoginError::EmptyPassword));

@@ -1,4 +1,4 @@
-//! Tests of the order that is kept, and of what comes out of it.
+//! Tests of messages and calls out of turn.
 
 use proptest::prelude::*;
 

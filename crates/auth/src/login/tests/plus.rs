@@ -1,4 +1,4 @@
-//! Tests of channel binding with clients (SEC-63), and of clients that begin without a message.
+//! Tests of channel binding with clients (SEC-63), and of clients that begin without a first message.
 
 use super::*;
 use crate::crypto;
@@ -6,7 +6,7 @@ use crate::scram::ChannelBinding;
 use crate::scram::MECHANISM_PLUS;
 use crate::scram::ScramError;
 
-/// The hash of our certificate.
+/// Hash of Weir's certificate.
 const HASH: &[u8] = &[0xa5; 32];
 
 fn offered(binding: Option<&[u8]>) -> (Challenge, Box<Exchange>) {
@@ -33,8 +33,8 @@ fn offered(binding: Option<&[u8]>) -> (Challenge, Box<Exchange>) {
     (challenge, exchange)
 }
 
-/// What becomes of a client that knows the password and speaks of binding like this: the
-/// mechanism it names, its GS2 header, and what it appends to that in `c=`.
+/// Result for a client that knows the password and binds like this: the mechanism it names, its GS2 header, and the
+/// data appended to that in `c=`.
 fn outcome(
     binding: Option<&[u8]>,
     mechanism: &str,
@@ -77,7 +77,7 @@ fn sec_63_plus_is_offered_first_and_only_over_tls() {
     );
 }
 
-/// What we offer; the client's mechanism, header and data; what has to come out.
+/// The hash offered; the client's mechanism, header and data; the expected result.
 type Case = (
     Option<&'static [u8]>,
     &'static str,
@@ -149,7 +149,7 @@ fn sec_63_all_combinations_of_offer_choice_and_flag() {
     }
 }
 
-/// A whole login by our own client role, bound to `theirs`; `None` if it was refused.
+/// Runs a whole login by Weir's client role, bound to `theirs`; `None` if it succeeded.
 fn log_in_bound(ours: &[u8], theirs: &[u8]) -> Option<LoginError> {
     let (_, mut exchange) = offered(Some(ours));
     let nonce = Nonce::from_random([7; 18]);
@@ -179,7 +179,7 @@ fn sec_63_both_roles_agree_when_both_see_the_same_certificate() {
     for len in [28, 32, 48, 64] {
         let hash = vec![7; len];
         assert_eq!(log_in_bound(&hash, &hash), None);
-        // Somebody in between shows a certificate of his own.
+        // An attacker in between shows a certificate of its own.
         let mut other = hash.clone();
         other[0] ^= 1;
         let mismatch = LoginError::Scram(ScramError::ChannelBindingMismatch);
@@ -197,7 +197,7 @@ fn a_client_that_begins_without_a_message_is_asked_for_it() {
         let progress = exchange.handle_response(b"n,,n=,r=abc");
         assert!(matches!(progress, Ok(Progress::Continue(text)) if text.starts_with(b"r=abc")));
     }
-    // Once only, and then the message has to come by itself.
+    // Only one empty message is allowed; the next one must be the bare first message.
     let bodies = [
         empty(MECHANISM),
         Vec::new(),

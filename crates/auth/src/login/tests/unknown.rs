@@ -1,5 +1,5 @@
-//! Tests that nobody is told who exists (SEC-49): not by the challenge, nor by what is in the
-//! messages, nor by the work that a rejection takes.
+//! Tests that a client cannot learn which users exist (SEC-49): not by the challenge, the contents of messages, or the
+//! work that a rejection takes.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -55,7 +55,7 @@ fn sec_49_salts_are_stable_per_user_whether_known_or_not() {
 
 const ITERATIONS: u32 = 2;
 
-/// A verifier of that shape that nobody knows the password of.
+/// Makes a verifier of this shape that no password fits.
 fn any_verifier(iterations: u32, salt_len: usize) -> StoredSecret {
     let shape = crate::mock::Shape {
         iterations,
@@ -81,12 +81,12 @@ fn population(users: &[StoredSecret]) -> Population {
     population
 }
 
-/// Keys that were derived before, as the proxy keeps them.
+/// Cache of derived keys, as in the proxy.
 #[derive(Default)]
 struct Cache(BTreeMap<[u8; 32], ScramKeys>);
 
-/// A login with a wrong password, as an attacker sees it: the messages but for the random bytes
-/// in them, and the work in PBKDF2 rounds.
+/// A login with a wrong password, as an attacker sees it: the messages without their random bytes, and the work in
+/// PBKDF2 rounds.
 fn fingerprint(
     population: &Population,
     method: Method,
@@ -149,7 +149,7 @@ fn fingerprint(
     (shape, work)
 }
 
-/// How often each fingerprint is seen, per thousand.
+/// Frequency of each fingerprint, per thousand.
 fn frequencies(
     population: &Population,
     method: Method,
@@ -179,7 +179,7 @@ fn frequencies(
 fn sec_49_unknown_users_look_like_real_ones_in_the_same_proportions() {
     let users = mixed_users();
     let mixed = population(&users);
-    // Who cannot log in by the method looks like an unknown user, not like one of those who can.
+    // A user who cannot log in by the method looks like an unknown user, not like a user who can.
     let can = |method: Method, secret: &StoredSecret| {
         method != Method::Scram || !matches!(secret, StoredSecret::Md5(_))
     };
@@ -191,7 +191,7 @@ fn sec_49_unknown_users_look_like_real_ones_in_the_same_proportions() {
         assert_eq!(kinds(&real), kinds(&unknown), "{method:?}");
         assert!(real.len() >= 2, "{method:?} {real:?}");
         for (seen, often) in &real {
-            // Five times the standard deviation of 3000 draws, at most.
+            // At most five times the standard deviation of 3000 draws.
             let difference = (often - unknown[seen]).abs();
             assert!(
                 difference < 45.0,

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// All texts with one attribute left out, said twice, or swapped with its neighbour.
+/// All texts with one attribute left out, repeated, or swapped with its neighbour.
 fn disordered(header: &str, attributes: &str) -> Vec<String> {
     let parts: Vec<&str> = attributes.split(',').collect();
     let mut all = Vec::new();
@@ -24,7 +24,7 @@ fn disordered(header: &str, attributes: &str) -> Vec<String> {
         let mut extended = parts.clone();
         extended.insert(index, "m=x");
         all.extend([removed, doubled, apart, bare, swapped, extended]);
-        // An empty name is what libpq sends.
+        // libpq sends an empty name.
         if !parts[index].starts_with("n=") {
             all.push(hollow);
         }
@@ -234,7 +234,7 @@ fn sec_40_every_call_out_of_turn_is_refused_and_ends_the_exchange() {
     );
     assert_eq!(idle.first_message(), Err(ScramError::OutOfOrder));
 
-    // A server that skips its proof of knowledge is not believed.
+    // A server that skips its proof of knowledge is rejected.
     let mut hasty = client("pencil");
     hasty.first_message().unwrap();
     assert_eq!(
