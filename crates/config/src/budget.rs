@@ -1,17 +1,19 @@
-//! How many file descriptors a configuration may need.
+//! Number of file descriptors that a configuration may need.
 
 use crate::settings::{FALLBACK, Settings};
 
 /// Descriptors that do not grow with the load: standard streams, log, pid file, listeners, resolver.
 const FIXED_COUNT: u64 = 32;
-/// Per worker: event queue, wake-up, timer, spare.
+/// Per worker: event queue, wakeup, timer, spare.
 const PER_WORKER_COUNT: u64 = 4;
-/// Assumed when `workers` follows the cores, which this crate does not know.
+/// Assumed if `workers` follows the number of cores, which this crate does not know.
 const WORKER_COUNT_GUESS: u64 = 64;
 
-/// The most file descriptors that these settings are expected to use at once: every client, every pool at its full size
-/// with its reserve, and a fixed part. The users of a database are those of `[users]`, at least one, unless it forces
-/// one; an unlimited pool counts as one server per client. Compare it with the limit of the process.
+/// Returns the maximum number of file descriptors that these settings should use at once: every client, every pool at
+/// its full size with its reserve, and a fixed part. Compare it with the limit of the process.
+///
+/// The users of a database are those of `[users]`, at least one, unless the database forces one. An unlimited pool
+/// counts as one server per client.
 #[must_use]
 pub fn fd_budget(settings: &Settings) -> u64 {
     let clients = u64::from(settings.global.max_client_conn);
@@ -29,7 +31,7 @@ pub fn fd_budget(settings: &Settings) -> u64 {
 
 fn servers_of(settings: &Settings, name: &str) -> u64 {
     let clients = u64::from(settings.global.max_client_conn);
-    // Any name that has no entry of its own finds the fallback's.
+    // Any name without an entry of its own finds the fallback's.
     let name = if name == FALLBACK { "\u{1}" } else { name };
     let of_user = |user: &str| {
         settings

@@ -1,5 +1,5 @@
-//! What no single option can know: contradictions between options, and promises that this version cannot keep yet.
-//! What would weaken security when ignored is refused here, never noted.
+//! Checks across options: contradictions, and notes on settings without effect. An option whose neglect would weaken
+//! security is refused here, never only noted.
 
 use crate::error::ErrorKind;
 use crate::options::{Database, Global};
@@ -17,7 +17,7 @@ pub(crate) const CONSOLE: &str = "pgbouncer";
 /// Linux's `sun_path` without its NUL byte (unix(7)).
 const SOCKET_NAME_LEN_MAX: usize = 107;
 
-/// Checks the whole, adding to the mistakes and notes of `raw`. `file` is named where no line is to blame.
+/// Checks the whole configuration, adding to the mistakes and notes of `raw`. Mistakes without a line name `file`.
 pub(crate) fn check(raw: &mut Raw, settings: &Settings, file: &Origin) {
     check_listeners(raw, settings, file);
     tls::check(raw, settings, file);
@@ -26,12 +26,12 @@ pub(crate) fn check(raw: &mut Raw, settings: &Settings, file: &Origin) {
     note_sizes(raw, settings);
     note_peers(raw, settings);
     state::check(raw, settings);
-    // In the order of the file, like every other list of mistakes.
+    // Sorted as in the file, like every other list of mistakes.
     raw.errors
         .sort_by_key(|error| (error.line.is_none(), error.line));
 }
 
-/// Records a contradiction about a global option, at its line or the file as a whole.
+/// Records a contradiction about a global option, at its line or for the file as a whole.
 fn conflict(raw: &mut Raw, key: &str, file: &Origin, kind: ErrorKind, message: impl Into<String>) {
     let at = raw.global.get(key).map_or(file, |(_, origin)| origin);
     let mut error = error_at(at, kind, message);
@@ -39,7 +39,7 @@ fn conflict(raw: &mut Raw, key: &str, file: &Origin, kind: ErrorKind, message: i
     raw.fail(error);
 }
 
-/// The same about an option of a database that may be inherited: at the entry's own line, else at the global one.
+/// As `conflict`, for an option that a database may inherit: at the entry's own line, else at the global one.
 fn conflict_in(raw: &mut Raw, database: &str, key: &str, file: &Origin, message: String) {
     let entry = raw.databases.get(database);
     let own = entry.and_then(|(values, _)| values.get(key));
@@ -134,7 +134,7 @@ fn note_sizes(raw: &mut Raw, settings: &Settings) {
     }
 }
 
-/// What `pool_size = auto` cannot do here.
+/// Notes where `pool_size = auto` has no or limited effect.
 fn note_sizing(raw: &mut Raw, settings: &Settings, name: &str, pool: &PoolSettings) {
     let global = &settings.global;
     let Some(entry) = settings.databases.get(name) else {

@@ -1,5 +1,5 @@
-//! Connection strings, the values of `[databases]`, `[users]` and `[peers]`: `key=value key='it''s'`.
-//! Messages never repeat the text, since it holds passwords.
+//! Connection strings, the values of `[databases]`, `[users]` and `[peers]`: `key=value key='it''s'`. Messages never
+//! repeat the text, because it may hold passwords.
 
 use crate::error::ErrorKind;
 use crate::raw::{Origin, Raw};
@@ -49,7 +49,7 @@ fn next_pair(text: &str) -> Result<(&str, String, &str), &'static str> {
     Ok((key, value.to_owned(), rest))
 }
 
-/// Reads up to the closing single quote, `''` being a quote. Gives the text and what follows.
+/// Reads up to the closing single quote, `''` being a quote. Returns the text and the rest.
 pub(crate) fn unquote(text: &str) -> Option<(String, &str)> {
     let mut out = String::new();
     let mut rest = text;

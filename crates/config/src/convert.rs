@@ -1,8 +1,8 @@
-//! PgBouncer's ini as weir.toml: the same configuration, with the file's own comments where they stood and what each
-//! option means above it.
+//! Converts PgBouncer's ini to weir.toml: the same configuration, with the file's comments in their places and the
+//! meaning of each option above it.
 //!
-//! TOML wants global options before all tables, so `[pgbouncer]` comes first; within a section the order stays. What
-//! the ini sets twice is written once, as the one that counts.
+//! TOML requires global options before all tables, so `[pgbouncer]` comes first; within a section the order stays. If
+//! the ini sets an option twice, only the value in force is written.
 
 use std::io;
 use std::path::Path;
@@ -21,19 +21,19 @@ const WIDTH: usize = 100;
 /// A converted configuration. The text may hold passwords.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Converted {
-    /// The weir.toml.
+    /// Text of the weir.toml.
     pub text: String,
-    /// What the ini has that deserves a warning, as loading it would say.
+    /// Warnings about the ini, as loading it would give.
     pub notes: Vec<String>,
-    /// True when the text holds a password.
+    /// True if the text holds a password.
     pub has_secrets: bool,
 }
 
-/// Reads an ini and everything that it includes, and writes it as weir.toml. Loading that gives the same settings, but
-/// for `conffile`. The environment plays no part.
+/// Reads an ini and all files that it includes, and converts it to weir.toml. Loading the result gives the same
+/// settings, except for `conffile`. The environment is ignored.
 ///
 /// # Errors
-/// Every mistake in the ini.
+/// Returns every mistake in the ini.
 pub fn convert(
     path: &Path,
     read: &mut dyn FnMut(&Path) -> io::Result<String>,
@@ -43,7 +43,7 @@ pub fn convert(
         ..Raw::default()
     };
     ini::read_file(&mut raw, path, read);
-    // As loading does it, so that what is refused there is refused here.
+    // As in loading, so that both refuse the same mistakes.
     expand::read_passwords(&mut raw, read);
     let name = path.to_string_lossy();
     let settings = Settings::build(&raw, Format::Ini, &name);
@@ -83,13 +83,13 @@ impl Writer<'_> {
         self.out.push('\n');
     }
 
-    /// Sorts the lines by section; what stands before the first section stays in front.
+    /// Sorts the lines by section; lines before the first section stay in front.
     fn document(&mut self, trace: Vec<Traced>) {
         let scopes = [Scope::Global, Scope::Database, Scope::User, Scope::Peer];
         let mut front = Vec::new();
         let mut parts: [Vec<Traced>; 4] = Default::default();
         let mut section = None;
-        // Comments right above a section's head belong to the section.
+        // Comments right above a section's header belong to the section.
         let mut waiting = Vec::new();
         for line in trace {
             match line {
@@ -122,7 +122,7 @@ impl Writer<'_> {
         rest.into_iter().for_each(|part| self.lines(part));
     }
 
-    /// What weir.toml takes to be otherwise where nothing is said.
+    /// Writes PgBouncer's default where the ini sets nothing and weir.toml's default differs.
     fn defaults(&mut self) {
         for opt in Scope::Global.options() {
             if opt.default_native.is_some() && !self.raw.global.contains_key(opt.name) {
@@ -178,7 +178,7 @@ impl Writer<'_> {
         let values: &Values = values;
         self.out
             .push_str(&format!("[{section}.{}]\n", toml_key(name)));
-        // A password from a file is not the entry's own; the file's name is.
+        // A password from a file is not part of the entry; the file's name is.
         let given = |opt: &&Opt| !(opt.name == "password" && values.contains_key("password_file"));
         for opt in scope.options().iter().filter(given) {
             if let Some((value, _)) = values.get(opt.name) {
@@ -188,7 +188,7 @@ impl Writer<'_> {
         self.gap();
     }
 
-    /// One assignment, with secrets as they are.
+    /// Writes an assignment, with secrets in the clear.
     fn option(&mut self, opt: &Opt, value: &Value) {
         let text = match value {
             Value::Secret(secret) => {
@@ -216,14 +216,14 @@ impl Writer<'_> {
         self.out.push('\n');
     }
 
-    /// An empty line, but never two and none at the beginning.
+    /// Writes an empty line, but never two and none at the beginning.
     fn gap(&mut self) {
         if !self.out.is_empty() && !self.out.ends_with("\n\n") {
             self.out.push('\n');
         }
     }
 
-    /// Options stand apart from one another, but not from a comment of the user's.
+    /// Separates options by an empty line, but keeps an option next to the user's comment.
     fn gap_before_option(&mut self) {
         let last = self.out.trim_end_matches('\n').lines().next_back();
         if !last.is_some_and(|line| line.starts_with('#')) {
@@ -232,7 +232,7 @@ impl Writer<'_> {
     }
 }
 
-/// A key of TOML, bare where it can be.
+/// Formats a TOML key, bare if possible.
 pub(crate) fn toml_key(name: &str) -> String {
     let bare = |b: u8| b.is_ascii_alphanumeric() || b"_-".contains(&b);
     match !name.is_empty() && name.bytes().all(bare) {

@@ -1,4 +1,4 @@
-//! What a reload changes.
+//! Differences between two configurations, for reloads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,28 +7,28 @@ use crate::options::Opt;
 use crate::settings::Settings;
 use crate::value::Value;
 
-/// One difference between two settings. Texts are for people and hold no secret.
+/// A difference between two settings. The texts are for messages and hold no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// An option has another value.
+    /// The value of an option differs.
     Changed {
-        /// Which option: `pool_mode`, `databases.NAME.host`, ….
+        /// Name of the option: `pool_mode`, `databases.NAME.host`, ….
         key: String,
-        /// The value before, as `SHOW CONFIG` spells it; secrets are `***`.
+        /// The old value, as `SHOW CONFIG` spells it; secrets are `***`.
         old: String,
-        /// The value after.
+        /// The new value.
         new: String,
-        /// True when a reload may apply it; false means that it needs a restart.
+        /// True if a reload may apply it; false if it needs a restart.
         reloadable: bool,
     },
-    /// An entry came: `databases.NAME`, `users.NAME`, `peers.ID`.
+    /// An added entry: `databases.NAME`, `users.NAME`, `peers.ID`.
     Added(String),
-    /// An entry went.
+    /// A removed entry.
     Removed(String),
 }
 
 impl Change {
-    /// True when a reload may apply it.
+    /// True if a reload may apply it.
     #[must_use]
     pub fn is_reloadable(&self) -> bool {
         match self {
@@ -60,7 +60,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Lists what differs, global options first. Entries are matched by name.
+/// Lists the differences, global options first. Entries are matched by name.
 #[must_use]
 pub fn diff(old: &Settings, new: &Settings) -> Vec<Change> {
     let mut changes = Vec::new();

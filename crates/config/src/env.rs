@@ -16,10 +16,10 @@ pub(crate) const RESERVED: &[&str] = &[
     "WEIR_LOG",
     "WEIR_UPSTREAM",
 ];
-/// Names that tests of the project use for themselves begin so.
+/// Prefix of names that the project's tests use for themselves.
 const RESERVED_PREFIX: &str = "WEIR_TEST_";
 
-/// Sets every option that the environment names, over whatever the file said.
+/// Applies every option that the environment names. The environment wins over the file.
 pub(crate) fn apply(raw: &mut Raw, variables: &Variables) {
     let ours = variables
         .iter()
@@ -56,8 +56,8 @@ fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name) || name.starts_with(RESERVED_PREFIX)
 }
 
-/// Kubernetes gives every pod such variables for each service of its name space, and a service for this program is
-/// likely to be called "weir" or "weir-something" (Kubernetes manual, "Discovering services").
+/// True for variables that Kubernetes sets in every pod for each service of its name space. A service for this program
+/// is likely to be called "weir" or "weir-something" (Kubernetes manual, "Discovering services").
 fn is_service_link(rest: &str, value: &str) -> bool {
     let padded = format!("_{rest}");
     let is_url = value.starts_with("tcp://") || value.starts_with("udp://");

@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration, said in one line each.
+//! Mistakes in a configuration, each described in one line.
 
 use std::fmt;
 
@@ -8,22 +8,22 @@ use std::fmt;
 pub enum ErrorKind {
     /// The value does not fit the option.
     BadValue,
-    /// Two settings contradict each other, or one lacks another.
+    /// Two settings contradict each other, or a required one is missing.
     Conflict,
     /// A file could not be read.
     Read,
     /// The text is not in the format.
     Syntax,
-    /// There were more mistakes than are reported.
+    /// More mistakes than are reported.
     TooMany,
     /// No option has this name.
     UnknownKey,
 }
 
-/// One mistake. No message ever holds a password.
+/// A mistake. No message ever holds a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
-    /// What kind of mistake.
+    /// Kind of the mistake.
     pub kind: ErrorKind,
     /// The file, or `environment`.
     pub file: String,
@@ -31,9 +31,9 @@ pub struct ConfigError {
     pub line: Option<u32>,
     /// The key the mistake is about.
     pub key: Option<String>,
-    /// What is wrong, lower case, without a full stop.
+    /// Description of the mistake: lower case, without a full stop.
     pub message: String,
-    /// The nearest thing that would be right.
+    /// The nearest valid text.
     pub suggestion: Option<String>,
 }
 

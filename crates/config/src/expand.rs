@@ -1,6 +1,6 @@
-//! Values that come from somewhere else than the text of the file: `${NAME}` from the environment, in weir.toml only,
-//! and passwords from files of their own. PgBouncer's ini knows neither `${NAME}` nor a way to escape it, so a password
-//! such as `a${b}` stays what it is there.
+//! Values from outside the text of the file: `${NAME}` from the environment, in weir.toml only, and passwords from
+//! files of their own. PgBouncer's ini has neither `${NAME}` nor an escape for it, so a password such as `a${b}` is
+//! taken literally there.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,13 +15,13 @@ use crate::value::{BadValue, Dialect, Value};
 /// The variables of the environment by name.
 pub(crate) type Variables = BTreeMap<String, String>;
 
-/// A text with its variables put in, and their names.
+/// A text with its variables replaced, and their names.
 pub(crate) struct Expanded<'a> {
     pub(crate) text: Cow<'a, str>,
     pub(crate) names: Vec<&'a str>,
 }
 
-/// Replaces each `${NAME}` by the variable's value; `$${` stands for a plain `${`. A lone `$` is what it is.
+/// Replaces each `${NAME}` by the variable's value; `$${` stands for a plain `${`. A lone `$` stays as it is.
 pub(crate) fn expand<'a>(text: &'a str, variables: &Variables) -> Result<Expanded<'a>, BadValue> {
     let mut expanded = Expanded {
         text: Cow::Borrowed(text),
@@ -35,7 +35,7 @@ pub(crate) fn expand<'a>(text: &'a str, variables: &Variables) -> Result<Expande
     while let Some((before, after)) = rest.split_once("${") {
         out.push_str(before);
         if out.ends_with('$') && before.ends_with('$') {
-            // The first `$` only says that the second is meant as it stands.
+            // The first `$` only escapes the second one.
             out.push('{');
             rest = after;
             continue;
@@ -65,7 +65,7 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Writes a text so that [`expand`] gives it back.
+/// Escapes a text so that [`expand`] returns it unchanged.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     match text.contains("${") {
         true => text.replace("${", "$${").into(),
@@ -73,7 +73,7 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Reads the passwords of databases that name a file for it. One line end at the file's end is no part of the password.
+/// Reads the passwords of databases with a `password_file`. One line end at the file's end is not part of the password.
 pub(crate) fn read_passwords(raw: &mut Raw, read: &mut dyn FnMut(&Path) -> io::Result<String>) {
     let Some(opt) = Scope::Database.find("password") else {
         return;

@@ -1,12 +1,12 @@
-//! What one database and user get, and from which of the places that may say so: the user's entry, the database's
-//! entry, the global section, the environment, or nowhere (`weir check --database`).
+//! Settings of one database and user, each with its source: the user's entry, the database's entry, the global section,
+//! the environment, or the default (`weir check --database`).
 
 use crate::load::Loaded;
 use crate::options::{Opt, Scope};
 use crate::settings::Settings;
 use crate::value::Value;
 
-/// User options that follow the user who logged in; the others follow the user on the server, which a database may
+/// User options that follow the user who logged in. The others follow the user on the server, which a database may
 /// force. As in `Settings::pool`.
 const OF_CLIENT: [&str; 5] = [
     "client_idle_timeout",
@@ -16,16 +16,16 @@ const OF_CLIENT: [&str; 5] = [
     "transaction_timeout",
 ];
 
-/// One option as it applies to a pool.
+/// An option as it applies to a pool.
 struct Found {
     value: Value,
-    /// Where it stands: the key of `Loaded::sources`, and its section in words.
+    /// Source of the value: the key of `Loaded::sources`, and its section in words.
     key: String,
     section: String,
 }
 
-/// Every option that a database or a user may set, with the value for this pair and its place, one a line in the
-/// spelling of weir.toml. `None` if there is no such database. Secrets are `***`.
+/// Lists every option that a database or a user may set, with the value for this pair and its source, one per line in
+/// the spelling of weir.toml. `None` if there is no such database. Secrets are `***`.
 #[must_use]
 pub fn pool_text(loaded: &Loaded, database: &str, user: &str) -> Option<String> {
     let settings = &loaded.settings;
@@ -62,7 +62,7 @@ pub fn pool_text(loaded: &Loaded, database: &str, user: &str) -> Option<String> 
     Some(out)
 }
 
-/// The rows of both sections, each name once.
+/// Returns the rows of both sections, each name once.
 fn options() -> impl Iterator<Item = &'static Opt> {
     let databases = Scope::Database.options().iter();
     let users = Scope::User.options().iter();
@@ -76,7 +76,7 @@ fn of(values: Vec<(&'static Opt, Value)>, name: &str) -> Option<Value> {
 }
 
 fn user_value(settings: &Settings, user: &str, opt: &Opt) -> Option<Found> {
-    // `user` and `password` are no options of a user; their names stand in `[databases]` only.
+    // `user` and `password` are not options of a user; only `[databases]` has them.
     let entry = settings.users.get(user)?;
     Some(Found {
         value: of(entry.values(), opt.name)?,
@@ -96,7 +96,7 @@ fn database_value(settings: &Settings, name: &str, opt: &Opt) -> Option<Found> {
 
 fn global_value(settings: &Settings, opt: &Opt) -> Option<Found> {
     let name = match opt.name {
-        // The one option that has another name in the global section; `user` means something else there.
+        // The only option with another name in the global section; `user` means something else there.
         "pool_size" => "default_pool_size",
         "user" => return None,
         name => name,
@@ -119,7 +119,7 @@ fn described(loaded: &Loaded, opt: &Opt, found: &Found) -> String {
         Some(origin) => format!("{origin} {}", found.section),
         None => "default".to_owned(),
     };
-    // A path may hold anything, even the end of a line.
+    // A path may hold any character, even a line end.
     let place: String = place.chars().filter(|c| !c.is_control()).collect();
     format!(
         "{} = {}  # {}",
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// For each option of a user: set it for one user only, and see whose settings have it.
+    /// Sets each option for one user only, and compares the settings in which it takes effect.
     #[test]
     fn each_option_follows_the_user_that_it_follows_in_force() {
         for opt in Scope::User.options() {

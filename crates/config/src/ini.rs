@@ -1,5 +1,5 @@
-//! PgBouncer's ini file, as PgBouncer reads it: its own grammar, line by line, without regular expressions.
-//! Every step consumes at least one byte or one line, so no input can make it loop.
+//! Reader of PgBouncer's ini file, with PgBouncer's own grammar, line by line and without regular expressions. Every
+//! step consumes at least one byte or one line, so no input can make it loop.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,15 +11,15 @@ use crate::options::Scope;
 use crate::raw::{Origin, Raw, Traced, Values, quoted};
 use crate::value::Dialect;
 
-/// How deep `%include` may nest (PgBouncer's limit).
+/// Maximum depth of `%include` (PgBouncer's limit).
 const INCLUDE_DEPTH_MAX: usize = 10;
-/// Files read in all; a tree of includes could otherwise grow with a power of its depth.
+/// Maximum number of files in all, because a tree of includes could grow with a power of its depth.
 const FILE_COUNT_MAX: usize = 1_000;
 /// Longest database and user name in bytes.
 const DATABASE_LEN_MAX: usize = 63;
 const USER_LEN_MAX: usize = 127;
 
-/// The section that a line stands in. It carries on through the end of an included file, as in PgBouncer.
+/// The section of a line. It continues past the end of an included file, as in PgBouncer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Section {
     None,
@@ -31,14 +31,14 @@ struct Reader<'a> {
     raw: &'a mut Raw,
     read: &'a mut dyn FnMut(&Path) -> io::Result<String>,
     section: Section,
-    /// Where `[pgbouncer]` began, once it has.
+    /// Where `[pgbouncer]` began, if it has.
     main: Option<Origin>,
     /// The files being read, outermost first.
     stack: Vec<PathBuf>,
     file_count: usize,
 }
 
-/// Reads an ini file with what it includes.
+/// Reads an ini file with its includes.
 pub(crate) fn read_file(
     raw: &mut Raw,
     path: &Path,
@@ -62,7 +62,7 @@ pub(crate) fn read_file(
 }
 
 impl Reader<'_> {
-    /// Reads one file; mistakes about the file itself are at `from`.
+    /// Reads one file; mistakes about the file itself are reported at `from`.
     fn file(&mut self, path: &Path, from: &Origin) -> bool {
         let name = path.to_string_lossy();
         self.file_count += 1;
@@ -111,7 +111,7 @@ impl Reader<'_> {
 
     fn enter(&mut self, rest: &str, at: &Origin) {
         let (name, tail) = rest.split_once(']').unwrap_or((rest, "unclosed"));
-        // PgBouncer ignores whatever follows; a comment is the only such thing that is not a mistake.
+        // PgBouncer ignores the rest of the line. Here it is a mistake, unless it is a comment.
         let is_whole = tail.is_empty() || tail.trim_start().starts_with([';', '#']);
         self.section = match name {
             _ if !is_whole => Section::Unknown,
@@ -137,7 +137,7 @@ impl Reader<'_> {
         self.raw.fail(error);
     }
 
-    /// PgBouncer sets everything back to the defaults each time it enters the section.
+    /// Resets the options to their defaults, as PgBouncer does each time it enters the section.
     fn enter_main(&mut self, at: &Origin) {
         let before = self.main.replace(at.clone());
         if let Some(before) = before.filter(|_| !self.raw.global.is_empty()) {
@@ -178,7 +178,7 @@ impl Reader<'_> {
         match self.section {
             Section::In(Scope::Global) => self.global(&key, value, at),
             Section::In(scope) => self.entry(scope, key, value, at),
-            // Already reported with the section's own line.
+            // Already reported with the section's header.
             Section::Unknown => {}
             Section::None => {
                 let message = "a key stands before the first section; \
@@ -212,14 +212,14 @@ impl Reader<'_> {
         let mut after_password = false;
         connstr::parse(value, self.raw, at, |raw, key, text| {
             let is_known = scope.find(key).is_some();
-            // What follows a password and is like no key may be a part of it, and is not repeated.
+            // An unknown word after a password may be a part of it, so it is not repeated in the message.
             after_password = key == "password" || (after_password && !is_known);
             if after_password && !is_known && scope.nearest(key).is_none() {
                 let message = "unknown key after \"password\" in section [databases]; \
                                a password with blanks needs single quotes";
                 raw.fail_at(at, ErrorKind::UnknownKey, message);
             } else if let Some(opt) = raw.find(scope, key, section, at) {
-                // PgBouncer's own mark for "as the global option says".
+                // PgBouncer's mark for "inherit the global option".
                 let inherits = text == "-1" && opt.default.is_none() && opt.kind.is_number();
                 if !inherits {
                     raw.parse_into(&mut values, opt, text, Dialect::Entry, at);

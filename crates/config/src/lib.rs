@@ -1,10 +1,10 @@
-//! Configuration: one table of options, from which come the parsers of both file formats, the environment, defaults,
-//! ranges, `SHOW CONFIG`, reload and the reference page. Pure: files and environment are arguments.
+//! Configuration, built from one table of options. The parsers of both file formats, the environment, defaults, ranges,
+//! `SHOW CONFIG`, reload and the reference page derive from it. Pure: files and environment are arguments.
 //!
-//! [`load`] turns a file into [`Loaded`], whose [`Settings`] are plain typed structs. [`Settings::pool`] answers what
-//! one (database, user) pair gets. [`diff`] tells what a reload changes, [`show_config`] and [`effective_text`] print.
-//! Every mistake is a [`ConfigError`] with file, line and key. What the crate must never do: accept half a
-//! configuration, print a secret, or ignore an option where that would weaken security.
+//! [`load`] turns a file into [`Loaded`], whose [`Settings`] are plain typed structs. [`Settings::pool`] resolves the
+//! settings of a (database, user) pair. [`diff`] lists the changes of a reload; [`show_config`] and [`effective_text`]
+//! print. Every mistake is a [`ConfigError`] with file, line and key. The crate must never accept half a configuration,
+//! print a secret, or ignore an option if that weakens security.
 //!
 //! ```
 //! use std::path::Path;

@@ -1,4 +1,4 @@
-//! From files and environment to settings. Everything is read and checked before anything is believed.
+//! Loads settings from files and environment. Everything is read and checked before any of it is used.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,22 +15,23 @@ use crate::{check, env, ini, native};
 /// A configuration that passed every check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
-    /// What to run with.
+    /// The effective settings.
     pub settings: Settings,
     /// Warnings worth logging once.
     pub notes: Vec<String>,
-    /// Where each value that was given came from: `pool_mode`, `databases.NAME.host`, `users.NAME.pool_size`, `peers.ID.port`.
+    /// Origin of each value that was given: `pool_mode`, `databases.NAME.host`, `users.NAME.pool_size`,
+    /// `peers.ID.port`.
     pub sources: BTreeMap<String, Origin>,
-    /// What the files said, for [`Loaded::set`].
+    /// Values as read from the files, for [`Loaded::set`].
     raw: Raw,
     format: Format,
 }
 
 impl Loaded {
-    /// The same configuration with another value of a global option, which is written as in an ini; all checks apply.
+    /// Returns the same configuration with another value of a global option, written as in an ini. All checks apply.
     ///
     /// # Errors
-    /// There is no such option, it needs a restart, or the value cannot be.
+    /// There is no such option, it needs a restart, or the value is invalid.
     pub fn set(&self, key: &str, value: &str) -> Result<Self, Vec<ConfigError>> {
         let at = Origin::Argument("SET");
         let mut raw = self.raw.clone();
@@ -52,12 +53,11 @@ impl Loaded {
     }
 }
 
-/// Loads a file: weir.toml by its extension `.toml`, anything else as PgBouncer's ini. `read` is asked for each file,
-/// `env` are the environment's variables, of which those named `WEIR_…` count and win over the file; weir.toml may name
-/// others.
+/// Loads a file: weir.toml by its extension `.toml`, anything else as PgBouncer's ini. `read` is called for each file.
+/// `env` has the environment's variables: those named `WEIR_…` win over the file, and weir.toml may name others.
 ///
 /// # Errors
-/// Every mistake found, in the order of the file. The configuration is then refused whole.
+/// Returns every mistake found, in the order of the file. The configuration is then refused whole.
 pub fn load(
     path: &Path,
     read: &mut dyn FnMut(&Path) -> io::Result<String>,
@@ -79,18 +79,18 @@ pub fn load(
     finish(raw, format, &path.to_string_lossy(), |_| {})
 }
 
-/// True for the name of a native file.
+/// True if the name is that of a native file.
 #[must_use]
 pub fn is_native(path: &Path) -> bool {
     path.extension()
         .is_some_and(|ext| ext.eq_ignore_ascii_case("toml"))
 }
 
-/// Loads several native files as one: `files` are those of `directory`, in the order in which mistakes are to be told.
-/// What two of them set is a mistake, be it a global option or an entry of a section. Otherwise as [`load`].
+/// Loads several native files as one: `files` are those of `directory`, in the order in which mistakes are reported. A
+/// global option or an entry of a section that two of them set is a mistake. Otherwise as [`load`].
 ///
 /// # Errors
-/// Every mistake found; also that there is no file.
+/// Returns every mistake found. A directory without files is one.
 pub fn load_directory(
     directory: &Path,
     files: &[PathBuf],
@@ -116,12 +116,12 @@ pub fn load_directory(
     finish(raw, Format::Native, &name, |_| {})
 }
 
-/// The configuration of `weir run --upstream HOST:PORT`: one `*` database on that host, transaction pooling, listening
-/// on port 6432 of the loopback addresses only, clients let in without a password (see `Settings::trust_loopback`).
-/// The port may be left out (5432); IPv6 addresses stand in brackets. `env` as in [`load`].
+/// Makes the configuration of `weir run --upstream HOST:PORT`: one `*` database on that host, transaction pooling, and
+/// listeners on port 6432 of the loopback addresses only. Clients need no password (see `Settings::trust_loopback`).
+/// The port may be left out (5432); IPv6 addresses need brackets. `env` is as in [`load`].
 ///
 /// # Errors
-/// Every mistake found. Listening beyond loopback is one, unless `WEIR_AUTH_TYPE` says how clients log in.
+/// Returns every mistake found. Listening beyond loopback is one, unless `WEIR_AUTH_TYPE` sets the login method.
 pub fn upstream(
     host_port: &str,
     env: impl Iterator<Item = (String, String)>,
@@ -151,7 +151,7 @@ pub fn upstream(
         Err(message) => raw.fail_at(&at, ErrorKind::BadValue, message),
     }
     env::apply(&mut raw, &env.collect());
-    // Who names an auth_type has chosen; everybody else gets the trust that only loopback may have.
+    // Without an explicit auth_type, clients are trusted, which is allowed on loopback only.
     let chosen = !matches!(raw.global.get("auth_type"), Some((_, Origin::Argument(_))));
     if !chosen {
         check_loopback(&mut raw);
@@ -178,7 +178,7 @@ fn check_loopback(raw: &mut Raw) {
 
 fn split_host_port(text: &str) -> Result<(HostAddr, u16), String> {
     let (host, port) = match text.rsplit_once(':') {
-        // Several colons without brackets can only be an IPv6 address.
+        // A text with several colons and no brackets can only be an IPv6 address.
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, port),
         _ => (text, "5432"),
     };
@@ -198,7 +198,7 @@ fn finish(
 ) -> Result<Loaded, Vec<ConfigError>> {
     let mut settings = Settings::build(&raw, format, file);
     adjust(&mut settings);
-    // With a broken part the whole would only give follow-up mistakes.
+    // After a mistake, further checks would only report its consequences.
     if raw.errors.is_empty() {
         check::check(&mut raw, &settings, &Origin::File(file.into(), 0));
     }

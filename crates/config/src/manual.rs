@@ -1,18 +1,18 @@
-//! What the table says about one option, in words and without markup: for manual pages and whoever else lists options.
+//! Descriptions of one option in words and without markup, for manual pages and other lists.
 
 use crate::options::Opt;
 use crate::reference::values;
 use crate::settings::{Format, default_of};
 
 impl Opt {
-    /// The default as weir.toml spells it; `None` where nothing is set by default or the option inherits.
+    /// The default as weir.toml spells it; `None` if nothing is set by default or the option inherits.
     #[must_use]
     pub fn default_text(&self) -> Option<String> {
         self.default_native.or(self.default)?;
         Some(default_of(self, Format::Native).to_toml(self.kind))
     }
 
-    /// Which values it takes.
+    /// Returns the values that the option accepts.
     #[must_use]
     pub fn values_text(&self) -> String {
         values(self)

@@ -1,5 +1,6 @@
-//! weir.toml: global options at the top level, and the tables `[databases.NAME]`, `[users.NAME]`, `[peers.ID]`.
-//! Values may take variables of the environment, `${NAME}`. The toml crate parses; its messages are used without the excerpts, which could show a password.
+//! Reader of weir.toml: global options at the top level, and the tables `[databases.NAME]`, `[users.NAME]`,
+//! `[peers.ID]`. Values may use variables of the environment, `${NAME}`. The toml crate parses; its messages are used
+//! without the excerpts, which could show a password.
 
 use std::io;
 use std::path::Path;
@@ -65,7 +66,7 @@ impl Reader<'_> {
         if !errors.is_empty() {
             return;
         }
-        // Another file of the same directory may have said something already.
+        // Another file of the same directory may have set some already.
         let mut global = std::mem::take(&mut self.raw.global);
         for (key, value) in in_order(document.get_ref()) {
             let at = self.at(key.span().start);
@@ -145,7 +146,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The place of a byte.
+    /// Returns the origin of a byte offset.
     fn at(&self, offset: usize) -> Origin {
         let line = self.lines.partition_point(|start| *start <= offset) + 1;
         Origin::File(
@@ -155,7 +156,7 @@ impl Reader<'_> {
     }
 }
 
-/// The pairs as they stand in the file; the map sorts them by key.
+/// Returns the pairs in file order; the map sorts them by key.
 fn in_order<'a, 'd>(
     table: &'a DeTable<'d>,
 ) -> Vec<(
@@ -167,7 +168,7 @@ fn in_order<'a, 'd>(
     pairs
 }
 
-/// The value, and the variables of the environment that it took.
+/// Converts a value. Returns it with the environment variables that it used.
 fn convert(
     opt: &Opt,
     value: &DeValue<'_>,
@@ -209,7 +210,7 @@ fn owned<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// What a message repeats of a wrong value.
+/// Returns the part of a wrong value that a message repeats.
 fn shown(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => text.clone().into_owned(),

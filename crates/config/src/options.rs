@@ -1,5 +1,5 @@
-//! The table of options. One row per option says everything about it; parsers, defaults, `SHOW CONFIG` and the
-//! reference page are derived from it and may not know an option by themselves.
+//! Table of options, with one row per option. Parsers, defaults, `SHOW CONFIG` and the reference page derive from it
+//! and have no knowledge of single options.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ pub(crate) use self::database::DATABASE;
 pub(crate) use self::global::GLOBAL;
 pub(crate) use self::user::{PEER, USER};
 
-/// What a plain number means where the file gives no unit (PgBouncer's unit).
+/// Unit of a plain number without a unit in the file (PgBouncer's unit).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Seconds, with a fraction if wanted.
+    /// Seconds, optionally with a fraction.
     Seconds,
     /// Milliseconds.
     Milliseconds,
 }
 
-/// What kind of value an option takes.
+/// Type of an option's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `0` or `1`; natively `true` or `false` too.
@@ -39,7 +39,7 @@ pub enum Kind {
     Duration(Unit),
     /// A number of bytes.
     Size,
-    /// One of a few words, in any case.
+    /// A word of a fixed list, in any case.
     Enum(&'static [&'static str]),
     /// Any text without a NUL byte; `max` is its length in bytes.
     Text,
@@ -61,21 +61,21 @@ pub enum Kind {
     Secret,
 }
 
-/// Where an option may stand.
+/// Section in which an option may stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// `[pgbouncer]`, or the top level of weir.toml.
     Global,
-    /// One entry of `[databases]`.
+    /// An entry of `[databases]`.
     Database,
-    /// One entry of `[users]`.
+    /// An entry of `[users]`.
     User,
-    /// One entry of `[peers]`.
+    /// An entry of `[peers]`.
     Peer,
 }
 
 impl Kind {
-    /// True for what is counted or measured.
+    /// True for counts and measures.
     pub(crate) fn is_number(self) -> bool {
         matches!(
             self,
@@ -83,7 +83,7 @@ impl Kind {
         )
     }
 
-    /// True for what has elements.
+    /// True for lists.
     pub(crate) fn is_list(self) -> bool {
         matches!(
             self,
@@ -93,7 +93,7 @@ impl Kind {
 }
 
 impl Scope {
-    /// The rows that may stand here.
+    /// Returns the rows of this section.
     #[must_use]
     pub fn options(self) -> &'static [Opt] {
         match self {
@@ -104,7 +104,7 @@ impl Scope {
         }
     }
 
-    /// The row of this name or alias.
+    /// Returns the row of this name or alias.
     #[must_use]
     pub fn find(self, name: &str) -> Option<&'static Opt> {
         self.options()
@@ -112,7 +112,7 @@ impl Scope {
             .find(|opt| opt.name == name || opt.aliases.contains(&name))
     }
 
-    /// The known key most like `name`, if one is near.
+    /// Returns the known key most like `name`, if one is near.
     #[must_use]
     pub fn nearest(self, name: &str) -> Option<&'static str> {
         let names = self.options().iter();
@@ -123,39 +123,39 @@ impl Scope {
     }
 }
 
-/// Whether an option does anything.
+/// Effect of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Yes.
+    /// The option works as described.
     Full,
-    /// Never: it is accepted for PgBouncer's sake, and this is why there is nothing to do.
+    /// The option has no effect: it is accepted for compatibility with PgBouncer. The text gives the reason.
     None(&'static str),
 }
 
-/// One row of the table.
+/// A row of the table.
 #[derive(Clone, Debug)]
 pub struct Opt {
     /// The key in files; `WEIR_` and its upper case in the environment.
     pub name: &'static str,
     /// Other accepted spellings of the key.
     pub aliases: &'static [&'static str],
-    /// What it takes.
+    /// Type of the value.
     pub kind: Kind,
     /// The default as PgBouncer's ini would spell it; `None` = inherited or unset.
     pub default: Option<&'static str>,
-    /// The default in weir.toml where that differs.
+    /// The default in weir.toml if it differs.
     pub default_native: Option<&'static str>,
     /// Smallest value: a number, bytes, or the option's own unit of time.
     pub min: i64,
     /// Largest value, likewise; for texts the longest length in bytes.
     pub max: i64,
-    /// True when zero switches the thing off.
+    /// True if zero switches the function off.
     pub zero_off: bool,
-    /// True when a reload changes it; otherwise it needs a restart.
+    /// True if a reload applies a change; otherwise it needs a restart.
     pub reloadable: bool,
-    /// Whether it does anything.
+    /// Effect of the option.
     pub effect: Effect,
-    /// One sentence for the reference page.
+    /// Sentence for the reference page.
     pub doc: &'static str,
 }
 
@@ -181,13 +181,13 @@ impl Opt {
         }
     }
 
-    /// Not reloadable.
+    /// Marks the option as not reloadable.
     const fn fixed(mut self) -> Self {
         self.reloadable = false;
         self
     }
 
-    /// Accepted and without effect, and why.
+    /// Marks the option as accepted without effect, with the reason.
     const fn without_effect(mut self, why: &'static str) -> Self {
         self.effect = Effect::None(why);
         self
@@ -203,7 +203,7 @@ impl Opt {
         self
     }
 
-    /// No default: an override, or nothing.
+    /// Removes the default: the option overrides another one, or is unset.
     const fn unset(mut self) -> Self {
         self.default = None;
         self
@@ -233,7 +233,7 @@ const fn ranged(default: &'static str, min: i64, max: i64) -> Opt {
 const fn seconds(default: &'static str) -> Opt {
     Opt::new(Kind::Duration(Unit::Seconds), default, 0, INT_MAX)
 }
-/// Seconds of which zero means "off".
+/// Seconds, where zero means "off".
 const fn timeout(default: &'static str) -> Opt {
     let mut opt = seconds(default);
     opt.zero_off = true;
@@ -258,7 +258,7 @@ const fn of_kind(kind: Kind, default: &'static str) -> Opt {
     Opt::new(kind, default, 0, TEXT_MAX)
 }
 
-/// A type that an option's value can be kept as. Values are checked before; a wrong kind gives the type's default.
+/// Type of a field that holds an option's value. Values are checked before; a wrong kind gives the type's default.
 pub(crate) trait Field: Sized {
     fn from_value(value: &Value) -> Self;
     fn to_value(&self) -> Value;
@@ -301,7 +301,7 @@ impl Field for bool {
     }
 }
 
-/// Whole numbers fit their field because the row's range is within the type; a test holds the table to that.
+/// Integers fit their field because the row's range lies within the type; a test checks this for the table.
 macro_rules! integer_field {
     ($($ty:ty),+) => { $(
         impl Field for $ty {
@@ -367,12 +367,12 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-/// The candidate with the smallest edit distance, if it is near enough to be a slip of the fingers.
+/// Returns the candidate with the smallest edit distance, if it is near enough to be a typing error.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl Iterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    // A long word is no slip; the bound also keeps the quadratic distance cheap on hostile input.
+    // A long word is no typing error; the bound also keeps the quadratic distance cheap on hostile input.
     if word.is_empty() || word.len() > 64 {
         return None;
     }
@@ -384,7 +384,7 @@ pub(crate) fn nearest<'a>(
         .map(|(_, name)| name)
 }
 
-/// Edits (insert, delete, replace, swap with the neighbour counted as two) from `a` to `b`, by bytes.
+/// Returns the number of edits from `a` to `b`, by bytes: insert, delete, replace; a swap of neighbours counts as two.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! What the sources said, before it is put together: one checked value per key with its origin, and the mistakes.
+//! Values of all sources before they are combined: one checked value per key with its origin, and the mistakes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,12 +8,12 @@ use crate::error::{ConfigError, ErrorKind};
 use crate::options::{Kind, Opt, Scope};
 use crate::value::{BadValue, Dialect, Value};
 
-/// Mistakes reported at most; more help nobody.
+/// Maximum number of reported mistakes.
 const ERROR_COUNT_MAX: usize = 100;
-/// Characters of a wrong value that a message repeats.
+/// Maximum number of characters of a wrong value that a message repeats.
 const QUOTE_CHARS_MAX: usize = 80;
 
-/// Where a value came from.
+/// Source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A line of a file, from 1; 0 = the file as a whole.
@@ -41,7 +41,7 @@ impl fmt::Display for Origin {
 /// Values by option name.
 pub(crate) type Values = BTreeMap<&'static str, (Value, Origin)>;
 
-/// Everything the sources said.
+/// Content of all sources.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Raw {
     pub(crate) global: Values,
@@ -50,29 +50,29 @@ pub(crate) struct Raw {
     pub(crate) peers: BTreeMap<u32, (Values, Origin)>,
     pub(crate) notes: Vec<String>,
     pub(crate) errors: Vec<ConfigError>,
-    /// True where several files must not contradict each other: what is set twice is a mistake then, not a note.
+    /// True if several files must not overlap: a second setting is then a mistake, not a note.
     pub(crate) refuses_repeats: bool,
-    /// Variables of the environment that values were taken from.
+    /// Environment variables that values were taken from.
     pub(crate) used_variables: BTreeSet<String>,
-    /// What an ini says line by line, for whoever wants to write it anew.
+    /// Lines of an ini, for its conversion.
     pub(crate) trace: Option<Vec<Traced>>,
 }
 
-/// One line of an ini file.
+/// A line of an ini file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Traced {
     Blank,
-    /// Without the mark at its beginning.
+    /// Comment without its mark.
     Comment(String),
-    /// A section begins.
+    /// Start of a section.
     Section(Scope),
-    /// A global option by its row's name, which keeps this value only if nothing later says otherwise.
+    /// A global option by its row's name. Its value is in force only if no later line sets it again.
     Global(&'static str, Origin),
-    /// An entry by its name, likewise.
+    /// An entry by its name, with the same rule.
     Entry(Scope, String, Origin),
 }
 
-/// Quotes what a person wrote: one line, of bounded length.
+/// Quotes text from the user: one line, of bounded length.
 pub(crate) fn quoted(text: &str) -> String {
     let mut chars = text.chars();
     let short: String = chars.by_ref().take(QUOTE_CHARS_MAX).collect();
@@ -81,7 +81,7 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 impl Raw {
-    /// Records a mistake; beyond the limit only that there are more.
+    /// Records a mistake. Beyond the limit, records only that there are more.
     pub(crate) fn fail(&mut self, error: ConfigError) {
         match self.errors.len() {
             len if len < ERROR_COUNT_MAX => self.errors.push(error),
@@ -102,12 +102,12 @@ impl Raw {
         self.fail(error);
     }
 
-    /// True once no further mistake would be kept.
+    /// True if no further mistake would be kept.
     pub(crate) fn is_full(&self) -> bool {
         self.errors.len() > ERROR_COUNT_MAX
     }
 
-    /// Finds the row of `key`, or records that there is none.
+    /// Finds the row of `key`, or records a mistake.
     pub(crate) fn find(
         &mut self,
         scope: Scope,
@@ -126,13 +126,13 @@ impl Raw {
         found
     }
 
-    /// Records that a value does not fit; `shown` is the value as written.
+    /// Records an invalid value; `shown` is the value as written.
     pub(crate) fn bad_value(&mut self, opt: &Opt, shown: &str, at: &Origin, bad: BadValue) {
         let BadValue {
             message,
             suggestion,
         } = bad;
-        // A quote in the wrong place can make a password part of another value.
+        // A misplaced quote can make a password part of another value.
         let is_secret = opt.kind == Kind::Secret || shown.to_ascii_lowercase().contains("passw");
         let message = match is_secret {
             true => format!("bad value for \"{}\": {message}", opt.name),
@@ -148,7 +148,7 @@ impl Raw {
         self.fail(error);
     }
 
-    /// Parses a text and stores it in `values`, or records why not.
+    /// Parses a text and stores it in `values`, or records the mistake.
     pub(crate) fn parse_into(
         &mut self,
         values: &mut Values,
@@ -163,7 +163,7 @@ impl Raw {
         }
     }
 
-    /// Stores a value; the last one wins, as in PgBouncer, but not in silence.
+    /// Stores a value. The last one wins, as in PgBouncer, but with a note.
     pub(crate) fn store(
         &mut self,
         values: &mut Values,
@@ -172,14 +172,14 @@ impl Raw {
         at: &Origin,
     ) {
         let before = values.insert(opt.name, (value, at.clone()));
-        // The environment wins over files without a word.
+        // The environment wins over files without a note.
         let is_file = matches!(at, Origin::File(..) | Origin::Variable(..));
         if let Some((_, before)) = before.filter(|_| is_file) {
             self.repeated(opt.name, at, &before);
         }
     }
 
-    /// Something is set for a second time.
+    /// Reports a second setting of the same name.
     pub(crate) fn repeated(&mut self, name: &str, at: &Origin, before: &Origin) {
         if self.refuses_repeats {
             let message = format!("{} was set at {before} already", quoted(name));
@@ -193,14 +193,14 @@ impl Raw {
         ));
     }
 
-    /// Keeps a line for whoever wants to write the file anew.
+    /// Keeps a line for the conversion of the file.
     pub(crate) fn trace(&mut self, line: impl FnOnce() -> Traced) {
         if let Some(trace) = &mut self.trace {
             trace.push(line());
         }
     }
 
-    /// Adds a warning, of which there is a bounded number too.
+    /// Adds a warning, up to the limit on their number.
     pub(crate) fn note(&mut self, note: String) {
         if self.notes.len() < ERROR_COUNT_MAX {
             self.notes.push(note);
@@ -208,7 +208,7 @@ impl Raw {
     }
 }
 
-/// A mistake at a place, without key and suggestion.
+/// Makes a mistake at a place, without key and suggestion.
 pub(crate) fn error_at(at: &Origin, kind: ErrorKind, message: impl Into<String>) -> ConfigError {
     let mut message = message.into();
     let (file, line) = match at {

@@ -1,4 +1,4 @@
-//! The reference page `docs/reference/configuration.md`, generated from the table.
+//! Generator of the reference page `docs/reference/configuration.md` from the table.
 
 use crate::env::RESERVED;
 use crate::options::{Effect, Kind, Opt, Scope, Unit};
@@ -65,7 +65,7 @@ users and rules are read again by every reload; if one is bad, nothing changes.
 [TLS](../guide/tls.md) and [authentication](../guide/authentication.md) are explained in the guide.
 ";
 
-/// The text of the page. The committed file equals it; a test compares them.
+/// Returns the text of the page. A test compares it with the committed file.
 #[must_use]
 pub fn reference_markdown() -> String {
     let reserved: Vec<_> = RESERVED.iter().map(|name| format!("`{name}`")).collect();
@@ -118,7 +118,7 @@ fn default(opt: &Opt) -> String {
     }
 }
 
-/// Which values an option takes, in words.
+/// Describes the values that an option accepts.
 pub(crate) fn values(opt: &Opt) -> String {
     match opt.kind {
         Kind::Bool => "flag".to_owned(),

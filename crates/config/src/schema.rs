@@ -1,7 +1,7 @@
-//! The JSON schema of weir.toml, generated from the table, for editors that complete and check as one types.
+//! JSON schema of weir.toml, generated from the table, for editors that complete and check while the user types.
 //!
-//! Draft 7, which the TOML language servers know. It is no stricter than the loader, except that words of enumerations
-//! are in lower case, which is how a completion should write them.
+//! Draft 7, which the TOML language servers support. The schema is as lenient as the loader, except that words of
+//! enumerations must be in lower case, because a completion should write them that way.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -9,11 +9,11 @@ use crate::options::{Effect, Kind, Opt, Scope, Unit};
 use crate::settings::{Format, default_of};
 use crate::value::Value;
 
-/// A text that takes variables of the environment, whatever it becomes.
+/// Pattern of a text with environment variables, whatever their values.
 const VARIABLE: &str = r"\$\{[A-Za-z_][A-Za-z0-9_]*\}";
 const SCHEMA: &str = "http://json-schema.org/draft-07/schema#";
 
-/// The schema as text, with a line end at its end.
+/// Returns the schema as text, with a final line end.
 #[must_use]
 pub fn schema_json() -> String {
     let mut properties = section(Scope::Global);
@@ -45,7 +45,7 @@ pub fn schema_json() -> String {
         "properties": properties,
         "additionalProperties": false,
     });
-    // A tree of maps, texts and numbers always has a text.
+    // A tree of maps, texts and numbers can always be written as text.
     format!("{schema:#}\n")
 }
 
@@ -112,7 +112,7 @@ fn shape(opt: &Opt) -> Json {
     }
 }
 
-/// The default as weir.toml would spell it.
+/// Returns the default as weir.toml would spell it.
 fn default(opt: &Opt) -> Option<Json> {
     opt.default?;
     Some(match default_of(opt, Format::Native) {

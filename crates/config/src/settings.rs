@@ -1,4 +1,4 @@
-//! The effective settings as plain structs, and the rules by which user, database and global options combine.
+//! Effective settings as plain structs, and the rules by which user, database and global options combine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ use crate::types::{
 };
 use crate::value::{Dialect, Value};
 
-/// The name of the database in the ini that stands for every database without an entry.
+/// Name of the database entry that stands for every database without an entry.
 pub const FALLBACK: &str = "*";
 /// Longest database name, PostgreSQL's NAMEDATALEN - 1.
 const NAME_LEN_MAX: usize = 63;
 
-/// The whole effective configuration. Put it in an `Arc` to share it.
+/// The effective configuration. Put it in an `Arc` to share it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Global options.
@@ -30,20 +30,20 @@ pub struct Settings {
     pub users: BTreeMap<String, UserSettings>,
     /// `[peers]` by id.
     pub peers: BTreeMap<u32, Peer>,
-    /// True only for `weir run --upstream`: clients come in without a password under the name they give, the server
-    /// sees the same name, and `auth_file` plays no part. The listeners are on loopback then; whoever accepts
-    /// connections must still check that the client's address is one.
+    /// True only for `weir run --upstream`: clients need no password, the server sees the name that they give, and
+    /// `auth_file` is ignored. The listeners are on loopback then, but code that accepts connections must still check
+    /// that the client's address is loopback.
     pub trust_loopback: bool,
 }
 
-/// What one (database, client user) pair gets: user before database before global (PgBouncer's precedence).
+/// Settings of one (database, client user) pair: user before database before global (PgBouncer's precedence).
 ///
 /// Counts of connections: 0 = unlimited. Times: `None` = off.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolSettings {
     /// Name of the database as the client knows it.
     pub database: String,
-    /// True when the `*` entry answered.
+    /// True if the `*` entry was used.
     pub is_auto: bool,
     /// Name of the database on the server.
     pub dbname: String,
@@ -51,19 +51,19 @@ pub struct PoolSettings {
     pub hosts: Vec<HostAddr>,
     /// Port on each host.
     pub port: u16,
-    /// How connections spread over the hosts.
+    /// Rule by which new connections spread over the hosts.
     pub load_balance_hosts: LoadBalanceHosts,
     /// User on the server: the forced one, else the client's.
     pub user: String,
-    /// True when `user` is forced by the database.
+    /// True if `user` is forced by the database.
     pub is_user_forced: bool,
     /// Password of the forced user, if the entry holds one.
     pub password: Option<Secret>,
     /// Pool mode.
     pub pool_mode: PoolMode,
-    /// What becomes of session state where clients change servers.
+    /// Treatment of session state when clients change servers.
     pub session_state: SessionState,
-    /// How often a server is asked before its release.
+    /// Frequency of checks of a server before its release.
     pub session_state_check: StateCheck,
     /// Functions that change session state from within.
     pub session_state_functions: Vec<FunctionName>,
@@ -71,15 +71,15 @@ pub struct PoolSettings {
     pub sequence_values: SequenceValues,
     /// Clients of this pool that may be pinned to a server.
     pub max_pinned: u32,
-    /// After how many times an unnamed statement is treated as a named one; 0 = never.
+    /// Number of repetitions after which an unnamed statement is treated as a named one; 0 = never.
     pub prepare_unnamed_after: u32,
-    /// Servers of this pool; if it finds its size by itself, those that it never exceeds.
+    /// Servers of this pool; their maximum if the pool finds its own size.
     pub pool_size: u32,
-    /// How it finds its size.
+    /// Rules for a pool that finds its own size.
     pub sizing: Sizing,
     /// Servers kept open.
     pub min_pool_size: u32,
-    /// Extra servers (here 0 means none); none in a pool that finds its size.
+    /// Extra servers (0 means none here); none in a pool that finds its own size.
     pub reserve_pool_size: u32,
     /// Servers of the database over all pools.
     pub max_db_connections: u32,
@@ -103,46 +103,46 @@ pub struct PoolSettings {
     pub transaction_timeout: Option<Duration>,
     /// Longest idle time inside a transaction.
     pub idle_transaction_timeout: Option<Duration>,
-    /// Longest idle time outside one.
+    /// Longest idle time outside a transaction.
     pub client_idle_timeout: Option<Duration>,
-    /// How server connections are protected, whatever they are for: queries, cancels, checks, `auth_query`.
+    /// TLS of server connections for all purposes: queries, cancels, checks, `auth_query`.
     pub tls: ServerTls,
-    /// Where the secret of a client is looked up that `auth_file` does not hold; `None` = nowhere.
+    /// Look-up of the secrets of clients that are not in `auth_file`; `None` = no look-up.
     pub auth: Option<AuthLookup>,
 }
 
-/// How a pool finds its size.
+/// Rules by which a pool finds its own size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizing {
-    /// Off in session mode, and where `pool_size` is a number.
+    /// Off in session mode, and if `pool_size` is a number.
     pub mode: SizingMode,
-    /// What a larger pool must bring.
+    /// Benefit that a larger pool must bring.
     pub goal: SizingGoal,
-    /// Assigned servers to begin with.
+    /// Assigned servers at the start.
     pub start: u32,
-    /// Never fewer.
+    /// Minimum number of assigned servers.
     pub min: u32,
-    /// Never more.
+    /// Maximum number of servers.
     pub max: u32,
 }
 
-/// Who asks which query in which database for the secret of a user not in `auth_file`.
+/// Look-up of the secret of a user who is not in `auth_file`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AuthLookup {
-    /// The user that asks. Never empty; its own secret is in `auth_file`, or the server does without.
+    /// The user that runs the query. Never empty; its own secret is in `auth_file`, or the server needs none.
     pub user: String,
     /// The query with the parameter `$1`. Never empty.
     pub query: String,
-    /// The database to ask in, by its name in `[databases]`. It may be missing there, or be answered by `*`; it is
-    /// never the console's.
+    /// The database to query, by its name in `[databases]`. It may be missing there, or be served by `*`. It is never
+    /// the console's.
     pub dbname: String,
 }
 
 impl Settings {
-    /// Resolves what a client gets that names this database and user, or `None` if there is no such database.
+    /// Resolves the settings of a client with this database and user; `None` if there is no such database.
     ///
-    /// The rules of the pool (mode, sizes, waiting) look up the user on the server; those of the client (timeouts,
-    /// client limit) the user that logged in. They differ when the database forces a user.
+    /// Settings of the pool (mode, sizes, waiting) look up the user on the server. Settings of the client (timeouts,
+    /// client limit) look up the user who logged in. These differ if the database forces a user.
     #[must_use]
     #[expect(clippy::too_many_lines, reason = "a flat table, one row per setting")]
     pub fn pool(&self, database: &str, user: &str) -> Option<PoolSettings> {
@@ -216,7 +216,7 @@ impl Settings {
                     entry.reserve_pool_size,
                     global.reserve_pool_size,
                 ),
-                // What is assigned has a limit of its own.
+                // Assigned servers have a limit of their own.
                 SizingMode::Advise | SizingMode::On => 0,
             },
             max_db_connections: entry
@@ -261,9 +261,9 @@ impl Settings {
         })
     }
 
-    /// Where to look up users who name this database, be it one of `[databases]`, the console or an unknown one: the
-    /// entry's options before the global ones. `None` when no `auth_user` is set, `auth_query` is empty, or there is no
-    /// database to ask in.
+    /// Returns the look-up for users who name this database, which may be one of `[databases]`, the console or unknown.
+    /// The entry's options come before the global ones. `None` if no `auth_user` is set, `auth_query` is empty, or
+    /// there is no database to query.
     #[must_use]
     pub fn auth_lookup(&self, database: &str) -> Option<AuthLookup> {
         let entry = self.database(database).map(|(entry, _)| entry);
@@ -279,8 +279,8 @@ impl Settings {
         })
     }
 
-    /// Every way in which server connections are protected: the global one under an empty name, then each database that
-    /// differs from it.
+    /// Returns all TLS settings of server connections: the global ones under an empty name, then those of each database
+    /// that differs.
     #[must_use]
     pub fn server_tls(&self) -> Vec<(String, ServerTls)> {
         let global = self.global.server_tls();
@@ -292,7 +292,7 @@ impl Settings {
         [(String::new(), global)].into_iter().chain(own).collect()
     }
 
-    /// The entry that answers for this name, and whether it is the fallback.
+    /// Returns the entry for this name, and true if it is the fallback.
     fn database(&self, name: &str) -> Option<(&Database, bool)> {
         if name.is_empty() || name.len() > NAME_LEN_MAX || name == crate::check::CONSOLE {
             return None;
@@ -310,7 +310,7 @@ impl Settings {
         entry.host.clone()
     }
 
-    /// Puts the sources together. Call only when they hold no mistakes.
+    /// Combines the sources. Call it only if they hold no mistakes.
     pub(crate) fn build(raw: &Raw, format: Format, path: &str) -> Self {
         let mut global =
             Global::from_values(&|name| value_of(&raw.global, Scope::Global, name, format));
@@ -340,13 +340,13 @@ impl Settings {
 }
 
 impl Global {
-    /// Connections to a peer that names no number.
+    /// Number of connections to a peer without `pool_size`.
     #[must_use]
     pub fn peer_connections(&self) -> u32 {
         self.default_pool_size.or(self.pool_size_start)
     }
 
-    /// How pools of this database find their size.
+    /// Returns the sizing rules for pools of this database.
     fn sizing(&self, entry: &Database, size: PoolSize, pool_mode: PoolMode) -> Sizing {
         let max = entry.pool_size_max.unwrap_or(self.pool_size_max);
         let min = entry.pool_size_min.unwrap_or(self.pool_size_min).min(max);
@@ -382,7 +382,7 @@ impl Global {
         }
     }
 
-    /// Worker threads on a machine with so many cores; at least one.
+    /// Number of worker threads on a machine with this many cores; at least one.
     #[must_use]
     pub fn worker_count(&self, cores: usize) -> usize {
         match self.workers {
@@ -393,7 +393,7 @@ impl Global {
 }
 
 impl Database {
-    /// The startup values that are set, by the name of the parameter.
+    /// Returns the startup values that are set, by the name of the parameter.
     fn startup(&self) -> Vec<(&'static str, String)> {
         let all = [
             ("client_encoding", &self.client_encoding),
@@ -407,25 +407,25 @@ impl Database {
     }
 }
 
-/// An override of zero switches the limit off.
+/// Applies an override; zero switches the limit off.
 fn pick_time(over: Option<Duration>, global: Option<Duration>) -> Option<Duration> {
     over.map_or(global, |time| (!time.is_zero()).then_some(time))
 }
 
-/// Which of the two formats a file has.
+/// Format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Ini,
     Native,
 }
 
-/// The default of a row in a format.
+/// Returns the default of a row in a format.
 pub(crate) fn default_of(opt: &Opt, format: Format) -> Value {
     let text = match format {
         Format::Native => opt.default_native.or(opt.default),
         Format::Ini => opt.default,
     };
-    // The table's own defaults parse; a test holds it to that.
+    // The table's own defaults parse; a test checks this.
     text.and_then(|text| opt.parse(text, Dialect::Ini).ok())
         .unwrap_or(Value::Unset)
 }

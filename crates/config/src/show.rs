@@ -6,21 +6,21 @@ use crate::options::Opt;
 use crate::settings::Settings;
 use crate::value::Value;
 
-/// One row of `SHOW CONFIG`.
+/// A row of `SHOW CONFIG`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigRow {
     /// The option.
     pub key: &'static str,
-    /// Its value, as PgBouncer's ini spells it.
+    /// The value, as PgBouncer's ini spells it.
     pub value: String,
-    /// PgBouncer's default, spelt likewise.
+    /// PgBouncer's default, in the same spelling.
     pub default: String,
-    /// True when a reload or SET changes it.
+    /// True if a reload or SET changes it.
     pub changeable: bool,
 }
 
-/// The rows of `SHOW CONFIG`: all global options in PgBouncer's order, which is alphabetical but for `pool_mode`
-/// standing before `pool_idle_timeout`.
+/// Returns the rows of `SHOW CONFIG`: all global options in PgBouncer's order, which is alphabetical except that
+/// `pool_mode` precedes `pool_idle_timeout`.
 #[must_use]
 pub fn show_config(settings: &Settings) -> Vec<ConfigRow> {
     let mut rows: Vec<_> = settings
@@ -53,8 +53,8 @@ fn row(opt: &'static Opt, value: &Value) -> ConfigRow {
     }
 }
 
-/// The effective configuration as a valid weir.toml. Every value carries a comment with its place, or `default`. Options
-/// that hold a secret are commented out, so that the text can be used without sending `***` as a password.
+/// Returns the effective configuration as a valid weir.toml. Every value has a comment with its origin, or `default`.
+/// Options that hold a secret are commented out, so that the text can be used without sending `***` as a password.
 #[must_use]
 pub fn effective_text(loaded: &Loaded) -> String {
     let settings = &loaded.settings;
@@ -64,8 +64,8 @@ pub fn effective_text(loaded: &Loaded) -> String {
         out.push_str("# clients from loopback are let in without a password (--upstream)\n");
     }
     for (opt, value) in settings.global.values() {
-        // Where these settings came from is no setting, unless the file says otherwise: a reload of what is printed
-        // here would read the old file.
+        // The file's own path is not printed unless the file sets it: otherwise a reload of the printed text would read
+        // the old file.
         if opt.name == "conffile" && !loaded.sources.contains_key("conffile") {
             continue;
         }
@@ -83,7 +83,7 @@ pub fn effective_text(loaded: &Loaded) -> String {
     out
 }
 
-/// One table, with what was given only: the rest is inherited.
+/// Writes one table, with given values only; the rest is inherited.
 fn table(
     out: &mut String,
     loaded: &Loaded,
@@ -112,7 +112,7 @@ fn push(out: &mut String, loaded: &Loaded, prefix: &str, opt: &Opt, value: &Valu
     out.push_str(&format!("{hash}{} = {}", opt.name, value.to_toml(opt.kind)));
     let origin = loaded.sources.get(&format!("{prefix}{}", opt.name));
     let place = origin.map_or_else(|| "default".to_owned(), ToString::to_string);
-    // A path may hold anything, even the end of a line.
+    // A path may hold any character, even a line end.
     let place = place.chars().filter(|c| !c.is_control());
     out.push_str("  # ");
     out.extend(place);

@@ -1,16 +1,16 @@
-//! What options about session state hold beyond plain words: how often to check, and names of functions.
+//! Types of options about session state: frequency of checks, and names of functions.
 
 use std::fmt;
 
 use crate::options::Field;
 use crate::value::Value;
 
-/// How many parts the whole has that a share is counted in.
+/// Number of parts in the whole, for shares.
 const PARTS: u32 = 1_000_000;
 /// Longest identifier in bytes, PostgreSQL's NAMEDATALEN - 1.
 const IDENTIFIER_LEN_MAX: usize = 63;
 
-/// How often a server is asked, before it is released, for state that the statements did not show
+/// Frequency at which a server is checked, before its release, for state that the statements did not show
 /// (`session_state_check`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum StateCheck {
@@ -19,18 +19,18 @@ pub enum StateCheck {
     Off,
     /// Before every release.
     Always,
-    /// Before so many of a million releases, picked at random; from 1 to 1,000,000.
+    /// Before this many of a million releases, picked at random; from 1 to 1,000,000.
     Sample(u32),
 }
 
 impl StateCheck {
-    /// Whether this release is one to check. `random` is evenly spread over all its values.
+    /// True if this release must be checked. `random` must be uniform over all values of `u32`.
     #[must_use]
     pub fn is_due(self, random: u32) -> bool {
         match self {
             Self::Off => false,
             Self::Always => true,
-            // The draw scaled to 0..PARTS, so that a share of the whole is always due.
+            // Scales the draw to 0..PARTS, so that exactly the configured share is due.
             Self::Sample(parts) => (u64::from(random) * u64::from(PARTS)) >> 32 < u64::from(parts),
         }
     }
@@ -50,7 +50,7 @@ impl StateCheck {
     }
 }
 
-/// A percentage as parts of a million; none for zero, above 100 or more than four decimal places.
+/// Converts a percentage to parts of a million. `None` for zero, above 100 or more than four decimal places.
 fn parts(share: &str) -> Option<u32> {
     let (whole, fraction) = share.split_once('.').unwrap_or((share, "0"));
     let is_number = |digits: &str| {
@@ -92,9 +92,9 @@ impl Field for StateCheck {
 /// The name of a function, folded as PostgreSQL folds it (manual, 4.1.1 "Identifiers and Key Words").
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FunctionName {
-    /// Its schema; `None` = a function of this name in any.
+    /// The schema; `None` = a function of this name in any schema.
     pub schema: Option<String>,
-    /// Its own name.
+    /// The name without the schema.
     pub name: String,
 }
 
@@ -118,7 +118,7 @@ impl FunctionName {
     }
 }
 
-/// One identifier from the front of a text, and what follows it.
+/// Reads one identifier from the front of a text. Returns it and the rest.
 fn identifier(text: &str) -> Option<(String, &str)> {
     if let Some(mut rest) = text.strip_prefix('"') {
         let mut name = String::new();
@@ -142,7 +142,7 @@ fn identifier(text: &str) -> Option<(String, &str)> {
     Some((name?, rest))
 }
 
-/// What may begin an unquoted identifier.
+/// True if the character may begin an unquoted identifier.
 fn is_letter(c: char) -> bool {
     c.is_ascii_alphabetic() || c == '_' || !c.is_ascii()
 }
@@ -156,7 +156,7 @@ impl fmt::Display for FunctionName {
     }
 }
 
-/// An identifier, in quotes where it would be read as another without them.
+/// An identifier, written in quotes if it would be read as another one without them.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {

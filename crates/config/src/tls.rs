@@ -1,13 +1,13 @@
-//! The TLS options of each hop, put together: what a listener or a connector is made from. Nothing in here reads a file
-//! or knows a cipher; the texts are those of the options.
+//! TLS options of each side, combined for a listener or a connector. Nothing here reads a file or knows a cipher; the
+//! texts are those of the options.
 
 use crate::options::{Database, Global};
 use crate::types::{ChannelBinding, SslMode, SslNegotiation};
 
-/// The word in place of a file for the certificates that this machine trusts, as in libpq's `sslrootcert`.
+/// Word in place of a file for the certificates that this machine trusts, as in libpq's `sslrootcert`.
 pub const SYSTEM_ROOTS: &str = "system";
 
-/// How connections from clients are protected. Empty texts are "not given". Equal values can share one listener.
+/// TLS settings of connections from clients. Empty texts mean "not given". Equal values can share one listener.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClientTls {
     /// `allow` equals `prefer`, and `verify-ca` equals `verify-full`, as in PgBouncer.
@@ -16,7 +16,7 @@ pub struct ClientTls {
     pub key_file: String,
     /// Path of the certificate.
     pub cert_file: String,
-    /// Path of the certificates that clients' ones must come from.
+    /// Path of the CA certificates for clients' certificates.
     pub ca_file: String,
     /// Path of the revoked certificates.
     pub crl_file: String,
@@ -30,16 +30,16 @@ pub struct ClientTls {
     pub ecdhcurve: String,
 }
 
-/// How connections to servers are protected. Empty texts are "not given". Equal values can share one connector.
+/// TLS settings of connections to servers. Empty texts mean "not given". Equal values can share one connector.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServerTls {
-    /// As libpq's `sslmode`.
+    /// Level of protection, as libpq's `sslmode`.
     pub sslmode: SslMode,
     /// Path of the private key.
     pub key_file: String,
     /// Path of the certificate.
     pub cert_file: String,
-    /// Path of the certificates that the server's one must come from, or [`SYSTEM_ROOTS`].
+    /// Path of the CA certificates for the server's certificate, or [`SYSTEM_ROOTS`].
     pub ca_file: String,
     /// Path of the revoked certificates.
     pub crl_file: String,
@@ -49,14 +49,14 @@ pub struct ServerTls {
     pub ciphers: String,
     /// Names of TLS 1.3 ciphers.
     pub tls13_ciphers: String,
-    /// How TLS begins.
+    /// Start of TLS: after an SSLRequest, or at once.
     pub sslnegotiation: SslNegotiation,
-    /// Whether SCRAM is bound to the connection.
+    /// Binding of SCRAM to the connection.
     pub channel_binding: ChannelBinding,
 }
 
 impl Global {
-    /// How connections from clients are protected.
+    /// TLS settings of connections from clients.
     #[must_use]
     pub fn client_tls(&self) -> ClientTls {
         ClientTls {
@@ -72,13 +72,13 @@ impl Global {
         }
     }
 
-    /// How connections to servers are protected where the database says nothing else.
+    /// TLS settings of connections to servers whose database overrides nothing.
     #[must_use]
     pub fn server_tls(&self) -> ServerTls {
         self.written_server_tls().resolved()
     }
 
-    /// The same for a database.
+    /// TLS settings of connections to a database's servers.
     pub(crate) fn server_tls_of(&self, entry: &Database) -> ServerTls {
         self.written_server_tls().with(entry).resolved()
     }
@@ -100,7 +100,7 @@ impl Global {
 }
 
 impl ServerTls {
-    /// The same with what a database overrides. An override may be empty: no CA file here, say.
+    /// Applies the overrides of a database. An override may be empty, for example to use no CA file.
     fn with(mut self, entry: &Database) -> Self {
         let texts = [
             (&mut self.key_file, &entry.server_tls_key_file),
@@ -124,8 +124,8 @@ impl ServerTls {
         self
     }
 
-    /// `verify-full` without a file means the machine's certificates, as in PgBouncer. In `verify-ca` that would let
-    /// anybody with a public certificate pose as the server, so there it stays empty and is refused.
+    /// Uses the machine's certificates for `verify-full` without a file, as in PgBouncer. With `verify-ca` any owner of
+    /// a public certificate could pose as the server, so there the file stays empty and is refused.
     fn resolved(mut self) -> Self {
         if self.sslmode == SslMode::VerifyFull && self.ca_file.is_empty() {
             SYSTEM_ROOTS.clone_into(&mut self.ca_file);
@@ -133,7 +133,7 @@ impl ServerTls {
         self
     }
 
-    /// True when the server's certificate is checked against what this machine trusts.
+    /// True if the server's certificate is checked against the CAs that this machine trusts.
     #[must_use]
     pub fn uses_system_roots(&self) -> bool {
         self.ca_file == SYSTEM_ROOTS

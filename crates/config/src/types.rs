@@ -1,4 +1,4 @@
-//! The typed values that options hold: enumerations, addresses, secrets. Nothing in here reads a file or a clock.
+//! Typed values of options: enumerations, addresses, secrets. Nothing here reads a file or a clock.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -46,7 +46,7 @@ macro_rules! enumeration {
 }
 
 enumeration! {
-    /// When a server goes back to its pool.
+    /// Moment at which a server goes back to its pool.
     PoolMode {
         /// When the client disconnects.
         #[default]
@@ -59,20 +59,20 @@ enumeration! {
 }
 
 enumeration! {
-    /// What a pool with `pool_size = auto` may do.
+    /// Mode of a pool with `pool_size = auto`.
     SizingMode {
-        /// It keeps the size it begins with.
+        /// The pool keeps its initial size.
         Off = "off",
-        /// It tries sizes near that one, comes back, and says what it would do.
+        /// The pool tries sizes near the initial one, comes back, and reports what it would do.
         Advise = "advise",
-        /// It finds its size and holds it.
+        /// The pool finds its size and holds it.
         #[default]
         On = "on",
     }
 }
 
 enumeration! {
-    /// What a larger pool must bring to be worth it.
+    /// Benefit that a larger pool must bring.
     SizingGoal {
         /// The last per cent of throughput, with more servers and longer tails.
         Throughput = "throughput",
@@ -84,20 +84,20 @@ enumeration! {
     }
 }
 
-/// The word for a size that the pool finds by itself.
+/// Word for a size that the pool finds by itself.
 pub(crate) const AUTO: &str = "auto";
 
-/// How many servers a pool may have.
+/// Number of servers that a pool may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PoolSize {
-    /// As many as it finds best.
+    /// The pool finds the number by itself.
     Auto,
-    /// So many; 0 = unlimited.
+    /// A fixed number; 0 = unlimited.
     Fixed(u32),
 }
 
 impl PoolSize {
-    /// The number, or `start` where there is none.
+    /// Returns the number, or `start` if there is none.
     #[must_use]
     pub const fn or(self, start: u32) -> u32 {
         match self {
@@ -132,22 +132,23 @@ impl Field for PoolSize {
 }
 
 enumeration! {
-    /// What becomes of session state in transaction and statement pooling. Session pooling has none of it to follow.
+    /// Treatment of session state in transaction and statement pooling. Session pooling needs none.
     SessionState {
-        /// Settings follow the client to its next server; while it holds what cannot, it keeps its server.
+        /// Settings follow the client to its next server. A client keeps its server while it holds state that cannot
+        /// follow.
         #[default]
         Track = "track",
-        /// Whoever changes it keeps the server from then on.
+        /// A client that changes session state keeps its server from then on.
         Pin = "pin",
-        /// Settings follow; statements that leave behind what cannot are refused.
+        /// Settings follow the client; statements that leave behind other state are refused.
         Refuse = "refuse",
-        /// Not looked at, as in PgBouncer.
+        /// Session state is ignored, as in PgBouncer.
         Off = "off",
     }
 }
 
 enumeration! {
-    /// Values that sequences gave a session, which only the server where they were given can tell.
+    /// Treatment of sequence values of a session, which only the server that generated them can return.
     SequenceValues {
         /// A pool learns which applications read them in later transactions, and pins their clients when they insert.
         #[default]
@@ -160,7 +161,7 @@ enumeration! {
 }
 
 enumeration! {
-    /// How clients prove who they are.
+    /// Method by which clients log in.
     AuthType {
         /// No password, and the user name is ignored: the database's forced user is used.
         Any = "any",
@@ -185,15 +186,15 @@ enumeration! {
 }
 
 enumeration! {
-    /// How much protection TLS gives, less before more (PostgreSQL manual, 34.19.3 "SSL Mode Descriptions").
+    /// Level of protection by TLS, in increasing order (PostgreSQL manual, 34.19.3 "SSL Mode Descriptions").
     #[derive(PartialOrd, Ord)]
     SslMode {
         /// Never TLS.
         #[default]
         Disable = "disable",
-        /// TLS if the other side insists.
+        /// TLS if the peer insists.
         Allow = "allow",
-        /// TLS if the other side can.
+        /// TLS if the peer can.
         Prefer = "prefer",
         /// Always TLS, certificate not checked.
         Require = "require",
@@ -205,13 +206,13 @@ enumeration! {
 }
 
 impl SslMode {
-    /// True when a connection without TLS is refused.
+    /// True if a connection without TLS is refused.
     #[must_use]
     pub fn is_required(self) -> bool {
         matches!(self, Self::Require | Self::VerifyCa | Self::VerifyFull)
     }
 
-    /// True when the other side's certificate is checked.
+    /// True if the peer's certificate is checked.
     #[must_use]
     pub fn is_verified(self) -> bool {
         matches!(self, Self::VerifyCa | Self::VerifyFull)
@@ -219,22 +220,22 @@ impl SslMode {
 }
 
 enumeration! {
-    /// Whether SCRAM towards servers is bound to the TLS connection (RFC 5929, `tls-server-end-point`).
+    /// Binding of SCRAM to the TLS connection towards servers (RFC 5929, `tls-server-end-point`).
     ChannelBinding {
         /// Never.
         Disable = "disable",
-        /// Where both sides can.
+        /// If both sides can.
         #[default]
         Prefer = "prefer",
-        /// Always; a server that cannot is not logged in to, whatever else it accepts.
+        /// Always. Weir does not log in to a server that cannot bind, whatever else the server accepts.
         Require = "require",
     }
 }
 
 enumeration! {
-    /// How TLS begins on a server connection (PostgreSQL manual, 34.1.2, `sslnegotiation`).
+    /// Start of TLS on a server connection (PostgreSQL manual, 34.1.2, `sslnegotiation`).
     SslNegotiation {
-        /// With an SSLRequest, as every PostgreSQL understands.
+        /// After an SSLRequest, which every PostgreSQL understands.
         #[default]
         Postgres = "postgres",
         /// At once, without the round trip; PostgreSQL 17 and later.
@@ -243,29 +244,29 @@ enumeration! {
 }
 
 enumeration! {
-    /// Which of several hosts a new server connection goes to.
+    /// Choice among several hosts for a new server connection.
     LoadBalanceHosts {
-        /// Each new connection to the next host.
+        /// Each new connection goes to the next host.
         #[default]
         RoundRobin = "round-robin",
-        /// The first host; the others only when it fails.
+        /// The first host is used; the others only if it fails.
         Disable = "disable",
     }
 }
 
 enumeration! {
-    /// The shape of log lines.
+    /// Format of log lines.
     LogFormat {
         /// PgBouncer's lines.
         #[default]
         Text = "text",
-        /// One JSON object a line.
+        /// A JSON object per line.
         Json = "json",
     }
 }
 
 enumeration! {
-    /// What kind of program the log tells about, in the words of syslog(3).
+    /// Kind of program that logs, in the words of syslog(3).
     SyslogFacility {
         /// `LOG_AUTH`.
         Auth = "auth",
@@ -296,7 +297,7 @@ enumeration! {
 }
 
 impl SyslogFacility {
-    /// Its number (RFC 5424, table 1).
+    /// Number of the facility (RFC 5424, table 1).
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
@@ -316,7 +317,7 @@ impl SyslogFacility {
     }
 }
 
-/// Where a server is found. The port is separate.
+/// Location of a server. The port is separate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HostAddr {
     /// A name for DNS.
@@ -333,7 +334,7 @@ impl HostAddr {
     /// Parses one host: `/dir`, `@name`, an address (IPv6 with or without brackets) or a name.
     ///
     /// # Errors
-    /// Says what is wrong with the text: empty, blanks or control characters in it, longer than 253 bytes.
+    /// Describes the mistake in the text: it is empty, has blanks or control characters, or exceeds 253 bytes.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text.is_empty() {
             return Err("a host is empty");
@@ -373,7 +374,7 @@ impl fmt::Display for HostAddr {
     }
 }
 
-/// One entry of `listen_addr`.
+/// An entry of `listen_addr`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ListenAddr {
     /// `*`: every address of the machine.
@@ -388,7 +389,7 @@ impl ListenAddr {
     /// Parses `*`, an address or a name.
     ///
     /// # Errors
-    /// Says what is wrong with the text.
+    /// Describes the mistake in the text.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         match HostAddr::parse(text) {
             _ if text == "*" => Ok(Self::All),
@@ -399,7 +400,7 @@ impl ListenAddr {
         }
     }
 
-    /// True when nothing but this machine can reach the address.
+    /// True if only this machine can reach the address.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         match self {
@@ -420,7 +421,7 @@ impl fmt::Display for ListenAddr {
     }
 }
 
-/// One entry of `metrics_listen`: an address of this machine, and a port.
+/// An entry of `metrics_listen`: an address of this machine, and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ListenPoint {
     /// The address.
@@ -430,10 +431,10 @@ pub struct ListenPoint {
 }
 
 impl ListenPoint {
-    /// Parses `ADDRESS:PORT`; an IPv6 address stands in brackets.
+    /// Parses `ADDRESS:PORT`; an IPv6 address needs brackets.
     ///
     /// # Errors
-    /// Says what is wrong with the text.
+    /// Describes the mistake in the text.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         const SHAPE: &str = "must be ADDRESS:PORT, such as 127.0.0.1:9127 or [::1]:9127";
         let (addr, port) = text.rsplit_once(':').ok_or(SHAPE)?;
@@ -456,7 +457,7 @@ impl fmt::Display for ListenPoint {
     }
 }
 
-/// A password or what contains one. Shows itself as `***` only.
+/// A password, or a text that contains one. Shown as `***` only.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -467,13 +468,13 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The secret itself. Never print it.
+    /// Returns the secret itself. Never print it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// True when there is nothing to hide.
+    /// True if the text is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

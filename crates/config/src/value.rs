@@ -1,4 +1,4 @@
-//! One option's value: from text or number to a checked value, and back to either format.
+//! Values of options: parsed from text or number, checked, and written in either format.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::types::{AUTO, HostAddr, ListenAddr, ListenPoint, Secret};
 /// A checked value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
-    /// Nothing given and nothing by default.
+    /// No value given and no default.
     Unset,
     Bool(bool),
     Int(i64),
@@ -20,18 +20,18 @@ pub(crate) enum Value {
     Secret(Secret),
 }
 
-/// Whose spelling a text follows.
+/// Spelling rules of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// `[pgbouncer]`: integers by strtol with base 0, plain seconds, 0 and 1.
     Ini,
-    /// Connection strings of the other sections: the same with decimal integers (PgBouncer uses atoi there).
+    /// Connection strings of the other sections: as `Ini`, but with decimal integers (PgBouncer uses atoi there).
     Entry,
     /// Strings in weir.toml and the environment: all of the above, and units and words.
     Native,
 }
 
-/// Why a value was refused. The message never holds a secret.
+/// Reason for which a value was refused. The message never holds a secret.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BadValue {
     pub(crate) message: String,
@@ -116,7 +116,7 @@ impl Opt {
         }
     }
 
-    /// Takes the elements of a list; blanks around them are dropped, and empty ones.
+    /// Takes the elements of a list. Drops blanks around them, and empty elements.
     pub(crate) fn list<'a>(&self, items: impl Iterator<Item = &'a str>) -> Result<Value, BadValue> {
         if !self.kind.is_list() {
             return Err(self.expected());
@@ -131,7 +131,7 @@ impl Opt {
         Ok(Value::List(list))
     }
 
-    /// Checks one element and gives its canonical spelling.
+    /// Checks one element and returns its canonical spelling.
     fn element(&self, item: &str) -> Result<String, BadValue> {
         match self.kind {
             Kind::Hosts => HostAddr::parse(item)
@@ -152,7 +152,7 @@ impl Opt {
 
     fn parse_bool(&self, text: &str, dialect: Dialect) -> Result<Value, BadValue> {
         if let Some(number) = parse_int(text, dialect) {
-            // PgBouncer takes any number here, as C does.
+            // PgBouncer accepts any number here, as C does.
             let truth = if dialect == Dialect::Native {
                 number
             } else {
@@ -247,7 +247,7 @@ impl Opt {
 }
 
 impl Unit {
-    /// Microseconds in one.
+    /// Number of microseconds in the unit.
     fn micros(self) -> u64 {
         match self {
             Self::Seconds => 1_000_000,
@@ -256,7 +256,7 @@ impl Unit {
     }
 }
 
-/// strtol, with base 0 or (in entries) 10, and nothing left over.
+/// Parses as strtol does, with base 0 or (in entries) 10, and with nothing left over.
 fn parse_int(text: &str, dialect: Dialect) -> Option<i64> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -271,7 +271,7 @@ fn parse_int(text: &str, dialect: Dialect) -> Option<i64> {
         None if digits.starts_with('0') => (digits, 8),
         None => (digits, 10),
     };
-    // from_str_radix takes a sign itself; a second one is not a number.
+    // from_str_radix accepts a sign itself, so a second sign is excluded here.
     if !digits.bytes().all(|b| b.is_ascii_alphanumeric()) {
         return None;
     }
@@ -279,7 +279,7 @@ fn parse_int(text: &str, dialect: Dialect) -> Option<i64> {
     Some(if negative { -number } else { number })
 }
 
-/// Native files may also write TOML's `0o770`.
+/// Parses permissions. Native files may also use TOML's `0o770`.
 fn parse_mode(text: &str, dialect: Dialect) -> Option<i64> {
     match text.strip_prefix("0o") {
         Some(digits) if dialect == Dialect::Native => parse_int(&format!("0{digits}"), dialect),
@@ -287,7 +287,7 @@ fn parse_mode(text: &str, dialect: Dialect) -> Option<i64> {
     }
 }
 
-/// Bytes, natively also with B, KiB, MiB or GiB. "kB" is not accepted: half the world means 1000 by it.
+/// Parses bytes, natively also with B, KiB, MiB or GiB. "kB" is not accepted, because it often means 1000 bytes.
 fn parse_size(text: &str, dialect: Dialect) -> Option<i64> {
     if dialect != Dialect::Native {
         return parse_int(text, dialect);
@@ -304,7 +304,7 @@ fn parse_size(text: &str, dialect: Dialect) -> Option<i64> {
     number.parse::<i64>().ok()?.checked_mul(factor)
 }
 
-/// Microseconds. Plain numbers are in the option's unit.
+/// Parses a duration into microseconds. Plain numbers are in the option's unit.
 fn parse_duration(text: &str, unit: Unit, dialect: Dialect) -> Option<u64> {
     let (number, suffix) = split_unit(text);
     let micros = match suffix {
@@ -324,7 +324,7 @@ fn parse_duration(text: &str, unit: Unit, dialect: Dialect) -> Option<u64> {
     scaled(number.parse().ok()?, micros)
 }
 
-/// `number * micros`, rounded; none for what is negative, not finite or too large to be exact.
+/// Returns `number * micros`, rounded; `None` if negative, not finite or too large to be exact.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -336,7 +336,7 @@ fn scaled(number: f64, micros: u64) -> Option<u64> {
     (0.0..9.0e15).contains(&product).then_some(product as u64)
 }
 
-/// Splits trailing letters off: "30 s" gives ("30", "s").
+/// Splits off an alphabetic suffix: "30 s" gives ("30", "s").
 fn split_unit(text: &str) -> (&str, &str) {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = text.get(number.len()..).unwrap_or_default();
@@ -344,7 +344,7 @@ fn split_unit(text: &str) -> (&str, &str) {
 }
 
 impl Value {
-    /// As PgBouncer's console shows it; secrets as `***`.
+    /// Formats as PgBouncer's console does; secrets as `***`.
     pub(crate) fn to_ini(&self, kind: Kind) -> String {
         match self {
             Self::Unset => if matches!(kind, Kind::Duration(_)) {
@@ -366,7 +366,7 @@ impl Value {
         }
     }
 
-    /// As weir.toml spells it; secrets as `"***"`.
+    /// Formats as weir.toml does; secrets as `"***"`.
     pub(crate) fn to_toml(&self, kind: Kind) -> String {
         match self {
             Self::Unset if matches!(kind, Kind::Duration(_)) => "0".to_owned(),
@@ -383,7 +383,7 @@ impl Value {
     }
 }
 
-/// A decimal number of units, each `micros` long, without needless zeros.
+/// Formats a decimal number of units, each `micros` long, without needless zeros.
 fn decimal(time: Duration, micros: u128) -> String {
     let total = time.as_micros();
     let (whole, rest) = (total / micros, total % micros);
@@ -404,12 +404,12 @@ fn toml_duration(time: Duration) -> String {
     }
 }
 
-/// An option's text in weir.toml, where `${NAME}` takes a variable of the environment.
+/// Formats an option's text for weir.toml, where `${NAME}` would be an environment variable.
 pub(crate) fn toml_text(text: &str) -> String {
     toml_string(&crate::expand::escape(text))
 }
 
-/// A basic TOML string (toml.io, v1.0.0, "String").
+/// Formats a basic TOML string (toml.io, v1.0.0, "String").
 pub(crate) fn toml_string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -1,4 +1,4 @@
-//! Rules about who may log in: what each `auth_type` needs, `auth_query`, and notes on what is weak.
+//! Rules about logins: requirements of each `auth_type`, `auth_query`, and notes on weak settings.
 
 use super::{CONSOLE, conflict, conflict_in};
 use crate::error::ErrorKind;
@@ -21,7 +21,7 @@ fn check_needs(raw: &mut Raw, settings: &Settings, file: &Origin) {
     let global = &settings.global;
     let auth = global.auth_type;
     let missing = match auth {
-        // PgBouncer's rule is verify-full; towards clients verify-ca is the same.
+        // PgBouncer requires verify-full; towards clients verify-ca means the same.
         AuthType::Cert if !global.client_tls_sslmode.is_verified() => {
             Some("client_tls_sslmode verify-ca or verify-full")
         }
@@ -38,14 +38,14 @@ fn check_needs(raw: &mut Raw, settings: &Settings, file: &Origin) {
         AuthType::Trust | AuthType::Plain | AuthType::Md5 | AuthType::ScramSha256
     );
     if needs_file && global.auth_file.is_empty() && !has_lookup(settings) {
-        // PgBouncer starts with such a file too, its own minimal example is one: the console is still there.
+        // PgBouncer starts with such a file too (its minimal example is one), because the console still works.
         raw.note(format!(
             "auth_type {auth} needs auth_file or auth_user; without them no client can log in"
         ));
     }
 }
 
-/// True when `auth_query` may be asked for somebody.
+/// True if `auth_query` can be used for any user.
 fn has_lookup(settings: &Settings) -> bool {
     let set = |user: &Option<String>| user.as_ref().is_some_and(|user| !user.is_empty());
     !settings.global.auth_user.is_empty() || settings.databases.values().any(|d| set(&d.auth_user))
@@ -90,7 +90,8 @@ fn check_query(raw: &mut Raw, key: &str, query: &str) {
     }
 }
 
-/// `auth_query` answers for clients, never for the user that a database forces (PgBouncer's rule too).
+/// Notes a forced user without a password. `auth_query` is used for clients, never for a forced user (PgBouncer's rule
+/// too).
 fn note_forced_user(raw: &mut Raw, settings: &Settings, name: &str, entry: &Database) {
     let Some(user) = entry.user.as_ref().filter(|_| entry.password.is_none()) else {
         return;

@@ -1,11 +1,11 @@
-//! Notes on options about session state that no pool heeds.
+//! Notes on options about session state that no pool uses.
 
 use crate::raw::Raw;
 use crate::settings::{FALLBACK, PoolSettings, Settings};
 use crate::state::StateCheck;
 use crate::types::{PoolMode, SequenceValues, SessionState};
 
-/// Adds a note for each option that is set somewhere and used nowhere.
+/// Adds a note for each option that is set but used by no pool.
 pub(super) fn check(raw: &mut Raw, settings: &Settings) {
     let is_unused = |is_set: fn(&PoolSettings) -> bool, is_heeded: fn(&PoolSettings) -> bool| {
         let mut set = pools(settings).filter(is_set).peekable();
@@ -53,7 +53,7 @@ fn is_followed(pool: &PoolSettings) -> bool {
     pool.pool_mode != PoolMode::Session && pool.session_state != SessionState::Off
 }
 
-/// What every database gives to users in general, and to each user with a rule about it.
+/// Returns the pool settings of every database, for users in general and for each user with an override of them.
 fn pools(settings: &Settings) -> impl Iterator<Item = PoolSettings> {
     let users = || {
         let users = settings.users.iter();
@@ -64,7 +64,7 @@ fn pools(settings: &Settings) -> impl Iterator<Item = PoolSettings> {
     };
     let databases = settings.databases.keys();
     databases
-        // Any name that has no entry of its own finds the fallback's.
+        // Any name without an entry of its own finds the fallback's.
         .map(|name| if name == FALLBACK { "\u{1}" } else { name })
         .flat_map(move |name| users().filter_map(move |user| settings.pool(name, user)))
 }

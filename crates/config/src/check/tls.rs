@@ -1,4 +1,4 @@
-//! Rules about the TLS options. Which files, versions and ciphers are any good is found by whoever loads them.
+//! Rules about the TLS options. The loader of files, versions and ciphers checks their contents.
 
 use super::{conflict, conflict_in};
 use crate::error::ErrorKind;
@@ -30,7 +30,7 @@ fn check_clients(raw: &mut Raw, settings: &Settings, file: &Origin) {
         refuse("client_tls_sslmode", message);
     }
     if tls.ca_file == SYSTEM_ROOTS {
-        // Anybody can buy a certificate from those; none of them says who a database user is.
+        // Anyone can buy a certificate of these CAs, and none of them certifies the names of database users.
         let message = "client_tls_ca_file must be a file; system is for servers only";
         refuse("client_tls_ca_file", message.to_owned());
     }
@@ -45,7 +45,7 @@ fn check_clients(raw: &mut Raw, settings: &Settings, file: &Origin) {
     }
 }
 
-/// `database` is empty for what holds where a database says nothing else.
+/// Checks one set of TLS options. `database` is empty for the global ones.
 fn check_servers(raw: &mut Raw, database: &str, tls: &ServerTls, file: &Origin) {
     let mode = tls.sslmode;
     let place = match database {
@@ -63,7 +63,7 @@ fn check_servers(raw: &mut Raw, database: &str, tls: &ServerTls, file: &Origin) 
         refuse("server_tls_sslmode", message);
     }
     if mode == SslMode::VerifyCa && tls.uses_system_roots() {
-        // Like libpq: whoever owns any public certificate could pose as the server.
+        // As in libpq: with any public certificate, an attacker could pose as the server.
         let message = "server_tls_ca_file system needs server_tls_sslmode verify-full";
         refuse("server_tls_ca_file", message.to_owned());
     }
@@ -72,7 +72,7 @@ fn check_servers(raw: &mut Raw, database: &str, tls: &ServerTls, file: &Origin) 
         refuse("server_tls_key_file", message.to_owned());
     }
     if tls.sslnegotiation == SslNegotiation::Direct && !mode.is_required() {
-        // Like libpq: there is no falling back from it.
+        // As in libpq: direct TLS cannot fall back to plain text.
         let message = format!(
             "server_tls_sslnegotiation direct needs server_tls_sslmode require or above, not {mode}"
         );

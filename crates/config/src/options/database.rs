@@ -1,4 +1,4 @@
-//! The rows of one `[databases]` entry. `None` inherits the global value.
+//! Rows of a `[databases]` entry. `None` inherits the global value.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::types::{
 use crate::value::Value;
 
 section! {
-    /// One `[databases]` entry as written; `Settings::pool` resolves it against users and globals.
+    /// A `[databases]` entry as written; `Settings::pool` combines it with users and globals.
     ///
-    /// In the two time overrides `Some(Duration::ZERO)` means "off here", `None` "as the global option says".
+    /// In the two time overrides `Some(Duration::ZERO)` means "off here"; `None` inherits the global option.
     Database, DATABASE {
         /// Name of the database on the server; the entry's own name by default.
         dbname: Option<String> = text("").unset().longest(63);

@@ -1,4 +1,4 @@
-//! The rows of the global section, in the order of the reference page.
+//! Rows of the global section, in the order of the reference page.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub const AUTH_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() TH
     FROM pg_authid WHERE rolname=$1 AND rolcanlogin";
 
 section! {
-    /// The global options. Times are exact; `None` in a time means that it is switched off.
+    /// Global options. Times are exact; `None` in a time means off.
     Global, GLOBAL {
         /// Log file, opened for append; empty logs to standard error only.
         logfile: String = text("");

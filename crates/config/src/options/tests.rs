@@ -1,4 +1,4 @@
-//! The table holds together: defaults pass their own ranges, and fields keep what rows let through.
+//! Tests of the table: defaults pass their own ranges, and fields keep the values that rows accept.
 
 use super::*;
 use crate::settings::{Format, default_of};
@@ -6,7 +6,7 @@ use crate::value::Dialect;
 
 const SCOPES: [Scope; 4] = [Scope::Global, Scope::Database, Scope::User, Scope::Peer];
 
-/// What the section's struct makes of one value per row.
+/// Converts one value per row to the section's struct and back.
 fn through_struct(scope: Scope, get: &dyn Fn(&str) -> Value) -> Vec<(&'static Opt, Value)> {
     match scope {
         Scope::Global => Global::from_values(get).values(),

@@ -1,4 +1,4 @@
-//! The rows of one `[users]` and one `[peers]` entry.
+//! Rows of a `[users]` and a `[peers]` entry.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::types::{HostAddr, PoolMode, PoolSize, SequenceValues, SessionState};
 use crate::value::Value;
 
 section! {
-    /// One `[users]` entry as written; `None` inherits, `Some(Duration::ZERO)` means "off for this user".
+    /// A `[users]` entry as written; `None` inherits, `Some(Duration::ZERO)` means "off for this user".
     UserSettings, USER {
         /// Overrides the pool mode of database and globals.
         pool_mode: Option<PoolMode> = word(PoolMode::NAMES, "session").unset();
@@ -39,7 +39,7 @@ section! {
 }
 
 section! {
-    /// One `[peers]` entry: another pooler that cancel requests may be forwarded to.
+    /// A `[peers]` entry: another pooler that cancel requests may be forwarded to.
     Peer, PEER {
         /// Where the peer listens: name, address, unix socket directory or `@abstract`.
         host: Vec<HostAddr> = of_kind(Kind::Hosts, "");

@@ -1,4 +1,4 @@
-//! Authentication options: what each method needs, where `auth_query` is asked, and what is worth a warning.
+//! Tests of authentication options: requirements of each method, the database of `auth_query`, and warnings.
 
 use expect_test::{Expect, expect};
 
@@ -108,7 +108,7 @@ auth_query = SELECT $1, global
     assert_eq!(lookup("plain").unwrap(), "asker SELECT $1, global plain");
     assert_eq!(lookup("own").unwrap(), "o SELECT $1, own plain");
     assert_eq!(lookup("none"), None);
-    // The console and unknown databases have nothing of their own to ask in.
+    // The console and unknown databases have no database of their own to query.
     assert_eq!(lookup("pgbouncer"), None);
     assert_eq!(lookup("unknown"), None);
     assert_eq!(

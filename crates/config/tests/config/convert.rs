@@ -1,4 +1,4 @@
-//! `weir convert`: PgBouncer's ini as weir.toml.
+//! Tests of `weir convert`: PgBouncer's ini as weir.toml.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +19,7 @@ fn converted(files: &[(&str, &str)]) -> Converted {
     converted.unwrap_or_else(|errors| panic!("{errors:?}"))
 }
 
-/// Loading either file gives the same settings, but for the file's own name.
+/// Asserts that loading either file gives the same settings, except for the file's own name.
 pub(crate) fn check_round_trip(ini: &Loaded, text: &str) {
     let mut toml = native(text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
     let conffile = ini.settings.global.conffile.clone();

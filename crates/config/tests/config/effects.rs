@@ -1,12 +1,13 @@
-//! For every option the test that shows what it does, and would fail without it. An option that has none fails here.
+//! Table of every option and the test that shows its effect and would fail without it. An option without a test fails
+//! here.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use weir_config::{Effect, Kind, Opt, PoolSettings, Scope};
 
-/// A file from the root of the repository, and below it its tests with the options that each shows; in parentheses what
-/// the file calls them, where it does not by their names.
+/// Files from the root of the repository, and below each its tests with the options that they show. Parentheses have
+/// the name of the option in the file, if it differs.
 const GLOBAL: &str = "\
 conformance/tests/operation/reload.rs
     sighup_opens_the_log_file_again: logfile
@@ -172,7 +173,7 @@ conformance/tests/operation/peers.rs
     a_cancel_lands_on_the_right_one_of_two_every_time: peer_id so_reuseport
 ";
 
-/// What is not here overrides a global option; [`every_option_of_an_entry_reaches_its_pool`] shows that it does.
+/// Options that are missing here override a global one; [`every_option_of_an_entry_reaches_its_pool`] tests them.
 const DATABASE: &str = "\
 conformance/tests/operation/hosts.rs
     a_dead_host_is_passed_over: host load_balance_hosts
@@ -215,7 +216,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Everything wrong with a table: options without a test, options that do not exist, tests that do not.
+/// Returns all mistakes in a table: options without a test, unknown options, missing tests.
 fn mistakes(scope: Scope, table: &str, is_needed: impl Fn(&Opt) -> bool) -> Vec<String> {
     let mut shown = BTreeSet::new();
     let mut wrong = Vec::new();
@@ -274,7 +275,7 @@ fn every_option_has_a_test_that_shows_what_it_does() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A value that differs from every default, and what it cannot do without.
+/// Returns a value that differs from every default, and the settings that it requires.
 fn unusual(opt: &Opt) -> (String, &'static str) {
     let more = match opt.name {
         "server_tls_key_file" | "server_tls_cert_file" => {
@@ -295,7 +296,7 @@ fn unusual(opt: &Opt) -> (String, &'static str) {
     (value.to_owned(), more)
 }
 
-/// What a client gets with this in its database's entry and that in its user's.
+/// Returns the settings of a client, with these options in its database's and its user's entry.
 fn pool(database: &str, user: &str) -> PoolSettings {
     let ini = format!(
         "[databases]\na = host=h {database}\n[users]\nu = {user}\n[pgbouncer]\nauth_file=u\n\

@@ -1,4 +1,4 @@
-//! Every mistake is told with its place, and none tells a password.
+//! Tests that every mistake is reported with its place, and that no message has a password.
 
 use expect_test::{Expect, expect};
 use weir_config::upstream;

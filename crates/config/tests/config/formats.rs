@@ -1,4 +1,4 @@
-//! What both formats and the environment mean.
+//! Tests of both formats and the environment.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use weir_config::{AuthType, HostAddr, ListenAddr, Origin, PoolMode, SslMode, ups
 
 use crate::{ini, lines, load_files, native, pairs};
 
-/// The usual distribution file with its comments, and the published benchmark settings P4 in it.
+/// The usual distribution file with its comments, including the published benchmark settings P4.
 const DISTRIBUTION: &str = "\
 ;;;
 ;;; PgBouncer configuration file

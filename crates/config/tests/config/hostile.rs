@@ -1,4 +1,4 @@
-//! Input that is meant to hurt: endless includes, huge lines, NUL bytes, loops without progress (SEC-24).
+//! Tests with hostile input: endless includes, huge lines, NUL bytes, loops without progress (SEC-24).
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ fn includes_nest_ten_deep_and_no_deeper() {
 
 #[test]
 fn a_tree_of_includes_is_cut() {
-    // Each file includes ten others one level deeper under fresh names: 10^9 files if nobody counted.
+    // Each file includes ten others one level deeper under fresh names: 10^9 files without a limit.
     let mut reads = 0;
     let mut read = |path: &Path| {
         reads += 1;

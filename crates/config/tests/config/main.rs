@@ -1,4 +1,4 @@
-//! The crate as its callers see it: files in, settings or mistakes out.
+//! Tests of the crate's interface: files in, settings or mistakes out.
 
 mod auth;
 mod convert;
@@ -19,7 +19,7 @@ use std::path::Path;
 
 use weir_config::{ConfigError, Loaded};
 
-/// Loads `path` out of files that exist in memory only.
+/// Loads `path` from files that exist in memory only.
 fn load_files(
     path: &str,
     files: &[(&str, &str)],
@@ -45,7 +45,7 @@ fn native(text: &str) -> Result<Loaded, Vec<ConfigError>> {
     load_files("weir.toml", &[("weir.toml", text)], &[])
 }
 
-/// The mistakes of a whole ini, or else its notes, one a line.
+/// Returns the mistakes of a whole ini, or else its notes, one per line.
 fn said(text: &str) -> String {
     match ini(text) {
         Ok(loaded) => loaded.notes.iter().map(|n| format!("{n}\n")).collect(),
@@ -53,7 +53,7 @@ fn said(text: &str) -> String {
     }
 }
 
-/// The mistakes, one a line.
+/// Returns the mistakes, one per line.
 fn lines(result: Result<Loaded, Vec<ConfigError>>) -> String {
     match result {
         Ok(_) => "no mistake".to_owned(),

@@ -1,4 +1,4 @@
-//! What weir.toml has beyond PgBouncer's ini: variables of the environment, passwords in files, several files.
+//! Tests of weir.toml's features beyond PgBouncer's ini: environment variables, passwords in files, several files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ fn a_missing_variable_is_a_mistake_that_names_it() {
         "weir.toml:6: bad value \"db.${DOMAIN}\" for \"host\": environment variable DOMAIN is not set\n\
          weir.toml:8: bad value for \"password\": environment variable WEIR_SHOP_PASSWORD is not set\n"
     );
-    // What a variable holds is never repeated: it may be a secret in the wrong place.
+    // The value of a variable is never repeated: it may be a secret in the wrong place.
     let result = load_files(
         "weir.toml",
         &[("weir.toml", "pool_mode = '${SECRET}'")],

@@ -1,8 +1,8 @@
-//! PgBouncer's options: all of them are there, with its defaults, and a reload changes the same ones.
+//! Tests that all of PgBouncer's options exist, with its defaults, and that a reload changes the same ones.
 
 use weir_config::{Opt, Scope};
 
-/// Name and default; `!` in front of those that need a restart there.
+/// Name and default; `!` in front of options that need a restart in PgBouncer.
 const GLOBAL: &str = "\
 logfile=
 !pidfile=

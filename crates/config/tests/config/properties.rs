@@ -5,7 +5,7 @@ use weir_config::{Kind, Opt, Scope, Unit, effective_text};
 
 use crate::{ini, load_files, native};
 
-/// A valid spelling of some value of the option, for the ini. The ranges of the rules that span options are avoided.
+/// Generates a valid spelling of some value of the option, for the ini. Avoids values that rules across options refuse.
 fn spelling(opt: &'static Opt) -> BoxedStrategy<String> {
     match opt.kind {
         Kind::Bool => prop_oneof!["0", "1"].boxed(),
@@ -61,7 +61,7 @@ const TIED: [&str; 4] = [
     "server_tls_key_file",
 ];
 
-/// Some of the rows with a value each.
+/// Generates some of the rows with a value each.
 fn assignments(scope: Scope) -> BoxedStrategy<Vec<(&'static str, String)>> {
     let rows: Vec<&'static Opt> = scope
         .options()
@@ -108,7 +108,7 @@ proptest! {
         let first = ini(&file).map_err(|e| TestCaseError::fail(format!("{e:?}")))?;
         let text = effective_text(&first);
         let mut second = native(&text).map_err(|e| TestCaseError::fail(format!("{e:?}\n{text}")))?;
-        // Unless it was set, each file reloads itself.
+        // Unless the path was set, each file reloads itself.
         if !first.sources.contains_key("conffile") {
             second.settings.global.conffile.clone_from(&first.settings.global.conffile);
         }
@@ -140,7 +140,7 @@ proptest! {
 fn every_global_option_can_come_from_the_environment() {
     for opt in Scope::Global.options() {
         let name = format!("WEIR_{}", opt.name.to_uppercase());
-        // The default for itself is no change, except that some rules demand more than defaults.
+        // Setting the default is no change, except that some rules demand more than defaults.
         let env = [(name.as_str(), opt.default.unwrap_or_default())];
         let file = "[pgbouncer]\nauth_type = any\n";
         let result = load_files("a.ini", &[("a.ini", file)], &env);

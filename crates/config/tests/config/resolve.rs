@@ -1,4 +1,4 @@
-//! User before database before global, and what a reload sees.
+//! Tests of the precedence of user, database and global, and of reloads.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ query_wait_timeout = 500
     assert_eq!(row("plain", "u"), (PoolMode::Statement, 3, 4, Some(5)));
     assert_eq!(row("own", "u"), (PoolMode::Statement, 3, 4, Some(5)));
 
-    // With a forced user the pool is that user's, the client's limits stay the client's.
+    // With a forced user the pool is that user's; the client's limits stay the client's.
     let pool = loaded.settings.pool("forced", "u").unwrap();
     assert_eq!((pool.pool_size, pool.max_user_client_connections), (33, 8));
     assert_eq!(pool.query_timeout, Some(Duration::from_secs(6)));

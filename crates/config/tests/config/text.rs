@@ -1,4 +1,4 @@
-//! The generated texts: reference page, SHOW CONFIG, weir check.
+//! Tests of the generated texts: reference page, SHOW CONFIG, weir check.
 
 use expect_test::{expect, expect_file};
 use weir_config::{Scope, effective_text, pool_text, reference_markdown, schema_json, show_config};

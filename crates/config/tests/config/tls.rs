@@ -1,11 +1,11 @@
-//! TLS options: what they need, what contradicts, and what a database overrides.
+//! Tests of TLS options: requirements, contradictions, and overrides by a database.
 
 use expect_test::{Expect, expect};
 use weir_config::{ChannelBinding, SslMode, SslNegotiation, effective_text};
 
 use crate::{ini, native, said};
 
-/// A base without notes of its own.
+/// Checks the messages of a configuration that has none by itself.
 fn check(global: &str, expect: Expect) {
     expect.assert_eq(&said(&format!(
         "[databases]\na = host=h\n[pgbouncer]\nauth_type=scram-sha-256\nauth_file=u\n{global}"
@@ -132,7 +132,7 @@ fn direct_tls_has_nothing_to_fall_back_to() {
 
 #[test]
 fn a_database_is_judged_by_what_it_gets() {
-    // What it overrides, and what it inherits.
+    // Overridden and inherited options.
     check_database(
         "server_tls_sslmode=verify-ca",
         "",
