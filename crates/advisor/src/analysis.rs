@@ -1,8 +1,8 @@
-//! From measurements to an answer: how many connections, why, at which price, and how sure that is.
+//! Recommends a number of connections from measurements, with the reason, the price and the confidence.
 //!
-//! [`waits`] profiles what sessions wait for. A [`Sweep`] holds throughput and latency at several numbers of
-//! connections; [`Analysis::of`] applies every criterion to it, each with its figure, and gives one
-//! [`Answer`]. [`round_trips`] says what chattiness costs. Nothing here measures, and nothing extrapolates.
+//! [`waits`] profiles the wait events of sessions. A [`Sweep`] holds throughput and latency at several numbers of
+//! connections; [`Analysis::of`] applies every criterion to it, each with its figure, and gives one [`Answer`].
+//! [`round_trips`] computes the cost of a chatty client. Nothing here measures, and nothing extrapolates.
 
 pub mod criteria;
 pub mod round_trips;
@@ -19,7 +19,7 @@ use crate::controller::Goal;
 use criteria::Criterion;
 use usl::Banded;
 
-/// The database host, as far as criteria ask for it.
+/// The database host, as far as criteria need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
     /// Cores that PostgreSQL may use.
@@ -28,7 +28,7 @@ pub struct Machine {
     pub spindles: u32,
 }
 
-/// Everything that one sweep says.
+/// Results of one sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Analysis {
     /// Every criterion with its figure, in the order of a report.
@@ -37,14 +37,14 @@ pub struct Analysis {
     pub usl: Option<Banded>,
     /// Elasticity of throughput between neighbouring points: from, to, value.
     pub elasticities: Vec<(u32, u32, f64)>,
-    /// Little's law at each point: where it does not hold, a measurement is wrong.
+    /// Little's law at each point; a measurement is wrong where the law does not hold.
     pub little: Vec<LittleCheck>,
-    /// The answer, or why there is none.
+    /// The answer, or the reason for which there is none.
     pub answer: Answer,
 }
 
 impl Analysis {
-    /// Applies every criterion to `sweep`. The seed decides the bootstrap, so that a report can be had again.
+    /// Applies every criterion to `sweep`. The seed determines the bootstrap, so that a report can be repeated.
     pub fn of(sweep: &Sweep, machine: Machine, goal: Goal, seed: u64) -> Self {
         let usl = usl::Fit::of(sweep).ok().map(|fit| fit.banded(sweep, seed));
         let criteria = criteria::all(sweep, machine, usl.as_ref());
@@ -60,12 +60,13 @@ impl Analysis {
     }
 }
 
-/// Servers that a load needs, by Little's law: arrivals per second times the seconds that each holds one.
+/// Returns the number of servers that a load needs, by Little's law: arrivals per second times the seconds that each
+/// holds a server.
 pub fn servers_needed(arrivals_per_s: f64, hold_s: f64) -> f64 {
     arrivals_per_s * hold_s
 }
 
-/// What a load needs beside what the database has, in words; nothing if it is enough.
+/// Describes by how much a load exceeds the database's capacity; `None` if it does not.
 pub fn shortage(needed: f64, knee: u32) -> Option<String> {
     (needed > f64::from(knee)).then(|| {
         format!(

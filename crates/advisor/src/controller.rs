@@ -1,4 +1,4 @@
-//! A pool that finds its own size: it A/B-tests the limit on assigned servers, with rails.
+//! Controller of a pool that finds its own size: it A/B-tests the limit on assigned servers, within rails.
 //!
 //! ```text
 //!            ramp, ratio 2                    direction changes
@@ -12,9 +12,9 @@
 //!   rails, at every tick and above all of this: stall valve, cut on errors, freeze, bounds
 //! ```
 //!
-//! What moves is the number of servers that may be **assigned**, not the number that are open: a smaller
-//! limit takes no server away, it only assigns none, so trying it costs no connection and no transaction.
-//! Everything else is in `docs/internals/pool-size.md`, with the table of what it reaches in simulation.
+//! The controller moves the number of servers that may be **assigned**, not the number that are open. A smaller limit
+//! takes no server away, it only assigns none, so trying it costs no connection and no transaction.
+//! `docs/internals/pool-size.md` has the details, and a table of the results in simulation.
 
 mod block;
 mod decide;
@@ -44,22 +44,22 @@ pub use observation::{CLASSES, ClassTotals, Errors, Holds, Observation, Stillnes
 pub use settings::{Goal, Mode, Settings};
 pub use turns::{PoolId, Turns};
 
-/// What the pool has to do until the next tick.
+/// Instructions to the pool until the next tick.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decision {
-    /// How many servers may be assigned at once, pinned ones too. Fewer than now means: assign no more, never
-    /// take one away.
+    /// Maximum number of assigned servers, including pinned ones. If fewer than now: assign no more, but never take one
+    /// away.
     pub limit: u32,
     /// A transaction that has its server for longer than this counts as pinned.
     pub pin_after: Duration,
-    /// Set while the controller tries other sizes or would: what it hopes to gain, for [`Turns::ask`].
+    /// Expected gain while the controller tries other sizes or wants to, for [`Turns::ask`].
     pub wants_turn: Option<f64>,
-    /// How many entries the journal got by this tick; the last of them are the new ones.
+    /// Number of journal entries added by this tick; they are the last ones.
     pub entries: u32,
 }
 
 impl Decision {
-    /// The decision of a pool that nobody controls.
+    /// Returns the decision of a pool without a controller.
     pub const fn still(limit: u32) -> Self {
         Self {
             limit,
@@ -70,42 +70,42 @@ impl Decision {
     }
 }
 
-/// What the controller is doing.
+/// Activity of the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// It keeps still, for the reason in [`Status::frozen`].
+    /// Keeps the size, for the reason in [`Status::frozen`].
     Frozen,
-    /// It stays at its size until the next experiment.
+    /// Keeps the size until the next experiment.
     Holding,
     /// Mode off.
     Off,
-    /// It compares sizes near the knee.
+    /// Compares sizes near the knee.
     Probing,
-    /// It is on its way to the knee.
+    /// Is on its way to the knee.
     Ramping,
 }
 
-/// How things stand, for `SHOW POOL_SIZE`.
+/// State of the controller, for `SHOW POOL_SIZE`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Status {
-    /// What it is doing.
+    /// Activity of the controller.
     pub phase: Phase,
-    /// Why it keeps still.
+    /// Reason for which it is frozen.
     pub frozen: Option<&'static str>,
-    /// The size it holds, or in mode advise recommends.
+    /// Size that the controller holds, or recommends in mode advise.
     pub size: u32,
     /// The limit in force, which an experiment may have moved, with room for pinned servers.
     pub limit: u32,
-    /// Sizes between which the knee lies as far as experiments have told: growing still paid at the first
-    /// and did not at the second.
+    /// Sizes between which the knee lies, as far as experiments have shown: growing still paid at the first and did not
+    /// at the second.
     pub knee: Option<(u32, u32)>,
-    /// What the last experiment showed.
+    /// Result of the last experiment.
     pub elasticity: Option<Elasticity>,
-    /// Rails and what else was counted.
+    /// Counts of rails and other events.
     pub counts: Counts,
 }
 
-/// What happened since the start.
+/// Counts since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Pairs of blocks.
@@ -114,11 +114,11 @@ pub struct Counts {
     pub moves: u64,
     /// Openings of the stall valve.
     pub stalls: u64,
-    /// Cuts for hard errors.
+    /// Cuts after hard errors.
     pub cuts: u64,
-    /// Times it began to keep still.
+    /// Number of times that the controller froze.
     pub freezes: u64,
-    /// Changes of load that were noticed.
+    /// Number of load changes noticed.
     pub shifts: u64,
     /// Holds that lasted longer because the probe budget was spent.
     pub overspent: u64,
@@ -136,23 +136,23 @@ enum Direction {
     Up,
 }
 
-/// How far apart and in which direction it searches.
+/// State of the search: distance and direction.
 #[derive(Debug, Clone, Copy)]
 struct Search {
-    /// The tried limits are the size divided and multiplied by this.
+    /// The tried limits are the size divided by and multiplied by this.
     ratio: f64,
     is_ramping: bool,
     last: Option<Direction>,
-    /// The last experiment wanted to go beyond what is allowed.
+    /// The last experiment favoured a size beyond the bounds.
     is_at_bound: bool,
-    /// How long the next hold lasts.
+    /// Length of the next hold.
     hold_s: f64,
 }
 
 impl Search {
     const RATIO_MAX: f64 = 2.0;
     const RATIO_MIN: f64 = 1.15;
-    /// At this ratio a change of direction says that the knee is found.
+    /// At this ratio a change of direction means that the knee is found.
     const RATIO_FINE: f64 = 1.3;
     const HOLD_MIN_S: f64 = 4.0;
     const HOLD_MAX_S: f64 = 20.0;
@@ -174,12 +174,12 @@ pub struct Controller {
     settings: Settings,
     random: Random,
     began: Option<Duration>,
-    /// Seconds of the observation before, since `began`.
+    /// Seconds of the previous observation, since `began`.
     now_s: f64,
     totals: Box<Totals>,
     size: u32,
     limit: u32,
-    /// What pinned servers get beside the limit.
+    /// Servers allowed beside the limit, for pinned ones.
     room: u32,
     stage: Stage,
     search: Search,
@@ -196,20 +196,20 @@ pub struct Controller {
     elasticity: Option<Elasticity>,
     /// The last size that an experiment chose; 0 if none did.
     proven: u32,
-    /// When the load changed last.
+    /// When the load last changed.
     shifted_s: f64,
-    /// Which part of the held time long transactions had in the last pair.
+    /// Share of the held time of long transactions in the last pair.
     long_share: f64,
-    /// Whether few transactions held most of the servers in it.
+    /// Few transactions held most of the servers in the last pair.
     is_heavy_tailed: bool,
-    /// The size below which growing paid lately, and the one above which it did not.
+    /// Size at which growing paid lately; `pays_not_at` is the one at which it did not.
     pays_at: Option<u32>,
     pays_not_at: Option<u32>,
 }
 
 impl Controller {
-    /// A controller that begins at `settings.size`. The seed decides which limit of a pair is tried first,
-    /// and spreads the experiments of many pools.
+    /// Creates a controller that begins at `settings.size`. The seed determines the order of limits in a pair, and
+    /// spreads the experiments of many pools.
     pub fn new(settings: Settings, seed: u64) -> Self {
         let settings = settings.in_range();
         Self {
@@ -245,12 +245,12 @@ impl Controller {
 
     // === commands ===
 
-    /// Other bounds, goal or mode. The size found is kept as far as they allow.
+    /// Applies other bounds, goal or mode. Keeps the size found as far as they allow it.
     pub fn configure(&mut self, settings: Settings) {
         let settings = settings.in_range();
         let is_restart = settings.mode != self.settings.mode || settings.size != self.settings.size;
         if self.settings.mode == Mode::Off {
-            // What was counted in the meantime was not observed.
+            // Counts of the meantime were not observed.
             self.began = None;
             self.now_s = 0.0;
             self.shifted_s = f64::NEG_INFINITY;
@@ -262,7 +262,7 @@ impl Controller {
         self.search = Search::ramp();
     }
 
-    /// One look at the pool, every 50 ms.
+    /// Processes one observation of the pool, every 50 ms.
     pub fn tick(&mut self, seen: &Observation) -> Decision {
         self.entries = 0;
         if self.settings.mode == Mode::Off {
@@ -295,12 +295,12 @@ impl Controller {
 
     // === getters ===
 
-    /// The last decisions with their reasons.
+    /// Returns the last decisions with their reasons.
     pub const fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// How things stand.
+    /// Returns the state of the controller.
     pub fn status(&self) -> Status {
         let phase = match &self.stage {
             _ if self.settings.mode == Mode::Off => Phase::Off,

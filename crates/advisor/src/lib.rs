@@ -1,11 +1,10 @@
-//! Pool sizing: observations in, a recommendation and its reasoning out.
+//! Pool sizing: from observations to a recommendation and its reasons.
 //!
-//! Pure: time, randomness and figures are arguments. It must never read a clock or a socket.
+//! Pure: time, randomness and figures are arguments. The crate must never read a clock or a socket.
 //!
-//! Two halves. [`analysis`] reads what a lab has measured, throughput and latency at several numbers of
-//! connections and what sessions waited for, and answers once: [`Analysis::of`](analysis::Analysis::of).
-//! [`controller`] sits in a pool that works, tries sizes of its own and keeps the best:
-//! [`Controller::tick`](controller::Controller::tick).
+//! There are two halves. [`analysis`] takes measurements of a lab (throughput and latency at several numbers of
+//! connections, and wait events) and gives one answer: [`Analysis::of`](analysis::Analysis::of). [`controller`] runs in
+//! a working pool, tries sizes and keeps the best: [`Controller::tick`](controller::Controller::tick).
 //!
 //! ```
 //! use weir_advisor::analysis::{Analysis, Answer, Kind, Machine, Point, Sweep};
@@ -30,7 +29,7 @@
 //! # Ok::<(), weir_advisor::analysis::SweepError>(())
 //! ```
 //!
-//! The controller is told totals and gauges every 50 ms and answers with the limit that is now in force:
+//! The controller gets totals and gauges every 50 ms and returns the limit that is now in force:
 //!
 //! ```
 //! use std::time::Duration;

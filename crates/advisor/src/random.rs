@@ -1,16 +1,16 @@
-//! Reproducible chance: SplitMix64 from a seed that the caller passes in. Not for secrets.
+//! Reproducible random numbers: SplitMix64 from a seed that the caller passes in. Not for secrets.
 
-/// A stream of numbers that one seed decides.
+/// Stream of numbers determined by a seed.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// The stream of `seed`.
+    /// Returns the stream of `seed`.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Any number.
+    /// Returns any number.
     pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -19,13 +19,13 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Evenly from `0.0..1.0`.
+    /// Returns a number uniform in `0.0..1.0`.
     pub fn fraction(&mut self) -> f64 {
         const STEPS: f64 = 9_007_199_254_740_992.0; // 2^53: every value is exact
         (self.next() >> 11) as f64 / STEPS
     }
 
-    /// Evenly from `0..count`; 0 if `count` is 0.
+    /// Returns a number uniform in `0..count`; 0 if `count` is 0.
     pub fn below(&mut self, count: usize) -> usize {
         let count = count as u64;
         if count == 0 {
@@ -34,7 +34,7 @@ impl Random {
         usize::try_from(self.next() % count).unwrap_or(0)
     }
 
-    /// From the exponential distribution of this mean.
+    /// Returns a number from the exponential distribution with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.fraction()).ln()
     }

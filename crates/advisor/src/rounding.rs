@@ -1,6 +1,6 @@
-//! From reckoned sizes to whole servers.
+//! Rounding of computed sizes to whole servers.
 
-/// The nearest whole number of servers; what is negative or not a number is 0.
+/// Returns the nearest whole number of servers; 0 for a negative value or not-a-number.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "float to integer casts saturate, and not-a-number becomes 0"
@@ -9,7 +9,7 @@ pub(crate) fn servers(size: f64) -> u32 {
     size.round() as u32
 }
 
-/// Where a value falls among `count` slots; beyond the ends is in the end slots.
+/// Returns the slot of a value among `count` slots; values beyond the ends fall into the end slots.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "float to integer casts saturate, and not-a-number becomes 0"

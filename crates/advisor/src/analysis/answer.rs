@@ -1,4 +1,4 @@
-//! One answer out of many criteria, with its reason, its price and what speaks against it.
+//! Derives one answer from many criteria, with its reason, its price and its doubts.
 
 use std::fmt;
 
@@ -7,29 +7,30 @@ use crate::analysis::sweep::{LittleCheck, Point, Sweep};
 use crate::analysis::usl::Banded;
 use crate::controller::Goal;
 
-/// Growing by more than half a per cent per cent of connections at the end: the knee is not in sight.
+/// Elasticity at the last step above which the knee is not in sight: growth of throughput in per cent per per cent of
+/// connections.
 const STILL_RISING: f64 = 0.5;
-/// Not yet flat at the end.
+/// Elasticity above which the curve is not yet flat.
 const NOT_FLAT: f64 = 0.15;
 const POINTS_MIN: usize = 3;
 const POINTS_GOOD: usize = 5;
 const REPETITIONS_GOOD: usize = 3;
-/// Latency that is so much above the best is not as good.
+/// Largest factor above the best latency that still counts as equally good.
 const TAIL: f64 = 1.1;
 const RESIDUAL_GOOD: f64 = 0.1;
 const BAND_GOOD: f64 = 2.0;
 const SPREAD_GOOD: f64 = 3.0;
 
-/// How many connections.
+/// Recommended number of connections.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// Nothing can be recommended without guessing.
     Refused(Refusal),
-    /// So many.
+    /// A number can be recommended.
     Recommended(Recommendation),
 }
 
-/// Why there is no recommendation, and what to measure.
+/// Reason for which there is no recommendation, and the measurement that is missing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -37,10 +38,10 @@ pub enum Refusal {
     StillRising {
         /// The last two numbers of connections.
         between: (u32, u32),
-        /// How much, in per cent of throughput per per cent of connections.
+        /// Growth in per cent of throughput per per cent of connections.
         elasticity: f64,
     },
-    /// A knee cannot be seen in fewer than three points.
+    /// Fewer than three points, in which a knee cannot be seen.
     TooFew(usize),
 }
 
@@ -64,19 +65,19 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// How far a recommendation can be relied on.
+/// Reliability of a recommendation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
     /// Three doubts or more.
     Low,
-    /// One doubt or two.
+    /// At most two doubts.
     Medium,
-    /// Nothing speaks against it.
+    /// No doubts.
     High,
 }
 
 impl Confidence {
-    /// For people.
+    /// Word for reports.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -86,18 +87,18 @@ impl Confidence {
     }
 }
 
-/// One number of connections, which was measured.
+/// A recommended number of connections, which was measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recommendation {
-    /// How many.
+    /// Number of connections.
     pub connections: u32,
-    /// Why, one sentence without a full stop.
+    /// Reason, one sentence without a full stop.
     pub reason: String,
-    /// What it costs against the highest throughput, the same.
+    /// Cost compared with the highest throughput, one sentence without a full stop.
     pub price: String,
-    /// How far it can be relied on.
+    /// Reliability of the recommendation.
     pub confidence: Confidence,
-    /// What speaks against it, each the same.
+    /// Doubts about it, each one sentence without a full stop.
     pub doubts: Vec<String>,
 }
 
@@ -178,8 +179,8 @@ fn choose<'a>(sweep: &'a Sweep, criteria: &[Criterion], goal: Goal) -> Option<(&
     }
 }
 
-/// The number nearest to the middle of what the criteria say, and from there as far as more connections still pay: no
-/// middle of rules is a reason to leave half of the throughput.
+/// Picks the point nearest to the median of the criteria, and moves on from there while more connections still pay. A
+/// median of rules is no reason to leave half of the throughput unused.
 fn middle<'a>(sweep: &'a Sweep, figures: &[f64]) -> Option<(&'a Point, String)> {
     let middle = *figures.get(figures.len() / 2)?;
     let (low, high) = (figures.first()?, figures.last()?);
@@ -216,7 +217,7 @@ fn fewest(sweep: &Sweep, part: f64, p99_s: f64) -> Option<&Point> {
         .find(|point| point.tps >= least && point.p99_s.unwrap_or(0.0) <= p99_s)
 }
 
-/// Nearest by ratio: 8 is as far from 16 as 32 is.
+/// Returns the point nearest by ratio: 8 is as far from 16 as 32 is.
 fn nearest(sweep: &Sweep, connections: f64) -> Option<&Point> {
     let distance = |point: &Point| (f64::from(point.connections) / connections).ln().abs();
     sweep

@@ -1,4 +1,4 @@
-//! Rules for the number of connections. None is right alone; a report shows them all.
+//! Rules for the number of connections. No single rule is right; a report shows them all.
 
 use crate::analysis::Machine;
 use crate::analysis::sweep::{Point, Sweep};
@@ -7,16 +7,16 @@ use crate::analysis::usl::Banded;
 /// Elasticity of the fit at which [`CriterionKind::Elasticity`] stops.
 pub const ELASTICITY: f64 = 0.15;
 
-/// Which rule.
+/// Name of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CriterionKind {
-    /// Highest throughput times lowest hold time: what the database can have in work at once.
+    /// Highest throughput times lowest hold time: the transactions that the database can process at once.
     BandwidthDelay,
     /// The last number at which the fitted curve still grows by 0.15 % per cent of connections.
     Elasticity,
-    /// Twice the cores plus spindles, what most people use. Shown to be compared, not to be followed.
+    /// Twice the cores plus spindles, the usual rule of thumb. Shown for comparison only.
     Heuristic,
-    /// The point farthest from the straight line between the first and the last.
+    /// The point farthest above the straight line between the first and the last.
     Kneedle,
     /// The point with the most throughput per hold time.
     Power,
@@ -24,19 +24,19 @@ pub enum CriterionKind {
     Scalability,
 }
 
-/// One rule and what it says.
+/// A rule and its result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Criterion {
-    /// Which rule.
+    /// The rule.
     pub kind: CriterionKind,
-    /// Connections; nothing if it cannot tell without extrapolating.
+    /// Number of connections; `None` if the rule cannot tell without extrapolating.
     pub connections: Option<f64>,
-    /// What part of the best throughput that is, between measured points in proportion; 0 to 1.
+    /// Share of the best throughput at that number, 0 to 1; interpolated between measured points.
     pub part_of_best: Option<f64>,
 }
 
 impl CriterionKind {
-    /// For people.
+    /// Name for reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::BandwidthDelay => "bandwidth-delay knee",
@@ -48,7 +48,7 @@ impl CriterionKind {
         }
     }
 
-    /// How it is reckoned, for people.
+    /// Formula for reports.
     pub const fn formula(self) -> &'static str {
         match self {
             Self::BandwidthDelay => "highest throughput x lowest hold time",
@@ -62,7 +62,7 @@ impl CriterionKind {
         }
     }
 
-    /// Whether it comes from measurements.
+    /// True if the rule uses measurements.
     pub const fn is_measured(self) -> bool {
         !matches!(self, Self::Heuristic)
     }
@@ -93,7 +93,7 @@ pub(super) fn all(sweep: &Sweep, machine: Machine, usl: Option<&Banded>) -> Vec<
     .collect()
 }
 
-/// X_max · R_min: the connections that keep the database busy if none of them ever waited.
+/// X_max · R_min: number of connections that keep the database busy if no transaction ever waited.
 pub fn bandwidth_delay(sweep: &Sweep) -> Option<f64> {
     let shortest = sweep
         .points()
@@ -130,7 +130,7 @@ fn best(sweep: &Sweep, value: impl Fn(&Point) -> f64) -> Option<f64> {
         .map(|point| f64::from(point.connections))
 }
 
-/// Throughput at `connections`, in proportion between the neighbouring points; nothing beyond the ends.
+/// Throughput at `connections`, interpolated between the neighbouring points; `None` beyond the ends.
 pub fn tps_at(sweep: &Sweep, connections: f64) -> Option<f64> {
     let points = sweep.points();
     points

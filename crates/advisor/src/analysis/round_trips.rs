@@ -1,21 +1,21 @@
-//! What chattiness costs: the same work, one statement at a time or all at once.
+//! Cost of chatty clients: the same work sent one statement at a time or all at once.
 
 use crate::analysis::sweep::Sweep;
 
-/// The same number of connections, chatty and pipelined.
+/// Comparison of chatty and pipelined clients at the same number of connections.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
     /// Connections of both.
     pub connections: u32,
-    /// How many times the throughput pipelining gives.
+    /// Ratio of the throughput, pipelined to chatty.
     pub speed_up: f64,
-    /// What each saved round trip had cost, in seconds: network, wake-ups and the time in which the server
-    /// waited for its client.
+    /// Cost of each saved round trip, in seconds: network, wakeups and the time in which the server waited for its
+    /// client.
     pub round_trip_s: f64,
 }
 
-/// Compares the two at each number of connections that both have. `trips` is the mean number of round trips
-/// of a transaction, chatty and pipelined; with 60 % transfers of six and 40 % reads of one it is 4 and 1.
+/// Compares the two sweeps at each number of connections that both have. `trips` is the mean number of round trips of a
+/// transaction, chatty and pipelined. With 60 % transfers of six and 40 % reads of one it is 4 and 1.
 pub fn compare(chatty: &Sweep, pipelined: &Sweep, trips: (f64, f64)) -> Vec<Comparison> {
     let saved = trips.0 - trips.1;
     if saved <= 0.0 {
@@ -38,7 +38,7 @@ pub fn compare(chatty: &Sweep, pipelined: &Sweep, trips: (f64, f64)) -> Vec<Comp
         .collect()
 }
 
-/// The cost of a round trip where nothing waits for anything: at the fewest connections.
+/// Returns the cost of a round trip without other waits, that is, at the fewest connections.
 pub fn cost_s(comparisons: &[Comparison]) -> Option<f64> {
     comparisons
         .iter()

@@ -2,19 +2,19 @@
 
 use thiserror::Error;
 
-/// What was varied.
+/// Quantity that a sweep varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// As many clients as connections, each always busy.
     Connections,
-    /// The size of a pool; so many clients are always busy, those without a server wait.
+    /// The size of a pool. A fixed number of clients is always busy; those without a server wait.
     Pool {
-        /// Clients in all.
+        /// Number of clients.
         clients: u32,
     },
 }
 
-/// What was measured at one number of connections.
+/// Measurement at one number of connections.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     /// Connections to the database.
@@ -23,9 +23,9 @@ pub struct Point {
     pub tps: f64,
     /// Mean latency as the client sees it, in seconds.
     pub latency_s: f64,
-    /// Its standard deviation, in seconds.
+    /// Standard deviation of the latency, in seconds.
     pub latency_stddev_s: Option<f64>,
-    /// Its 99th percentile, in seconds.
+    /// 99th percentile of the latency, in seconds.
     pub p99_s: Option<f64>,
     /// Transactions per second of each repetition, if there were several; `tps` is then their mean.
     pub repetitions: Vec<f64>,
@@ -45,7 +45,7 @@ impl Point {
     }
 }
 
-/// Why points make no sweep.
+/// Reason for which points do not form a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SweepError {
@@ -60,22 +60,22 @@ pub enum SweepError {
     TooFew(usize),
 }
 
-/// How well Little's law holds at a point: clients = throughput x latency.
+/// Check of Little's law at a point: clients = throughput x latency.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LittleCheck {
     /// Connections of the point.
     pub connections: u32,
-    /// Clients that there were.
+    /// Number of clients.
     pub clients: f64,
     /// Throughput times latency.
     pub reckoned: f64,
 }
 
 impl LittleCheck {
-    /// More than this part off, and throughput or latency was not measured right.
+    /// Relative error above which throughput or latency was measured wrongly.
     pub const OFF_MAX: f64 = 0.02;
 
-    /// By which part it is off, 0 or more.
+    /// Relative error, 0 or more.
     pub fn off(&self) -> f64 {
         (self.clients - self.reckoned).abs() / self.clients
     }
@@ -89,10 +89,10 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Brings points into order.
+    /// Sorts and checks the points.
     ///
     /// # Errors
-    /// When they are too few, not positive, or two are at the same number of connections.
+    /// There are too few points, a figure is not positive, or two points have the same number of connections.
     pub fn new(kind: Kind, mut points: Vec<Point>) -> Result<Self, SweepError> {
         points.sort_by_key(|point| point.connections);
         if points.len() < 2 {
@@ -112,7 +112,7 @@ impl Sweep {
         Ok(Self { kind, points })
     }
 
-    /// What was varied.
+    /// Quantity that was varied.
     pub const fn kind(&self) -> Kind {
         self.kind
     }
@@ -122,7 +122,7 @@ impl Sweep {
         &self.points
     }
 
-    /// The most connections that were measured.
+    /// The highest number of connections that was measured.
     pub fn connections_max(&self) -> u32 {
         self.points.last().map_or(0, |point| point.connections)
     }
@@ -135,16 +135,17 @@ impl Sweep {
             .fold(0.0, f64::max)
     }
 
-    /// How long a transaction has a connection at `point`, in seconds, without the wait for one.
+    /// Time for which a transaction has a connection at `point`, in seconds, without the wait for one.
     pub fn hold_s(&self, point: &Point) -> f64 {
         match self.kind {
             Kind::Connections => point.latency_s,
-            // All of a pool's servers are busy as long as clients wait for them.
+            // All servers of a pool are busy while clients wait for them.
             Kind::Pool { clients } => f64::from(point.connections.min(clients)) / point.tps,
         }
     }
 
-    /// Between neighbouring points: by how many per cent throughput grew per cent of connections.
+    /// Returns the elasticity between neighbouring points: growth of throughput in per cent per per cent of
+    /// connections.
     pub fn elasticities(&self) -> Vec<(u32, u32, f64)> {
         self.points
             .iter()

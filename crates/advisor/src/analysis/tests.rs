@@ -1,4 +1,4 @@
-//! The analysis against the published figures of the e-wallet experiment (P3), and against known answers.
+//! Tests of the analysis with the published figures of the e-wallet experiment (P3), and with known answers.
 
 use std::collections::BTreeMap;
 
@@ -218,7 +218,7 @@ fn the_answer_has_its_reason_its_price_and_its_doubts() {
 
 #[test]
 fn no_middle_of_criteria_leaves_what_more_connections_still_bring() {
-    // From 16 to 32 they bring 0.47 % per cent: too little to refuse, too much to leave.
+    // From 16 to 32 the elasticity is 0.47: too little to refuse, too much to ignore.
     let rows = [
         (2, 1329.0, 1.50),
         (4, 2571.0, 1.55),
@@ -277,7 +277,7 @@ fn a_pool_that_is_swept_with_percentiles_gets_the_fewest_that_do_as_well() {
         "{:?}",
         analysis.answer
     );
-    // Hold times, not latencies with the wait for a server, make the bandwidth-delay knee.
+    // The bandwidth-delay knee uses hold times, not latencies including the wait for a server.
     near(
         says(&analysis, CriterionKind::BandwidthDelay),
         2411.0 * 2.0 / 370.0,

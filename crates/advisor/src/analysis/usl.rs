@@ -1,19 +1,19 @@
-//! The Universal Scalability Law, X(N) = γN / (1 + σ(N-1) + κN(N-1)): contention σ bends the curve, coherency
-//! κ turns it down. N/X is linear in three unknowns, so a weighted least squares fit is exact and needs no start.
+//! The Universal Scalability Law, X(N) = γN / (1 + σ(N-1) + κN(N-1)): contention σ bends the curve, coherency κ turns
+//! it down. N/X is linear in three unknowns, so a weighted least squares fit is exact and needs no start value.
 
 use thiserror::Error;
 
 use crate::analysis::sweep::Sweep;
 use crate::random::Random;
 
-/// Nothing is said of more connections than this many times the most that were measured.
+/// Results are limited to this multiple of the highest measured number of connections.
 pub const REACH: f64 = 1.5;
 
-/// Three unknowns and one point to see whether they fit.
+/// Three unknowns, and one point to check the fit.
 const POINTS_MIN: usize = 4;
 const BOOTSTRAPS: usize = 500;
 
-/// Why there is no fit.
+/// Reason for which there is no fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FitError {
@@ -36,18 +36,18 @@ pub struct Fit {
     pub kappa: f64,
     /// The largest relative distance of a point from the curve.
     pub residual_max: f64,
-    /// The most connections that were measured.
+    /// The highest number of connections that was measured.
     pub connections_max: u32,
 }
 
 /// A value and the interval that holds 95 % of its bootstrap.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Band {
-    /// The value of the fit itself.
+    /// Value of the fit itself.
     pub value: f64,
-    /// 2.5 % of the bootstrap are below.
+    /// Lower end: 2.5 % of the bootstrap lie below.
     pub low: f64,
-    /// 2.5 % of the bootstrap are above.
+    /// Upper end: 2.5 % of the bootstrap lie above.
     pub high: f64,
 }
 
@@ -56,20 +56,20 @@ pub struct Band {
 pub struct Banded {
     /// The curve.
     pub fit: Fit,
-    /// Where it is highest; nothing if that is beyond [`REACH`].
+    /// Number of connections with the highest throughput; `None` beyond [`REACH`].
     pub peak: Option<Band>,
-    /// Where it reaches 95 % of its height; nothing if that is beyond [`REACH`].
+    /// Fewest connections with 95 % of the highest throughput; `None` beyond [`REACH`].
     pub near_peak: Option<Band>,
     /// Throughput of one connection.
     pub gamma: Band,
 }
 
 impl Fit {
-    /// Fits N/X with weights (X/N)², so that every point counts by its relative distance. A negative σ or κ
-    /// is set to 0 and the rest is fitted again.
+    /// Fits N/X with weights (X/N)², so that every point counts by its relative distance. A negative σ or κ is set to 0
+    /// and the rest is fitted again.
     ///
     /// # Errors
-    /// When there are fewer than four points, or they do not determine a curve.
+    /// There are fewer than four points, or they do not determine a curve.
     pub fn of(sweep: &Sweep) -> Result<Self, FitError> {
         let points: Vec<(f64, f64)> = sweep
             .points()
@@ -108,7 +108,7 @@ impl Fit {
         }
     }
 
-    /// Throughput at `connections`, transactions per second.
+    /// Throughput at `connections`, in transactions per second.
     pub fn tps(&self, connections: f64) -> f64 {
         self.gamma * connections
             / (1.0
@@ -116,7 +116,7 @@ impl Fit {
                 + self.kappa * connections * (connections - 1.0))
     }
 
-    /// By how many per cent throughput grows per cent of connections, at `connections`.
+    /// Elasticity at `connections`: growth of throughput in per cent per per cent of connections.
     pub fn elasticity(&self, connections: f64) -> f64 {
         // d ln X / d ln N = 1 - N (σ + κ(2N - 1)) / (1 + σ(N-1) + κN(N-1))
         let below =
@@ -124,19 +124,18 @@ impl Fit {
         1.0 - connections * (self.sigma + self.kappa * (2.0 * connections - 1.0)) / below
     }
 
-    /// Where throughput is highest; nothing if the curve has no peak within [`REACH`].
+    /// Number of connections with the highest throughput; `None` if the curve has no peak within [`REACH`].
     pub fn peak(&self) -> Option<f64> {
         self.within_reach(((1.0 - self.sigma).max(0.0) / self.kappa).sqrt().max(1.0))
     }
 
-    /// The fewest connections with `part` of the throughput of the peak; nothing if that is beyond [`REACH`].
+    /// Fewest connections with `part` of the throughput of the peak; `None` beyond [`REACH`].
     pub fn part_of_peak(&self, part: f64) -> Option<f64> {
         let best = self.tps(self.peak()?);
         self.first(|connections| self.tps(connections) >= part * best)
     }
 
-    /// The last number of connections at which the elasticity is above `least`; nothing if that is beyond
-    /// [`REACH`].
+    /// Highest number of connections at which the elasticity is above `least`; `None` beyond [`REACH`].
     pub fn last_elastic(&self, least: f64) -> Option<f64> {
         self.first(|connections| self.elasticity(connections) <= least)
     }
@@ -145,7 +144,7 @@ impl Fit {
         (connections <= REACH * f64::from(self.connections_max)).then_some(connections)
     }
 
-    /// The first number of connections for which a monotone condition holds, by bisection.
+    /// Finds the first number of connections for which a monotone condition holds, by bisection.
     fn first(&self, holds: impl Fn(f64) -> bool) -> Option<f64> {
         let reach = REACH * f64::from(self.connections_max);
         let (mut low, mut high) = (1.0, self.peak().unwrap_or(reach));
@@ -166,8 +165,8 @@ impl Fit {
         Some(high)
     }
 
-    /// The curve with bands: repetitions are drawn again where every point has several, else the distances
-    /// of points from the curve are dealt anew.
+    /// Adds bands by a bootstrap. If every point has several repetitions, these are resampled; else the distances of
+    /// points from the curve are.
     pub fn banded(self, sweep: &Sweep, seed: u64) -> Banded {
         let mut random = Random::new(seed);
         let fits: Vec<Self> = (0..BOOTSTRAPS)
@@ -214,7 +213,7 @@ impl Fit {
     fn draw(&self, sweep: &Sweep, random: &mut Random) -> Vec<(f64, f64)> {
         let points = sweep.points();
         let is_repeated = points.iter().all(|point| point.repetitions.len() > 1);
-        // With three unknowns taken from few points, what is left of the distances is too small.
+        // Three unknowns fitted to few points make the distances too small, so they are widened.
         let freedom = points.len().saturating_sub(3).max(1) as f64;
         let widen = (points.len() as f64 / freedom).sqrt();
         points
@@ -238,7 +237,7 @@ impl Fit {
     }
 }
 
-/// γ, σ, κ by weighted least squares; σ or κ is 0 where it is left out.
+/// Computes γ, σ, κ by weighted least squares; σ or κ is 0 if left out.
 fn solve(points: &[(f64, f64)], has_sigma: bool, has_kappa: bool) -> Option<(f64, f64, f64)> {
     // N/X = a + b(N-1) + cN(N-1), with γ = 1/a, σ = b/a, κ = c/a.
     let mut matrix = [[0.0; 4]; 3];
@@ -260,7 +259,7 @@ fn solve(points: &[(f64, f64)], has_sigma: bool, has_kappa: bool) -> Option<(f64
             }
         }
     }
-    // An unknown that is left out is 0: its own equation says so.
+    // Sets an unknown that is left out to 0 by its own equation.
     for (index, is_there) in [(1, has_sigma), (2, has_kappa)] {
         if !is_there && let Some(cell) = matrix.get_mut(index).and_then(|line| line.get_mut(index))
         {
@@ -271,7 +270,7 @@ fn solve(points: &[(f64, f64)], has_sigma: bool, has_kappa: bool) -> Option<(f64
     (a > 0.0).then(|| (1.0 / a, b / a, c / a))
 }
 
-/// Gauss with pivots, for three equations.
+/// Solves three equations by Gaussian elimination with pivots.
 fn eliminate(mut matrix: [[f64; 4]; 3]) -> Option<[f64; 3]> {
     for column in 0..3 {
         let size = |line: &[f64; 4]| line.get(column).copied().unwrap_or(0.0).abs();

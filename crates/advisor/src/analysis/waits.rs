@@ -1,15 +1,15 @@
-//! What sessions wait for: average active sessions by wait event, from snapshots of `pg_stat_activity`.
+//! Wait profile of sessions: average active sessions by wait event, from snapshots of `pg_stat_activity`.
 
 use std::collections::BTreeMap;
 
-/// What a session was doing at a snapshot.
+/// Activity of a session at a snapshot.
 ///
 /// State and wait are separate columns of `pg_stat_activity` and read at different moments
 /// (<https://www.postgresql.org/docs/current/monitoring-stats.html#MONITORING-PG-STAT-ACTIVITY-VIEW>), so some
 /// pairs exist only because time passed between the two: [`Race`](Class::Race).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// Active without a wait: on a core, or waiting for one.
+    /// Active without a wait event: on a core, or waiting for one.
     Cpu,
     /// Waits for storage.
     Io,
@@ -19,16 +19,16 @@ pub enum Class {
     Lock,
     /// Active with any other wait, such as IPC, Timeout, or for the client to take rows.
     Other,
-    /// In a transaction, waiting for its client: the server is taken and does nothing.
+    /// In a transaction and waiting for its client: the server is in use and does nothing.
     ClientInTransaction,
     /// Between transactions.
     Idle,
-    /// State and wait contradict each other; expected to be rare.
+    /// State and wait event contradict each other; expected to be rare.
     Race,
 }
 
 impl Class {
-    /// From the columns `state`, `wait_event_type` and `wait_event`; SQL's NULL is nothing.
+    /// Classifies by the columns `state`, `wait_event_type` and `wait_event`; SQL's NULL is `None`.
     pub fn of(state: &str, wait_event_type: Option<&str>, wait_event: Option<&str>) -> Self {
         let waits_for_client = wait_event == Some("ClientRead");
         match state {
@@ -48,7 +48,7 @@ impl Class {
         }
     }
 
-    /// Whether the session is busy in the database.
+    /// True if the session is busy in the database.
     pub const fn is_active(self) -> bool {
         matches!(
             self,
@@ -57,33 +57,33 @@ impl Class {
     }
 }
 
-/// How often one event was seen.
+/// Number of occurrences of one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Occurrences {
     /// Sessions in all snapshots together.
     pub count: u64,
-    /// Snapshots with at least one.
+    /// Number of snapshots with at least one such session.
     pub present_in: u64,
-    /// Sum of the squares of the sessions in each snapshot, where that is known.
+    /// Sum of the squares of the sessions in each snapshot, if known.
     pub squares: Option<u64>,
 }
 
 /// Average active sessions of one event.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
-    /// Sessions per snapshot, over **all** snapshots: how many sessions this event costs on average.
+    /// Sessions per snapshot, over **all** snapshots: the average number of sessions that this event occupies.
     pub average: f64,
-    /// Its standard error.
+    /// Standard error of the average.
     pub error: f64,
-    /// Sessions per snapshot over those in which the event was there at all. Some publish this under the
-    /// name of the first; it says how bad the event is when it comes, and must not be compared with cores.
+    /// Sessions per snapshot over those with the event. Some publications call this the average. It shows how bad the
+    /// event is when it comes, and must not be compared with cores.
     pub when_present: f64,
 }
 
 impl Occurrences {
-    /// The average over `snapshots`; nothing if there were none.
+    /// Returns the load over `snapshots`; `None` if there were none.
     ///
-    /// The error is that of the sessions between snapshots where the squares are known, else that of counting,
+    /// The error comes from the variance between snapshots if the squares are known. Otherwise it is that of counting,
     /// √count / snapshots.
     pub fn load(&self, snapshots: u64) -> Option<Load> {
         if snapshots == 0 {
@@ -113,7 +113,7 @@ impl Occurrences {
 /// A class and the event, such as `LWLock` and `WALWrite`.
 pub type Event = (Class, String);
 
-/// Snapshots of one phase, put together.
+/// Combined snapshots of one phase.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Profile {
     snapshots: u64,
@@ -121,7 +121,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Adds one snapshot: how many sessions had which event. A snapshot without sessions counts, too.
+    /// Adds one snapshot: the number of sessions by event. A snapshot without sessions counts, too.
     pub fn add(&mut self, sessions: &BTreeMap<Event, u64>) {
         self.snapshots += 1;
         for (event, count) in sessions.iter().filter(|(_, count)| **count > 0) {
@@ -132,12 +132,12 @@ impl Profile {
         }
     }
 
-    /// How many snapshots there were.
+    /// Number of snapshots.
     pub const fn snapshots(&self) -> u64 {
         self.snapshots
     }
 
-    /// Every event with its load, the largest first.
+    /// Returns every event with its load, the largest first.
     pub fn loads(&self) -> Vec<(Event, Load)> {
         let mut loads: Vec<(Event, Load)> = self
             .events
@@ -150,12 +150,12 @@ impl Profile {
         loads
     }
 
-    /// Sessions of one class on average.
+    /// Average number of sessions of one class.
     pub fn class(&self, class: Class) -> f64 {
         self.average(|of| of == class)
     }
 
-    /// Sessions that were busy in the database on average: what is compared with cores.
+    /// Average number of sessions that were busy in the database, to be compared with cores.
     pub fn active(&self) -> f64 {
         self.average(Class::is_active)
     }
@@ -170,8 +170,8 @@ impl Profile {
         count as f64 / (self.snapshots as f64).max(1.0)
     }
 
-    /// Sessions that wanted a core and had none, given how many cores were busy with the database: "CPU" of a
-    /// snapshot is all that is not in an instrumented wait. Not below 0.
+    /// Average number of sessions that wanted a core and had none, given the number of cores busy with the database.
+    /// Class "CPU" counts all active sessions without a wait event. Not below 0.
     pub fn waiting_for_cpu(&self, cores_used: f64) -> f64 {
         (self.class(Class::Cpu) - cores_used).max(0.0)
     }

@@ -1,13 +1,13 @@
-//! One block: the pool under one limit, settled first, then measured.
+//! A block: the pool under one limit, first settling, then measured.
 
 use crate::controller::observation::{Observation, Totals};
 use crate::controller::pace::Pace;
 use crate::controller::side::Side;
 
-/// Below this many waiting clients on average, the limit did not bind.
+/// Average number of waiting clients below which the limit did not bind.
 pub(crate) const QUEUE_MIN: f64 = 0.2;
 
-/// How long blocks settle and measure, in seconds and size-biased hold times.
+/// Lengths of settling and measuring, in seconds and size-biased hold times.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timing {
     settle_holds: f64,
@@ -19,7 +19,7 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    /// Far from the knee: rough answers soon.
+    /// Far from the knee: rough answers quickly.
     pub(crate) const RAMP: Self = Self {
         settle_holds: 1.0,
         settle_max_s: 1.5,
@@ -28,7 +28,7 @@ impl Timing {
         measure_max_s: 2.0,
         completions: 100,
     };
-    /// Near the knee: good answers.
+    /// Near the knee: accurate answers.
     pub(crate) const PROBE: Self = Self {
         settle_holds: 2.0,
         settle_max_s: 4.0,
@@ -37,8 +37,8 @@ impl Timing {
         measure_max_s: 4.0,
         completions: 300,
     };
-    /// A few transactions are so long that they decide what the others get: a raised limit looks good until
-    /// it is full of them.
+    /// For loads in which a few long transactions decide the throughput of the others: a raised limit looks good until
+    /// they fill it.
     pub(crate) const TAIL: Self = Self {
         settle_holds: 2.0,
         settle_max_s: 4.0,
@@ -50,7 +50,7 @@ impl Timing {
 
     const SETTLE_MIN_S: f64 = 0.03;
     const MEASURE_MIN_S: f64 = 0.2;
-    /// Where transactions are rare, a block waits for this many ...
+    /// With rare transactions, a block waits for this many ...
     const COMPLETIONS_RARE: f64 = 60.0;
     /// ... but not longer than this.
     const MEASURE_RARE_MAX_S: f64 = 30.0;
@@ -61,9 +61,9 @@ impl Timing {
 pub(crate) struct Block {
     pub(crate) limit: u32,
     began_s: f64,
-    /// Totals in equal steps since it is measured; nothing while it settles.
+    /// Totals in equal steps since measuring began; empty while the block settles.
     measured: Vec<(f64, Totals)>,
-    /// How many looks make a step, and how many there were since the last.
+    /// Number of observations per step, and number since the last step.
     stride: u32,
     looks: u32,
     in_use_peak: u32,
@@ -71,7 +71,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Steps that are kept: twice as many become half as many of double length.
+    /// Maximum number of steps kept. Beyond it every second step is dropped and steps become twice as long.
     const STEPS_MAX: usize = 16;
 
     pub(crate) const fn settling(limit: u32, now_s: f64) -> Self {
@@ -86,7 +86,7 @@ impl Block {
         }
     }
 
-    /// The pool has been at this limit for a while: no need to settle.
+    /// A block of a pool that has been at this limit for a while, so it need not settle.
     pub(crate) fn settled(limit: u32, now_s: f64, totals: &Totals) -> Self {
         Self {
             measured: vec![(now_s, totals.clone())],
@@ -94,7 +94,7 @@ impl Block {
         }
     }
 
-    /// One more look; the side that was measured when the block is over.
+    /// Processes one observation. Returns the measured side when the block is over.
     pub(crate) fn tick(
         &mut self,
         now_s: f64,
@@ -128,7 +128,7 @@ impl Block {
         is_over.then(|| self.side(now_s, &seen.totals)).flatten()
     }
 
-    /// For how long it has been measured, and how many transactions completed in that time.
+    /// Returns how long the block has been measured, and the transactions completed in that time.
     pub(crate) fn measured(&self, now_s: f64, totals: &Totals) -> (f64, u64) {
         self.measured.first().map_or((0.0, 0), |(since_s, from)| {
             (
@@ -138,7 +138,7 @@ impl Block {
         })
     }
 
-    /// A look at a block that is measured.
+    /// Records one observation of a block that is measured.
     pub(crate) fn note(&mut self, now_s: f64, seen: &Observation) {
         self.in_use_peak = self
             .in_use_peak
@@ -160,7 +160,7 @@ impl Block {
         self.measured.push((now_s, seen.totals.clone()));
     }
 
-    /// What was measured up to now; nothing if it has not settled, or only just.
+    /// Returns the measurement so far; `None` if the block has not settled, or only just.
     pub(crate) fn side(&self, now_s: f64, totals: &Totals) -> Option<Side> {
         let (since_s, _) = self.measured.first()?;
         if now_s - since_s < 0.5 * Timing::MEASURE_MIN_S {
@@ -172,7 +172,7 @@ impl Block {
             .map(|(at_s, totals)| (*at_s, totals))
             .collect();
         if self.looks > 0 {
-            // The rest of a step belongs to the last whole one.
+            // The rest of a step is added to the last whole one.
             if steps.len() > 1 {
                 steps.pop();
             }

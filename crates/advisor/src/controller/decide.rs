@@ -1,4 +1,4 @@
-//! What the controller concludes from experiments, and from what it sees between them.
+//! Decisions of the controller, from experiments and from observations between them.
 
 use crate::controller::block::{QUEUE_MIN, Timing};
 use crate::controller::estimate::{Elasticity, weather};
@@ -10,26 +10,26 @@ use crate::controller::settings::Mode;
 use crate::controller::{Controller, Direction, Search, Stage};
 use crate::rounding::servers;
 
-/// How many standard errors make sure.
+/// Number of standard errors that count as certain.
 const SURE: f64 = 1.3;
-/// By how much elasticities usually miss the goal: a pair whose error is larger must show more, since what is that far
-/// off is chance more often than not.
+/// Typical distance of elasticities from the goal. A pair with a larger error must show more, because such a large
+/// difference is more often chance than not.
 const OFF_GOAL: f64 = 0.15;
-/// After so many pairs it is decided by the value alone, with this much to spare.
+/// After this many pairs the value alone decides, with this margin.
 const PAIRS_MAX: usize = 6;
 const SPARE: f64 = 0.05;
-/// Limits that differ by so many servers cannot be brought closer together.
+/// Limits that differ by at most this many servers cannot be brought closer together.
 const FINEST: u32 = 2;
 /// In mode advise, sizes are tried within a quarter.
 pub(super) const ADVISE_RATIO: f64 = 1.25;
-/// A limit that binds nobody is brought down to the demand and this much more ...
+/// A limit that no client waits for is lowered to the demand plus this margin ...
 const UNUSED_FACTOR: f64 = 1.25;
 const UNUSED_SPARE: f64 = 2.0;
-/// ... and compared with smaller ones from so many servers in use on, if cores are not known.
+/// ... and compared with smaller ones from this many servers in use on, if the number of cores is unknown.
 const PROBE_FLOOR: f64 = 12.0;
-/// How long it waits before it looks at an unused pool again.
+/// Pause before an unused pool is observed again.
 const UNUSED_HOLD_S: f64 = 5.0;
-/// Between two searches because the load has changed.
+/// Minimum time between two searches caused by load changes.
 const SHIFT_PAUSE_S: f64 = 30.0;
 /// Two limits closer than this cannot be told apart.
 const RATIO_LEAST: f64 = 1.1;
@@ -66,7 +66,7 @@ impl Controller {
         self.begin_experiment(seen);
     }
 
-    /// A pool that keeps still shows by how much its throughput differs of itself.
+    /// Learns from a frozen pool how much its throughput varies by itself.
     pub(super) fn watch(&mut self, seen: &Observation) {
         if let Stage::Hold(hold) = &mut self.stage {
             hold.tick(self.now_s, seen, &self.pace, self.limit, &mut self.usual);
@@ -100,7 +100,7 @@ impl Controller {
         )));
     }
 
-    /// Whether it is time for an experiment that may teach something.
+    /// True if an experiment is due that may teach something.
     pub(super) fn is_due(&self) -> bool {
         let Stage::Hold(hold) = &self.stage else {
             return false;
@@ -109,7 +109,8 @@ impl Controller {
             && (self.pace.waiting() >= QUEUE_MIN || self.is_worth_probing(self.pace.in_use()))
     }
 
-    /// A pool in which nobody waits is left alone, unless it uses so many servers that fewer might do better.
+    /// True if fewer servers might do better although no client waits: the pool uses many servers. Other pools without
+    /// waiters are left alone.
     fn is_worth_probing(&self, in_use: f64) -> bool {
         let floor = self
             .settings
@@ -118,7 +119,7 @@ impl Controller {
         in_use > floor
     }
 
-    /// The two limits to compare; nothing if bounds leave no two.
+    /// Returns the two limits to compare; `None` if the bounds do not leave two.
     fn limits(&self) -> Option<(u32, u32)> {
         let (least, most) = (self.size_least(), self.size_most());
         let (size, ratio) = match self.settings.mode {
@@ -151,7 +152,7 @@ impl Controller {
         if let [.., earlier, later] = pairs.as_slice() {
             self.estimator.learn(earlier, later, weather);
         }
-        // Where a few long transactions decide, counting is the one that is off.
+        // If a few long transactions decide, the estimate by counting is the biased one.
         if !report.is_heavy_tailed
             && let Some(newest) = pairs.last()
         {
@@ -218,7 +219,7 @@ impl Controller {
         }
     }
 
-    /// The same advice is said once.
+    /// Records advice, once per size.
     fn advise(&mut self, to: u32, reason: &str) {
         if to != self.size {
             self.note(to, Cause::Experiment, format!("advice: {reason}"));
@@ -227,8 +228,8 @@ impl Controller {
         self.rest();
     }
 
-    /// The size would move, but for a bound. A ramp tries once more before it gives up, since the first pair
-    /// may have seen a pool that was still filling.
+    /// Handles an experiment that favours a size beyond a bound. A ramp tries once more before it gives up, because the
+    /// first pair may have seen a pool that was still filling.
     fn stop_at_bound(&mut self, direction: Direction, words: String) {
         if self.search.is_ramping && !self.search.is_at_bound {
             self.search.is_at_bound = true;
@@ -243,8 +244,8 @@ impl Controller {
         self.hold_at(self.size, &words);
     }
 
-    /// The size is as good as can be told: the knee is somewhere between the two limits. Where a bound left the size at
-    /// one end of them, their middle is the better guess.
+    /// Keeps a size that is as good as can be told: the knee is between the two limits. If a bound left the size at one
+    /// end of them, their middle is the better guess.
     fn settle(&mut self, (low, high): (u32, u32), words: String) {
         let is_end = self.size == low || self.size == high;
         let middle = servers((f64::from(low) * f64::from(high)).sqrt());
@@ -269,14 +270,14 @@ impl Controller {
         self.search.hold_s = (self.search.hold_s * 1.5).min(Search::HOLD_MAX_S);
     }
 
-    /// Both limits were higher than what clients asked for: nothing was learned about them.
+    /// Handles a pair in which no client waited at either limit, so it taught nothing about them.
     fn conclude_unused(&mut self, in_use: f64) {
         self.hold(UNUSED_HOLD_S);
         if self.settings.mode == Mode::Advise {
             return;
         }
         if self.is_worth_probing(in_use) {
-            // The next pair is centred on what is in use, so that its lower limit binds.
+            // The next pair is centred on the servers in use, so that its lower limit binds.
             let to = servers(in_use).max(self.size / 2).max(1).min(self.size);
             self.hold(0.0);
             self.move_to(
@@ -289,8 +290,8 @@ impl Controller {
         }
     }
 
-    /// Keeps the limit of a pool in which nobody waits near what its clients use, or at what experiments have
-    /// found good: a limit that is not known to be good must not let a burst overrun the database.
+    /// Keeps the limit of a pool without waiters near the demand, or near the size that experiments have found good. A
+    /// limit that is not known to be good must not let a burst overrun the database.
     fn follow_demand(&mut self) {
         let peak = self.pace.peak();
         let enough = servers(UNUSED_FACTOR * (peak + UNUSED_SPARE))
@@ -302,7 +303,7 @@ impl Controller {
         }
     }
 
-    /// A load that is never steady must not keep the search at its coarsest.
+    /// Handles a load change. Pauses between searches keep an unsteady load from holding the search at its coarsest.
     fn note_shift(&mut self) {
         if self.now_s - self.shifted_s >= SHIFT_PAUSE_S {
             self.shifted_s = self.now_s;
@@ -321,12 +322,12 @@ impl Controller {
 
     // === small steps ===
 
-    /// No experiment for so long.
+    /// Starts a hold of this length.
     pub(super) fn hold(&mut self, seconds: f64) {
         self.stage = Stage::Hold(Hold::until(self.now_s + seconds));
     }
 
-    /// What was being tried counts for nothing.
+    /// Discards the experiment in progress.
     pub(super) fn abandon(&mut self) {
         self.hold(0.0);
     }
@@ -357,10 +358,10 @@ impl Controller {
     }
 }
 
-/// Above which elasticity more servers pay, and below which fewer do.
+/// Returns the elasticity above which more servers pay, and the one below which fewer do.
 ///
-/// Fewer servers must not cost more throughput than the finest step of the search would, also where whole
-/// numbers of servers make steps coarse.
+/// Fewer servers must not cost more throughput than the finest step of the search would, even if whole numbers of
+/// servers make steps coarse.
 fn goals(goal: f64, (low, high): (u32, u32)) -> (f64, f64) {
     let spread = (f64::from(high) / f64::from(low)).ln();
     let fine = 2.0 * Search::RATIO_MIN.ln();

@@ -1,38 +1,38 @@
-//! From pairs of blocks to an elasticity: by counting responses, and by logarithms of hold times.
+//! Estimates an elasticity from pairs of blocks: by counting responses, and by logarithms of hold times.
 //!
-//! Elasticity: by how many per cent throughput grows when the limit grows by one per cent. 1 means that
-//! servers are all that is missing, 0 that more of them bring nothing, less than 0 that they harm.
+//! Elasticity is the growth of throughput in per cent per per cent of the limit. At 1 only servers are missing, at 0
+//! more of them bring nothing, and below 0 they harm.
 
 use crate::controller::side::Side;
 
-/// How much of each estimate's variance is to be believed, learned from how pairs differ.
+/// Factor on each estimate's variance, learned from the differences between pairs.
 const OVERDISPERSION_START: f64 = 1.5;
 const OVERDISPERSION_MIN: f64 = 0.7;
 const OVERDISPERSION_MAX: f64 = 50.0;
 const LEARNING_RATE: f64 = 0.15;
 
-/// The second estimate is biased where hold times change their shape with load, as in queues for locks. So much at
-/// least, and more where it stays above the first, which has no such bias.
+/// Bias of the second estimate. Hold times can change their shape with load, as in queues for locks. The bias is at
+/// least this, and larger if the estimate stays above the first, which has no such bias.
 const HOLD_BIAS: f64 = 0.05;
 
-/// How much of what is known of that difference is left at the next pair: the load changes.
+/// Share of the known difference that is kept at the next pair, because the load changes.
 const DRIFT_KEPT: f64 = 0.9;
-/// It is more than chance from so many standard errors on.
+/// Number of standard errors above which the difference is more than chance.
 const DRIFT_SURE: f64 = 2.0;
 
-/// The first estimate is biased where a few long transactions decide how many short ones complete: after a
-/// change of limit it takes many of their hold times until as many of them run as always.
+/// Bias of the first estimate if a few long transactions decide the number of short ones that complete. After a change
+/// of limit it takes many of their hold times until the usual number of them runs again.
 const TAIL_BIAS: f64 = 0.5;
 
-/// How much of what successive looks usually differ by is in a pair: part of it is counted already, and the blocks of a
-/// pair follow each other sooner.
+/// Share of the usual difference between successive looks that affects a pair. It is below 1, because a part is counted
+/// already and the blocks of a pair follow each other sooner.
 const WEATHER_PART: f64 = 0.8;
 
-/// Throughput cannot grow faster than servers; a queue that comes and goes can look as if it did.
+/// Throughput cannot grow faster than servers; an intermittent queue can make it look so.
 const ELASTICITY_MOST: f64 = 1.2;
 
-/// By how much the machine alone makes an elasticity between these limits differ, as a standard error of one pair. `usual`
-/// is the difference of the logarithms of throughput under one limit.
+/// Standard error of one pair's elasticity that the machine alone causes between these limits. `usual` is the
+/// difference of the logarithms of throughput under one limit.
 pub(crate) fn weather(usual: f64, (low, high): (u32, u32)) -> f64 {
     let spread = (f64::from(high) / f64::from(low)).ln();
     WEATHER_PART * usual / spread
@@ -46,7 +46,7 @@ struct Guess {
 }
 
 impl Guess {
-    /// With an error on top that more pairs do not make smaller.
+    /// Adds an error that more pairs do not reduce.
     fn or_off_by(self, bias: f64) -> Self {
         Self {
             variance: self.variance + bias * bias,
@@ -55,11 +55,11 @@ impl Guess {
     }
 }
 
-/// Two blocks, one at each limit, in either order.
+/// A pair of blocks, one at each limit, in either order.
 #[derive(Debug, Clone)]
 pub(crate) struct Pair {
     counted: Guess,
-    /// Only if both limits kept clients waiting.
+    /// Set only if clients waited at both limits.
     held: Option<Guess>,
     pub(crate) completions: u64,
 }
@@ -75,7 +75,7 @@ impl Pair {
     }
 }
 
-/// The logarithm of the ratio of the two limits, as far as the higher one was ever used.
+/// Returns the logarithm of the ratio of the limits, as far as the higher one was used.
 fn spread(low: &Side, high: &Side) -> f64 {
     let limits = (f64::from(high.limit) / f64::from(low.limit)).ln();
     if high.is_saturated() {
@@ -85,8 +85,8 @@ fn spread(low: &Side, high: &Side) -> f64 {
     used.clamp(0.5 * limits, limits)
 }
 
-/// By throughput where clients waited all the time at both limits: it is then what the database can do, even
-/// while the queue grows. Else by response time, since throughput is then what the clients asked for.
+/// Estimates by counting. If clients waited all the time at both limits, throughput shows the database's capacity, even
+/// while the queue grows. Else response time is used, because throughput is then determined by the clients.
 fn counted(low: &Side, high: &Side, spread: f64) -> Guess {
     let (gain, variance) = if low.is_never_empty && high.is_never_empty {
         let gain = high.tps().max(1e-3) / low.tps().max(1e-3);
@@ -102,8 +102,8 @@ fn counted(low: &Side, high: &Side, spread: f64) -> Guess {
     }
 }
 
-/// The growth of what is in use, less the growth of how long it is held. Transactions are compared with
-/// their own class only, so that a rare class of long ones does not drown the rest.
+/// Estimates by hold times: growth of servers in use, less growth of the hold time. Transactions are compared within
+/// their class only, so that a rare class of long ones does not dominate.
 fn held(low: &Side, high: &Side, spread: f64) -> Option<Guess> {
     if !low.is_saturated() || !high.is_saturated() || low.in_use <= 0.0 || high.in_use <= 0.0 {
         return None;
@@ -125,7 +125,7 @@ fn held(low: &Side, high: &Side, spread: f64) -> Option<Guess> {
         completions += before.completions + after.completions;
         weight += share;
         shift += share * (after.ln_hold - before.ln_hold);
-        // Errors of classes go together: all were slowed by the same neighbours.
+        // Errors of classes are correlated: the same neighbours slow all of them.
         error += share * (before.ln_hold_variance + after.ln_hold_variance).sqrt();
     }
     let is_most = 2 * completions > low.completions + high.completions;
@@ -135,18 +135,18 @@ fn held(low: &Side, high: &Side, spread: f64) -> Option<Guess> {
     })
 }
 
-/// An elasticity and how sure it is.
+/// An elasticity and its standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Elasticity {
     /// Per cent of throughput per per cent of servers.
     pub value: f64,
-    /// Its standard error.
+    /// Standard error of the value.
     pub error: f64,
 }
 
 impl Elasticity {
-    /// Two blocks differ by what the machine does for others, too, which the parts of a block do not show: it lasts
-    /// longer than a block. `usual` is the difference of the logarithms of throughput under one limit.
+    /// Adds the machine's own variation between two blocks. The parts of a block do not show it, because it lasts
+    /// longer than a block. `weather` is this error for one pair.
     pub(crate) fn in_weather(self, weather: f64, pairs: usize) -> Self {
         let weather = weather / (pairs.max(1) as f64).sqrt();
         Self {
@@ -156,7 +156,7 @@ impl Elasticity {
     }
 }
 
-/// What the pairs of earlier experiments have taught about the spread of each estimate.
+/// Knowledge from the pairs of earlier experiments about the spread of each estimate.
 #[derive(Debug, Clone)]
 pub(crate) struct Estimator {
     counted: f64,
@@ -164,7 +164,7 @@ pub(crate) struct Estimator {
     drift: Drift,
 }
 
-/// By how much the second estimate was above the first, over the last pairs: a mean, weighted by how sure each is.
+/// Excess of the second estimate over the first, over the last pairs: a mean weighted by certainty.
 #[derive(Debug, Clone, Copy, Default)]
 struct Drift {
     weights: f64,
@@ -178,7 +178,7 @@ impl Drift {
         self.sum = DRIFT_KEPT * self.sum + weight * difference;
     }
 
-    /// What of it is more than chance.
+    /// Returns the excess if it is more than chance, else 0.
     fn known(self) -> f64 {
         if self.weights <= 0.0 {
             return 0.0;
@@ -199,8 +199,7 @@ impl Default for Estimator {
 }
 
 impl Estimator {
-    /// Two pairs of the same limits that follow each other should agree within their errors; learns by how
-    /// much they do not.
+    /// Learns from two successive pairs of the same limits, which should agree within their errors.
     pub(crate) fn learn(&mut self, earlier: &Pair, later: &Pair, weather: f64) {
         learn(&mut self.counted, earlier.counted, later.counted, weather);
         if let (Some(earlier), Some(later)) = (earlier.held, later.held) {
@@ -208,7 +207,7 @@ impl Estimator {
         }
     }
 
-    /// A new pair: how far its two estimates differ.
+    /// Records the difference between the two estimates of a new pair.
     pub(crate) fn note(&mut self, pair: &Pair) {
         if let Some(held) = pair.held {
             let variance = pair.counted.variance * self.counted + held.variance * self.held;
@@ -216,7 +215,7 @@ impl Estimator {
         }
     }
 
-    /// The elasticity that all pairs together show. Nothing without a pair.
+    /// Returns the elasticity shown by all pairs together; `None` without a pair.
     pub(crate) fn elasticity(&self, pairs: &[Pair], is_heavy_tailed: bool) -> Option<Elasticity> {
         let bias = if is_heavy_tailed { TAIL_BIAS } else { 0.0 };
         let counted =
@@ -232,7 +231,7 @@ impl Estimator {
         })
     }
 
-    /// What more pairs do not make smaller.
+    /// Returns the bias of the estimate by hold times, which more pairs do not reduce.
     fn hold_bias(&self) -> f64 {
         HOLD_BIAS.hypot(self.drift.known())
     }
@@ -246,7 +245,7 @@ fn learn(overdispersion: &mut f64, earlier: Guess, later: Guess, weather: f64) {
     *overdispersion = overdispersion.clamp(OVERDISPERSION_MIN, OVERDISPERSION_MAX);
 }
 
-/// The mean of guesses, weighted by how sure they are.
+/// Returns the mean of guesses, weighted by certainty.
 fn together(guesses: impl Iterator<Item = Guess>, overdispersion: f64) -> Option<Guess> {
     let (mut weights, mut sum) = (0.0, 0.0);
     for guess in guesses {
@@ -286,14 +285,14 @@ mod tests {
 
     #[test]
     fn an_estimate_by_hold_times_that_stays_above_counting_is_trusted_less() {
-        // A hot row: counting says that more servers bring nothing, logarithms of hold times that they do.
+        // A hot row: by counting, more servers bring nothing; by hold times they seem to help.
         let fresh = [pair(0.0, 0.3, 0.05)];
         let believed = after(&[]).elasticity(&fresh, false).unwrap();
         assert!(believed.value > 0.09, "{believed:?}");
         let estimator = after(&vec![fresh[0].clone(); 6]);
         let learned = estimator.elasticity(&fresh, false).unwrap();
         assert!(learned.value < 0.02, "{learned:?}");
-        // It does not make the rest surer than it is.
+        // The combined estimate must not look more certain than it is.
         assert!(learned.error > 0.045, "{learned:?}");
     }
 
@@ -323,7 +322,7 @@ mod tests {
 
     #[test]
     fn an_estimate_by_hold_times_that_is_below_counting_is_not_the_one_to_doubt() {
-        // Where few transactions are long, many short ones rush in after a change of limit: they are counted.
+        // With few long transactions, many short ones rush in after a change of limit, and counting sees them.
         let estimator = after(&vec![pair(0.6, 0.1, 0.05); 6]);
         assert_eq!(estimator.hold_bias(), HOLD_BIAS);
     }

@@ -1,4 +1,4 @@
-//! The pool compares two sizes of its own: pairs of blocks, low and high, in the order ABBA.
+//! Experiments: the pool compares two sizes in pairs of blocks, low and high, in the order ABBA.
 
 use crate::controller::block::{Block, Timing};
 use crate::controller::estimate::Pair;
@@ -7,38 +7,38 @@ use crate::controller::observation::Observation;
 use crate::controller::pace::Pace;
 use crate::controller::side::Side;
 
-/// A low block ends early if its queue grows beyond so many times the clients there were before ...
+/// A low block ends early if its queue grows beyond this multiple of the clients before ...
 const QUEUE_GROWTH_MAX: f64 = 4.0;
-/// ... and so many more.
+/// ... plus this many.
 const QUEUE_GROWTH_SPARE: f64 = 20.0;
 
-/// Two limits that are being compared.
+/// A comparison of two limits.
 #[derive(Debug, Clone)]
 pub(crate) struct Experiment {
     pub(crate) low: u32,
     pub(crate) high: u32,
     timing: Timing,
     block: Block,
-    /// The side of the present pair that is already measured.
+    /// The side of the current pair that is already measured.
     first: Option<Side>,
-    /// What was measured last, in the pair before.
+    /// Last measurement of the previous pair.
     last: Option<Busy>,
     pub(crate) pairs: Vec<Pair>,
     /// Clients that had or wanted a server before the experiment.
     load: f64,
 }
 
-/// What a finished pair says beside its elasticity.
+/// Results of a finished pair besides its elasticity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PairReport {
-    /// Seconds of response time that the worse block cost, as if the pool had stood still for so long.
+    /// Seconds of response time that the worse block cost, as if the pool had stopped for so long.
     pub(crate) cost_s: f64,
-    /// Neither limit kept anybody waiting.
+    /// No client waited at either limit.
     pub(crate) is_unsaturated: bool,
     /// Servers in use at the higher limit, on average.
     pub(crate) in_use: f64,
-    /// Which part of the held time belongs to transactions longer than ten times the median; the smaller
-    /// one, since blocks that follow a change of limit have long ones left over.
+    /// Share of the held time of transactions longer than ten times the median. The smaller one of both blocks, because
+    /// blocks after a change of limit contain long transactions from before.
     pub(crate) long_share: f64,
     /// Few transactions held most of the servers, at both limits.
     pub(crate) is_heavy_tailed: bool,
@@ -66,17 +66,17 @@ impl Experiment {
         }
     }
 
-    /// The limit that is in force.
+    /// Returns the limit in force.
     pub(crate) const fn limit(&self) -> u32 {
         self.block.limit
     }
 
-    /// Transactions in all pairs.
+    /// Number of transactions in all pairs.
     pub(crate) fn completions(&self) -> u64 {
         self.pairs.iter().map(|pair| pair.completions).sum()
     }
 
-    /// One more look. A report when a pair is complete; the next pair then begins where this one ended.
+    /// Processes one observation. Returns a report when a pair is complete; the next pair begins where this one ended.
     pub(crate) fn tick(
         &mut self,
         now_s: f64,
@@ -97,7 +97,7 @@ impl Experiment {
                 self.low
             };
             self.block = Block::settling(other, now_s);
-            // The pair before ended under the same limit: they differ by nothing but the machine.
+            // The previous pair ended under the same limit, so only the machine makes a difference.
             usual.note(self.last, Busy::of(&side));
             self.first = Some(side);
             return None;

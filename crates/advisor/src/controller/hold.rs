@@ -1,59 +1,59 @@
-//! Between experiments: the pool stays at its size and sees whether the load is still the same.
+//! Holds between experiments: the pool keeps its size and detects changes of the load.
 
 use crate::controller::block::{Block, QUEUE_MIN};
 use crate::controller::observation::Observation;
 use crate::controller::pace::Pace;
 use crate::controller::side::Side;
 
-/// A load has changed when throughput or hold time of so many looks in a row is off ...
+/// A load has changed if throughput or hold time of this many successive looks is off ...
 const LOOKS_OFF: u32 = 3;
-/// ... by this part, by so many standard errors, and by so many times what two looks in a row usually differ.
+/// ... by this share, by this many standard errors, and by this multiple of the usual difference between looks.
 const OFF_PART: f64 = 0.25;
 const OFF_ERRORS: f64 = 4.5;
 const OFF_USUAL: f64 = 3.0;
-/// However unsteady the machine: half as much as before is another load.
+/// Upper limit for unsteady machines: half the throughput is always another load.
 const OFF_USUAL_MOST: f64 = 0.45;
-/// How fast it is learned what is usual.
+/// Rate at which the usual difference is learned.
 const USUAL_RATE: f64 = 0.05;
-/// The first differences count for more than that, but as if so many without any had come before.
+/// The first differences count for more than that, but as if this many looks without any had come before.
 const USUAL_BEFORE: f64 = 3.0;
-/// A change of load is one large difference: it counts for no more than this (a factor of 1.5).
+/// A change of load is one large difference, so a difference counts at most this much (a factor of 1.5).
 const USUAL_MOST: f64 = 0.405;
-/// What it is compared with is the mean of the looks of this hold, of the last of them if there are many.
+/// The reference is the mean of the looks of this hold, weighted to the latest if there are many.
 const REFERENCE_RATE: f64 = 0.1;
 const LOOK_S: f64 = 0.5;
-/// A look outlasts so many holds, so that a few long transactions are no change of load.
+/// A look lasts this many hold times, so that a few long transactions are not taken for a change of load.
 const LOOK_HOLDS: f64 = 4.0;
 const LOOK_HOLDS_MAX_S: f64 = 6.0;
 const LOOK_COMPLETIONS: u64 = 100;
-/// So many clients on average in the queue of a pool that had none, in so many looks in a row: its size is not
-/// what it needs.
+/// A queue is new if a pool without one has this many waiting clients on average, in this many successive looks. Its
+/// size does not fit then.
 const QUEUE_NEW: f64 = 1.0;
 const LOOKS_QUEUED: u32 = 2;
 
-/// What a look between experiments has shown.
+/// Result of a look between experiments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Sight {
-    /// Clients wait that did not wait before.
+    /// Clients wait although none waited before.
     Queue,
-    /// Nothing new.
+    /// No change.
     Same,
-    /// Throughput or hold times are not what they were.
+    /// Throughput or hold times have changed.
     Shift,
-    /// Nobody waited since the last look.
+    /// No client waited since the last look.
     Unsaturated,
 }
 
-/// What a look tells of throughput.
+/// Throughput of a look.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Busy {
     tps: f64,
-    /// Of its logarithm.
+    /// Variance of its logarithm.
     ln_variance: f64,
 }
 
 impl Busy {
-    /// Nothing where nobody waits: throughput is then what clients ask for.
+    /// `None` if no client waits, because throughput is then determined by the clients.
     pub(crate) fn of(side: &Side) -> Option<Self> {
         let is_busy = side.is_saturated() && side.completions > 0;
         is_busy.then(|| Self {
@@ -63,18 +63,18 @@ impl Busy {
     }
 }
 
-/// How much throughput differs from one look to the next under the same limit, beyond what the parts of each look tell:
-/// it is the doing of others on the machine, and no change of load.
+/// Usual difference in throughput between successive looks under the same limit, beyond the variance within each look.
+/// Other programs on the machine cause it, not a change of load.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Usual {
-    /// Mean square of the differences of logarithms, less what was to be expected; may be less than nothing.
+    /// Mean square of the differences of logarithms, less the expected part; may be negative.
     square: f64,
-    /// How many differences have been seen.
+    /// Number of differences seen.
     count: f64,
 }
 
 impl Usual {
-    /// Two looks in a row under one limit.
+    /// Records two successive looks under one limit.
     pub(crate) fn note(&mut self, earlier: Option<Busy>, later: Option<Busy>) {
         if let (Some(earlier), Some(later)) = (earlier, later) {
             let difference = (later.tps / earlier.tps).ln().abs().min(USUAL_MOST);
@@ -85,28 +85,28 @@ impl Usual {
         }
     }
 
-    /// By which part a look may be off.
+    /// Returns the share by which a look may be off.
     fn allowed(self) -> f64 {
         (OFF_USUAL * self.difference()).min(OFF_USUAL_MOST)
     }
 
-    /// Of the logarithm of throughput, as a standard deviation.
+    /// Standard deviation of the logarithm of throughput.
     pub(crate) fn difference(self) -> f64 {
         self.square.max(0.0).sqrt()
     }
 }
 
-/// The time between two experiments.
+/// Time between two experiments.
 #[derive(Debug, Clone)]
 pub(crate) struct Hold {
     /// When the next experiment is due.
     pub(crate) until_s: f64,
     block: Option<Block>,
     reference: Option<Reference>,
-    /// The look before.
+    /// The previous look.
     last: Option<Busy>,
     off: u32,
-    /// Looks that were not.
+    /// Number of looks that were not off.
     same: f64,
     queued: u32,
 }
@@ -131,7 +131,7 @@ impl Hold {
         }
     }
 
-    /// One more look at the pool under `limit`.
+    /// Processes one observation of the pool under `limit`.
     pub(crate) fn tick(
         &mut self,
         now_s: f64,

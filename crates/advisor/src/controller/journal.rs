@@ -1,39 +1,39 @@
-//! Why the size is what it is: the last decisions, each with its reason in words.
+//! Journal of the last decisions, each with its reason in words.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What made the controller decide.
+/// Cause of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
     /// Hard errors of the host.
     Errors,
     /// A comparison of two sizes.
     Experiment,
-    /// It keeps still, or goes on.
+    /// The controller freezes, or goes on.
     Freeze,
     /// A setting changed its bounds.
     Settings,
-    /// The load is not what it was.
+    /// The load has changed.
     Shift,
-    /// No transaction could end because every server waited for somebody in the queue.
+    /// No transaction could end, because every server waited for a client in the queue.
     Stall,
     /// Fewer clients than the limit allows.
     Unused,
 }
 
-/// One decision.
+/// A decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// When, on the clock of the observations.
+    /// Time of the decision, on the clock of the observations.
     pub at: Duration,
     /// The size before.
     pub from: u32,
-    /// The size after; the same if the decision was to stay.
+    /// The size after; equal to `from` if the decision was to stay.
     pub to: u32,
-    /// What made it.
+    /// Cause of the decision.
     pub cause: Cause,
-    /// The reason, for people: one sentence without a full stop.
+    /// Reason for operators: one sentence without a full stop.
     pub reason: String,
 }
 
@@ -52,7 +52,7 @@ impl std::fmt::Display for Entry {
 pub struct Journal(VecDeque<Entry>);
 
 impl Journal {
-    /// How many are kept.
+    /// Maximum number of entries.
     pub const ENTRIES_MAX: usize = 200;
 
     pub(crate) fn push(&mut self, entry: Entry) {
@@ -62,7 +62,7 @@ impl Journal {
         self.0.push_back(entry);
     }
 
-    /// All that are kept, oldest first.
+    /// Iterates over all entries, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Entry> {
         self.0.iter()
     }
@@ -72,12 +72,12 @@ impl Journal {
         self.0.back()
     }
 
-    /// How many are kept, at most [`ENTRIES_MAX`](Self::ENTRIES_MAX).
+    /// Number of entries, at most [`ENTRIES_MAX`](Self::ENTRIES_MAX).
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nothing was decided yet.
+    /// True if nothing was decided yet.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

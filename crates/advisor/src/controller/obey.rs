@@ -1,4 +1,4 @@
-//! What the rails demand, at every tick and above all that experiments say.
+//! Rails in action: they apply at every tick and override experiments.
 
 use crate::controller::decide::ADVISE_RATIO;
 use crate::controller::journal::Cause;
@@ -8,9 +8,9 @@ use crate::controller::settings::Mode;
 use crate::controller::{Controller, Search};
 use crate::rounding::servers;
 
-/// Long transactions hold less than this part of the servers: nobody needs room beside them.
+/// Share of long transactions below which short ones need no room beside them.
 const LONG_SHARE_MIN: f64 = 0.1;
-/// Queues for locks look like long transactions, too: they must not keep a pool large.
+/// Upper limit of that share. Queues for locks look like long transactions, too, and must not keep a pool large.
 const LONG_SHARE_MAX: f64 = 0.8;
 
 impl Controller {
@@ -87,7 +87,7 @@ impl Controller {
         }
     }
 
-    /// The least size that rails allow.
+    /// Returns the smallest size that the rails allow.
     pub(super) fn size_least(&self) -> u32 {
         self.valve
             .floor(self.now_s)
@@ -95,7 +95,7 @@ impl Controller {
             .min(self.size_most())
     }
 
-    /// The greatest size that rails allow.
+    /// Returns the largest size that the rails allow.
     pub(super) fn size_most(&self) -> u32 {
         self.ceiling
             .height(self.now_s, self.settings.size_max)
@@ -103,18 +103,18 @@ impl Controller {
             .max(self.settings.size_min)
     }
 
-    /// Where short transactions have no room beside the long ones any more.
+    /// Returns the size below which short transactions have no room beside the long ones.
     pub(super) fn variability_floor(&self) -> u32 {
         let share = self.long_share;
         if !self.settings.room_for_short || share < LONG_SHARE_MIN {
             return 0;
         }
-        // What long ones leave, m · (1 - share), is to be as many as there are cores.
+        // Long transactions leave m · (1 - share) servers, which must be as many as there are cores.
         let cores = f64::from(self.settings.cores.unwrap_or(1));
         servers(cores / (1.0 - share.min(LONG_SHARE_MAX)))
     }
 
-    /// The limits that the mode and the rails allow.
+    /// Returns the limits that the mode and the rails allow.
     pub(super) fn limits_allowed(&self) -> (u32, u32) {
         if self.settings.mode == Mode::Advise {
             let size = f64::from(self.settings.size);

@@ -1,24 +1,24 @@
-//! What the pool tells the controller: totals that only grow, and how things stand at this moment.
+//! Input of the controller: totals that only grow, and the current state of the pool.
 
 use std::time::Duration;
 
 use crate::rounding::slot;
 
-/// How many classes of transactions are told apart.
+/// Number of classes of transactions.
 pub const CLASSES: usize = 64;
 
-/// How many half octaves of hold time the [`Holds`] count, from 16 µs to 19 hours.
+/// Number of half octaves of hold time in [`Holds`], from 16 µs to 19 hours.
 const HALF_OCTAVES: usize = 64;
 const SHORTEST_S: f64 = 16e-6;
 
 /// Hold times of one class of transactions, summed since the pool began.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ClassTotals {
-    /// Transactions that gave their server back.
+    /// Number of transactions that returned their server.
     pub completions: u64,
-    /// Seconds for which they had it.
+    /// Sum of their hold times, in seconds.
     pub hold_s: f64,
-    /// Sum of the natural logarithms of these seconds.
+    /// Sum of the natural logarithms of the hold times.
     pub ln_hold: f64,
     /// Sum of the squares of these logarithms.
     pub ln_hold_squared: f64,
@@ -42,7 +42,7 @@ impl ClassTotals {
     }
 }
 
-/// How many transactions held their server for how long, by half octaves.
+/// Number of transactions by hold time, in half octaves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Holds([u64; HALF_OCTAVES]);
 
@@ -66,7 +66,7 @@ impl Holds {
         }
     }
 
-    /// What was added to each half octave since `earlier`, beside the hold time in its middle in seconds.
+    /// Returns the increase of each half octave since `earlier`, with the hold time in its middle in seconds.
     pub(crate) fn since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = (u64, f64)> + 'a {
         self.0
             .iter()
@@ -79,7 +79,7 @@ impl Holds {
     }
 }
 
-/// Refusals that say that the host has had enough, counted since the pool began.
+/// Refusals that show that the host is overloaded, counted since the pool began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Errors {
     /// SQLSTATE 53300, `too_many_connections`.
@@ -92,29 +92,29 @@ pub struct Errors {
     pub deadlocks: u64,
 }
 
-/// What the pool has counted since it began. Totals only grow, so that a reader may miss a beat.
+/// Counts of the pool since it began. Totals only grow, so a reader may miss some updates.
 ///
-/// Each worker keeps its own and calls [`record`](Self::record) when a server comes back; whoever asks
-/// the controller puts them together with [`add`](Self::add).
+/// Each worker keeps its own and calls [`record`](Self::record) when a server comes back. The owner of the controller
+/// combines them with [`add`](Self::add).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Totals {
-    /// Transactions that gave their server back, without long pins (see [`Observation::pinned`]).
+    /// Transactions that returned their server, without long pins (see [`Observation::pinned`]).
     pub completions: u64,
-    /// Seconds for which they had it.
+    /// Sum of their hold times, in seconds.
     pub hold_s: f64,
-    /// Sum of the squares of these seconds.
+    /// Sum of the squares of the hold times.
     pub hold_s_squared: f64,
-    /// The same by class.
+    /// Totals by class.
     pub classes: [ClassTotals; CLASSES],
-    /// The same by length.
+    /// Counts by hold time.
     pub holds: Holds,
     /// Assigned servers, without pinned ones, integrated over time: server-seconds.
     pub in_use_s: f64,
     /// Clients in the queue, integrated over time: client-seconds.
     pub waiting_s: f64,
-    /// What the host refused.
+    /// Refusals by the host.
     pub errors: Errors,
-    /// Clients that were turned away because they had waited too long.
+    /// Clients that were failed because they had waited too long.
     pub queue_timeouts: u64,
 }
 
@@ -135,14 +135,13 @@ impl Default for Totals {
 }
 
 impl Totals {
-    /// A transaction of `class` gave its server back after `hold`.
+    /// Records that a transaction of `class` returned its server after `hold`.
     ///
-    /// The class is anything that is known before the transaction ran, such as a hash of its first
-    /// statement, taken modulo [`CLASSES`]. It must never depend on how long anything took: classes would
-    /// then change with the very thing that is measured.
+    /// The class is any property known before the transaction ran, such as a hash of its first statement, taken modulo
+    /// [`CLASSES`]. It must never depend on durations, because classes would then change with the measured quantity.
     pub fn record(&mut self, class: usize, hold: Duration) {
         let seconds = hold.as_secs_f64();
-        // Below a microsecond there is no transaction, only a clock that did not move.
+        // A hold below a microsecond only means that the clock did not move.
         let ln_hold = seconds.max(1e-6).ln();
         self.completions += 1;
         self.hold_s += seconds;
@@ -156,7 +155,7 @@ impl Totals {
         }
     }
 
-    /// Puts another worker's totals on top of these.
+    /// Adds another worker's totals to these.
     pub fn add(&mut self, other: &Self) {
         self.completions += other.completions;
         self.hold_s += other.hold_s;
@@ -175,16 +174,16 @@ impl Totals {
     }
 }
 
-/// Why the pool asks the controller to keep still.
+/// Reason for which the pool asks the controller to freeze.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stillness {
-    /// Logins to the host fail: it is gone, starting, or being replaced by another.
+    /// Logins to the host fail: it is down, starting, or being replaced by another.
     Failover,
     /// An operator paused the pool.
     Paused,
     /// Servers are being replaced after RECONNECT.
     Reconnecting,
-    /// The configuration was read again a moment ago.
+    /// The configuration was reloaded a moment ago.
     Reloaded,
 }
 
@@ -199,28 +198,29 @@ impl Stillness {
     }
 }
 
-/// One look at the pool, meant to be taken every 50 ms.
+/// Observation of the pool, meant to be taken every 50 ms.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Observation {
-    /// Time since any fixed beginning; must not go back.
+    /// Time since any fixed moment; must not go back.
     pub now: Duration,
-    /// What was counted up to now.
+    /// Counts up to now.
     pub totals: Totals,
-    /// Servers that are assigned to clients now, pinned ones too.
+    /// Servers that are assigned to clients now, including pinned ones.
     pub in_use: u32,
     /// Clients in the queue now.
     pub waiting: u32,
-    /// Assigned servers that wait for their client inside of a transaction now.
+    /// Assigned servers that now wait for their client inside a transaction.
     pub idle_in_transaction: u32,
-    /// Assigned servers that wait for a lock in PostgreSQL, if somebody sampled it lately.
+    /// Assigned servers that wait for a lock in PostgreSQL, if sampled lately.
     pub lock_waits: Option<u32>,
     /// Assigned servers that are pinned for long: LISTEN, held cursors, COPY, and transactions older than
-    /// [`Decision::pin_after`](crate::controller::Decision::pin_after). They are not part of the experiment and get room beside it.
+    /// [`Decision::pin_after`](crate::controller::Decision::pin_after). They are not part of the experiment and get
+    /// room beside it.
     pub pinned: u32,
-    /// A reason to keep still.
+    /// A reason to freeze.
     pub stillness: Option<Stillness>,
-    /// Whether this pool may try other sizes now, on a host that it shares with others; see
-    /// [`Turns`](crate::controller::Turns). A pool alone on its host says true.
+    /// True if this pool may try other sizes now, on a host that it shares with others; see
+    /// [`Turns`](crate::controller::Turns). Always true for a pool alone on its host.
     pub has_turn: bool,
 }
 

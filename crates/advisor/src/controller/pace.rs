@@ -1,19 +1,19 @@
-//! How long transactions hold their servers, lately: what waits and blocks are measured by.
+//! Recent hold times of transactions, which determine the lengths of waits and blocks.
 
 use std::time::Duration;
 
 use crate::controller::observation::Totals;
 
-/// Sums that forget with this time constant follow a change of the limit within a few blocks.
+/// Time constant of the fading sums: they follow a change of the limit within a few blocks.
 const MOMENTS_FORGET_S: f64 = 5.0;
-/// Percentiles need more transactions.
+/// Time constant of percentiles, which need more transactions.
 const PERCENTILES_FORGET_S: f64 = 30.0;
-/// Demand is remembered for about as long as a settled size is left alone.
+/// Time constant of demand, about as long as a settled size is left alone.
 const PEAK_FORGET_S: f64 = 30.0;
-/// A transaction is not called long before this, however short the others are.
+/// Minimum age at which a transaction is called long, however short the others are.
 const PIN_AFTER_MIN_S: f64 = 30.0;
 
-/// A few seconds of the pool's life, as sums that fade.
+/// The last few seconds of the pool, as sums that fade.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pace {
     completions: f64,
@@ -21,18 +21,18 @@ pub(crate) struct Pace {
     hold_s_squared: f64,
     in_use_s: f64,
     waiting_s: f64,
-    /// Completions by half octave, beside the hold time in its middle.
+    /// Completions by half octave, with the hold time in its middle.
     lengths: Vec<(f64, f64)>,
-    /// The seconds that the fading sums speak for.
+    /// Number of seconds that the fading sums represent.
     seconds: f64,
-    /// The most clients that had or wanted a server, and how far it has faded.
+    /// Peak of clients that had or wanted a server, faded since.
     peak: f64,
-    /// The 99th percentile, reckoned once per look.
+    /// The 99th percentile, computed once per observation.
     p99_s: f64,
 }
 
 impl Pace {
-    /// Takes in what happened in `passed_s` seconds.
+    /// Adds the changes of the last `passed_s` seconds.
     pub(crate) fn note(&mut self, passed_s: f64, then: &Totals, now: &Totals, demand: f64) {
         let fade = (-passed_s / MOMENTS_FORGET_S).exp();
         self.completions =
@@ -74,8 +74,8 @@ impl Pace {
         0.0
     }
 
-    /// How long the server-second that one looks at is part of a hold: Σh²/Σh. The mean would let a limit
-    /// look good because short transactions rush in first.
+    /// Returns the length of the hold that a random server-second belongs to: Σh²/Σh. The mean would make a limit look
+    /// good because short transactions rush in first.
     pub(crate) fn size_biased_hold_s(&self) -> f64 {
         if self.hold_s > 0.0 {
             self.hold_s_squared / self.hold_s
@@ -84,8 +84,8 @@ impl Pace {
         }
     }
 
-    /// When a transaction is so long that it is no part of the load but beside it: ten times the 99th
-    /// percentile, and longer than what mostly fills the pool.
+    /// Returns the age from which a transaction counts as pinned, beside the load: ten times the 99th percentile, and
+    /// longer than the transactions that mostly fill the pool.
     pub(crate) fn pin_after(&self) -> Duration {
         if self.p99_s <= 0.0 {
             return Duration::MAX;
@@ -104,12 +104,12 @@ impl Pace {
         self.per_second(self.completions)
     }
 
-    /// Servers in use on average, without pinned ones.
+    /// Average number of servers in use, without pinned ones.
     pub(crate) fn in_use(&self) -> f64 {
         self.per_second(self.in_use_s)
     }
 
-    /// Clients in the queue on average.
+    /// Average number of clients in the queue.
     pub(crate) fn waiting(&self) -> f64 {
         self.per_second(self.waiting_s)
     }
@@ -122,7 +122,7 @@ impl Pace {
         }
     }
 
-    /// The most clients that lately had or wanted a server.
+    /// Peak of clients that lately had or wanted a server.
     pub(crate) const fn peak(&self) -> f64 {
         self.peak
     }

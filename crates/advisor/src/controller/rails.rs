@@ -1,9 +1,9 @@
-//! What keeps the controller from doing harm, whatever its experiments say.
+//! Rails: limits that keep the controller from doing harm, whatever its experiments show.
 
 use crate::controller::observation::{Errors, Observation};
 use crate::controller::pace::Pace;
 
-/// Opens when nothing moves because every assigned server waits for somebody who is in the queue.
+/// Valve that opens when nothing moves, because every assigned server waits for a client in the queue.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StallValve {
     progress_s: f64,
@@ -15,15 +15,15 @@ pub(crate) struct StallValve {
 
 impl StallValve {
     const PATIENCE_MIN_S: f64 = 0.25;
-    /// All servers wait for clients or locks: the database does nothing, so more of them harm nobody.
+    /// If all servers wait for clients or locks, the database is idle, so more of them do no harm.
     const PATIENCE_MAX_S: f64 = 0.5;
-    /// Without samples of lock waits a busy server may be one that works.
+    /// Without samples of lock waits, a busy server may be one that works.
     const PATIENCE_UNSURE_S: f64 = 0.75;
-    /// Between two openings, so that a transaction can end.
+    /// Pause between two openings, so that a transaction can end.
     const PAUSE_S: f64 = 0.1;
     const FLOOR_S: f64 = 30.0;
 
-    /// Whether the limit must rise now. `limit` is the one in force.
+    /// True if the limit must rise now. `limit` is the one in force.
     pub(crate) fn is_stalled(
         &mut self,
         now_s: f64,
@@ -51,21 +51,21 @@ impl StallValve {
         now_s - self.progress_s >= patience_s && now_s - self.opened_s >= Self::PAUSE_S
     }
 
-    /// Counts a stall; false if it is the one of a moment ago that goes on.
+    /// Counts a stall; false if it is a continuation of the last one.
     pub(crate) const fn count_stall(&mut self, now_s: f64) -> bool {
         let is_new = self.counted_s == 0.0 || self.progress_s > self.counted_s;
         self.counted_s = now_s;
         is_new
     }
 
-    /// The limit has been raised to `size`.
+    /// Records that the limit was raised to `size`.
     pub(crate) fn opened(&mut self, now_s: f64, size: u32) {
         self.opened_s = now_s;
         self.floor = size;
         self.floor_until_s = now_s + Self::FLOOR_S;
     }
 
-    /// No size below this for the time being.
+    /// Returns the size below which the limit must not fall for now.
     pub(crate) fn floor(&self, now_s: f64) -> u32 {
         if now_s < self.floor_until_s {
             self.floor
@@ -75,14 +75,14 @@ impl StallValve {
     }
 }
 
-/// Sizes that the host has refused, and for how long that is remembered.
+/// Sizes that the host has refused, remembered for a while.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ceiling {
     seen: Errors,
-    /// A deadlock is no burst: how many there were lately.
+    /// Number of recent deadlocks; a single one is no burst.
     deadlocks: f64,
     cut: Option<Cut>,
-    /// The host said 53300 at this limit: not that many again until the time is over.
+    /// Limit at which the host reported 53300, and the end of the time in which it must not be reached again.
     refused: Option<(u32, f64)>,
 }
 
@@ -93,7 +93,7 @@ struct Cut {
 }
 
 impl Ceiling {
-    /// What was counted before does not matter.
+    /// Starts with counts that do not matter.
     pub(crate) fn since(seen: Errors) -> Self {
         Self {
             seen,
@@ -102,13 +102,13 @@ impl Ceiling {
     }
 
     const REMEMBERED_S: f64 = 300.0;
-    /// One burst of errors is one cut.
+    /// Errors within this time of a cut belong to the same burst.
     const PAUSE_S: f64 = 5.0;
     pub(crate) const FACTOR: f64 = 0.7;
     const DEADLOCKS_FORGET_S: f64 = 10.0;
     const DEADLOCKS: f64 = 5.0;
 
-    /// What the host refused since the last look, in words, if the limit must fall for it.
+    /// Returns the host's refusal since the last look, in words, if the limit must fall for it.
     pub(crate) fn note(
         &mut self,
         now_s: f64,
@@ -142,13 +142,13 @@ impl Ceiling {
         is_new.then_some(reason)
     }
 
-    /// The limit has been cut to `size`.
+    /// Records that the limit was cut to `size`.
     pub(crate) const fn cut(&mut self, now_s: f64, size: u32) {
         self.cut = Some(Cut { size, at_s: now_s });
         self.deadlocks = 0.0;
     }
 
-    /// No size above this: the cut rises to `size_max` within five minutes.
+    /// Returns the size above which the limit must not rise: the cut rises to `size_max` within five minutes.
     pub(crate) fn height(&self, now_s: f64, size_max: u32) -> u32 {
         let relaxed = self.cut.map_or(size_max, |cut| {
             let part = ((now_s - cut.at_s) / Self::REMEMBERED_S).clamp(0.0, 1.0);
@@ -162,19 +162,19 @@ impl Ceiling {
     }
 }
 
-/// When nothing may be tried.
+/// Times in which no experiment may run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Freeze {
     queue_timeouts: u64,
     timeouts_until_s: f64,
     timeouts_ignored_until_s: f64,
     busy_s: f64,
-    /// Why it is still now.
+    /// Reason for the current freeze.
     pub(crate) reason: Option<&'static str>,
 }
 
 impl Freeze {
-    /// What was counted before does not matter.
+    /// Starts with counts that do not matter.
     pub(crate) fn since(queue_timeouts: u64) -> Self {
         Self {
             queue_timeouts,
@@ -185,10 +185,10 @@ impl Freeze {
     const RATE_MIN_PER_S: f64 = 20.0;
     const SLOW_S: f64 = 10.0;
     const TIMEOUTS_S: f64 = 10.0;
-    /// A wrong size could be why clients time out: to keep still for ever would keep it wrong.
+    /// A wrong size could be the cause of timeouts, and freezing for ever would keep it.
     const TIMEOUTS_AGAIN_S: f64 = 60.0;
 
-    /// Looks again; true if being still began or ended.
+    /// Checks again. Returns true if a freeze began or ended.
     pub(crate) fn note(
         &mut self,
         now_s: f64,
@@ -197,7 +197,7 @@ impl Freeze {
         seen: &Observation,
         pace: &Pace,
     ) -> bool {
-        // With clients in the queue a slow pool may be slow because of its size: then it must be tried.
+        // If clients wait, a slow pool may be slow because of its size, so it must be tried.
         if pace.completions_per_s() >= Self::RATE_MIN_PER_S
             || seen.waiting > 0
             || age_s < quiet_start_s
@@ -228,7 +228,7 @@ impl Freeze {
     }
 }
 
-/// What experiments may cost: 2 % of the time, as response time lost in the worse blocks.
+/// Budget of experiments: 2 % of the time, as response time lost in the worse blocks.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget {
     balance_s: f64,
@@ -251,7 +251,7 @@ impl Budget {
     }
 
     pub(crate) fn spend(&mut self, cost_s: f64) {
-        // More than a minute's worth of debt would blind the controller for longer than shifts last.
+        // A debt above a minute's budget would blind the controller for longer than load changes last.
         self.balance_s = (self.balance_s - cost_s).max(-Self::MOST_S);
     }
 

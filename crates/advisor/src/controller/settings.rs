@@ -1,20 +1,20 @@
-//! What an operator may choose about the controller.
+//! Settings of the controller that an operator may choose.
 
 use std::time::Duration;
 
-/// Whether the controller may act.
+/// Permission of the controller to act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// It does nothing. Pools in session mode are always off.
+    /// The controller does nothing. Pools in session mode are always off.
     Off,
-    /// It tries sizes within a quarter of the configured one, comes back, and says what it would do.
+    /// The controller tries sizes within a quarter of the configured one, comes back, and reports what it would do.
     Advise,
-    /// It finds the size and holds it.
+    /// The controller finds the size and holds it.
     #[default]
     On,
 }
 
-/// What a larger pool must bring to be worth it.
+/// Benefit that a larger pool must bring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Goal {
     /// The last per cent of throughput, with more servers and longer tails.
@@ -27,8 +27,7 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// The elasticity at which growing stops: one per cent more servers must bring this many per cent
-    /// more throughput.
+    /// Elasticity at which growing stops: one per cent more servers must bring this many per cent more throughput.
     pub const fn elasticity(self) -> f64 {
         match self {
             Self::Throughput => 0.06,
@@ -41,21 +40,21 @@ impl Goal {
 /// The controller's settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// Whether it may act.
+    /// Permission to act.
     pub mode: Mode,
     /// Elasticity at which growing stops, mostly [`Goal::elasticity`]; 0.01 to 0.9.
     pub elasticity: f64,
-    /// The size to begin with, and the one to stay at in modes off and advise.
+    /// Initial size, and the size to stay at in modes off and advise.
     pub size: u32,
-    /// Never fewer servers; at least 1.
+    /// Minimum number of servers; at least 1.
     pub size_min: u32,
-    /// Never more servers: `max_connections` of the host, without reserved ones and other pools' share.
+    /// Maximum number of servers: `max_connections` of the host, without reserved ones and other pools' share.
     pub size_max: u32,
-    /// Cores of the host, where known.
+    /// Number of cores of the host, if known.
     pub cores: Option<u32>,
-    /// Keep room for short transactions beside long ones (the variability floor), at some cost in throughput.
+    /// Keeps room for short transactions beside long ones (the variability floor), at some cost in throughput.
     pub room_for_short: bool,
-    /// Nothing is tried so soon after the start, when caches are cold.
+    /// Time after the start without experiments, because caches are cold.
     pub quiet_start: Duration,
 }
 
@@ -75,7 +74,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The same with every value in its range.
+    /// Returns the settings with every value in its range.
     pub(crate) fn in_range(mut self) -> Self {
         self.size_min = self.size_min.max(1);
         self.size_max = self.size_max.max(self.size_min);

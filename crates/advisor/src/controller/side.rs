@@ -1,17 +1,17 @@
-//! What a block has shown, with errors that come from how its parts differ.
+//! Results of a block, with errors estimated from the differences between its parts.
 
 use crate::controller::block::QUEUE_MIN;
 use crate::controller::observation::{ClassTotals, Totals};
 
-/// Fewer parts say nothing about errors.
+/// Minimum number of parts for an estimate of errors.
 const PARTS_MIN: usize = 4;
-/// Completions of a busy pool are steadier than chance, but nothing is as steady as a few parts can look.
+/// Lower limit of the variance. Completions of a busy pool vary less than chance, but few parts can look too steady.
 const STEADIEST: f64 = 0.5;
 const HEAVY_TAIL: f64 = 8.0;
-/// Classes with fewer transactions in a block say nothing.
+/// Minimum number of transactions of a class in a block.
 const CLASS_COMPLETIONS_MIN: u64 = 3;
 
-/// The pool under one limit.
+/// Results of the pool under one limit.
 #[derive(Debug, Clone)]
 pub(crate) struct Side {
     pub(crate) limit: u32,
@@ -19,38 +19,38 @@ pub(crate) struct Side {
     pub(crate) completions: u64,
     /// Variance of the logarithm of the completions.
     pub(crate) ln_variance: f64,
-    /// Variance of the logarithm of how many clients had or wanted a server.
+    /// Variance of the logarithm of the number of clients that had or wanted a server.
     pub(crate) ln_load_variance: f64,
-    /// Servers in use on average.
+    /// Average number of servers in use.
     pub(crate) in_use: f64,
-    /// Clients in the queue on average.
+    /// Average number of clients in the queue.
     pub(crate) waiting: f64,
-    /// The most servers that were ever in use.
+    /// Maximum number of servers in use.
     pub(crate) in_use_peak: u32,
-    /// Whether clients were waiting at every look.
+    /// True if clients were waiting at every observation.
     pub(crate) is_never_empty: bool,
     pub(crate) hold_s: f64,
     hold_s_squared: f64,
-    /// The part of it that belongs to transactions longer than ten times the median.
+    /// Share of the held time of transactions longer than ten times the median.
     pub(crate) long_share: f64,
     pub(crate) classes: Vec<ClassSide>,
 }
 
-/// One class of transactions under one limit.
+/// Results of one class of transactions under one limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClassSide {
     pub(crate) class: usize,
     pub(crate) completions: u64,
     pub(crate) hold_s: f64,
-    /// Most of what completed began before the block: it says nothing about its limit.
+    /// Most completed transactions began before the block, so they show nothing about its limit.
     pub(crate) is_longer_than_block: bool,
-    /// Mean of the logarithms of its hold times, and the variance of that mean.
+    /// Mean of the logarithms of the hold times; `ln_hold_variance` is the variance of that mean.
     pub(crate) ln_hold: f64,
     pub(crate) ln_hold_variance: f64,
 }
 
 impl Side {
-    /// From totals at two moments at least.
+    /// Computes the results from totals at two moments or more.
     pub(crate) fn new(
         limit: u32,
         steps: &[(f64, &Totals)],
@@ -79,19 +79,19 @@ impl Side {
         }
     }
 
-    /// Mean response time with the wait in the queue, by Little's law: what every client feels, and in a
-    /// closed loop the same as throughput. A block without completions counts half a one.
+    /// Mean response time including the queue, by Little's law: the time that clients see, and in a closed loop
+    /// equivalent to throughput. A block without completions counts half of one.
     pub(crate) fn response_s(&self) -> f64 {
         (self.in_use + self.waiting) * self.seconds / (self.completions as f64).max(0.5)
     }
 
-    /// Whether the limit kept clients waiting.
+    /// True if clients waited because of the limit.
     pub(crate) fn is_saturated(&self) -> bool {
         self.waiting >= QUEUE_MIN
     }
 
-    /// Whether a few transactions are so long that they hold most of what is in use: the hold time that a
-    /// look at a random server finds, Σh²/Σh, over the mean. Even times give 1, exponential ones 2.
+    /// True if a few transactions are so long that they hold most of the servers in use. Compares the hold time seen at
+    /// a random server, Σh²/Σh, with the mean. Equal times give 1, exponential ones 2.
     pub(crate) fn is_heavy_tailed(&self) -> bool {
         self.hold_s_squared * self.completions as f64 > HEAVY_TAIL * self.hold_s * self.hold_s
     }
@@ -160,7 +160,7 @@ fn class_side(class: usize, whole: &ClassTotals, steps: &[(f64, &Totals)]) -> Op
     let count = whole.completions as f64;
     let mean = whole.ln_hold / count;
     let alone = (whole.ln_hold_squared / count - mean * mean).max(1e-6) / count;
-    // Transactions that run together are slowed together: parts differ by more than chance would make them.
+    // Transactions that run together slow each other down, so parts differ by more than chance.
     let squares: f64 = parts(steps)
         .filter_map(|(_, then, now)| {
             let part = now.classes.get(class)?.since(then.classes.get(class)?);
@@ -177,7 +177,7 @@ fn class_side(class: usize, whole: &ClassTotals, steps: &[(f64, &Totals)]) -> Op
     })
 }
 
-/// The part of the held time that belongs to transactions longer than ten times the median.
+/// Returns the share of the held time of transactions longer than ten times the median.
 fn long_share(from: &Totals, to: &Totals) -> f64 {
     let counts = || to.holds.since(&from.holds);
     let half = counts().map(|(count, _)| count).sum::<u64>() / 2;

@@ -1,18 +1,17 @@
-//! One prober at a time: several pools of one host must not try sizes together, or each would measure the
-//! others.
+//! Turns of the pools of one host: only one may try sizes at a time, or each would measure the others.
 
 use std::time::Duration;
 
-/// Who asks for turns: any number that is unique among the pools of the host.
+/// Identifier of a pool: any number that is unique among the pools of the host.
 pub type PoolId = u64;
 
-/// Longer than any experiment of a pool that is alive.
+/// Upper limit of a turn, longer than any experiment of a live pool.
 const TURN_MAX: Duration = Duration::from_secs(180);
-/// Asking once is enough for so long.
+/// Time for which a request stays valid.
 const ASK_MAX: Duration = Duration::from_secs(2);
 
-/// The token of one host. The owner asks for each pool at each tick, with what
-/// [`Decision::wants_turn`](crate::controller::Decision::wants_turn) of the tick before said.
+/// Token of one host. The owner asks for each pool at each tick, with the value of
+/// [`Decision::wants_turn`](crate::controller::Decision::wants_turn) of the previous tick.
 #[derive(Debug, Clone, Default)]
 pub struct Turns {
     holder: Option<(PoolId, Duration)>,
@@ -20,10 +19,10 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// `pool` wants to try other sizes, or does not (`worth` is nothing). True if it may.
+    /// Requests a turn for `pool`, or gives it up (`worth` is `None`). True if the pool may try other sizes.
     ///
-    /// `worth` is the elasticity that it saw last: of several that ask, the pool that may gain most goes
-    /// first. A holder that stops asking, or asks for longer than three minutes, loses its turn.
+    /// `worth` is the last elasticity that the pool saw. Of several pools that ask, the one that may gain most goes
+    /// first. A holder loses its turn if it stops asking, or after three minutes if others wait.
     pub fn ask(&mut self, pool: PoolId, worth: Option<f64>, now: Duration) -> bool {
         self.asked
             .retain(|(asker, _, at)| *asker != pool && now.saturating_sub(*at) <= ASK_MAX);

@@ -1,5 +1,5 @@
-//! A pool without chance: clients that are always busy, and a database whose throughput is a curve of how many
-//! servers are in use. What a controller does here is the same on every machine.
+//! A pool without randomness: clients that are always busy, and a database whose throughput is a curve of the servers
+//! in use. A controller behaves here the same on every machine.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl Curve {
         self.gamma * servers / (1.0 + self.sigma * over + self.kappa * servers * over)
     }
 
-    /// Where the elasticity falls to `goal`, by trying.
+    /// Finds numerically where the elasticity falls to `goal`.
     pub fn knee(&self, goal: f64) -> f64 {
         let elasticity =
             |servers: f64| (self.tps(servers * 1.001) / self.tps(servers)).ln() / 1.001f64.ln();
@@ -32,7 +32,7 @@ impl Curve {
     }
 }
 
-/// The pool; `seen` is what the controller is shown next and may be tampered with.
+/// The pool. `seen` is the next observation for the controller; tests may change it.
 pub struct Pool {
     pub curve: Curve,
     pub clients: u32,
@@ -40,9 +40,9 @@ pub struct Pool {
     pub seen: Observation,
     /// Each hundredth transaction holds its server 200 times longer.
     pub is_heavy_tailed: bool,
-    /// What others on the machine leave, 1 for all of it.
+    /// Share of the machine left by other programs, 1 for all of it.
     pub speed: f64,
-    /// Completions that are not whole yet.
+    /// Fractional completions carried over.
     rest: f64,
 }
 
@@ -62,7 +62,7 @@ impl Pool {
         }
     }
 
-    /// Lets a tick pass and asks `controller`.
+    /// Advances by one tick and asks `controller`.
     pub fn tick(&mut self, controller: &mut Controller) -> Decision {
         let seconds = TICK.as_secs_f64();
         let in_use = self.limit.min(self.clients);
@@ -92,7 +92,7 @@ impl Pool {
         decision
     }
 
-    /// Lets seconds pass; the limit at each tick.
+    /// Advances by this many seconds; returns the limit at each tick.
     pub fn run(&mut self, controller: &mut Controller, seconds: u32) -> Vec<u32> {
         (0..seconds * 20)
             .map(|_| self.tick(controller).limit)
@@ -100,13 +100,13 @@ impl Pool {
     }
 }
 
-/// About the chatty e-wallet: highest at 27.
+/// Similar to the chatty e-wallet: highest at 27.
 pub const CHATTY: Curve = Curve {
     gamma: 178.5,
     sigma: 0.0,
     kappa: 0.00134,
 };
-/// Two cores that do nothing but read.
+/// Two cores with reads only.
 pub const READS: Curve = Curve {
     gamma: 1000.0,
     sigma: 0.45,

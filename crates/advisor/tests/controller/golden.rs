@@ -1,5 +1,5 @@
-//! What the controller decides and says, word by word. `UPDATE_EXPECT=1 cargo test -p weir-advisor` writes the
-//! texts anew after an intended change.
+//! Golden traces of the controller's decisions, word by word. After an intended change `UPDATE_EXPECT=1 cargo test -p
+//! weir-advisor` rewrites the texts.
 
 use expect_test::{Expect, expect};
 

@@ -1,4 +1,4 @@
-//! The controller without a simulator: golden traces of its decisions, properties, and every rail.
+//! Tests of the controller without a simulator: golden traces of its decisions, properties, and every rail.
 #![expect(unreachable_pub, reason = "modules of a test are nobody's interface")]
 
 mod curve;

@@ -1,4 +1,4 @@
-//! What must hold whatever the load.
+//! Properties that hold for every load.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn curves() -> impl Strategy<Value = Curve> {
     })
 }
 
-/// The mean limit of the last two minutes of four.
+/// Returns the mean limit of the last two of four minutes.
 fn settled(curve: Curve, start: u32, elasticity: f64, seed: u64) -> f64 {
     let settings = Settings {
         size: start,
@@ -30,7 +30,7 @@ fn settled(curve: Curve, start: u32, elasticity: f64, seed: u64) -> f64 {
     limits.iter().map(|&limit| f64::from(limit)).sum::<f64>() / limits.len() as f64
 }
 
-/// A look at a pool in any state.
+/// Observation of a pool in any state.
 #[derive(Debug, Clone)]
 struct Look {
     completions: u64,

@@ -1,4 +1,4 @@
-//! The other rails, one by one.
+//! Tests of the other rails, one by one.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn clients_that_time_out_keep_it_still_for_ten_seconds_a_minute_at_most() {
         frozen += u32::from(controller.status().phase == Phase::Frozen);
     }
     assert!((190..=210).contains(&frozen), "{frozen} of 1200 ticks");
-    // One server was why they timed out.
+    // They timed out because there was only one server.
     assert!(controller.status().size > 10, "{:?}", controller.status());
 }
 
@@ -88,7 +88,7 @@ fn a_pool_without_transactions_is_left_alone() {
 #[test]
 fn a_slow_pool_with_a_queue_is_not_left_alone() {
     let (mut controller, mut pool) = started(1, 200);
-    // Ten a second with one server, and everybody waits.
+    // Ten transactions a second with one server, and all clients wait.
     pool.curve.gamma = 10.0;
     pool.run(&mut controller, 120);
     assert!(controller.status().size >= 8, "{:?}", controller.status());
@@ -104,11 +104,11 @@ fn a_refusal_of_the_host_cuts_the_size_and_is_remembered() {
     let decision = pool.tick(&mut controller);
     assert!(decision.limit <= at * 7 / 10 + 1, "{decision:?}");
     assert_eq!(causes(&controller, Cause::Errors), 1);
-    // More of the same burst is no second cut.
+    // More errors of the same burst cause no second cut.
     pool.seen.totals.errors.too_many_connections += 3;
     pool.tick(&mut controller);
     assert_eq!(controller.status().counts.cuts, 1);
-    // Even though more servers would pay, it does not go back there for five minutes.
+    // Even though more servers would pay, the limit does not return there for five minutes.
     pool.curve.kappa = 0.0;
     let limits = pool.run(&mut controller, 290);
     assert!(
@@ -321,7 +321,7 @@ fn short_transactions_keep_room_beside_long_ones() {
 #[test]
 fn a_pool_at_its_bound_that_cannot_tell_goes_half_the_way() {
     let (mut controller, mut pool) = started(100, 100);
-    // From 50 to 100 the elasticity is what is asked for, 0.12 on average.
+    // From 50 to 100 the average elasticity is 0.12, the goal.
     pool.curve = Curve {
         gamma: 100.0,
         sigma: 0.0955,

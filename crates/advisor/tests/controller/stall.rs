@@ -1,4 +1,4 @@
-//! The stall valve: a pool in which every server waits for somebody in the queue goes on within a second.
+//! Tests of the stall valve: a pool in which every server waits for a client in the queue goes on within a second.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ struct Nested {
     limit: u32,
     /// Requests that hold a first server and wait for a second.
     holding: u32,
-    /// Those that wait for their first server.
+    /// Requests that wait for their first server.
     fresh: u32,
-    /// Those that wait for their second.
+    /// Requests that wait for their second server.
     second: u32,
     seen: Observation,
-    /// Sampled lock waits are told.
+    /// True if the observation includes sampled lock waits.
     is_sampled: bool,
-    /// So many of the holding ones wait for a lock of another one instead of for a server.
+    /// Number of holding requests that wait for a lock of another one instead of for a server.
     locked: u32,
 }
 
 impl Nested {
-    /// The pool is full of requests that all wait for their second server.
+    /// A pool full of requests that all wait for their second server.
     fn wedged(limit: u32, locked: u32, is_sampled: bool) -> Self {
         Self {
             limit,
@@ -37,10 +37,10 @@ impl Nested {
         }
     }
 
-    /// A tick; how many requests were done in it.
+    /// Advances by one tick; returns the number of requests completed in it.
     fn tick(&mut self, controller: &mut Controller) -> u32 {
         let mut done = 0;
-        // Each server above those that are held serves second halves one after the other.
+        // Each server above those held serves the second halves one after the other.
         let free = self.limit.saturating_sub(self.holding);
         for _ in 0..free * 100 {
             if self.second > 0 {
@@ -48,7 +48,7 @@ impl Nested {
                 done += 1;
                 self.holding -= 1;
                 if self.locked > 0 {
-                    // Its locks are free: one that waited for them asks for its second server.
+                    // Its locks are free: a request that waited for them asks for its second server.
                     self.locked -= 1;
                     self.second += 1;
                 }
@@ -66,7 +66,7 @@ impl Nested {
         done
     }
 
-    /// Milliseconds until the first request is done; nothing within five seconds.
+    /// Milliseconds until the first request is completed; `None` if none is within five seconds.
     fn progress_ms(&mut self, controller: &mut Controller) -> Option<u32> {
         (1..=100)
             .find(|_| self.tick(controller) > 0)
@@ -109,7 +109,7 @@ fn a_pool_full_of_transactions_that_wait_for_the_queue_goes_on_within_a_second()
 #[test]
 fn locks_held_by_clients_in_the_queue_are_a_stall_too() {
     check(10, 9, true);
-    // Nobody sampled the locks: those servers look busy.
+    // Locks are not sampled, so these servers look busy.
     check(10, 9, false);
 }
 

@@ -1,4 +1,4 @@
-//! A machine that does other things, too: what differs of itself is not taken for what a size does.
+//! Tests with other load on the machine: its variation must not be taken for an effect of the size.
 
 use weir_advisor::controller::{Controller, Settings};
 use weir_advisor::random::Random;
@@ -11,10 +11,11 @@ const FLAT: Curve = Curve {
     sigma: 0.2,
     kappa: 0.05,
 };
-/// What others leave stays for a quarter of a second.
+/// The share left by others changes every quarter of a second.
 const TICKS: u32 = 5;
 
-/// Lets seconds pass: on busy virtual machines, too, one quarter of a second differs by 15 % from the next.
+/// Advances by this many seconds. As on busy virtual machines, throughput differs by 15 % from one quarter of a second
+/// to the next.
 fn seconds(pool: &mut Pool, controller: &mut Controller, weather: &mut Random, seconds: u32) {
     for _ in 0..seconds * 20 / TICKS {
         pool.speed = 1.0 - 0.4 * weather.fraction();
@@ -43,7 +44,7 @@ fn weather_is_neither_a_change_of_load_nor_a_reason_to_move() {
         moves += after.moves - before.moves;
     }
     assert_eq!(shifts, 0);
-    // Sizes 3 and 4 are equally good, so it may go to and fro: 2.3 times a minute it did, 4 times when single pairs
-    // were believed.
+    // Sizes 3 and 4 are equally good, so the size may alternate. It did so 2.3 times a minute, and 4 times when single
+    // pairs were believed.
     assert!(moves <= 140, "{moves} in 50 minutes");
 }

@@ -1,18 +1,18 @@
-//! What a mix demands, and the table of what it got.
+//! Requirements on the results for a mix, and the table of results.
 
 use std::collections::BTreeMap;
 
 use crate::model::Outcome;
 
-/// Demands on the mean over seeds, each relative to the best fixed size.
+/// Requirements on the mean over seeds, each relative to the best fixed size.
 #[derive(Debug, Clone, Copy)]
 pub struct Gate {
     pub good_least: f64,
     pub tail_most: f64,
     pub response_most: f64,
-    /// Seconds to the first five good ones, after the quiet start.
+    /// Maximum number of seconds to the first five good ones, after the quiet start.
     pub reached_most: usize,
-    /// From starts above this, the throughput only must not be worse than that of the start itself.
+    /// From starts above this size, throughput only must not be worse than that of the start itself.
     pub start_most: u32,
 }
 
@@ -26,10 +26,10 @@ impl Gate {
     };
 }
 
-/// Seconds in which the controller may not try anything yet.
+/// Number of seconds in which the controller may not try anything yet.
 const QUIET_START: usize = 5;
 
-/// One mix from one start, a figure for each seed.
+/// Results of one mix from one start, with a figure for each seed.
 #[derive(Debug, Clone)]
 pub struct Row {
     pub letter: String,
@@ -40,11 +40,11 @@ pub struct Row {
     pub tail: Vec<f64>,
     pub response: Vec<f64>,
     pub reached: Vec<Option<usize>>,
-    /// What the controller said.
+    /// Journal of the controller.
     pub said: Vec<String>,
-    /// The throughput of the start itself, where the gate asks for it.
+    /// Throughput of the start itself, if the gate requires it.
     pub at_start: f64,
-    /// Lowest and highest limit of each second after the size was to be found.
+    /// Lowest and highest limit of each second after the time for finding the size.
     settled: (u32, u32),
 }
 
@@ -77,7 +77,7 @@ impl Row {
         }
     }
 
-    /// The worst over seeds; nothing if one never got there.
+    /// Returns the worst over seeds; `None` if one never got there.
     fn reached_last(&self) -> Option<usize> {
         self.reached
             .iter()
@@ -90,7 +90,7 @@ fn mean(figures: &[f64]) -> f64 {
     figures.iter().sum::<f64>() / figures.len().max(1) as f64
 }
 
-/// Markdown, a line for each mix, figures from each start in turn.
+/// Formats the rows in Markdown, a line for each mix with the figures from each start in turn.
 pub fn table(rows: &[Row]) -> String {
     let starts: Vec<String> = crate::STARTS.iter().map(u32::to_string).collect();
     let starts = starts.join("/");
@@ -140,7 +140,7 @@ fn reached(row: &Row) -> String {
     }
 }
 
-/// Panics with all rows that do not meet the gate of their mix, and what was said in each run of them.
+/// Panics with all rows that do not meet the gate of their mix, and the journal of each of their runs.
 pub fn check(rows: &[Row], gates: &BTreeMap<String, Gate>) {
     let failed: Vec<String> = rows
         .iter()

@@ -1,7 +1,7 @@
-//! The gate: the controller in simulated pools must come close to the best fixed size, wherever it begins.
+//! Gate for the controller: in simulated pools it must come close to the best fixed size from every start.
 //!
-//! `cargo test` plays all mixes and starts with one seed, `WEIR_SIM_ADVISOR=full` with three and looks for
-//! the best fixed sizes anew. `cargo xtask sim advisor` prints the table.
+//! `cargo test` plays all mixes and starts with one seed. `WEIR_SIM_ADVISOR=full` uses three and searches for the best
+//! fixed sizes again. `cargo xtask sim advisor` prints the table.
 #![expect(
     unreachable_pub,
     clippy::cast_possible_truncation,
@@ -21,7 +21,7 @@ use model::{Fixed, Mix, Model, Outcome, Sizer};
 
 const STARTS: [u32; 5] = [1, 4, 20, 100, 200];
 const SECONDS: f64 = 120.0;
-/// Half of a run is for finding the size.
+/// The first half of a run is for finding the size.
 const FOUND: usize = 60;
 const SIZES: [u32; 22] = [
     1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 100, 140, 200,
@@ -35,7 +35,7 @@ fn seeds() -> std::ops::Range<u64> {
     0..if is_full() { 3 } else { 1 }
 }
 
-/// A controller as it comes, told only how many cores there are.
+/// A controller with default settings, told only the number of cores.
 struct Auto(Controller);
 
 impl Auto {
@@ -70,7 +70,7 @@ fn play(mix: &Mix, sizer: &mut dyn Sizer, seed: u64) -> Outcome {
     Model::new(&phases, 1000 + seed, FOUND as f64).play(sizer)
 }
 
-/// What a fixed size gives: throughput, 99th percentile and mean of the response.
+/// Results of a fixed size: throughput, 99th percentile and mean of the response.
 fn fixed(mix: &Mix, size: u32) -> (f64, f64, f64) {
     let mut outcome = play(mix, &mut Fixed(size), 0);
     (
@@ -80,7 +80,7 @@ fn fixed(mix: &Mix, size: u32) -> (f64, f64, f64) {
     )
 }
 
-/// The size that is known to be best, or the best of all where it is to be found anew.
+/// Returns the known best size, or searches for it in a full run.
 fn best_fixed(mix: &Mix, known: u32, value: fn((f64, f64, f64)) -> f64) -> u32 {
     if !is_full() {
         return known;
@@ -124,7 +124,7 @@ fn closed_row(named: &mixes::Named) -> Vec<Row> {
         .collect()
 }
 
-/// The first second from which on five seconds were good.
+/// Returns the first second from which on five seconds were good.
 ///
 /// The first five seconds are the controller's quiet start, in which it may not try anything.
 fn first_good(outcome: &Outcome, tps: f64) -> Option<usize> {
@@ -197,7 +197,7 @@ fn open_rows(letter: &str, name: &'static str, known: u32, mix: &Mix) -> Vec<Row
                 row.response.push(outcome.mean_response_s() / best_response);
                 row.tail.push(outcome.percentile_s(0.99) / best_p99);
                 row.note_limits(&outcome);
-                // A queue that grows to the end has at least this many clients in it.
+                // A queue that grows to the end has at least this many clients.
                 let queue = outcome
                     .waiting
                     .iter()
@@ -266,7 +266,7 @@ fn mixes_that_nobody_has_looked_at_are_no_exception() {
     assert!(worst >= 0.9 && middle >= 0.97, "{parts:.3?}");
 }
 
-/// Seed, start, and throughput against the best fixed size.
+/// Returns seed, start, and throughput relative to the best fixed size.
 fn unknown(seed: u64) -> [(u64, u32, f64); 2] {
     let mix = mixes::unknown(seed);
     let short = [(40.0, mix.clone())];
@@ -288,7 +288,7 @@ fn unknown(seed: u64) -> [(u64, u32, f64); 2] {
     })
 }
 
-/// Throughput against the best fixed size, from `start`.
+/// Returns the throughput relative to the best fixed size, from `start`.
 fn part(mix: &Mix, best: u32, start: u32) -> f64 {
     let tps = |seed| play(mix, &mut Auto::new(start, mix, seed), seed).tps(FOUND);
     let mean = seeds().map(tps).sum::<f64>() / seeds().count() as f64;
@@ -351,7 +351,7 @@ fn a_machine_that_others_use_too_does_not_mislead() {
         );
         assert!(mean >= 0.96 && worst >= 0.9, "{letter}: {runs:.3?}");
     }
-    // The load is always the same: what differs is the machine.
+    // The load is constant, so only the machine makes a difference.
     let all = || mixes.iter().flat_map(|(_, runs)| runs);
     let searches: usize = all().map(|run| run.searches).sum();
     assert!(4 * searches <= all().count(), "{mixes:.3?}");
@@ -360,13 +360,13 @@ fn a_machine_that_others_use_too_does_not_mislead() {
 /// A run on an unsteady machine.
 #[derive(Debug)]
 struct Weather {
-    /// Throughput against the best fixed size in the same weather.
+    /// Throughput relative to the best fixed size on the same unsteady machine.
     part: f64,
-    /// How often the load seemed to have changed.
+    /// Number of times that the load seemed to have changed.
     searches: usize,
 }
 
-/// From each start, with each seed.
+/// Runs the mix from each start, with each seed.
 fn unsteady(mix: &Mix) -> Vec<Weather> {
     let mix = Mix {
         is_unsteady: true,

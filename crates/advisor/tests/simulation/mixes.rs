@@ -1,4 +1,4 @@
-//! The mixes: what clients do and on what machine. Letters as in docs/internals/pool-size.md.
+//! Mixes: the clients' transactions and the machine. Named as in docs/internals/pool-size.md.
 
 use weir_advisor::random::Random;
 
@@ -6,7 +6,7 @@ use crate::gate::Gate;
 use crate::model::Step::{self, Cpu, Flush, Gap, Io, Lock, Sleep};
 use crate::model::{Kind, Mix};
 
-/// A mix with its name and the limit at which it is best, found by the static sweep.
+/// A mix with its name and its best limit, found by the static sweep.
 pub struct Named {
     pub letter: char,
     pub name: &'static str,
@@ -158,18 +158,18 @@ fn heavy_tail() -> Mix {
     ])
 }
 
-/// The pipelined e-wallet asked by many clients who pause, at this part of what it can do at best.
+/// The pipelined e-wallet with many clients that pause, at this share of its best throughput.
 pub fn open(best_tps: f64, load: f64) -> Mix {
     let clients = 3000;
     Mix {
         clients,
-        // What the response adds to the pause is little at these loads.
+        // The response adds little to the pause at these loads.
         think_s: clients as f64 / (best_tps * load),
         ..pipelined()
     }
 }
 
-/// Busy clients only; the open ones and the shift are made of these.
+/// Mixes of busy clients only; the open ones and the shift are made of these.
 pub fn closed() -> Vec<Named> {
     let usual = Gate {
         good_least: 0.96,
@@ -212,7 +212,7 @@ pub fn closed() -> Vec<Named> {
     ]
 }
 
-/// A machine and a load that nobody has looked at, by seed.
+/// A machine and a load not used for tuning, by seed.
 pub fn unknown(seed: u64) -> Mix {
     let mut random = Random::new(seed);
     let mut between = |low: f64, high: f64| low * (high / low).powf(random.fraction());
@@ -228,7 +228,7 @@ pub fn unknown(seed: u64) -> Mix {
     } else {
         0.0
     };
-    // About 2,500 transactions a second if cores were all that counts.
+    // About 2,500 transactions a second if only cores mattered.
     let scale = cores / 2500.0;
     let kinds = (0..3)
         .map(|class| {

@@ -1,6 +1,6 @@
-//! A model of clients, a pool with a movable limit, and a database: processor sharing with an overhead per
-//! active backend, I/O channels, group commit, locks that are held to the end of the transaction, gaps in
-//! which the client thinks. One seed decides a run.
+//! A model of clients, a pool with a movable limit, and a database: processor sharing with an overhead per active
+//! backend, I/O channels, group commit, locks held to the end of the transaction, and client think time. One seed
+//! determines a run.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -9,15 +9,15 @@ use std::time::Duration;
 use weir_advisor::controller::{Decision, Observation, Totals};
 use weir_advisor::random::Random;
 
-/// How often the controller looks.
+/// Interval of the controller's observations.
 pub const TICK_S: f64 = 0.05;
 
-/// One thing that a transaction does; times are means in seconds.
+/// A step of a transaction; times are means in seconds.
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
     /// Work on a core, exponentially distributed.
     Cpu(f64),
-    /// The client thinks, inside of the transaction.
+    /// Time in which the client thinks inside the transaction.
     Gap(f64),
     /// A wait for one of the I/O channels and its use, exponentially distributed.
     Io(f64),
@@ -29,40 +29,40 @@ pub enum Step {
     Flush,
 }
 
-/// A transaction that a mix consists of.
+/// A kind of transaction in a mix.
 #[derive(Debug, Clone)]
 pub struct Kind {
     pub weight: f64,
-    /// What the pool can tell of it beforehand.
+    /// Class that the pool knows beforehand.
     pub class: usize,
     pub steps: Vec<Step>,
 }
 
-/// Who wants what from which machine.
+/// A load and its machine.
 #[derive(Debug, Clone)]
 pub struct Mix {
     pub kinds: Vec<Kind>,
     pub cores: f64,
-    /// Each active backend beyond the cores costs this part of the speed.
+    /// Share of the speed lost for each active backend beyond the cores.
     pub overhead: f64,
     pub channels: usize,
     pub flush_s: f64,
     pub locks: usize,
-    /// Clients in all; each has one transaction at a time.
+    /// Number of clients; each has one transaction at a time.
     pub clients: usize,
     /// Mean pause between two transactions of a client, exponentially distributed.
     pub think_s: f64,
-    /// Whether others use the machine, too, as on most virtual ones.
+    /// True if others use the machine, too, as on most virtual ones.
     pub is_unsteady: bool,
 }
 
-/// What others leave of the machine: two parts of its speed, each stays for a while and is then drawn anew. Chosen after a
-/// virtual machine of two cores on which throughput of one fixed size differed by 6 to 16 % from second to second.
+/// Share of the machine that others leave: two factors of its speed, each redrawn after a while. Chosen after a virtual
+/// machine with two cores on which throughput of one fixed size differed by 6 to 16 % from second to second.
 #[derive(Debug, Clone, Copy)]
 struct Others {
-    /// Mean seconds that a draw stays.
+    /// Mean seconds until the next draw.
     stays_s: f64,
-    /// The least that is left; everything up to 1 is equally likely.
+    /// Smallest share; values up to 1 are equally likely.
     least: f64,
 }
 
@@ -77,13 +77,13 @@ const OTHERS: [Others; 2] = [
     },
 ];
 
-/// What decides the limit.
+/// Decides the limit.
 pub trait Sizer {
-    /// How many servers may be assigned from now on.
+    /// Returns the maximum number of assigned servers from now on.
     fn limit(&mut self, observation: &Observation) -> Decision;
 }
 
-/// A limit that stays.
+/// A fixed limit.
 pub struct Fixed(pub u32);
 
 impl Sizer for Fixed {
@@ -92,12 +92,12 @@ impl Sizer for Fixed {
     }
 }
 
-/// What a run was like.
+/// Results of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// Completions in each whole second.
     pub completions: Vec<u32>,
-    /// Response times, queue included, of what completed after `measure_from`.
+    /// Response times, queue included, of transactions that completed after `measure_from`.
     pub responses_s: Vec<f32>,
     /// The limit at the end of each second.
     pub limits: Vec<u32>,
@@ -166,13 +166,13 @@ impl PartialOrd for Timed {
 }
 
 impl Ord for Timed {
-    /// Reversed, so that the heap gives the earliest first.
+    /// Reversed, so that the heap returns the earliest first.
     fn cmp(&self, other: &Self) -> Ordering {
         other.at.total_cmp(&self.at)
     }
 }
 
-/// A piece of work on the cores, done when the virtual time reaches `until`.
+/// Work on the cores, done when the virtual time reaches `until`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Work {
     until: f64,
@@ -210,7 +210,7 @@ struct Lock {
     queue: VecDeque<u32>,
 }
 
-/// One run.
+/// Model of one run.
 pub struct Model<'a> {
     phases: &'a [(f64, Mix)],
     phase: usize,
@@ -234,7 +234,7 @@ pub struct Model<'a> {
     flushing: Vec<u32>,
     flush_next: Vec<u32>,
     locks: Vec<Lock>,
-    /// Drawn apart, so that all runs of a seed meet the same machine.
+    /// A separate stream, so that all runs of a seed have the same machine.
     others: Random,
     left: [f64; OTHERS.len()],
     // the record
@@ -244,7 +244,7 @@ pub struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    /// A run through `phases`, each how many seconds it lasts and its mix. All have the same clients.
+    /// Creates a run through `phases`, each with its length in seconds and its mix. All have the same clients.
     pub fn new(phases: &'a [(f64, Mix)], seed: u64, measure_from: f64) -> Self {
         let mix = &phases[0].1;
         let locks = phases.iter().map(|(_, mix)| mix.locks).max().unwrap_or(0);
@@ -356,7 +356,7 @@ impl<'a> Model<'a> {
 
     // === the flow of time ===
 
-    /// How fast the virtual time of one piece of work goes.
+    /// Speed of the virtual time of one piece of work.
     fn speed(&self) -> f64 {
         let mix = self.mix();
         let active = f64::from(self.in_use - self.idle_in_transaction);
@@ -504,7 +504,7 @@ impl<'a> Model<'a> {
 
     fn begin_step(&mut self, id: u32) {
         let Client { kind, step, .. } = self.clients[id as usize];
-        // A transaction that outlives its phase ends as the kind of the same place would.
+        // A transaction that outlives its phase ends as the kind at the same index would.
         let kinds = &self.phases[self.phase].1.kinds;
         let Some(&step) = kinds[kind.min(kinds.len() - 1)].steps.get(step) else {
             return self.release(id);
@@ -522,7 +522,7 @@ impl<'a> Model<'a> {
             }
             Step::Gap(mean) => {
                 self.idle_in_transaction += 1;
-                // Half of a round trip is always there, the rest is chance.
+                // Half of a round trip is fixed, the rest is random.
                 let gap = mean * 0.5 + self.random.exponential(mean * 0.5);
                 self.at(self.now + gap, Event::GapOver(id));
             }
