@@ -16,8 +16,8 @@ use crate::secret::Secret;
 use crate::secret::ServerKey;
 use crate::secret::StoredKey;
 
-/// Maximum number of PBKDF2 iterations that Weir computes at the demand of a server (SEC-61). PostgreSQL's default is
-/// 4096.
+/// Maximum number of PBKDF2 iterations that Weir computes at the demand of a server (SEC-61). PostgreSQL's default
+/// is 4096.
 pub const ITERATIONS_MAX: u32 = 100_000;
 
 /// Iterations for verifiers that Weir makes: the default of PostgreSQL's `scram_iterations`.
